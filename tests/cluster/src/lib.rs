@@ -1,0 +1,107 @@
+//! Scenarios on a real cluster: what every one of them does.
+//!
+//! ```text
+//! cargo xtask test cluster ── lab up ──▶ this crate's tests, one at a time ──▶ lab down
+//!                                          │ FERROBAND_XTASK, FERROBAND_LAB
+//!                                          └─ kubectl, exec on a node, reboot: through `xtask lab`
+//! ```
+//!
+//! A test panics with what it saw; it leaves the lab healthy and without its objects.
+
+mod objects;
+mod wait;
+
+pub use objects::Objects;
+pub use wait::{eventually, holds_for};
+
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// A command's end: whether it went well, and all it printed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code 0.
+    pub ok: bool,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Outcome {
+    /// Standard output of a command that must have gone well.
+    #[track_caller]
+    pub fn good(self) -> String {
+        assert!(self.ok, "failed:\n{}{}", self.out, self.err);
+        self.out
+    }
+}
+
+/// `xtask lab ARGS` on the lab under test.
+pub fn lab(args: &[&str]) -> Outcome {
+    run(lab_command(args), "")
+}
+
+/// The same as a command not yet started, for what runs beside the test.
+pub fn lab_command(args: &[&str]) -> Command {
+    let variable = |name: &str| {
+        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
+    };
+    let mut command = Command::new(variable("FERROBAND_XTASK"));
+    command.args(["lab", "--name", &variable("FERROBAND_LAB")]).args(args);
+    command
+}
+
+/// kubectl as the administrator.
+pub fn kubectl(args: &[&str]) -> Outcome {
+    lab(&[&["kubectl", "--"], args].concat())
+}
+
+/// kubectl with something on standard input.
+pub fn kubectl_with(args: &[&str], input: &str) -> Outcome {
+    run(lab_command(&[&["kubectl", "--"], args].concat()), input)
+}
+
+/// An object, or a list, as JSON.
+#[track_caller]
+pub fn get(args: &[&str]) -> Value {
+    let text = kubectl(&[&["get"], args, &["-o", "json"]].concat()).good();
+    serde_json::from_str(&text).expect("kubectl prints JSON")
+}
+
+/// A shell script on a machine of the lab: a node, or `control`.
+pub fn on(machine: &str, script: &str) -> Outcome {
+    lab(&["exec", machine, "--", "sh", "-c", script])
+}
+
+/// A shell script in a pod's first container.
+pub fn inside(pod: &str, script: &str) -> Outcome {
+    kubectl(&["exec", pod, "--", "sh", "-c", script])
+}
+
+/// The lab's nodes.
+pub fn nodes() -> Vec<String> {
+    let list = get(&["nodes"]);
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    items.iter().filter_map(|n| n["metadata"]["name"].as_str().map(str::to_string)).collect()
+}
+
+fn run(mut command: Command, input: &str) -> Outcome {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that does not read is no error of the test's.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let end = child.wait_with_output().expect("the command ends");
+    Outcome {
+        ok: end.status.success(),
+        out: String::from_utf8_lossy(&end.stdout).into_owned(),
+        err: String::from_utf8_lossy(&end.stderr).into_owned(),
+    }
+}

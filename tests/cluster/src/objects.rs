@@ -1,0 +1,56 @@
+//! Objects of one test: applied, waited for, and gone again when the test ends, well or not.
+
+use crate::{eventually, kubectl, kubectl_with};
+use serde_json::Value;
+
+/// What a test has applied.
+#[derive(Default, Debug)]
+pub struct Objects(Vec<String>);
+
+impl Objects {
+    /// Apply a manifest; it is deleted when this value is dropped.
+    #[track_caller]
+    pub fn apply(&mut self, yaml: &str) -> &mut Self {
+        self.0.push(yaml.to_string());
+        kubectl_with(&["apply", "-f", "-"], yaml).good();
+        self
+    }
+
+    /// A busybox pod that sleeps, on a node.
+    #[track_caller]
+    pub fn pod(&mut self, name: &str, node: &str) -> &mut Self {
+        self.apply(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{nodeName: {node}, \
+             terminationGracePeriodSeconds: 0, containers: [{{name: c, image: \"busybox:1\"}}]}}}}"
+        ))
+    }
+
+    /// Wait for a pod to run and give it back.
+    #[track_caller]
+    pub fn running(&self, pod: &str, seconds: u64) -> Value {
+        running(pod, seconds)
+    }
+}
+
+/// Wait for a pod to be Ready and give it back.
+#[track_caller]
+pub fn running(pod: &str, seconds: u64) -> Value {
+    eventually(&format!("pod {pod} Ready"), seconds, || {
+        let seen = kubectl(&["get", "pod", pod, "-o", "json"]);
+        let pod: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+        if ready { Ok(pod) } else { Err(format!("{}", pod["status"])) }
+    })
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        while let Some(yaml) = self.0.pop() {
+            let gone = kubectl_with(&["delete", "--ignore-not-found", "--wait", "--timeout=60s", "-f", "-"], &yaml);
+            if !gone.ok {
+                eprintln!("not deleted: {}", gone.err);
+            }
+        }
+    }
+}

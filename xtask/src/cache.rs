@@ -1,0 +1,44 @@
+//! Where slow things are kept: outside the checkout, so that a new clone does not build them again.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The cache folder: `$FERROBAND_CACHE`, else `ferroband` in the user's cache folder.
+pub fn root() -> Result<PathBuf> {
+    let folder = if let Some(given) = std::env::var_os("FERROBAND_CACHE") {
+        PathBuf::from(given)
+    } else if let Some(xdg) = std::env::var_os("XDG_CACHE_HOME") {
+        PathBuf::from(xdg).join("ferroband")
+    } else {
+        let home = std::env::var_os("HOME").context("neither FERROBAND_CACHE nor HOME is set")?;
+        PathBuf::from(home).join(".cache/ferroband")
+    };
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    folder.canonicalize().with_context(|| format!("cannot resolve {}", folder.display()))
+}
+
+/// A folder of the cache, made when missing.
+pub fn folder(name: impl AsRef<Path>) -> Result<PathBuf> {
+    let folder = root()?.join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The checkout this program was built from.
+pub fn checkout() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// A short key of files' contents (FNV-1a, 64 bits): names cache entries, protects nothing.
+pub fn key(files: &[PathBuf]) -> Result<String> {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for file in files {
+        let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        for byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    Ok(format!("{hash:016x}"))
+}

@@ -1,0 +1,66 @@
+//! The docker-archive format: one layer, its configuration, and the list that names both.
+
+use crate::cache;
+use crate::command::{command, output, run};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder that becomes an image, removed afterwards.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty one.
+    pub fn new(name: &str) -> Result<Self> {
+        let folder = cache::folder("images")?.join(format!("scratch-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("root")).with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(Self(folder))
+    }
+
+    /// A path inside the image.
+    pub fn path(&self, inside: impl AsRef<Path>) -> PathBuf {
+        self.0.join("root").join(inside)
+    }
+
+    /// A path beside it.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Pack `scratch` as `archive` under all `tags`, running `entrypoint` where a pod says nothing.
+pub fn write(scratch: &Scratch, archive: &Path, tags: &[&str], entrypoint: &[&str]) -> Result<()> {
+    let layer = scratch.beside("layer.tar");
+    let pack = ["--numeric-owner", "--owner=0", "--group=0", "--sort=name", "--mtime=@0", "-cf"];
+    run(command("tar", pack).arg(&layer).arg("-C").arg(scratch.path("")).arg("."))?;
+    let sum = output(command("sha256sum", ["-b"]).arg(&layer))?;
+    let digest = sum.split_whitespace().next().context("sha256sum printed nothing")?;
+    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let config = json!({
+        "architecture": architecture,
+        "os": "linux",
+        "config": {
+            "Entrypoint": entrypoint,
+            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        },
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
+    });
+    fs::write(scratch.beside("config.json"), config.to_string())?;
+    let manifest = json!([{"Config": "config.json", "RepoTags": tags, "Layers": ["layer.tar"]}]);
+    fs::write(scratch.beside("manifest.json"), manifest.to_string())?;
+    let draft = archive.with_extension("new");
+    run(command("tar", ["--sort=name", "--mtime=@0", "-cf"])
+        .arg(&draft)
+        .arg("-C")
+        .arg(scratch.beside(""))
+        .args(["manifest.json", "config.json", "layer.tar"]))?;
+    fs::rename(&draft, archive).with_context(|| format!("cannot keep {}", archive.display()))
+}

@@ -1,0 +1,77 @@
+//! A root file system from Debian's packages by name, without installing any.
+
+use super::archive::Scratch;
+use crate::command::{command, output, run};
+use crate::progress::Step;
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// What packages ask for at installation time, or for features the tests do not use: an unpacked tree needs none of it.
+const WITHOUT: &[&str] = &[
+    "perl", "debconf", "dpkg", "python", "udev", "systemd", "adduser", "passwd", "init", "tar", "install-info",
+    "libpython", "lsb", "sysvinit", "login", "util-linux", "mount", "libpam", "libaudit", "gcc-", "libdb5",
+];
+
+/// Unpack the packages and all they depend on.
+pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> {
+    let depends = |packages: &[&str]| {
+        let mut ask = command("apt-cache", ["depends", "--recurse", "--no-recommends", "--no-suggests"]);
+        ask.args(["--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"]).args(packages);
+        output(&mut ask)
+    };
+    let listed = match depends(packages) {
+        Ok(listed) => listed,
+        Err(_) => {
+            step.at("apt-get update");
+            run(&mut command("apt-get", ["-qq", "update"]))?;
+            depends(packages)?
+        }
+    };
+    let wanted: BTreeSet<&str> = listed
+        .lines()
+        .filter(|l| !l.starts_with([' ', '|', '<']))
+        .map(str::trim)
+        .filter(|name| packages.contains(name) || !WITHOUT.iter().any(|w| name.starts_with(w)))
+        .collect();
+    let folder = root.beside("packages");
+    fs::create_dir_all(&folder)?;
+    step.at(format!("{} packages", wanted.len()));
+    // As root apt drops to a user that cannot write here; the packages are verified all the same.
+    run(command("apt-get", ["-qq", "-o", "APT::Sandbox::User=root", "download"]).args(&wanted).current_dir(&folder))
+        .context("cannot download Debian's packages")?;
+    for entry in fs::read_dir(&folder)? {
+        let package = entry?.path();
+        step.at(package.file_name().unwrap_or_default().to_string_lossy());
+        run(command("dpkg-deb", ["-x"]).arg(&package).arg(root.path("")))?;
+    }
+    for spare in ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/zoneinfo"] {
+        let _ = fs::remove_dir_all(root.path(spare));
+    }
+    merge_usr(root)?;
+    for folder in ["proc", "sys", "dev", "run", "tmp", "root", "etc"] {
+        fs::create_dir_all(root.path(folder))?;
+    }
+    fs::write(root.path("etc/passwd"), "root:x:0:0:root:/root:/bin/bash\n")?;
+    fs::write(root.path("etc/group"), "root:x:0:\n")?;
+    run(command("ldconfig", ["-r"]).arg(root.path("")))
+}
+
+/// Packages put files into /bin and /usr/bin alike; an installed Debian has them merged.
+fn merge_usr(root: &Scratch) -> Result<()> {
+    for name in ["bin", "sbin", "lib", "lib64"] {
+        let (old, new) = (root.path(name), root.path("usr").join(name));
+        if old.is_dir() && !old.is_symlink() {
+            fs::create_dir_all(&new)?;
+            run(command("cp", ["-a", "-n"]).arg(old.join(".")).arg(&new))?;
+            fs::remove_dir_all(&old)?;
+        }
+        if new.exists() && !old.exists() {
+            std::os::unix::fs::symlink(format!("usr/{name}"), &old)?;
+        }
+    }
+    if !root.path("usr/bin/sh").exists() {
+        std::os::unix::fs::symlink("bash", root.path("usr/bin/sh"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Images without Docker: an archive made from a folder, imported into each node by `ctr`.
+//!
+//! ```text
+//! folder ──tar──▶ layer.tar ──┐
+//!                config.json ─┼─tar──▶ NAME.tar (docker-archive) ──▶ containerd, under every name in `tags`
+//!              manifest.json ─┘
+//! ```
+
+mod archive;
+mod debian;
+mod product;
+
+use crate::cache;
+use crate::progress::step;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+
+pub use product::product;
+
+/// The images that the tests and the documents' manifests name, all served by one small Debian.
+pub const TOOLS: &[&str] = &[
+    "docker.io/library/debian:12",
+    "ferroband.lab/tools:1",
+    "us-docker.pkg.dev/jarvice/images/ubuntu-desktop:bionic",
+    "docker.io/mellanox/rping-test:latest",
+];
+
+/// Build the product's and the tests' images.
+pub fn build_all() -> Result<()> {
+    for archive in for_lab()? {
+        println!("{}", archive.display());
+    }
+    println!("{}", product()?.display());
+    Ok(())
+}
+
+/// What every node of a lab has from the start: pause, busybox and the tools.
+pub fn for_lab() -> Result<Vec<PathBuf>> {
+    Ok(vec![busybox()?, tools()?])
+}
+
+/// busybox, which also serves as the sandbox's first process.
+fn busybox() -> Result<PathBuf> {
+    let archive = cache::folder("images")?.join("busybox-2.tar");
+    if archive.exists() {
+        return Ok(archive);
+    }
+    step("image busybox", |_| {
+        let root = archive::Scratch::new("busybox")?;
+        fs::create_dir_all(root.path("bin"))?;
+        for folder in ["etc", "tmp", "root", "www"] {
+            fs::create_dir_all(root.path(folder))?;
+        }
+        fs::copy("/bin/busybox", root.path("bin/busybox")).context("no /bin/busybox")?;
+        applets(&root.path("bin"))?;
+        fs::write(root.path("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
+        // Nobody can kill it but the kernel: what a sandbox's first process is for.
+        let command = ["/bin/busybox", "sleep", "2147483647"];
+        let tags = ["docker.io/library/busybox:1", "docker.io/library/busybox:1.36", crate::lab::PAUSE];
+        archive::write(&root, &archive, &tags, &command)
+    })?;
+    Ok(archive)
+}
+
+/// A small Debian with iproute2, rdma-core and perftest.
+fn tools() -> Result<PathBuf> {
+    let archive = cache::folder("images")?.join("tools-3.tar");
+    if archive.exists() {
+        return Ok(archive);
+    }
+    step("image tools (iproute2, rdma-core, perftest)", |step| {
+        let root = archive::Scratch::new("tools")?;
+        debian::unpack(&root, &["iproute2", "iputils-ping", "ibverbs-utils", "ibverbs-providers", "perftest",
+            "rdmacm-utils", "rdma-core", "socat", "bash", "coreutils", "busybox-static"], step)?;
+        applets(&root.path("bin"))?;
+        archive::write(&root, &archive, TOOLS, &["/bin/busybox", "sleep", "2147483647"])
+    })?;
+    Ok(archive)
+}
+
+/// busybox serves every name that the folder does not have yet.
+fn applets(folder: &std::path::Path) -> Result<()> {
+    let names = crate::command::output(&mut crate::command::command("/bin/busybox", ["--list"]))?;
+    for name in names.lines().filter(|n| *n != "busybox") {
+        let link = folder.join(name);
+        if !link.exists() && !link.is_symlink() {
+            std::os::unix::fs::symlink("busybox", link)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The control plane: etcd, API server, controllers, scheduler, all on the machine `control`.
+
+use super::machine::Machine;
+use super::network::{CONTROL, PODS, SERVICES};
+use super::processes::{self, Program};
+use super::{Lab, credentials};
+use crate::progress::{Step, wait_until};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Where the API server writes who asked what; tests count an ADD's requests with it.
+pub const AUDIT: &str = "var/log/lab/audit.log";
+
+/// What is worth auditing: everything but the control plane's own chatter and the nodes' heartbeats.
+const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, users: ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"]}
+- {level: None, resources: [{group: coordination.k8s.io, resources: [leases]}]}
+- {level: None, nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version", "/api*", "/openapi*"]}
+- {level: Metadata}
+"#;
+
+/// Start what does not run and wait until the API server answers.
+pub fn ensure(lab: &Lab, machine: &Machine, nodes: &[String], step: &mut Step) -> Result<()> {
+    let secrets = machine.root().join("etc/lab");
+    credentials::create(&secrets, nodes)?;
+    for who in ["controllers", "scheduler"] {
+        let text = credentials::kubeconfig(&secrets, who, Path::new("/etc/lab/ca.crt"))?;
+        credentials::write(&secrets.join(format!("{who}.kubeconfig")), &text)?;
+    }
+    let admin = credentials::kubeconfig(&secrets, "admin", &secrets.join("ca.crt"))?;
+    credentials::write(&lab.kubeconfig(), &admin)?;
+    fs::write(secrets.join("audit.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
+
+    step.at("etcd and API server");
+    processes::ensure(machine, &[etcd(), api_server()])?;
+    wait_until("the API server", Duration::from_secs(90), step, || ready(lab))?;
+    processes::ensure(machine, &[controllers(), scheduler()])?;
+    Ok(())
+}
+
+/// Whether the API server says it is ready.
+pub fn ready(lab: &Lab) -> Result<(), String> {
+    let mut kubectl = lab.kubectl().map_err(|e| e.to_string())?;
+    let out = kubectl
+        .args(["get", "--raw", "/readyz"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    if out.status.success() { Ok(()) } else { Err("waiting for the API server".to_string()) }
+}
+
+fn etcd() -> Program {
+    // A lab may lose its data at a power cut; it must not wait for the disk.
+    Program::new("etcd", [
+        "--data-dir=/var/lib/etcd",
+        "--listen-client-urls=http://127.0.0.1:2379",
+        "--advertise-client-urls=http://127.0.0.1:2379",
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        "--unsafe-no-fsync",
+        "--logger=zap",
+        "--log-level=warn",
+    ])
+}
+
+fn api_server() -> Program {
+    Program::new("kube-apiserver", [
+        "--etcd-servers=http://127.0.0.1:2379",
+        &format!("--bind-address={CONTROL}"),
+        &format!("--advertise-address={CONTROL}"),
+        &format!("--service-cluster-ip-range={SERVICES}"),
+        "--authorization-mode=Node,RBAC",
+        "--token-auth-file=/etc/lab/tokens.csv",
+        "--client-ca-file=/etc/lab/ca.crt",
+        "--tls-cert-file=/etc/lab/apiserver.crt",
+        "--tls-private-key-file=/etc/lab/apiserver.key",
+        "--kubelet-client-certificate=/etc/lab/kubelet-client.crt",
+        "--kubelet-client-key=/etc/lab/kubelet-client.key",
+        "--kubelet-preferred-address-types=InternalIP",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-account-key-file=/etc/lab/service-accounts.pub",
+        "--service-account-signing-key-file=/etc/lab/service-accounts.key",
+        "--enable-admission-plugins=NodeRestriction",
+        // Webhooks served by pods are called at the pods' own addresses: this machine has no kube-proxy.
+        "--enable-aggregator-routing=true",
+        "--allow-privileged=true",
+        "--audit-policy-file=/etc/lab/audit.yaml",
+        &format!("--audit-log-path=/{AUDIT}"),
+        "--audit-log-maxsize=200",
+        "--audit-log-maxbackup=1",
+        "--profiling=false",
+    ])
+}
+
+fn controllers() -> Program {
+    Program::new("kube-controller-manager", [
+        "--kubeconfig=/etc/lab/controllers.kubeconfig",
+        "--authentication-kubeconfig=/etc/lab/controllers.kubeconfig",
+        "--authorization-kubeconfig=/etc/lab/controllers.kubeconfig",
+        "--service-account-private-key-file=/etc/lab/service-accounts.key",
+        "--root-ca-file=/etc/lab/ca.crt",
+        "--use-service-account-credentials=true",
+        &format!("--cluster-cidr={PODS}"),
+        "--bind-address=127.0.0.1",
+        "--leader-elect=false",
+        // A rebooted node should be noticed in seconds, not in most of a minute.
+        "--node-monitor-period=2s",
+        "--node-monitor-grace-period=20s",
+    ])
+}
+
+fn scheduler() -> Program {
+    Program::new("kube-scheduler", [
+        "--kubeconfig=/etc/lab/scheduler.kubeconfig",
+        "--authentication-kubeconfig=/etc/lab/scheduler.kubeconfig",
+        "--authorization-kubeconfig=/etc/lab/scheduler.kubeconfig",
+        "--bind-address=127.0.0.1",
+        "--leader-elect=false",
+    ])
+}

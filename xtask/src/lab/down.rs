@@ -1,0 +1,74 @@
+//! Take a lab down: no process, mount, namespace, link, cgroup or file of it stays, however it was left.
+
+use super::Lab;
+use super::machine::Machine;
+use crate::progress::step;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Take it down; fine when there is none.
+pub fn down(lab: &Lab) -> Result<()> {
+    crate::tools::require_root()?;
+    let machines = machines(lab);
+    if machines.is_empty() && !lab.folder.exists() {
+        eprintln!("  · lab {} is not there", lab.name());
+        return Ok(());
+    }
+    step(format!("taking lab {} down", lab.name()), |_| {
+        for machine in &machines {
+            machine.kill()?;
+        }
+        for machine in &machines {
+            machine.clear()?;
+        }
+        remove_files(lab)
+    })
+}
+
+/// Every machine that the lab's file, its folders or the kernel knows of: the lab may have been killed half-way.
+fn machines(lab: &Lab) -> Vec<Machine> {
+    let mut names: BTreeSet<String> = lab.nodes().unwrap_or_default().into_iter().collect();
+    let mut add = |folder: &std::path::Path, cut: &str| {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if let Some(rest) = entry.file_name().to_string_lossy().strip_prefix(cut) {
+                names.insert(rest.to_string());
+            }
+        }
+    };
+    add(&lab.folder.join("machines"), "");
+    add(std::path::Path::new("/run/netns"), &format!("{}-", lab.prefix()));
+    // Another lab's name may begin with this one's and a dash: its machines are not ours.
+    let others: Vec<String> = fs::read_dir(lab.folder.parent().unwrap_or(&lab.folder))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.strip_prefix(&format!("{}-", lab.name())).map(str::to_string))
+        .collect();
+    names.remove("control");
+    let foreign = |name: &str| others.iter().any(|o| name == o || name.starts_with(&format!("{o}-")));
+    let mut machines: Vec<Machine> = names
+        .iter()
+        .filter(|n| lab.folder.join("machines").join(n.as_str()).exists() || !foreign(n))
+        .map(|n| lab.node(n))
+        .collect();
+    let control = lab.control();
+    if lab.folder.exists() || control.has_network() {
+        machines.push(control);
+    }
+    machines
+}
+
+fn remove_files(lab: &Lab) -> Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts")?;
+    let folder = lab.folder.to_string_lossy();
+    if let Some(line) = mounts.lines().find(|l| l.split(' ').nth(4).is_some_and(|at| at.starts_with(&*folder))) {
+        bail!("something is still mounted below {folder}, so it is not removed: {line}");
+    }
+    match fs::remove_dir_all(&lab.folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {folder}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,113 @@
+//! The first process of a machine: builds its mounts, then waits for its children until the power is cut.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::wait::waitpid;
+use nix::unistd::{chdir, pivot_root, sethostname};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of the hidden subcommand.
+#[derive(Args, Debug)]
+pub struct Init {
+    /// The machine's folder.
+    #[arg(long)]
+    folder: PathBuf,
+    /// The cluster's programs, shown at /opt/lab/bin.
+    #[arg(long)]
+    programs: PathBuf,
+    /// The machine's name.
+    #[arg(long)]
+    hostname: String,
+}
+
+/// Kernel settings that are the whole machine's and that a kubelet insists on changing: the lab's kubelet
+/// gets files of its own in their place, with the values it wants to see, so the real ones stay as they are.
+const TUNABLES: [(&str, &str); 6] = [
+    ("vm/overcommit_memory", "1"),
+    ("vm/panic_on_oom", "0"),
+    ("kernel/panic", "10"),
+    ("kernel/panic_on_oops", "1"),
+    ("kernel/keys/root_maxkeys", "1000000"),
+    ("kernel/keys/root_maxbytes", "25000000"),
+];
+
+/// Run as the first process of a new PID and mount namespace.
+pub fn init(args: &Init) -> Result<()> {
+    // The old /proc belongs to the outer PID namespace, so this is the pid that others know us by.
+    let outer = fs::read_link("/proc/self").context("cannot read /proc/self")?;
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUTS).context("cannot unshare the host name")?;
+    sethostname(&args.hostname).context("cannot set the host name")?;
+    build(args)?;
+    publish(&args.folder, &outer)?;
+    enter_root()?;
+    fs::write("/run-ready", "").context("cannot say that the machine is ready")?;
+    loop {
+        match waitpid(None, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            // Nobody to wait for: the next orphan ends this sleep early or is collected after it.
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(200)),
+        }
+    }
+}
+
+fn build(args: &Init) -> Result<()> {
+    let root = args.folder.join("root");
+    bind(&root, &root)?;
+    for shared in ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
+        let (from, to) = (Path::new("/").join(shared), root.join(shared));
+        if from.is_dir() && !from.is_symlink() {
+            bind(&from, &to)?;
+            let again = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+            mount(None::<&str>, &to, None::<&str>, again, None::<&str>).context("cannot make /usr read-only")?;
+        }
+    }
+    bind(&args.programs, &root.join("opt/lab/bin"))?;
+    bind(Path::new("/dev"), &root.join("dev"))?;
+    fresh("tmpfs", &root.join("run"), "mode=755")?;
+    fresh("tmpfs", &root.join("tmp"), "mode=1777")?;
+    fresh("proc", &root.join("proc"), "")?;
+    // A new sysfs shows this network namespace's devices; the cgroup mounts of the old one come along.
+    fresh("sysfs", &root.join("sys"), "")?;
+    bind(Path::new("/sys/fs/cgroup"), &root.join("sys/fs/cgroup"))?;
+    fs::create_dir_all(root.join("run/lab/tunables"))?;
+    fs::create_dir_all(root.join("run/netns"))?;
+    for (name, value) in TUNABLES {
+        let own = root.join("run/lab/tunables").join(name.replace('/', "."));
+        fs::write(&own, value)?;
+        let real = root.join("proc/sys").join(name);
+        if real.exists() {
+            bind(&own, &real)?;
+        }
+    }
+    Ok(())
+}
+
+/// Tell the outside our pid, the old root goes: the folder is reachable only there.
+fn publish(folder: &Path, pid: &Path) -> Result<()> {
+    let draft = folder.join("init.pid.new");
+    fs::write(&draft, pid.to_string_lossy().as_bytes())?;
+    fs::rename(draft, folder.join("init.pid")).context("cannot publish the pid")?;
+    chdir(&folder.join("root")).context("cannot enter the new root")
+}
+
+fn enter_root() -> Result<()> {
+    pivot_root(".", "old").context("cannot switch to the new root")?;
+    chdir("/").context("cannot enter /")?;
+    umount2("/old", MntFlags::MNT_DETACH).context("cannot drop the old root")?;
+    // Kubernetes volumes with mount propagation need a shared root.
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SHARED, None::<&str>)
+        .context("cannot make / shared")
+}
+
+fn bind(from: &Path, to: &Path) -> Result<()> {
+    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
+        .with_context(|| format!("cannot bind {} to {}", from.display(), to.display()))
+}
+
+fn fresh(kind: &str, to: &Path, options: &str) -> Result<()> {
+    mount(Some(kind), to, Some(kind), MsFlags::empty(), Some(options))
+        .with_context(|| format!("cannot mount {kind} at {}", to.display()))
+}

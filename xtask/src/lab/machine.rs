@@ -1,0 +1,135 @@
+//! A machine of the lab: namespaces, a root file system, and a first process that holds them.
+
+use super::{Lab, cgroup, rootfs};
+use crate::command::{command, output, run, succeeds};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One machine; whether it runs is asked of the kernel, not remembered.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// What people call it.
+    pub name: String,
+    /// Its network namespace, also the name of its cgroups.
+    pub netns: String,
+    /// Its folder: `root` outlives a reboot, `log` too.
+    pub folder: PathBuf,
+}
+
+impl Machine {
+    pub(super) fn new(lab: &Lab, name: &str, netns: String) -> Self {
+        Self { name: name.to_string(), netns, folder: lab.folder.join("machines").join(name) }
+    }
+
+    /// The persistent part of its file system.
+    pub fn root(&self) -> PathBuf {
+        self.folder.join("root")
+    }
+
+    /// Where a program of it logs.
+    pub fn log(&self, program: &str) -> PathBuf {
+        self.folder.join("root/var/log/lab").join(format!("{program}.log"))
+    }
+
+    /// The first process, when the machine runs. A pid alone proves nothing (it may be reused), so the
+    /// process must also live in the machine's network namespace.
+    pub fn init(&self) -> Option<i32> {
+        let pid: i32 = fs::read_to_string(self.folder.join("init.pid")).ok()?.trim().parse().ok()?;
+        let its = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+        let ours = fs::metadata(Path::new("/run/netns").join(&self.netns)).ok()?;
+        use std::os::unix::fs::MetadataExt;
+        (its.ino() == ours.ino() && its.dev() == ours.dev()).then_some(pid)
+    }
+
+    /// Switch it on: the network namespace must exist already.
+    pub fn boot(&self, programs: &Path) -> Result<()> {
+        rootfs::prepare(self)?;
+        cgroup::create(&self.netns)?;
+        fs::create_dir_all(self.root().join("var/log/lab"))?;
+        for stale in ["init.pid", "root/run-ready"] {
+            let _ = fs::remove_file(self.folder.join(stale));
+        }
+        let log = fs::File::create(self.log("init")).context("cannot create the log of init")?;
+        let xtask = std::env::current_exe().context("cannot find this program")?;
+        let net = format!("--net=/run/netns/{}", self.netns);
+        let mut start = command("setsid", ["nsenter", &net, "--"]);
+        start.args(["unshare", "--mount", "--pid", "--fork", "--"]).arg(xtask).arg("lab-init");
+        start.arg("--folder").arg(&self.folder).arg("--programs").arg(programs).arg("--hostname").arg(&self.name);
+        start.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        start.current_dir("/").stdout(log.try_clone()?).stderr(log);
+        let mut child = start.spawn().context("cannot start the machine")?;
+        let begin = Instant::now();
+        while self.init().is_none() || !self.folder.join("root/run-ready").exists() {
+            if let Some(status) = child.try_wait()? {
+                let said = fs::read_to_string(self.log("init")).unwrap_or_default();
+                bail!("machine {} did not start: {status}\n{said}", self.name);
+            }
+            if begin.elapsed() > Duration::from_secs(10) {
+                bail!("machine {} did not start within 10 s, see {}", self.name, self.log("init").display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// A command inside the machine; the caller adds program and arguments.
+    pub fn enter(&self) -> Result<Command> {
+        let Some(init) = self.init() else { bail!("machine {} is not running: cargo xtask lab up", self.name) };
+        let target = init.to_string();
+        let mut enter = Command::new("nsenter");
+        enter.args(["--target", &target, "--mount", "--net", "--pid", "--uts", "--root", "--wd", "--"]);
+        enter.env("PATH", "/opt/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        enter.env("HOME", "/root").env_remove("TMPDIR");
+        Ok(enter)
+    }
+
+    /// Run a shell script inside, for its output.
+    pub fn script(&self, text: &str) -> Result<String> {
+        output(self.enter()?.args(["sh", "-c", text]).stdin(Stdio::null()))
+    }
+
+    /// Power cut: everything in its PID namespace dies with the first process.
+    pub fn kill(&self) -> Result<()> {
+        let mut pids: Vec<i32> = self.init().into_iter().collect();
+        // Whoever lives in the namespace, the first process included when its pid file was lost.
+        if Path::new("/run/netns").join(&self.netns).exists() {
+            let listed = output(&mut command("ip", ["netns", "pids", &self.netns])).unwrap_or_default();
+            pids.extend(listed.split_whitespace().filter_map(|p| p.parse::<i32>().ok()));
+        }
+        for pid in &pids {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), nix::sys::signal::SIGKILL);
+        }
+        let begin = Instant::now();
+        while pids.iter().any(|p| Path::new(&format!("/proc/{p}")).exists() && !zombie(*p)) {
+            if begin.elapsed() > Duration::from_secs(20) {
+                bail!("machine {}: processes {pids:?} do not end", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = fs::remove_file(self.folder.join("init.pid"));
+        Ok(())
+    }
+
+    /// Remove what a dead machine leaves in the kernel: cgroups and the network namespace with its links.
+    pub fn clear(&self) -> Result<()> {
+        cgroup::remove(&self.netns)?;
+        if Path::new("/run/netns").join(&self.netns).exists() {
+            run(&mut command("ip", ["netns", "delete", &self.netns]))?;
+        }
+        Ok(())
+    }
+
+    /// Whether its network namespace exists.
+    pub fn has_network(&self) -> bool {
+        succeeds(&mut command("ip", ["-n", &self.netns, "link", "show", "lo"]))
+    }
+}
+
+fn zombie(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |s| {
+        s.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+    })
+}

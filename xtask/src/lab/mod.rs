@@ -1,0 +1,137 @@
+//! The lab: a real Kubernetes on this machine, without containers to download and without InfiniBand hardware.
+//!
+//! ```text
+//! machine `control`  (netns fblab-NAME)            machine NODE  (netns fblab-NAME-NODE), 1 to 8 of them
+//!   etcd, kube-apiserver, controllers, scheduler      containerd, kubelet, kube-proxy, pods
+//!   br0 10.77.0.1/24 ──────────── veth ────────────── eth0 10.77.0.10+n/24
+//!                                                     pods 10.78.n.0/24 (ptp), routed between machines
+//! ```
+//!
+//! A *machine* is a process tree with its own mount, PID and network namespaces and its own /etc, /run, /var and /opt.
+//! Killing its first process ends it as a power cut would; nothing of it is on the machine's own network.
+
+mod cgroup;
+mod cli;
+mod control;
+mod credentials;
+mod down;
+mod init;
+mod install;
+mod janitor;
+mod machine;
+mod network;
+mod node;
+mod processes;
+mod rootfs;
+mod status;
+mod traces;
+mod up;
+
+pub use cli::{LabCommand, run};
+pub use down::down;
+pub use node::PAUSE;
+pub use init::{Init, init};
+pub use janitor::{Janitor, janitor};
+pub use traces::traces;
+pub use up::{Up, up};
+
+use anyhow::{Context, Result, bail};
+use machine::Machine;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// One lab, by name.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    name: String,
+    folder: PathBuf,
+}
+
+/// What a lab was made with; kept in its folder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Shape {
+    nodes: Vec<String>,
+}
+
+impl Lab {
+    /// The lab called `name`, whether it exists or not.
+    pub fn named(name: &str) -> Result<Self> {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > 20 || !name.chars().all(fits) || name.starts_with('-') {
+            bail!("lab name `{name}`: take up to 20 of a-z, 0-9 and -, beginning with a letter or digit");
+        }
+        Ok(Self { name: name.to_string(), folder: crate::cache::root()?.join("labs").join(name) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What begins every name of its namespaces and cgroups.
+    fn prefix(&self) -> String {
+        format!("fblab-{}", self.name)
+    }
+
+    /// The machine that runs the control plane.
+    fn control(&self) -> Machine {
+        Machine::new(self, "control", self.prefix())
+    }
+
+    /// A node's machine.
+    fn node(&self, node: &str) -> Machine {
+        Machine::new(self, node, format!("{}-{node}", self.prefix()))
+    }
+
+    /// A machine by the name a person types.
+    fn machine(&self, name: &str) -> Result<Machine> {
+        let shape = self.shape()?;
+        if name == "control" {
+            return Ok(self.control());
+        }
+        if !shape.nodes.iter().any(|n| n == name) {
+            bail!("lab `{}` has no machine `{name}`: it has control, {}", self.name, shape.nodes.join(", "));
+        }
+        Ok(self.node(name))
+    }
+
+    fn shape(&self) -> Result<Shape> {
+        let file = self.folder.join("lab.json");
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("lab `{}` is not up: cargo xtask lab up --name {0}", self.name))?;
+        serde_json::from_str(&text).with_context(|| format!("cannot read {}", file.display()))
+    }
+
+    /// Node names, in order.
+    pub fn nodes(&self) -> Result<Vec<String>> {
+        Ok(self.shape()?.nodes)
+    }
+
+    /// A program run in the control plane's network with this machine's files: kubectl, curl.
+    pub fn in_network(&self, program: &str) -> Command {
+        let netns = format!("--net=/run/netns/{}", self.prefix());
+        let mut command = Command::new("nsenter");
+        command.args([&netns, "--", program]);
+        command
+    }
+
+    /// kubectl as the administrator.
+    pub fn kubectl(&self) -> Result<Command> {
+        let program = crate::programs::folder()?.join("kubectl");
+        let mut command = self.in_network(&program.to_string_lossy());
+        command.env("KUBECONFIG", self.kubeconfig());
+        Ok(command)
+    }
+
+    /// The administrator's kubeconfig; it works from within the lab's network.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("admin.kubeconfig")
+    }
+
+    /// A program run inside a machine: its files, its network, its processes.
+    pub fn exec(&self, machine: &str) -> Result<Command> {
+        self.machine(machine)?.enter()
+    }
+}

@@ -1,0 +1,87 @@
+//! The lab's network: a bridge in the control plane's namespace, a cable to each node, routes to its pods.
+//!
+//! None of the namespaces has an interface of the real machine, so no packet can leave.
+
+use super::machine::Machine;
+use crate::command::{command, run, sh, succeeds};
+use anyhow::Result;
+use std::path::Path;
+
+/// The control plane's address; the API server listens here.
+pub const CONTROL: &str = "10.77.0.1";
+/// The cluster's service addresses.
+pub const SERVICES: &str = "10.96.0.0/16";
+/// The first of them is the API server's.
+pub const API_SERVICE: &str = "10.96.0.1";
+/// All pods' addresses.
+pub const PODS: &str = "10.78.0.0/16";
+
+/// A node's address on the bridge.
+pub fn node_address(position: usize) -> String {
+    format!("10.77.0.{}", 10 + position)
+}
+
+/// The addresses of a node's pods.
+pub fn pod_range(position: usize) -> String {
+    format!("10.78.{position}.0/24")
+}
+
+fn namespace(machine: &Machine) -> Result<()> {
+    if !Path::new("/run/netns").join(&machine.netns).exists() {
+        sh(&format!("ip netns add {}", machine.netns))?;
+    }
+    in_ns(machine, "link set lo up")?;
+    for (key, value) in [("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")] {
+        let file = format!("/proc/sys/{}", key.replace('.', "/"));
+        let net = format!("--net=/run/netns/{}", machine.netns);
+        run(&mut command("nsenter", [&net, "--", "sh", "-c", &format!("echo {value} > {file}")]))?;
+    }
+    Ok(())
+}
+
+fn in_ns(machine: &Machine, line: &str) -> Result<()> {
+    sh(&format!("ip -n {} {line}", machine.netns))
+}
+
+fn has_link(machine: &Machine, link: &str) -> bool {
+    succeeds(&mut command("ip", ["-n", &machine.netns, "link", "show", link]))
+}
+
+/// The bridge and the control plane's address.
+pub fn control(machine: &Machine) -> Result<()> {
+    namespace(machine)?;
+    if !has_link(machine, "br0") {
+        in_ns(machine, "link add br0 type bridge")?;
+    }
+    in_ns(machine, &format!("address replace {CONTROL}/24 dev br0"))?;
+    in_ns(machine, "link set br0 up")
+}
+
+/// A node's namespace, its cable to the bridge, and the way to its pods.
+pub fn node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
+    namespace(node)?;
+    let port = format!("node{position}");
+    if !has_link(node, "eth0") {
+        if has_link(control, &port) {
+            in_ns(control, &format!("link delete {port}"))?;
+        }
+        in_ns(control, &format!("link add {port} type veth peer name eth0 netns {}", node.netns))?;
+    }
+    in_ns(control, &format!("link set {port} master br0 up"))?;
+    let address = node_address(position);
+    in_ns(node, &format!("address replace {address}/24 dev eth0"))?;
+    in_ns(node, "link set eth0 up")?;
+    // Service addresses are rewritten on their way out, which takes a route to begin with.
+    in_ns(node, &format!("route replace default via {CONTROL}"))?;
+    in_ns(control, &format!("route replace {} via {address}", pod_range(position)))
+}
+
+/// Routes from each node to the others' pods.
+pub fn pod_routes(nodes: &[Machine]) -> Result<()> {
+    for (here, machine) in nodes.iter().enumerate() {
+        for there in (0..nodes.len()).filter(|there| *there != here) {
+            in_ns(machine, &format!("route replace {} via {}", pod_range(there), node_address(there)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! A node: containerd, kubelet and kube-proxy, with the images of the lab and a default pod network.
+
+use super::machine::Machine;
+use super::network::{PODS, node_address, pod_range};
+use super::processes::{self, Program};
+use super::{Lab, credentials};
+use crate::command::output;
+use crate::progress::{Step, wait_until};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// The image of every pod's first container.
+pub const PAUSE: &str = "ferroband.lab/pause:1";
+
+/// Start what does not run on a node that is on.
+pub fn ensure(lab: &Lab, machine: &Machine, position: usize, images: &[PathBuf], step: &mut Step) -> Result<()> {
+    configure(lab, machine, position)?;
+    step.at(format!("{}: containerd", machine.name));
+    processes::ensure(machine, &[Program::new("containerd", ["--config", "/etc/lab/containerd.toml"])])?;
+    wait_until("containerd", Duration::from_secs(60), step, || {
+        let socket = "test -S /run/containerd/containerd.sock && ctr version >/dev/null 2>&1";
+        machine.script(socket).map(drop).map_err(|_| format!("{}: waiting for containerd", machine.name))
+    })?;
+    for image in images {
+        import(machine, image, step)?;
+    }
+    processes::ensure(machine, &[kubelet(&machine.name, position), kube_proxy(&machine.name)])?;
+    Ok(())
+}
+
+/// Import an image once: what was imported is remembered by size and time of the archive.
+pub fn import(machine: &Machine, image: &Path, step: &mut Step) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let about = fs::metadata(image).with_context(|| format!("no image archive {}", image.display()))?;
+    let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stamp = format!("{} {}.{}", about.size(), about.mtime(), about.mtime_nsec());
+    let mark = machine.root().join("var/lib/containerd").join(format!("imported-{name}"));
+    if fs::read_to_string(&mark).is_ok_and(|m| m == stamp) {
+        return Ok(());
+    }
+    step.at(format!("{}: image {name}", machine.name));
+    let archive = fs::File::open(image).with_context(|| format!("cannot read {}", image.display()))?;
+    let mut ctr = machine.enter()?;
+    ctr.args(["ctr", "-n", "k8s.io", "images", "import", "--local", "-"]).stdin(Stdio::from(archive));
+    output(&mut ctr)?;
+    fs::write(mark, stamp).context("cannot remember the import")
+}
+
+fn configure(lab: &Lab, machine: &Machine, position: usize) -> Result<()> {
+    let etc = machine.root().join("etc/lab");
+    let secrets = lab.control().root().join("etc/lab");
+    fs::copy(secrets.join("ca.crt"), etc.join("ca.crt")).context("cannot copy the CA's certificate")?;
+    for (file, who) in [("kubelet", machine.name.as_str()), ("proxy", "proxy")] {
+        let text = credentials::kubeconfig(&secrets, who, Path::new("/etc/lab/ca.crt"))?;
+        credentials::write(&etc.join(format!("{file}.kubeconfig")), &text)?;
+    }
+    fs::write(etc.join("containerd.toml"), containerd_config())?;
+    fs::write(etc.join("kubelet.yaml"), kubelet_config(&machine.netns))?;
+    fs::write(etc.join("proxy.yaml"), proxy_config())?;
+    fs::write(machine.root().join("etc/cni/net.d/10-lab.conflist"), default_network(position))?;
+    Ok(())
+}
+
+fn containerd_config() -> String {
+    format!(
+        r#"version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.btrfs"]
+[grpc]
+address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{PAUSE}"
+[plugins."io.containerd.cri.v1.runtime"]
+# Without CAP_SYS_RESOURCE an oom_score_adj cannot be lowered, and runc would fail to try.
+restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "runc"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+SystemdCgroup = false
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["/opt/cni/bin"]
+conf_dir = "/etc/cni/net.d"
+"#
+    )
+}
+
+fn kubelet_config(cgroup: &str) -> String {
+    format!(
+        r#"apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {{anonymous: {{enabled: false}}, webhook: {{enabled: true}}, x509: {{clientCAFile: /etc/lab/ca.crt}}}}
+authorization: {{mode: Webhook}}
+cgroupDriver: cgroupfs
+cgroupRoot: /{cgroup}
+failCgroupV1: false
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+enforceNodeAllocatable: []
+evictionHard: {{}}
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+localStorageCapacityIsolation: false
+failSwapOn: false
+nodeStatusUpdateFrequency: 4s
+readOnlyPort: 0
+rotateCertificates: false
+resolvConf: /etc/resolv.conf
+"#
+    )
+}
+
+fn proxy_config() -> String {
+    // The connection-tracking limits are the whole machine's: leave them alone.
+    format!(
+        r#"apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: iptables
+clientConnection: {{kubeconfig: /etc/lab/proxy.kubeconfig}}
+clusterCIDR: {PODS}
+healthzBindAddress: 127.0.0.1:10256
+metricsBindAddress: 127.0.0.1:10249
+conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}
+iptables: {{minSyncPeriod: 0s, syncPeriod: 30s}}
+"#
+    )
+}
+
+/// Routed veth pairs: all traffic passes the node's IP layer, so service addresses work without bridge filters.
+fn default_network(position: usize) -> String {
+    let range = pod_range(position);
+    format!(
+        r#"{{
+  "cniVersion": "1.0.0",
+  "name": "lab",
+  "plugins": [
+    {{
+      "type": "ptp",
+      "mtu": 1500,
+      "ipam": {{"type": "host-local", "dataDir": "/var/lib/cni/networks", "ranges": [[{{"subnet": "{range}"}}]], "routes": [{{"dst": "0.0.0.0/0"}}]}}
+    }},
+    {{"type": "portmap", "capabilities": {{"portMappings": true}}}}
+  ]
+}}
+"#
+    )
+}
+
+fn kubelet(name: &str, position: usize) -> Program {
+    Program::new("kubelet", [
+        "--config=/etc/lab/kubelet.yaml",
+        "--kubeconfig=/etc/lab/kubelet.kubeconfig",
+        &format!("--hostname-override={name}"),
+        &format!("--node-ip={}", node_address(position)),
+    ])
+}
+
+fn kube_proxy(name: &str) -> Program {
+    Program::new("kube-proxy", ["--config=/etc/lab/proxy.yaml", &format!("--hostname-override={name}")])
+}

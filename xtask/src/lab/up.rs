@@ -1,0 +1,159 @@
+//! Bring a lab up, or heal one: everything is checked and only what is missing is started.
+
+use super::machine::Machine;
+use super::{Lab, Shape, control, janitor, network, node, processes};
+use crate::command::output;
+use crate::progress::{Step, step, wait_until};
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// How a lab is to be.
+#[derive(Args, Clone, Debug)]
+pub struct Up {
+    /// How many nodes: 1 to 8 [default: 2, or as many as the lab has]
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<usize>,
+    /// The nodes' names instead of node1, node2, …
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub node_names: Vec<String>,
+    /// What the nodes' kernel is: this machine's, or an emulated one with InfiniBand
+    #[arg(long, value_enum, default_value_t = Kernel::Host)]
+    pub kernel: Kernel,
+    /// Install Ferroband as a user would
+    #[arg(long)]
+    pub install: bool,
+    /// The simulated hardware that an installed Ferroband finds on each node
+    #[arg(long, value_name = "HARDWARE", default_value = "default")]
+    pub profile: String,
+    /// Take the lab down when this process ends
+    #[arg(long, value_name = "PID", hide = true)]
+    pub owner: Option<u32>,
+}
+
+/// Where the nodes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kernel {
+    /// In namespaces of this machine's kernel
+    Host,
+    /// In emulated machines with a soft HCA
+    Vm,
+}
+
+impl Up {
+    /// As the lab is.
+    pub fn again() -> Self {
+        Self {
+            nodes: None,
+            node_names: Vec::new(),
+            kernel: Kernel::Host,
+            install: false,
+            profile: String::new(),
+            owner: None,
+        }
+    }
+
+    /// The node names asked for, or those the lab has, or the default two.
+    fn names(&self, lab: &Lab) -> Result<Vec<String>> {
+        let has = lab.nodes().unwrap_or_default();
+        let names = if !self.node_names.is_empty() {
+            self.node_names.clone()
+        } else if let Some(count) = self.nodes {
+            (1..=count).map(|n| format!("node{n}")).collect()
+        } else if has.is_empty() {
+            vec!["node1".to_string(), "node2".to_string()]
+        } else {
+            has.clone()
+        };
+        check_names(self, &names)?;
+        if names.len() < has.len() || names[..has.len()] != has[..] {
+            bail!("lab `{}` has nodes {}: take it down to change them", lab.name(), has.join(", "));
+        }
+        Ok(names)
+    }
+}
+
+fn check_names(up: &Up, names: &[String]) -> Result<()> {
+    if names.is_empty() || names.len() > 8 {
+        bail!("a lab has 1 to 8 nodes, not {}", names.len());
+    }
+    if up.nodes.is_some_and(|n| n != names.len()) {
+        bail!("--nodes {} and {} names do not fit together", up.nodes.unwrap_or_default(), names.len());
+    }
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    for (position, name) in names.iter().enumerate() {
+        if name.is_empty() || name.len() > 20 || !name.chars().all(fits) || name == "control" {
+            bail!("node name `{name}`: take up to 20 of a-z, 0-9 and -, other than `control`");
+        }
+        if names[..position].contains(name) {
+            bail!("node name `{name}` is there twice");
+        }
+    }
+    Ok(())
+}
+
+/// Bring it up.
+pub fn up(lab: &Lab, args: &Up) -> Result<()> {
+    crate::tools::require_root()?;
+    if args.kernel == Kernel::Vm {
+        bail!("nodes with an emulated kernel are not there yet: use --kernel host");
+    }
+    crate::tools::require(crate::tools::LAB)?;
+    let programs = crate::programs::folder()?;
+    let images = crate::image::for_lab()?;
+    let names = args.names(lab)?;
+    fs::create_dir_all(&lab.folder).with_context(|| format!("cannot create {}", lab.folder.display()))?;
+    let shape = serde_json::to_string_pretty(&Shape { nodes: names.clone() })?;
+    fs::write(lab.folder.join("lab.json"), shape).context("cannot write lab.json")?;
+    if let Some(owner) = args.owner {
+        janitor::start(lab, owner)?;
+    }
+
+    let machine = lab.control();
+    step("control plane", |step| {
+        network::control(&machine)?;
+        if machine.init().is_none() {
+            machine.boot(&programs)?;
+        }
+        control::ensure(lab, &machine, &names, step)
+    })?;
+    let machines: Vec<Machine> = names.iter().map(|n| lab.node(n)).collect();
+    step(format!("nodes {}", names.join(", ")), |step| {
+        for (position, machine) in machines.iter().enumerate() {
+            network::node(&lab.control(), machine, position)?;
+            if machine.init().is_none() {
+                machine.boot(&programs)?;
+            }
+            node::ensure(lab, machine, position, &images, step)?;
+        }
+        network::pod_routes(&machines)?;
+        nodes_ready(lab, &names, step)
+    })?;
+    if args.install {
+        super::install::install(lab, &args.profile)?;
+    }
+    Ok(())
+}
+
+/// Wait until each node is Ready at the API server.
+pub fn nodes_ready(lab: &Lab, names: &[String], step: &mut Step) -> Result<()> {
+    wait_until("nodes", Duration::from_secs(120), step, || {
+        for name in names {
+            processes::fallen(&lab.node(name), &["containerd", "kubelet", "kube-proxy"])?;
+        }
+        let states = node_states(lab).map_err(|e| format!("{e:#}"))?;
+        let late: Vec<&str> =
+            names.iter().filter(|n| states.get(*n).map(String::as_str) != Some("True")).map(String::as_str).collect();
+        if late.is_empty() { Ok(()) } else { Err(format!("waiting for {}", late.join(", "))) }
+    })
+}
+
+/// Each node's Ready condition.
+pub fn node_states(lab: &Lab) -> Result<BTreeMap<String, String>> {
+    let path = "{range .items[*]}{.metadata.name} {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
+    let text = output(lab.kubectl()?.args(["get", "nodes", "-o"]).arg(format!("jsonpath={path}")).stdin(Stdio::null()))?;
+    Ok(text.lines().filter_map(|l| l.split_once(' ')).map(|(n, s)| (n.to_string(), s.to_string())).collect())
+}

@@ -1,0 +1,89 @@
+//! Kubernetes and containerd, built once from the Go module proxy into the cache.
+
+use crate::cache;
+use crate::command::command;
+use crate::progress::Step;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// The Kubernetes release; `lab/cluster/kubernetes/go.mod` requires the same.
+pub const KUBERNETES: &str = "v1.36.3";
+/// The containerd release; `lab/cluster/containerd/go.mod` requires the same.
+pub const CONTAINERD: &str = "v2.4.2";
+
+/// The names that the multi-call Kubernetes binary answers to.
+const NAMES: [&str; 6] =
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"];
+
+/// The folder with all programs of the cluster, built when missing.
+pub fn folder() -> Result<PathBuf> {
+    let lab = cache::checkout().join("lab/cluster");
+    let sources: Vec<PathBuf> =
+        ["kubernetes/go.mod", "kubernetes/main.go", "containerd/go.mod"].iter().map(|f| lab.join(f)).collect();
+    let key = cache::key(&sources)?;
+    let folder = cache::root()?.join(format!("programs/kubernetes-{KUBERNETES}-containerd-{CONTAINERD}-{key}"));
+    if folder.join("complete").exists() {
+        return Ok(folder);
+    }
+    let go = crate::tools::go(26)?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let number = KUBERNETES.trim_start_matches("v1.").split('.').next().unwrap_or_default();
+    let stamp = format!(
+        "-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES} \
+         -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor={number} \
+         -X k8s.io/client-go/pkg/version.gitVersion={KUBERNETES}"
+    );
+    build(&go, &format!("Kubernetes {KUBERNETES}"), &lab.join("kubernetes"), &stamp, &folder.join("kubernetes"), &["."])?;
+    build(&go, &format!("containerd {CONTAINERD}"), &lab.join("containerd"), "-s -w", &folder, &[
+        "github.com/containerd/containerd/v2/cmd/containerd",
+        "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+        "github.com/containerd/containerd/v2/cmd/ctr",
+    ])?;
+    for name in NAMES {
+        let link = folder.join(name);
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink("kubernetes", &link).with_context(|| format!("cannot link {}", link.display()))?;
+    }
+    fs::write(folder.join("complete"), "").context("cannot mark the programs complete")?;
+    Ok(folder)
+}
+
+/// `go build`, with a line that counts packages as they are compiled.
+fn build(go: &Path, title: &str, module: &Path, ldflags: &str, out: &Path, packages: &[&str]) -> Result<()> {
+    let mut step = Step::begin(format!("building {title}"));
+    let go = go.to_string_lossy();
+    let mut list = command(&go, ["list", "-deps"]);
+    list.args(packages).current_dir(module).stderr(Stdio::null());
+    step.at("fetching modules");
+    let total = crate::command::output(&mut list)?.lines().count();
+
+    let mut child = command(&go, ["build", "-v", "-trimpath", "-ldflags", ldflags, "-o"])
+        .arg(out)
+        .args(packages)
+        .current_dir(module)
+        .env("CGO_ENABLED", "0")
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run go build")?;
+    let mut said = String::new();
+    let mut done = 0;
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines() {
+            let line = line.context("reading from go build")?;
+            done += 1;
+            step.at(format!("{done} of {total} packages ({line})"));
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    let status = child.wait().context("waiting for go build")?;
+    if !status.success() {
+        step.failed();
+        bail!("go build of {title}: {status}\n{}", crate::command::tail(&said, 30));
+    }
+    step.done(format!("{done} packages compiled, the rest was cached"));
+    Ok(())
+}

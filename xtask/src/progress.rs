@@ -1,0 +1,91 @@
+//! What a person sees while something takes long: one line per step, moving while it lasts on a terminal,
+//! plain start and end lines elsewhere (CI logs).
+
+use anyhow::Result;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// A step under way.
+pub struct Step {
+    title: String,
+    start: Instant,
+    told: Instant,
+    live: bool,
+}
+
+impl Step {
+    /// Begin a step.
+    pub fn begin(title: impl Into<String>) -> Self {
+        let (title, live) = (title.into(), std::io::stderr().is_terminal());
+        if live {
+            eprint!("\r\x1b[K  · {title}");
+            let _ = std::io::stderr().flush();
+        }
+        Self { title, start: Instant::now(), told: Instant::now(), live }
+    }
+
+    /// Say how far it is: at most ten times a second on a terminal, every 15 s in a log.
+    pub fn at(&mut self, detail: impl std::fmt::Display) {
+        let pause = if self.live { Duration::from_millis(100) } else { Duration::from_secs(15) };
+        if self.told.elapsed() < pause {
+            return;
+        }
+        self.told = Instant::now();
+        let seconds = self.start.elapsed().as_secs();
+        if self.live {
+            eprint!("\r\x1b[K  · {} {detail} ({seconds} s)", self.title);
+            let _ = std::io::stderr().flush();
+        } else {
+            eprintln!("  · {} {detail} ({seconds} s)", self.title);
+        }
+    }
+
+    /// It is done.
+    pub fn done(self, detail: impl std::fmt::Display) {
+        let clear = if self.live { "\r\x1b[K" } else { "" };
+        let detail = detail.to_string();
+        let gap = if detail.is_empty() { "" } else { ": " };
+        eprintln!("{clear}  ✓ {}{gap}{detail} ({:.1} s)", self.title, self.start.elapsed().as_secs_f32());
+    }
+
+    /// It failed.
+    pub fn failed(self) {
+        let clear = if self.live { "\r\x1b[K" } else { "" };
+        eprintln!("{clear}  ✗ {} ({:.1} s)", self.title, self.start.elapsed().as_secs_f32());
+    }
+}
+
+/// Do a step and say how it ended.
+pub fn step<T>(title: impl Into<String>, work: impl FnOnce(&mut Step) -> Result<T>) -> Result<T> {
+    let mut step = Step::begin(title);
+    match work(&mut step) {
+        Ok(value) => {
+            step.done("");
+            Ok(value)
+        }
+        Err(error) => {
+            step.failed();
+            Err(error)
+        }
+    }
+}
+
+/// Try until it holds or the time is over; the last answer is the error's text.
+pub fn wait_until(
+    what: &str,
+    limit: Duration,
+    step: &mut Step,
+    mut holds: impl FnMut() -> Result<(), String>,
+) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match holds() {
+            Ok(()) => return Ok(()),
+            Err(why) if start.elapsed() > limit => {
+                anyhow::bail!("{what}: not within {} s: {why}", limit.as_secs())
+            }
+            Err(why) => step.at(why),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,94 @@
+//! The tests that cargo runs.
+
+use super::tally::Tally;
+use crate::cache;
+use crate::command::{command, output};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// The crate whose tests need a cluster.
+pub const CLUSTER: &str = "ferroband-cluster-tests";
+/// The name of a crate's integration test that needs network namespaces.
+const NETNS: &str = "netns";
+
+fn cargo(args: &[&str]) -> Command {
+    let mut cargo = command("cargo", args);
+    cargo.current_dir(cache::checkout());
+    cargo
+}
+
+/// `cargo fmt --check`
+pub fn formatting() -> Result<()> {
+    output(&mut cargo(&["fmt", "--all", "--check"])).map(drop).context("run `cargo fmt --all`")
+}
+
+/// `cargo clippy` over everything, warnings denied.
+pub fn lints() -> Result<()> {
+    output(&mut cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])).map(drop)
+}
+
+/// Libraries, binaries and integration tests that need no privileges.
+pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
+    let mut args = vec!["test", "--workspace", "--exclude", CLUSTER, "--lib", "--bins", "--no-fail-fast"];
+    let tests = integration_tests()?;
+    for (package, test) in &tests {
+        if package != CLUSTER && test != NETNS {
+            args.extend(["--test", test]);
+        }
+    }
+    run(tally, &mut cargo(&args), only, &[])
+}
+
+/// Each crate's `tests/netns.rs`, one test at a time where they share the kernel.
+pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
+    let args = ["test", "--workspace", "--exclude", CLUSTER, "--test", NETNS, "--no-fail-fast"];
+    run(tally, &mut cargo(&args), only, &[])
+}
+
+/// The scenarios, against the lab named in the environment.
+pub fn cluster(tally: &mut Tally, only: Option<&str>, lab: &str) -> Result<()> {
+    let xtask = std::env::current_exe().context("cannot find this program")?;
+    let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast", "--tests"]);
+    cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
+    run(tally, &mut cargo, only, &["--test-threads=1"])
+}
+
+fn run(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {
+    cargo.arg("--").args(more).args(only);
+    let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.context("reading from cargo test")?;
+            if !line.is_empty() && !line.contains("... ok") {
+                eprintln!("  {line}");
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    let status = child.wait().context("waiting for cargo test")?;
+    let counted = tally.libtest(&said);
+    if !status.success() && (!counted || !said.contains("FAILED")) {
+        bail!("cargo test: {status}");
+    }
+    Ok(())
+}
+
+/// All (package, integration test) pairs of the workspace.
+fn integration_tests() -> Result<Vec<(String, String)>> {
+    let text = output(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let mut found = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            if target["kind"][0] == "test" {
+                let name = |v: &Value| v["name"].as_str().unwrap_or_default().to_string();
+                found.push((name(package), name(target)));
+            }
+        }
+    }
+    Ok(found)
+}

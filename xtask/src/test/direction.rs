@@ -1,0 +1,40 @@
+//! Who may depend on whom (ARCHITECTURE.md); a crate that reaches the wrong way fails here.
+
+use crate::cache;
+use crate::command::{command, output};
+use anyhow::{Result, bail};
+
+/// What must not be found below a crate, and why.
+const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    (
+        "ferroband-cni",
+        &["kube", "kube-client", "tokio", "tonic", "hyper", "rustls", "reqwest", "clap"],
+        "it is executed for every pod: no Kubernetes client, no async, no TLS",
+    ),
+    (
+        "ferroband-attach",
+        &["kube", "tokio", "tonic", "hyper", "ferroband-api", "ferroband-address", "ferroband-node"],
+        "it is part of ferroband-cni",
+    ),
+    ("ferroband-model", &["ferroband-kernel", "nix", "tokio", "kube"], "the words are pure"),
+    ("ferroband-address", &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"], "the engine is pure"),
+    ("ferroband-api", &["ferroband-kernel", "ferroband-address", "tokio"], "what users write knows no kernel"),
+    ("ferroband-kernel", &["ferroband-sim", "tokio", "kube"], "simulation replaces the kernel, never the reverse"),
+];
+
+/// Check every rule against the tree of normal dependencies.
+pub fn check() -> Result<()> {
+    let mut wrong = Vec::new();
+    for (package, forbidden, why) in FORBIDDEN {
+        let args = ["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--format", "{p}"];
+        let tree = output(command("cargo", args).current_dir(cache::checkout()))?;
+        for found in tree.lines().filter_map(|l| l.split(' ').next()) {
+            if forbidden.contains(&found) {
+                wrong.push(format!("{package} depends on {found}: {why}"));
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+}

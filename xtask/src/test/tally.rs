@@ -1,0 +1,99 @@
+//! Counting what passed, across tools that count differently.
+
+use anyhow::Result;
+use std::time::Instant;
+
+/// The counts of a run, and the reasons of its failures.
+#[derive(Default, Debug)]
+pub struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    reasons: Vec<String>,
+}
+
+impl Tally {
+    /// Run a tier. One that cannot run is a failure, with its reason.
+    pub fn tier(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Result<()>) {
+        eprintln!("── {name}");
+        let (begin, before) = (Instant::now(), (self.passed, self.failed));
+        if let Err(error) = work(self) {
+            self.fail(format!("tier {name}: {error:#}"));
+        }
+        let (passed, failed) = (self.passed - before.0, self.failed - before.1);
+        eprintln!("── {name}: {passed} passed, {failed} failed ({:.0} s)", begin.elapsed().as_secs_f32());
+    }
+
+    /// One check of our own.
+    pub fn check(&mut self, name: &str, work: impl FnOnce() -> Result<()>) {
+        let begin = Instant::now();
+        match work() {
+            Ok(()) => {
+                self.passed += 1;
+                eprintln!("  ✓ {name} ({:.1} s)", begin.elapsed().as_secs_f32());
+            }
+            Err(error) => {
+                eprintln!("  ✗ {name}");
+                self.fail(format!("{name}: {error:#}"));
+            }
+        }
+    }
+
+    /// A failure and its reason, shown now and again at the end.
+    pub fn fail(&mut self, reason: String) {
+        eprintln!("{reason}");
+        self.failed += 1;
+        self.reasons.push(reason);
+    }
+
+    /// Take over the counts of a libtest run, from the lines `test result: …` and `test NAME ... FAILED` of its output.
+    pub fn libtest(&mut self, output: &str) -> bool {
+        let mut seen = false;
+        for line in output.lines() {
+            if let Some(rest) = line.strip_prefix("test result: ") {
+                seen = true;
+                self.passed += count(rest, "passed");
+                self.failed += count(rest, "failed");
+                self.skipped += count(rest, "ignored");
+            } else if line.starts_with("test ") && line.ends_with("FAILED") {
+                self.reasons.push(line.to_string());
+            }
+        }
+        seen
+    }
+
+    /// The closing line; the exit code.
+    pub fn close(&self) -> i32 {
+        for reason in &self.reasons {
+            let first: String = reason.lines().take(3).collect::<Vec<_>>().join(" | ");
+            eprintln!("  ✗ {first}");
+        }
+        println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped);
+        i32::from(self.failed > 0 || self.passed == 0)
+    }
+}
+
+fn count(line: &str, word: &str) -> usize {
+    let before = line.split(word).next().unwrap_or_default();
+    before.trim_end().rsplit([' ', ';']).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libtest_lines_are_counted() {
+        let mut tally = Tally::default();
+        let text = "test a ... ok\ntest b ... FAILED\n\
+                    test result: FAILED. 12 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
+        assert!(tally.libtest(text));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (12, 1, 3));
+        assert_eq!(tally.close(), 1);
+    }
+
+    #[test]
+    fn no_test_at_all_is_no_success() {
+        assert_eq!(Tally::default().close(), 1);
+    }
+}
