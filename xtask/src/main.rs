@@ -31,6 +31,8 @@ enum Task {
     Test(test::Test),
     /// A real Kubernetes on this machine, in namespaces of its own
     Lab(lab::LabCommand),
+    /// Write the generated files (definitions, manifests, completions, manual pages) anew
+    Generate,
     /// Build the images of the product and of the tests, as archives
     Image,
     #[command(hide = true)]
@@ -54,6 +56,7 @@ fn run(task: &Task) -> Result<i32> {
         Task::Demo => demo::demo().map(|()| 0),
         Task::Test(args) => test::test(args),
         Task::Lab(command) => lab::run(command),
+        Task::Generate => generate::generate().map(|()| 0),
         Task::Image => image::build_all().map(|()| 0),
         Task::LabInit(args) => lab::init(args).map(|()| 0),
         Task::LabJanitor(args) => lab::janitor(args).map(|()| 0),

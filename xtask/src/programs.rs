@@ -21,10 +21,13 @@ const NAMES: [&str; 6] =
 /// The folder with all programs of the cluster, built when missing.
 pub fn folder() -> Result<PathBuf> {
     let lab = cache::checkout().join("lab/cluster");
-    let sources: Vec<PathBuf> =
-        ["kubernetes/go.mod", "kubernetes/main.go", "containerd/go.mod"].iter().map(|f| lab.join(f)).collect();
+    let sources: Vec<PathBuf> = ["kubernetes/go.mod", "kubernetes/main.go", "containerd/go.mod"]
+        .iter()
+        .map(|f| lab.join(f))
+        .collect();
     let key = cache::key(&sources)?;
-    let folder = cache::root()?.join(format!("programs/kubernetes-{KUBERNETES}-containerd-{CONTAINERD}-{key}"));
+    let folder =
+        cache::root()?.join(format!("programs/kubernetes-{KUBERNETES}-containerd-{CONTAINERD}-{key}"));
     if folder.join("complete").exists() {
         return Ok(folder);
     }
@@ -36,16 +39,31 @@ pub fn folder() -> Result<PathBuf> {
          -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor={number} \
          -X k8s.io/client-go/pkg/version.gitVersion={KUBERNETES}"
     );
-    build(&go, &format!("Kubernetes {KUBERNETES}"), &lab.join("kubernetes"), &stamp, &folder.join("kubernetes"), &["."])?;
-    build(&go, &format!("containerd {CONTAINERD}"), &lab.join("containerd"), "-s -w", &folder, &[
-        "github.com/containerd/containerd/v2/cmd/containerd",
-        "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-        "github.com/containerd/containerd/v2/cmd/ctr",
-    ])?;
+    build(
+        &go,
+        &format!("Kubernetes {KUBERNETES}"),
+        &lab.join("kubernetes"),
+        &stamp,
+        &folder.join("kubernetes"),
+        &["."],
+    )?;
+    build(
+        &go,
+        &format!("containerd {CONTAINERD}"),
+        &lab.join("containerd"),
+        "-s -w",
+        &folder,
+        &[
+            "github.com/containerd/containerd/v2/cmd/containerd",
+            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            "github.com/containerd/containerd/v2/cmd/ctr",
+        ],
+    )?;
     for name in NAMES {
         let link = folder.join(name);
         let _ = fs::remove_file(&link);
-        std::os::unix::fs::symlink("kubernetes", &link).with_context(|| format!("cannot link {}", link.display()))?;
+        std::os::unix::fs::symlink("kubernetes", &link)
+            .with_context(|| format!("cannot link {}", link.display()))?;
     }
     fs::write(folder.join("complete"), "").context("cannot mark the programs complete")?;
     Ok(folder)

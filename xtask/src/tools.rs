@@ -59,7 +59,8 @@ fn apt(packages: &[&str]) -> Result<()> {
     if succeeds(&mut install(packages)) {
         return Ok(());
     }
-    run(&mut command("apt-get", ["-qq", "update"])).context("the list of Debian's packages is not to be had")?;
+    run(&mut command("apt-get", ["-qq", "update"]))
+        .context("the list of Debian's packages is not to be had")?;
     run(&mut install(packages)).with_context(|| format!("needed: Debian's packages {}", packages.join(" ")))
 }
 
@@ -88,7 +89,6 @@ pub fn go(minor: u32) -> Result<PathBuf> {
         return Ok(go);
     }
     step(format!("installing Go 1.{minor}"), |_| {
-        require(&[Need { file: "/usr/lib/python3/dist-packages/pip", package: "python3-pip" }]).ok();
         let folder = venv.to_string_lossy().into_owned();
         if !succeeds(&mut command("python3", ["-m", "venv", &folder])) {
             apt(&["python3-venv"])?;

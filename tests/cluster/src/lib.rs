@@ -8,10 +8,13 @@
 //!
 //! A test panics with what it saw; it leaves the lab healthy and without its objects.
 
+mod document;
+pub mod evidence;
 mod objects;
 mod wait;
 
-pub use objects::Objects;
+pub use document::manifests;
+pub use objects::{Objects, running};
 pub use wait::{eventually, holds_for};
 
 use serde_json::Value;
@@ -46,7 +49,8 @@ pub fn lab(args: &[&str]) -> Outcome {
 /// The same as a command not yet started, for what runs beside the test.
 pub fn lab_command(args: &[&str]) -> Command {
     let variable = |name: &str| {
-        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
+        std::env::var(name)
+            .unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
     };
     let mut command = Command::new(variable("FERROBAND_XTASK"));
     command.args(["lab", "--name", &variable("FERROBAND_LAB")]).args(args);

@@ -119,8 +119,27 @@ fn nothing_of_the_lab_is_on_the_machines_own_network() {
 fn a_webhook_served_by_a_pod_answers_the_api_server() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     let pair = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
-        .args(["-subj", "/CN=hook", "-addext", "subjectAltName=DNS:hook.default.svc", "-keyout", "-", "-out", "-"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=hook",
+            "-addext",
+            "subjectAltName=DNS:hook.default.svc",
+            "-keyout",
+            "-",
+            "-out",
+            "-",
+        ])
         .output()
         .unwrap();
     let pair = String::from_utf8(pair.stdout).unwrap();
@@ -152,7 +171,8 @@ fn a_webhook_served_by_a_pod_answers_the_api_server() {
     });
     objects.apply(&files.to_string()).apply(&pod.to_string()).apply(&service.to_string());
     objects.running("hook", 60);
-    let certificate = std::process::Command::new("base64").arg("-w0").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let certificate =
+        std::process::Command::new("base64").arg("-w0").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut encoder = certificate.unwrap();
     std::io::Write::write_all(encoder.stdin.as_mut().unwrap(), pair.as_bytes()).unwrap();
     let encoded = String::from_utf8(encoder.wait_with_output().unwrap().stdout).unwrap();

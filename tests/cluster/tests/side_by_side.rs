@@ -16,9 +16,9 @@ impl Side {
 
     #[track_caller]
     fn good(&self, args: &[&str]) -> String {
-        let end = self.command(args).output().unwrap();
+        let end = self.command(args).output().expect("xtask starts");
         assert!(end.status.success(), "lab {args:?}: {}", String::from_utf8_lossy(&end.stderr));
-        String::from_utf8(end.stdout).unwrap()
+        String::from_utf8_lossy(&end.stdout).into_owned()
     }
 
     /// What the machine's own tools still show of it.
@@ -29,7 +29,8 @@ impl Side {
              ps -eo pid,args | grep -F labs/{0}/ | grep -v grep; true",
             self.0
         );
-        String::from_utf8(Command::new("sh").args(["-c", &script]).output().unwrap().stdout).unwrap()
+        let shown = Command::new("sh").args(["-c", &script]).output().expect("sh starts");
+        String::from_utf8_lossy(&shown.stdout).into_owned()
     }
 }
 

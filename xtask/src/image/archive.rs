@@ -15,7 +15,8 @@ impl Scratch {
     pub fn new(name: &str) -> Result<Self> {
         let folder = cache::folder("images")?.join(format!("scratch-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("root")).with_context(|| format!("cannot create {}", folder.display()))?;
+        fs::create_dir_all(folder.join("root"))
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(Self(folder))
     }
 

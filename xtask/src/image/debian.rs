@@ -9,8 +9,27 @@ use std::fs;
 
 /// What packages ask for at installation time, or for features the tests do not use: an unpacked tree needs none of it.
 const WITHOUT: &[&str] = &[
-    "perl", "debconf", "dpkg", "python", "udev", "systemd", "adduser", "passwd", "init", "tar", "install-info",
-    "libpython", "lsb", "sysvinit", "login", "util-linux", "mount", "libpam", "libaudit", "gcc-", "libdb5",
+    "perl",
+    "debconf",
+    "dpkg",
+    "python",
+    "udev",
+    "systemd",
+    "adduser",
+    "passwd",
+    "init",
+    "tar",
+    "install-info",
+    "libpython",
+    "lsb",
+    "sysvinit",
+    "login",
+    "util-linux",
+    "mount",
+    "libpam",
+    "libaudit",
+    "gcc-",
+    "libdb5",
 ];
 
 /// Unpack the packages and all they depend on.
@@ -38,14 +57,18 @@ pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> 
     fs::create_dir_all(&folder)?;
     step.at(format!("{} packages", wanted.len()));
     // As root apt drops to a user that cannot write here; the packages are verified all the same.
-    run(command("apt-get", ["-qq", "-o", "APT::Sandbox::User=root", "download"]).args(&wanted).current_dir(&folder))
-        .context("cannot download Debian's packages")?;
+    run(command("apt-get", ["-qq", "-o", "APT::Sandbox::User=root", "download"])
+        .args(&wanted)
+        .current_dir(&folder))
+    .context("cannot download Debian's packages")?;
     for entry in fs::read_dir(&folder)? {
         let package = entry?.path();
         step.at(package.file_name().unwrap_or_default().to_string_lossy());
         run(command("dpkg-deb", ["-x"]).arg(&package).arg(root.path("")))?;
     }
-    for spare in ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/zoneinfo"] {
+    for spare in
+        ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/zoneinfo"]
+    {
         let _ = fs::remove_dir_all(root.path(spare));
     }
     merge_usr(root)?;

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
-pub use product::product;
+pub use product::{NAME, binaries, product};
 
 /// The images that the tests and the documents' manifests name, all served by one small Debian.
 pub const TOOLS: &[&str] = &[
@@ -71,8 +71,23 @@ fn tools() -> Result<PathBuf> {
     }
     step("image tools (iproute2, rdma-core, perftest)", |step| {
         let root = archive::Scratch::new("tools")?;
-        debian::unpack(&root, &["iproute2", "iputils-ping", "ibverbs-utils", "ibverbs-providers", "perftest",
-            "rdmacm-utils", "rdma-core", "socat", "bash", "coreutils", "busybox-static"], step)?;
+        debian::unpack(
+            &root,
+            &[
+                "iproute2",
+                "iputils-ping",
+                "ibverbs-utils",
+                "ibverbs-providers",
+                "perftest",
+                "rdmacm-utils",
+                "rdma-core",
+                "socat",
+                "bash",
+                "coreutils",
+                "busybox-static",
+            ],
+            step,
+        )?;
         applets(&root.path("bin"))?;
         archive::write(&root, &archive, TOOLS, &["/bin/busybox", "sleep", "2147483647"])
     })?;

@@ -1,15 +1,90 @@
-//! The product's own image: two static binaries.
+//! The product's own image: two static binaries and nothing else.
 
 use super::archive;
 use crate::cache;
-use anyhow::{Result, bail};
+use crate::command::{command, output, succeeds};
+use crate::progress::{Step, step};
+use anyhow::{Context, Result, bail};
+use std::fs;
 use std::path::PathBuf;
 
 /// The name under which the lab's nodes have it.
 pub const NAME: &str = "docker.io/library/ferroband:dev";
 
-/// Build both binaries and pack them.
+/// The two binaries, static.
+pub struct Binaries {
+    /// `ferroband`: daemons and command line.
+    pub ferroband: PathBuf,
+    /// `ferroband-cni`: what container runtimes execute.
+    pub cni: PathBuf,
+}
+
+/// Build both binaries. musl where its target is there or can be added; else glibc, linked statically.
+pub fn binaries() -> Result<Binaries> {
+    let architecture = std::env::consts::ARCH;
+    let musl = format!("{architecture}-unknown-linux-musl");
+    let added = succeeds(&mut command("rustup", ["target", "add", &musl]));
+    let target = if added { musl } else { format!("{architecture}-unknown-linux-gnu") };
+    let build = |package: &str, binary: &str, profile: &str| -> Result<PathBuf> {
+        let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
+        cargo.args(["--target", &target]).current_dir(cache::checkout());
+        // ring compiles some C; the machine's own compiler serves, since nothing of its libc is used.
+        cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
+        if !added {
+            cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
+        }
+        output(&mut cargo)?;
+        let file = target_folder()?.join(&target).join(profile).join(binary);
+        if file.exists() { Ok(file) } else { bail!("cargo made no {}", file.display()) }
+    };
+    Ok(Binaries {
+        cni: step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))?,
+        ferroband: step("building ferroband", |_| build("ferroband-cli", "ferroband", "release"))?,
+    })
+}
+
+/// Build the binaries and pack them.
 pub fn product() -> Result<PathBuf> {
-    let _ = (archive::Scratch::new("product")?, cache::checkout());
-    bail!("{NAME}: not yet")
+    let binaries = binaries()?;
+    let archive = cache::folder("images")?.join(format!("ferroband-{}.tar", checkout_key()));
+    let newer = |than: &PathBuf| -> Option<bool> {
+        let packed = fs::metadata(&archive).ok()?.modified().ok()?;
+        Some(packed > fs::metadata(than).ok()?.modified().ok()?)
+    };
+    if newer(&binaries.cni) == Some(true) && newer(&binaries.ferroband) == Some(true) {
+        return Ok(archive);
+    }
+    step("image ferroband", |_: &mut Step| {
+        let root = archive::Scratch::new("ferroband")?;
+        fs::create_dir_all(root.path("usr/bin"))?;
+        for folder in ["tmp", "etc", "run", "var/lib"] {
+            fs::create_dir_all(root.path(folder))?;
+        }
+        for file in [&binaries.ferroband, &binaries.cni] {
+            let name = file.file_name().context("a binary without a name")?;
+            fs::copy(file, root.path("usr/bin").join(name))
+                .with_context(|| format!("cannot copy {}", file.display()))?;
+        }
+        archive::write(&root, &archive, &[NAME], &["/usr/bin/ferroband"])
+    })?;
+    Ok(archive)
+}
+
+/// Two checkouts have two products; their archives must not overwrite each other.
+fn checkout_key() -> String {
+    let path = cache::checkout().to_string_lossy().into_owned();
+    let hash = path
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+fn target_folder() -> Result<PathBuf> {
+    let text = output(
+        command("cargo", ["metadata", "--format-version=1", "--no-deps"]).current_dir(cache::checkout()),
+    )?;
+    let metadata: serde_json::Value = serde_json::from_str(&text).context("cargo metadata")?;
+    Ok(PathBuf::from(
+        metadata["target_directory"].as_str().context("cargo metadata without a target folder")?,
+    ))
 }

@@ -47,79 +47,88 @@ pub fn ensure(lab: &Lab, machine: &Machine, nodes: &[String], step: &mut Step) -
 /// Whether the API server says it is ready.
 pub fn ready(lab: &Lab) -> Result<(), String> {
     let mut kubectl = lab.kubectl().map_err(|e| e.to_string())?;
-    let out = kubectl
-        .args(["get", "--raw", "/readyz"])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| e.to_string())?;
+    let out =
+        kubectl.args(["get", "--raw", "/readyz"]).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
     if out.status.success() { Ok(()) } else { Err("waiting for the API server".to_string()) }
 }
 
 fn etcd() -> Program {
     // A lab may lose its data at a power cut; it must not wait for the disk.
-    Program::new("etcd", [
-        "--data-dir=/var/lib/etcd",
-        "--listen-client-urls=http://127.0.0.1:2379",
-        "--advertise-client-urls=http://127.0.0.1:2379",
-        "--listen-peer-urls=http://127.0.0.1:2380",
-        "--unsafe-no-fsync",
-        "--logger=zap",
-        "--log-level=warn",
-    ])
+    Program::new(
+        "etcd",
+        [
+            "--data-dir=/var/lib/etcd",
+            "--listen-client-urls=http://127.0.0.1:2379",
+            "--advertise-client-urls=http://127.0.0.1:2379",
+            "--listen-peer-urls=http://127.0.0.1:2380",
+            "--unsafe-no-fsync",
+            "--logger=zap",
+            "--log-level=warn",
+        ],
+    )
 }
 
 fn api_server() -> Program {
-    Program::new("kube-apiserver", [
-        "--etcd-servers=http://127.0.0.1:2379",
-        &format!("--bind-address={CONTROL}"),
-        &format!("--advertise-address={CONTROL}"),
-        &format!("--service-cluster-ip-range={SERVICES}"),
-        "--authorization-mode=Node,RBAC",
-        "--token-auth-file=/etc/lab/tokens.csv",
-        "--client-ca-file=/etc/lab/ca.crt",
-        "--tls-cert-file=/etc/lab/apiserver.crt",
-        "--tls-private-key-file=/etc/lab/apiserver.key",
-        "--kubelet-client-certificate=/etc/lab/kubelet-client.crt",
-        "--kubelet-client-key=/etc/lab/kubelet-client.key",
-        "--kubelet-preferred-address-types=InternalIP",
-        "--service-account-issuer=https://kubernetes.default.svc",
-        "--service-account-key-file=/etc/lab/service-accounts.pub",
-        "--service-account-signing-key-file=/etc/lab/service-accounts.key",
-        "--enable-admission-plugins=NodeRestriction",
-        // Webhooks served by pods are called at the pods' own addresses: this machine has no kube-proxy.
-        "--enable-aggregator-routing=true",
-        "--allow-privileged=true",
-        "--audit-policy-file=/etc/lab/audit.yaml",
-        &format!("--audit-log-path=/{AUDIT}"),
-        "--audit-log-maxsize=200",
-        "--audit-log-maxbackup=1",
-        "--profiling=false",
-    ])
+    Program::new(
+        "kube-apiserver",
+        [
+            "--etcd-servers=http://127.0.0.1:2379",
+            &format!("--bind-address={CONTROL}"),
+            &format!("--advertise-address={CONTROL}"),
+            &format!("--service-cluster-ip-range={SERVICES}"),
+            "--authorization-mode=Node,RBAC",
+            "--token-auth-file=/etc/lab/tokens.csv",
+            "--client-ca-file=/etc/lab/ca.crt",
+            "--tls-cert-file=/etc/lab/apiserver.crt",
+            "--tls-private-key-file=/etc/lab/apiserver.key",
+            "--kubelet-client-certificate=/etc/lab/kubelet-client.crt",
+            "--kubelet-client-key=/etc/lab/kubelet-client.key",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-account-key-file=/etc/lab/service-accounts.pub",
+            "--service-account-signing-key-file=/etc/lab/service-accounts.key",
+            "--enable-admission-plugins=NodeRestriction",
+            // Webhooks served by pods are called at the pods' own addresses: this machine has no kube-proxy.
+            "--enable-aggregator-routing=true",
+            "--allow-privileged=true",
+            "--audit-policy-file=/etc/lab/audit.yaml",
+            &format!("--audit-log-path=/{AUDIT}"),
+            "--audit-log-maxsize=200",
+            "--audit-log-maxbackup=1",
+            "--profiling=false",
+        ],
+    )
 }
 
 fn controllers() -> Program {
-    Program::new("kube-controller-manager", [
-        "--kubeconfig=/etc/lab/controllers.kubeconfig",
-        "--authentication-kubeconfig=/etc/lab/controllers.kubeconfig",
-        "--authorization-kubeconfig=/etc/lab/controllers.kubeconfig",
-        "--service-account-private-key-file=/etc/lab/service-accounts.key",
-        "--root-ca-file=/etc/lab/ca.crt",
-        "--use-service-account-credentials=true",
-        &format!("--cluster-cidr={PODS}"),
-        "--bind-address=127.0.0.1",
-        "--leader-elect=false",
-        // A rebooted node should be noticed in seconds, not in most of a minute.
-        "--node-monitor-period=2s",
-        "--node-monitor-grace-period=20s",
-    ])
+    Program::new(
+        "kube-controller-manager",
+        [
+            "--kubeconfig=/etc/lab/controllers.kubeconfig",
+            "--authentication-kubeconfig=/etc/lab/controllers.kubeconfig",
+            "--authorization-kubeconfig=/etc/lab/controllers.kubeconfig",
+            "--service-account-private-key-file=/etc/lab/service-accounts.key",
+            "--root-ca-file=/etc/lab/ca.crt",
+            "--use-service-account-credentials=true",
+            &format!("--cluster-cidr={PODS}"),
+            "--bind-address=127.0.0.1",
+            "--leader-elect=false",
+            // A rebooted node should be noticed in seconds, not in most of a minute.
+            "--node-monitor-period=2s",
+            "--node-monitor-grace-period=20s",
+        ],
+    )
 }
 
 fn scheduler() -> Program {
-    Program::new("kube-scheduler", [
-        "--kubeconfig=/etc/lab/scheduler.kubeconfig",
-        "--authentication-kubeconfig=/etc/lab/scheduler.kubeconfig",
-        "--authorization-kubeconfig=/etc/lab/scheduler.kubeconfig",
-        "--bind-address=127.0.0.1",
-        "--leader-elect=false",
-    ])
+    Program::new(
+        "kube-scheduler",
+        [
+            "--kubeconfig=/etc/lab/scheduler.kubeconfig",
+            "--authentication-kubeconfig=/etc/lab/scheduler.kubeconfig",
+            "--authorization-kubeconfig=/etc/lab/scheduler.kubeconfig",
+            "--bind-address=127.0.0.1",
+            "--leader-elect=false",
+        ],
+    )
 }

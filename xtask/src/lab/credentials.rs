@@ -3,8 +3,8 @@
 use super::network::{API_SERVICE, CONTROL};
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +16,9 @@ pub fn create(folder: &Path, nodes: &[String]) -> Result<()> {
     if !folder.join("ca.crt").exists() {
         certificates(folder)?;
     }
-    for who in ["admin", "controllers", "scheduler", "proxy"].into_iter().chain(nodes.iter().map(String::as_str)) {
+    for who in
+        ["admin", "controllers", "scheduler", "proxy"].into_iter().chain(nodes.iter().map(String::as_str))
+    {
         let file = folder.join(format!("{who}.token"));
         if !file.exists() {
             let token = fs::read_to_string("/proc/sys/kernel/random/uuid").context("no random source")?;
@@ -30,7 +32,8 @@ fn certificates(folder: &Path) -> Result<()> {
     let key = KeyPair::generate()?;
     let mut params = named("ferroband-lab-ca", None)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
     let certificate = params.self_signed(&key)?;
     let authority = Issuer::new(params, key);
 
@@ -66,7 +69,12 @@ fn named(name: &str, group: Option<&str>) -> Result<CertificateParams> {
     Ok(params)
 }
 
-fn issue(folder: &Path, name: &str, params: &CertificateParams, authority: &Issuer<'_, KeyPair>) -> Result<()> {
+fn issue(
+    folder: &Path,
+    name: &str,
+    params: &CertificateParams,
+    authority: &Issuer<'_, KeyPair>,
+) -> Result<()> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, authority)?;
     write(&folder.join(format!("{name}.key")), &key.serialize_pem())?;

@@ -62,7 +62,9 @@ fn machines(lab: &Lab) -> Vec<Machine> {
 fn remove_files(lab: &Lab) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts")?;
     let folder = lab.folder.to_string_lossy();
-    if let Some(line) = mounts.lines().find(|l| l.split(' ').nth(4).is_some_and(|at| at.starts_with(&*folder))) {
+    if let Some(line) =
+        mounts.lines().find(|l| l.split(' ').nth(4).is_some_and(|at| at.starts_with(&*folder)))
+    {
         bail!("something is still mounted below {folder}, so it is not removed: {line}");
     }
     match fs::remove_dir_all(&lab.folder) {

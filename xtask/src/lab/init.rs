@@ -61,7 +61,8 @@ fn build(args: &Init) -> Result<()> {
         if from.is_dir() && !from.is_symlink() {
             bind(&from, &to)?;
             let again = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
-            mount(None::<&str>, &to, None::<&str>, again, None::<&str>).context("cannot make /usr read-only")?;
+            mount(None::<&str>, &to, None::<&str>, again, None::<&str>)
+                .context("cannot make /usr read-only")?;
         }
     }
     bind(&args.programs, &root.join("opt/lab/bin"))?;

@@ -57,7 +57,13 @@ impl Machine {
         let net = format!("--net=/run/netns/{}", self.netns);
         let mut start = command("setsid", ["nsenter", &net, "--"]);
         start.args(["unshare", "--mount", "--pid", "--fork", "--"]).arg(xtask).arg("lab-init");
-        start.arg("--folder").arg(&self.folder).arg("--programs").arg(programs).arg("--hostname").arg(&self.name);
+        start
+            .arg("--folder")
+            .arg(&self.folder)
+            .arg("--programs")
+            .arg(programs)
+            .arg("--hostname")
+            .arg(&self.name);
         start.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         start.current_dir("/").stdout(log.try_clone()?).stderr(log);
         let mut child = start.spawn().context("cannot start the machine")?;
@@ -77,7 +83,9 @@ impl Machine {
 
     /// A command inside the machine; the caller adds program and arguments.
     pub fn enter(&self) -> Result<Command> {
-        let Some(init) = self.init() else { bail!("machine {} is not running: cargo xtask lab up", self.name) };
+        let Some(init) = self.init() else {
+            bail!("machine {} is not running: cargo xtask lab up", self.name)
+        };
         let target = init.to_string();
         let mut enter = Command::new("nsenter");
         enter.args(["--target", &target, "--mount", "--net", "--pid", "--uts", "--root", "--wd", "--"]);
@@ -129,7 +137,6 @@ impl Machine {
 }
 
 fn zombie(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |s| {
-        s.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
-    })
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .map_or(true, |s| s.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z')))
 }

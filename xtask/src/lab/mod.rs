@@ -29,9 +29,9 @@ mod up;
 
 pub use cli::{LabCommand, run};
 pub use down::down;
-pub use node::PAUSE;
 pub use init::{Init, init};
 pub use janitor::{Janitor, janitor};
+pub use node::PAUSE;
 pub use traces::traces;
 pub use up::{Up, up};
 

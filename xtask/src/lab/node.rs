@@ -16,7 +16,13 @@ use std::time::Duration;
 pub const PAUSE: &str = "ferroband.lab/pause:1";
 
 /// Start what does not run on a node that is on.
-pub fn ensure(lab: &Lab, machine: &Machine, position: usize, images: &[PathBuf], step: &mut Step) -> Result<()> {
+pub fn ensure(
+    lab: &Lab,
+    machine: &Machine,
+    position: usize,
+    images: &[PathBuf],
+    step: &mut Step,
+) -> Result<()> {
     configure(lab, machine, position)?;
     step.at(format!("{}: containerd", machine.name));
     processes::ensure(machine, &[Program::new("containerd", ["--config", "/etc/lab/containerd.toml"])])?;
@@ -151,12 +157,15 @@ fn default_network(position: usize) -> String {
 }
 
 fn kubelet(name: &str, position: usize) -> Program {
-    Program::new("kubelet", [
-        "--config=/etc/lab/kubelet.yaml",
-        "--kubeconfig=/etc/lab/kubelet.kubeconfig",
-        &format!("--hostname-override={name}"),
-        &format!("--node-ip={}", node_address(position)),
-    ])
+    Program::new(
+        "kubelet",
+        [
+            "--config=/etc/lab/kubelet.yaml",
+            "--kubeconfig=/etc/lab/kubelet.kubeconfig",
+            &format!("--hostname-override={name}"),
+            &format!("--node-ip={}", node_address(position)),
+        ],
+    )
 }
 
 fn kube_proxy(name: &str) -> Program {

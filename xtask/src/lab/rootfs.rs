@@ -9,14 +9,33 @@ use std::path::Path;
 
 /// Folders that outlive a reboot.
 const OWN: [&str; 14] = [
-    "etc/cni/net.d", "etc/lab", "var/lib/kubelet", "var/lib/containerd", "var/lib/cni", "var/log", "var/tmp",
-    "var/cache", "opt/cni/bin", "opt/lab/bin", "root", "tmp", "usr", "old",
+    "etc/cni/net.d",
+    "etc/lab",
+    "var/lib/kubelet",
+    "var/lib/containerd",
+    "var/lib/cni",
+    "var/log",
+    "var/tmp",
+    "var/cache",
+    "opt/cni/bin",
+    "opt/lab/bin",
+    "root",
+    "tmp",
+    "usr",
+    "old",
 ];
 /// Where the kernel's file systems and the volatile ones are mounted.
 const MOUNTED: [&str; 4] = ["proc", "sys", "dev", "run"];
 /// What programs need of the real /etc. `alternatives` is where Debian's `iptables` points to.
 const ETC: [&str; 9] = [
-    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "protocols", "services", "ethertypes",
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ssl",
+    "protocols",
+    "services",
+    "ethertypes",
     "nsswitch.conf",
 ];
 
@@ -42,7 +61,10 @@ pub fn prepare(machine: &Machine) -> Result<()> {
     write("hostname", &format!("{}\n", machine.name))?;
     write("hosts", &format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {}\n", machine.name))?;
     write("resolv.conf", "# The lab has no name server.\n")?;
-    write("passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")?;
+    write(
+        "passwd",
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    )?;
     write("group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n")?;
     write("os-release", "ID=ferroband-lab\nPRETTY_NAME=\"Ferroband lab\"\n")?;
     if !root.join("etc/machine-id").exists() {

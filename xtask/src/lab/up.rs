@@ -145,15 +145,21 @@ pub fn nodes_ready(lab: &Lab, names: &[String], step: &mut Step) -> Result<()> {
             processes::fallen(&lab.node(name), &["containerd", "kubelet", "kube-proxy"])?;
         }
         let states = node_states(lab).map_err(|e| format!("{e:#}"))?;
-        let late: Vec<&str> =
-            names.iter().filter(|n| states.get(*n).map(String::as_str) != Some("True")).map(String::as_str).collect();
+        let late: Vec<&str> = names
+            .iter()
+            .filter(|n| states.get(*n).map(String::as_str) != Some("True"))
+            .map(String::as_str)
+            .collect();
         if late.is_empty() { Ok(()) } else { Err(format!("waiting for {}", late.join(", "))) }
     })
 }
 
 /// Each node's Ready condition.
 pub fn node_states(lab: &Lab) -> Result<BTreeMap<String, String>> {
-    let path = "{range .items[*]}{.metadata.name} {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
-    let text = output(lab.kubectl()?.args(["get", "nodes", "-o"]).arg(format!("jsonpath={path}")).stdin(Stdio::null()))?;
+    let path =
+        "{range .items[*]}{.metadata.name} {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
+    let text = output(
+        lab.kubectl()?.args(["get", "nodes", "-o"]).arg(format!("jsonpath={path}")).stdin(Stdio::null()),
+    )?;
     Ok(text.lines().filter_map(|l| l.split_once(' ')).map(|(n, s)| (n.to_string(), s.to_string())).collect())
 }

@@ -26,7 +26,8 @@ pub fn formatting() -> Result<()> {
 
 /// `cargo clippy` over everything, warnings denied.
 pub fn lints() -> Result<()> {
-    output(&mut cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])).map(drop)
+    output(&mut cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+        .map(drop)
 }
 
 /// Libraries, binaries and integration tests that need no privileges.

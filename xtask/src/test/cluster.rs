@@ -10,8 +10,9 @@ pub fn run(tally: &mut Tally, only: Option<&str>, keep: bool) -> Result<()> {
     let name = if keep { "test".to_string() } else { format!("test-{}", std::process::id()) };
     let lab = Lab::named(&name)?;
     let owner = (!keep).then(std::process::id);
-    let result = up(&lab, &Up { nodes: Some(3), install: false, owner, ..Up::again() })
-        .and_then(|()| cargo::cluster(tally, only, &name));
+    let result =
+        up(&lab, &Up { nodes: Some(3), install: true, profile: "default".to_string(), owner, ..Up::again() })
+            .and_then(|()| cargo::cluster(tally, only, &name));
     if keep {
         eprintln!("the lab is left up: cargo xtask lab --name {name} status");
     } else {

@@ -17,9 +17,21 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "it is part of ferroband-cni",
     ),
     ("ferroband-model", &["ferroband-kernel", "nix", "tokio", "kube"], "the words are pure"),
-    ("ferroband-address", &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"], "the engine is pure"),
-    ("ferroband-api", &["ferroband-kernel", "ferroband-address", "tokio"], "what users write knows no kernel"),
-    ("ferroband-kernel", &["ferroband-sim", "tokio", "kube"], "simulation replaces the kernel, never the reverse"),
+    (
+        "ferroband-address",
+        &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"],
+        "the engine is pure",
+    ),
+    (
+        "ferroband-api",
+        &["ferroband-kernel", "ferroband-address", "tokio"],
+        "what users write knows no kernel",
+    ),
+    (
+        "ferroband-kernel",
+        &["ferroband-sim", "tokio", "kube"],
+        "simulation replaces the kernel, never the reverse",
+    ),
 ];
 
 /// Check every rule against the tree of normal dependencies.

@@ -1,0 +1,62 @@
+//! What is looked at from outside: network-status, granules, a node's journal and links, the audit log.
+
+use crate::{Outcome, get, kubectl, on};
+use serde_json::Value;
+
+/// The pod's network-status entries.
+#[track_caller]
+pub fn network_status(pod: &Value) -> Vec<Value> {
+    let text = pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"].as_str();
+    let text = text.unwrap_or_else(|| panic!("no network-status on {}", pod["metadata"]["name"]));
+    serde_json::from_str(text).expect("network-status is JSON")
+}
+
+/// `ip -j address` of one interface, asked inside the pod.
+#[track_caller]
+pub fn interface(pod: &str, name: &str) -> Value {
+    let seen: Outcome = kubectl(&["exec", pod, "--", "ip", "-j", "address", "show", "dev", name]);
+    let list: Value = serde_json::from_str(&seen.good()).expect("ip prints JSON");
+    list[0].clone()
+}
+
+/// An interface's first IPv4 address and prefix length.
+#[track_caller]
+pub fn ipv4(interface: &Value) -> (String, u64) {
+    let all = interface["addr_info"].as_array().cloned().unwrap_or_default();
+    let first =
+        all.iter().find(|a| a["family"] == "inet").unwrap_or_else(|| panic!("no address on {interface}"));
+    (first["local"].as_str().unwrap_or_default().to_string(), first["prefixlen"].as_u64().unwrap_or_default())
+}
+
+/// All entries of all granules, each with the first address of its granule.
+pub fn granule_entries() -> Vec<(String, Value)> {
+    let list = get(&["addressgranules.ferroband.io"]);
+    let mut found = Vec::new();
+    for granule in list["items"].as_array().into_iter().flatten() {
+        for entry in granule["spec"]["entries"].as_object().into_iter().flatten().map(|(_, entry)| entry) {
+            found.push((granule["spec"]["first"].as_str().unwrap_or_default().to_string(), entry.clone()));
+        }
+    }
+    found
+}
+
+/// What a node keeps of attachments: journals, releases owed, pod ends of the simulated fabric.
+pub fn kept_on(node: &str) -> String {
+    on(
+        node,
+        "ls /var/lib/ferroband/journal /var/lib/ferroband/owed 2>/dev/null | grep -v : | grep .; \
+         ip -o link | grep -o 'fbv[0-9a-f]*@' ; true",
+    )
+    .good()
+}
+
+/// The requests that Ferroband's own account made for one pod's node since a mark in the audit log.
+pub fn audited(since: usize) -> Vec<Value> {
+    let log = on("control", &format!("tail -n +{} /var/log/lab/audit.log", since + 1)).good();
+    log.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
+}
+
+/// How long the audit log is now.
+pub fn audit_mark() -> usize {
+    on("control", "wc -l < /var/log/lab/audit.log").good().trim().parse().expect("wc prints a number")
+}
