@@ -1,0 +1,159 @@
+//! Addresses and routes on interfaces that exist.
+
+use crate::ipoib::{find, sysctl};
+use crate::{CniResult, Error, Machine, Point};
+use ferroband_kernel::{Netns, Route};
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+/// How often the kernel is asked whether an address has been found unique.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Flags of linux/if_addr.h, as /proc/net/if_inet6 shows them.
+const IFA_F_DADFAILED: u32 = 0x08;
+const IFA_F_TENTATIVE: u32 = 0x40;
+
+/// Give each interface what its result says; the waits of all of them run at once.
+///
+/// The order is that of upstream's plugins: settings for IPv6, addresses, up, duplicate detection, routes.
+pub(crate) fn configure(
+    machine: &Machine<'_>,
+    netns: &Netns,
+    inside: &mut Route,
+    interfaces: &[(&str, &CniResult)],
+) -> Result<(), Error> {
+    for (ifname, result) in interfaces {
+        refuse_unsupported(result)?;
+        let index = find(inside, ifname, "the sandbox")?.index;
+        if result.ips.iter().any(|ip| ip.address.addr().is_ipv6()) {
+            allow_ipv6(machine, netns, ifname)?;
+        }
+        for ip in &result.ips {
+            inside.add_address(index, ip.address)?;
+        }
+        inside.up(index)?;
+    }
+    wait_for_unique(machine, netns, interfaces)?;
+    for (ifname, result) in interfaces {
+        let index = find(inside, ifname, "the sandbox")?.index;
+        for route in &result.routes {
+            let gateway = route.gw.or_else(|| gateway(result, route.dst.addr()));
+            inside.add_route(index, route.dst, gateway)?;
+        }
+    }
+    (machine.watch)(Point::Addressed);
+    Ok(())
+}
+
+/// The first gateway of the family of `destination`.
+pub(crate) fn gateway(result: &CniResult, destination: IpAddr) -> Option<IpAddr> {
+    let of_family = |gateway: &IpAddr| gateway.is_ipv4() == destination.is_ipv4();
+    result.ips.iter().filter_map(|ip| ip.gateway).find(of_family)
+}
+
+fn refuse_unsupported(result: &CniResult) -> Result<(), Error> {
+    for route in &result.routes {
+        if let Some(attribute) = route.more.keys().next() {
+            return Err(Error::RouteAttribute { dst: route.dst, attribute: attribute.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn allow_ipv6(machine: &Machine<'_>, netns: &Netns, ifname: &str) -> Result<(), Error> {
+    for interface in ["lo", ifname] {
+        let setting = format!("net/ipv6/conf/{interface}/disable_ipv6");
+        let path = machine.root.proc_("sys").join(&setting);
+        let off = netns.run(|| fs::read_to_string(&path))?;
+        if off.is_ok_and(|value| value.trim() != "0") {
+            sysctl(machine, netns, &setting, "0")?;
+        }
+    }
+    sysctl(machine, netns, &format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1")
+}
+
+/// Wait until the IPv6 addresses of interfaces with an IPv6 gateway are known to be nobody else's.
+///
+/// A limit that passes is no failure: without a carrier the check never ends, and an InfiniBand port may
+/// get its carrier only after the pod has started.
+fn wait_for_unique(
+    machine: &Machine<'_>,
+    netns: &Netns,
+    interfaces: &[(&str, &CniResult)],
+) -> Result<(), Error> {
+    let routed = interfaces
+        .iter()
+        .filter(|(_, result)| result.ips.iter().filter_map(|ip| ip.gateway).any(|gateway| gateway.is_ipv6()));
+    let awaited: Vec<_> = routed
+        .flat_map(|(ifname, result)| result.ips.iter().map(move |ip| (*ifname, ip.address.addr())))
+        .filter(|(_, address)| address.is_ipv6())
+        .collect();
+    let end = Instant::now() + machine.patience.unique;
+    let path = machine.root.proc_("thread-self/net/if_inet6");
+    while !awaited.is_empty() {
+        let read = netns.run(|| fs::read_to_string(&path))?;
+        let table = read.map_err(|source| Error::File { path: path.clone(), doing: "read", source })?;
+        let mut tentative = 0;
+        for (ifname, address, flags) in table.lines().filter_map(parse) {
+            if !awaited.contains(&(ifname, address)) {
+                continue;
+            }
+            if flags & IFA_F_DADFAILED != 0 {
+                return Err(Error::DuplicateAddress { ifname: ifname.to_owned(), address });
+            }
+            tentative += usize::from(flags & IFA_F_TENTATIVE != 0);
+        }
+        if tentative == 0 {
+            break;
+        }
+        if Instant::now() >= end {
+            eprintln!("ferroband: {tentative} IPv6 addresses are still being checked for duplicates");
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// A line of /proc/net/if_inet6: address, index, prefix length, scope, flags, name.
+fn parse(line: &str) -> Option<(&str, IpAddr, u32)> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [address, _, _, _, flags, ifname] = words.as_slice() else { return None };
+    let address = Ipv6Addr::from(u128::from_str_radix(address, 16).ok()?);
+    Some((ifname, address.into(), u32::from_str_radix(flags, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Ip;
+
+    #[test]
+    fn the_kernels_table_is_read() {
+        let line = "fd000000000000000000000000000005 0b 40 00 c8     net1";
+        assert_eq!(parse(line), Some(("net1", "fd00::5".parse().unwrap(), 0xc8)));
+        assert_eq!(parse("nonsense"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn the_first_gateway_of_the_family_counts() {
+        let ip = |address: &str, gateway: Option<&str>| Ip {
+            interface: Some(0),
+            address: address.parse().unwrap(),
+            gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+        };
+        let result = CniResult {
+            ips: vec![
+                ip("10.0.0.2/24", None),
+                ip("fd00::2/64", Some("fd00::1")),
+                ip("10.1.0.2/24", Some("10.1.0.1")),
+                ip("10.2.0.2/24", Some("10.2.0.1")),
+            ],
+            ..CniResult::default()
+        };
+        assert_eq!(gateway(&result, "0.0.0.0".parse().unwrap()), Some("10.1.0.1".parse().unwrap()));
+        assert_eq!(gateway(&result, "::".parse().unwrap()), Some("fd00::1".parse().unwrap()));
+        assert_eq!(gateway(&CniResult::default(), "::".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! Carrying a plan out, one step at a time, each written down before it is done.
+
+use crate::daemon::Daemon;
+use crate::delegate::{self, Surroundings};
+use crate::journal::{Entry, Journal, StepState, Trace};
+use crate::message::Outcome;
+use crate::plan::{Doer, IpoibStep};
+use crate::undo::{Undoing, close};
+use crate::{CniResult, Error, Invocation, Lock, Machine, Point, Version, chain, ipoib, protocol};
+use ferroband_kernel::{Netns, Route};
+use serde_json::json;
+
+mod addresses;
+
+pub(crate) use addresses::ipam_stdin;
+
+/// An ADD under way.
+pub(crate) struct Work<'a> {
+    pub(crate) machine: &'a Machine<'a>,
+    pub(crate) call: &'a Invocation,
+    pub(crate) journal: Journal,
+    pub(crate) netns: Netns,
+    pub(crate) daemon: Option<Daemon>,
+    inside: Route,
+    lock: Lock,
+}
+
+impl<'a> Work<'a> {
+    /// Begin: from here on a DEL has something to go by.
+    pub(crate) fn begin(
+        machine: &'a Machine<'a>,
+        call: &'a Invocation,
+        journal: Journal,
+        netns: Netns,
+        lock: Lock,
+    ) -> Result<Self, Error> {
+        let inside = Route::inside(&netns)?;
+        let work = Self { machine, call, journal, netns, daemon: None, inside, lock };
+        work.save()?;
+        Ok(work)
+    }
+
+    /// Write down how far we are.
+    pub(crate) fn save(&self) -> Result<(), Error> {
+        self.journal.save(self.machine.root)?;
+        (self.machine.watch)(Point::Journaled);
+        Ok(())
+    }
+
+    /// Refuse what cannot work, before anything is done.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        for position in 0..self.journal.entries.len() {
+            self.check_entry(position).map_err(|error| error.on(&self.entry(position).attachment.network))?;
+        }
+        Ok(())
+    }
+
+    fn check_entry(&mut self, position: usize) -> Result<(), Error> {
+        let attachment = &self.journal.entries[position].attachment;
+        protocol::check_ifname(&attachment.ifname)?;
+        attachment.version()?;
+        let earlier = &self.journal.entries[..position];
+        if earlier.iter().any(|entry| entry.attachment.ifname == attachment.ifname) {
+            return Err(self.taken(position));
+        }
+        for step in &attachment.steps {
+            if let Doer::Ipoib { child, .. } = &step.by {
+                ipoib::check(self.machine, child, &step.config)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Do all steps. The addresses are asked for when the interfaces exist: assigning them started with the plan.
+    pub(crate) fn carry_out(&mut self) -> Result<(), Error> {
+        let mut waiting = Vec::new();
+        for position in 0..self.journal.entries.len() {
+            let attached = self.attach(position, &mut waiting);
+            attached.map_err(|error| error.on(&self.entry(position).attachment.network))?;
+        }
+        self.address(&waiting)?;
+        self.stop_if_asked()
+    }
+
+    fn stop_if_asked(&self) -> Result<(), Error> {
+        if (self.machine.stop)() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    fn attach(&mut self, position: usize, waiting: &mut Vec<usize>) -> Result<(), Error> {
+        if self.inside.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
+            return Err(self.taken(position));
+        }
+        let steps = self.entry(position).attachment.steps.len();
+        for step in 0..steps {
+            self.stop_if_asked()?;
+            match self.entry(position).attachment.steps[step].by.clone() {
+                Doer::Foreign => self.execute(position, step)?,
+                Doer::Ipoib { child, addressed } => {
+                    self.interface(position, step, &child)?;
+                    match addressed {
+                        // The next plugin of the chain has to see the addresses.
+                        true if step + 1 < steps => self.address(&[position])?,
+                        true => waiting.push(position),
+                        false => self.delegate_ipam(position, step)?,
+                    }
+                }
+            }
+            self.journal.entries[position].steps[step].state = StepState::Done;
+        }
+        Ok(())
+    }
+
+    /// Run a foreign plugin.
+    fn execute(&mut self, position: usize, step: usize) -> Result<(), Error> {
+        self.journal.entries[position].steps[step].state = StepState::Intended;
+        self.save()?;
+        let entry = self.entry(position);
+        let (attachment, planned) = (&entry.attachment, &entry.attachment.steps[step]);
+        let version = attachment.version()?;
+        let previous = entry.result.as_ref().map(|result| chain::previous(result, version)).transpose()?;
+        let stdin = chain::stdin(attachment, planned, previous.as_ref());
+        let result = delegate::add(planned.plugin(), &self.around(position), &stdin)?;
+        (self.machine.watch)(Point::Executed);
+        // Understood now, so that a result that nobody can read fails here and not at the end.
+        CniResult::read(&result, version)?;
+        self.journal.entries[position].result = Some(chain::previous(&result, version)?);
+        Ok(())
+    }
+
+    /// Make an IPoIB interface.
+    fn interface(&mut self, position: usize, step: usize, child: &IpoibStep) -> Result<(), Error> {
+        let temporary = ipoib::temporary(&self.journal.key().stem(), position);
+        let record = &mut self.journal.entries[position].steps[step];
+        record.state = StepState::Intended;
+        record.trace = Some(Trace { temporary: temporary.clone(), ..Trace::default() });
+        self.save()?;
+        let trace = ipoib::make(self.machine, child, &temporary)?;
+        self.journal.entries[position].steps[step].trace = Some(trace);
+        self.save()?;
+
+        let ifname = self.entry(position).attachment.ifname.clone();
+        let (machine, inside) = (self.machine, &mut self.inside);
+        let link = ipoib::place(machine, &self.netns, inside, child, &temporary, &ifname)?;
+        let config = &self.entry(position).attachment.steps[step].config;
+        let result = ipoib::result(&link, &self.journal.netns, config)?;
+        let entry = &mut self.journal.entries[position];
+        entry.result = Some(result.write(Version::NEWEST)?);
+        let address = ipoib::text(&link.address);
+        if let Some(trace) = &mut entry.steps[step].trace
+            && !trace.addresses.contains(&address)
+        {
+            trace.addresses.push(address);
+        }
+        Ok(())
+    }
+
+    /// What became of the attachments.
+    pub(crate) fn outcomes(&self) -> Result<Vec<Outcome>, Error> {
+        let outcome = |(attachment, entry): (usize, &Entry)| {
+            Ok(Outcome { attachment, result: read_result(entry)?.write(Version::NEWEST)? })
+        };
+        self.journal.entries.iter().enumerate().map(outcome).collect()
+    }
+
+    /// It failed: undo what was done, tell or owe the daemon, and return the cause.
+    pub(crate) fn abandon(self, cause: Error) -> Error {
+        let Self { machine, call, mut journal, netns, daemon, lock, .. } = self;
+        let undoing = Undoing {
+            machine,
+            lock: &lock,
+            netns: Some(&netns),
+            told_netns: &journal.netns.clone(),
+            path: &call.path,
+            call: Some(call),
+        };
+        let errors = undoing.run(&mut journal);
+        for error in close(machine, journal, lock, daemon, errors) {
+            eprintln!("ferroband: undoing: {error}");
+        }
+        cause
+    }
+
+    pub(crate) fn entry(&self, position: usize) -> &Entry {
+        &self.journal.entries[position]
+    }
+
+    fn taken(&self, position: usize) -> Error {
+        let attachment = &self.entry(position).attachment;
+        Error::NameTaken { ifname: attachment.ifname.clone(), network: attachment.network.clone() }
+    }
+
+    fn around(&self, position: usize) -> Surroundings<'_> {
+        Surroundings {
+            container: &self.call.container,
+            netns: &self.journal.netns,
+            ifname: &self.entry(position).attachment.ifname,
+            args: &self.call.args,
+            path: &self.call.path,
+            lock: Some(&self.lock),
+        }
+    }
+}
+
+/// The result that an attachment has so far.
+pub(crate) fn read_result(entry: &Entry) -> Result<CniResult, Error> {
+    let empty = json!({});
+    CniResult::read(entry.result.as_ref().unwrap_or(&empty), Version::NEWEST)
+}

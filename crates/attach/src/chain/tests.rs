@@ -1,0 +1,89 @@
+use super::*;
+
+fn attachment(config: Value) -> Attachment {
+    foreign(config.as_object().unwrap(), "eth0", true).unwrap()
+}
+
+fn built(attachment: &Attachment, position: usize, previous: Option<&Value>) -> Value {
+    serde_json::from_slice(&stdin(attachment, &attachment.steps[position], previous)).unwrap()
+}
+
+#[test]
+fn a_list_gives_its_name_and_version_to_every_plugin() {
+    let list = attachment(json!({
+        "cniVersion": "0.4.0", "name": "cbr0",
+        "plugins": [{"type": "flannel", "delegate": {"isDefaultGateway": true}}, {"type": "portmap", "Name": "x"}],
+    }));
+    assert_eq!(
+        built(&list, 0, None),
+        json!({"type": "flannel", "delegate": {"isDefaultGateway": true}, "name": "cbr0", "cniVersion": "0.4.0"})
+    );
+    let previous = json!({"cniVersion": "0.4.0", "ips": []});
+    assert_eq!(
+        built(&list, 1, Some(&previous)),
+        json!({"type": "portmap", "name": "cbr0", "cniVersion": "0.4.0", "prevResult": previous})
+    );
+}
+
+#[test]
+fn a_single_configuration_is_a_chain_of_one() {
+    let one =
+        attachment(json!({"cniVersion": "0.3.1", "name": "n", "type": "bridge", "prevResult": {"a": 1}}));
+    assert_eq!(one.steps[0].plugin(), "bridge");
+    assert_eq!(built(&one, 0, None), json!({"cniVersion": "0.3.1", "name": "n", "type": "bridge"}));
+}
+
+#[test]
+fn runtime_configuration_is_what_the_plugin_asked_for() {
+    let built_with = |capabilities: Value| {
+        let mut one = attachment(json!({"name": "n", "type": "t"}));
+        one.steps[0].config.insert("runtimeConfig".into(), json!({"portMappings": [1], "mac": "m"}));
+        one.steps[0].config.insert("capabilities".into(), capabilities);
+        built(&one, 0, None)
+    };
+    let asked = built_with(json!({"portMappings": true, "ips": true, "mac": false}));
+    assert_eq!(asked["runtimeConfig"], json!({"portMappings": [1]}));
+    assert_eq!(asked["capabilities"]["ips"], json!(true));
+    assert!(built_with(json!({})).get("runtimeConfig").is_none());
+    assert!(built_with(json!(null)).get("runtimeConfig").is_none());
+}
+
+#[test]
+fn what_the_user_wrote_survives_losslessly() {
+    let odd =
+        json!({"type": "t", "big": u64::MAX, "neg": i64::MIN, "s": "é\u{0}\"", "deep": {"a": [null, {}]}});
+    let mut config = odd.clone();
+    config["name"] = json!("n");
+    let one = attachment(config);
+    let built = built(&one, 0, None);
+    for (key, value) in odd.as_object().unwrap() {
+        assert_eq!(&built[key], value, "{key}");
+    }
+}
+
+#[test]
+fn results_pass_on_unchanged_when_the_version_fits() {
+    let result = json!({"cniVersion": "0.4.0", "ips": [], "custom": true});
+    assert_eq!(previous(&result, Version::V0_4_0).unwrap(), result);
+    let unversioned = json!({"custom": true});
+    assert_eq!(
+        previous(&unversioned, Version::V1_0_0).unwrap(),
+        json!({"cniVersion": "1.0.0", "custom": true})
+    );
+    let old = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.0.0.2/24"}});
+    let new = previous(&old, Version::V1_0_0).unwrap();
+    assert_eq!(new, json!({"cniVersion": "1.0.0", "ips": [{"address": "10.0.0.2/24"}]}));
+}
+
+#[test]
+fn a_list_without_plugins_is_refused() {
+    for config in [
+        json!({"name": "n"}),
+        json!({"name": "n", "plugins": []}),
+        json!({"name": "n", "plugins": [{}]}),
+        json!({"name": "n", "plugins": [5]}),
+    ] {
+        let error = foreign(config.as_object().unwrap(), "eth0", true).unwrap_err();
+        assert!(matches!(error, Error::Field { .. }), "{config}");
+    }
+}

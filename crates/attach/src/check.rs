@@ -1,0 +1,115 @@
+//! CHECK: is what an ADD brought about still there?
+
+use crate::apply::{ipam_stdin, read_result};
+use crate::config::Fields;
+use crate::delegate::{self, Surroundings};
+use crate::journal::{Entry, Journal};
+use crate::plan::Doer;
+use crate::{CniResult, Command, Error, Invocation, Key, Lock, Machine, Role, Version};
+use crate::{address, chain, ipoib, sandbox};
+use ferroband_kernel::Route;
+
+/// Check every attachment of the sandbox, or the one interface of a plugin called by itself.
+pub(crate) fn check(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
+    let netns = sandbox::open(call)?;
+    if role == Role::Ipoib {
+        ipoib::of_config(call.config.fields())?;
+        previous(call)?;
+    }
+    let key = Key::new(role, &call.container, &call.ifname);
+    let lock = Lock::take(machine.root, &key, machine.patience.lock)?;
+    let unknown = || Error::NotAttached { container: call.container.clone() };
+    let journal = Journal::load(machine.root, &key)?.filter(|journal| journal.attached);
+    let journal = journal.ok_or_else(unknown)?;
+    if journal.netns_id != netns.id() {
+        return Err(unknown());
+    }
+    let mut inside = Route::inside(&netns)?;
+    for entry in &journal.entries {
+        let around = Surroundings {
+            container: &call.container,
+            netns: &journal.netns,
+            ifname: &entry.attachment.ifname,
+            args: &call.args,
+            path: &call.path,
+            lock: Some(&lock),
+        };
+        let checked = check_entry(machine, call, &journal, entry, &mut inside, &around);
+        checked.map_err(|error| error.on(&entry.attachment.network))?;
+    }
+    Ok(())
+}
+
+fn check_entry(
+    machine: &Machine<'_>,
+    call: &Invocation,
+    journal: &Journal,
+    entry: &Entry,
+    inside: &mut Route,
+    around: &Surroundings<'_>,
+) -> Result<(), Error> {
+    let attachment = &entry.attachment;
+    let version = attachment.version()?;
+    for (position, step) in attachment.steps.iter().enumerate() {
+        match &step.by {
+            Doer::Foreign if version < Version::V0_4_0 => {}
+            Doer::Foreign => {
+                let result = entry.result.as_ref();
+                let previous = result.map(|result| chain::previous(result, version)).transpose()?;
+                let stdin = chain::stdin(attachment, step, previous.as_ref());
+                delegate::run(step.plugin(), Command::Check, around, &stdin)?;
+            }
+            Doer::Ipoib { addressed, .. } => {
+                check_interface(machine, inside, &attachment.ifname, &read_result(entry)?)?;
+                if let Some(plugin) = Fields(&step.config).ipam_type()?
+                    && !addressed
+                {
+                    let stdin = ipam_stdin(entry, position, journal.role.is_meta(), Some(call));
+                    delegate::run(plugin, Command::Check, around, &stdin)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A later plugin of the chain may have added to it; what we made must be there.
+fn check_interface(
+    machine: &Machine<'_>,
+    inside: &mut Route,
+    ifname: &str,
+    result: &CniResult,
+) -> Result<(), Error> {
+    let link = ipoib::find(inside, ifname, "the sandbox")?;
+    if link.ipoib.is_none() && !machine.host.simulated() {
+        return Err(Error::OtherKind { ifname: ifname.to_owned(), kind: link.kind_or_type() });
+    }
+    let present = inside.addresses(link.index)?;
+    for ip in &result.ips {
+        if !present.contains(&ip.address) {
+            return Err(Error::AddressGone { ifname: ifname.to_owned(), address: ip.address });
+        }
+    }
+    let paths = inside.routes(link.index)?;
+    for route in &result.routes {
+        let gateway = route.gw.or_else(|| address::gateway(result, route.dst.addr()));
+        // Of default routes only the destination is compared, as upstream does.
+        let same = |path: &ferroband_kernel::route::Path| {
+            path.destination == route.dst.trunc() && (route.dst.prefix_len() == 0 || path.gateway == gateway)
+        };
+        if !paths.iter().any(same) {
+            return Err(Error::RouteGone { ifname: ifname.to_owned(), dst: route.dst });
+        }
+    }
+    Ok(())
+}
+
+/// The result that the runtime remembers must name this interface in this sandbox.
+fn previous(call: &Invocation) -> Result<(), Error> {
+    let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
+    let result = CniResult::read(previous, call.version)?;
+    let sandbox = call.netns.as_deref().unwrap_or_default();
+    let known = result.interfaces.iter().any(|one| one.name == call.ifname && one.sandbox == sandbox);
+    let unknown = || Error::NoInterface { ifname: call.ifname.clone(), place: "prevResult".to_owned() };
+    known.then_some(()).ok_or_else(unknown)
+}

@@ -1,0 +1,71 @@
+use super::*;
+
+fn config(text: &str) -> Config {
+    Config::parse(text.as_bytes().to_vec()).unwrap()
+}
+
+#[test]
+fn keys_match_in_any_case_and_the_exact_one_first() {
+    assert_eq!(config(r#"{"Master":"ib0"}"#).fields().text("master").unwrap(), Some("ib0"));
+    let both = config(r#"{"MASTER":"ib1","master":"ib0"}"#);
+    assert_eq!(both.fields().text("master").unwrap(), Some("ib0"));
+}
+
+#[test]
+fn null_is_absent_and_the_unknown_is_ignored() {
+    let config = config(r#"{"master":null,"mtu":null,"vf":7}"#);
+    assert_eq!(config.fields().text("master").unwrap(), None);
+    assert_eq!(config.fields().whole("mtu").unwrap(), None);
+    assert!(Config::parse(b"null".to_vec()).unwrap().map().is_empty());
+}
+
+#[test]
+fn the_last_of_two_equal_keys_wins() {
+    assert_eq!(config(r#"{"mtu":1,"mtu":2}"#).fields().whole("mtu").unwrap(), Some(2));
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_an_error_that_names_the_field() {
+    let config = config(r#"{"mtu":"1500","master":5,"ipam":[],"x":1.5}"#);
+    for error in [
+        config.fields().whole("mtu").unwrap_err(),
+        config.fields().text("master").unwrap_err(),
+        config.fields().ipam_type().unwrap_err(),
+        config.fields().whole("x").unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Field { .. }), "{error}");
+    }
+}
+
+#[test]
+fn switches_take_words() {
+    let config = config(r#"{"a":true,"b":"true","c":"false","d":"yes"}"#);
+    assert!(config.fields().flag("a").unwrap() && config.fields().flag("b").unwrap());
+    assert!(!config.fields().flag("c").unwrap() && !config.fields().flag("absent").unwrap());
+    assert!(config.fields().flag("d").is_err());
+}
+
+#[test]
+fn the_bytes_stay_as_they_came() {
+    let text = "{ \"name\" : \"n\",\n\t\"b\":1, \"a\":2 }";
+    assert_eq!(config(text).bytes(), text.as_bytes());
+}
+
+#[test]
+fn names_are_checked() {
+    for name in ["", "my net", "-x", ".x", "a/b", "é"] {
+        let config = config(&serde_json::json!({ "name": name }).to_string());
+        assert!(matches!(config.name(), Err(Error::NetworkName { .. })), "{name:?}");
+    }
+    assert_eq!(config(r#"{"name":"jarvice-ipoib_1.2"}"#).name().unwrap(), "jarvice-ipoib_1.2");
+}
+
+#[test]
+fn garbage_does_not_decode() {
+    for text in ["", "{", "[]", "5", "{} x", "{\"a\":\u{1}}"] {
+        let parsed = Config::parse(text.as_bytes().to_vec());
+        assert!(matches!(parsed, Err(Error::Undecodable { .. })), "{text:?}");
+    }
+    let deep = "[".repeat(100_000);
+    assert!(Config::parse(deep.into_bytes()).is_err());
+}

@@ -1,0 +1,159 @@
+//! Errors as people read them, and as the specification counts them.
+
+use crate::{Error, Version};
+use ferroband_model::{Fault, FaultCode};
+
+impl Error {
+    /// The same, as it is told to people.
+    pub fn fault(&self) -> Fault {
+        let told = |code, what: &str, remedy: &str| Fault::new(code, what, self.to_string(), remedy);
+        match self {
+            Self::Told(fault) => fault.clone(),
+            Self::Kernel(error) => error.fault(),
+            Self::Channel { source } => source.fault(),
+            Self::NotReady { source } => source.fault(),
+            Self::Network { network, source } => within(network, source.fault()),
+            Self::Incomplete { errors } => several(errors),
+
+            Self::MissingVariables { .. }
+            | Self::Variable { .. }
+            | Self::EmptyContainer
+            | Self::UnknownCommand { .. }
+            | Self::Argument { .. }
+            | Self::UnknownArgument { .. } => {
+                told(FaultCode::BadCall, "the CNI call", "correct the runtime or plugin that calls")
+            }
+            Self::UnknownProgram { .. } => {
+                told(FaultCode::BadCall, "the CNI call", "install the program under the name of a plugin")
+            }
+            Self::OwnNamespace { path } => Fault::new(
+                FaultCode::BadNamespace,
+                format!("network namespace {path}"),
+                "it is the one that the plugin runs in",
+                "give a sandbox of its own, or set CNI_NETNS_OVERRIDE",
+            ),
+            Self::Stdin { .. } | Self::Stdout { .. } => {
+                told(FaultCode::Journal, "the CNI call", "correct the runtime or plugin that calls")
+            }
+            Self::Undecodable { .. } => {
+                told(FaultCode::Undecodable, "the network configuration", "correct its JSON")
+            }
+            Self::Field { .. } | Self::NetworkName { .. } | Self::NoPreviousResult => {
+                told(FaultCode::InvalidConfig, "the network configuration", "correct the field")
+            }
+            Self::NoMaster => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "name an IPoIB interface of the node in `master`",
+            ),
+            Self::Dhcp => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "use another IPAM plugin, for example whereabouts",
+            ),
+            Self::IncompatibleVersion { .. } | Self::TooOldFor { .. } => told(
+                FaultCode::IncompatibleVersion,
+                "incompatible CNI versions",
+                &format!("we speak exactly {}", Version::listed()),
+            ),
+            Self::NoAddressToTell { .. } => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "set `cniVersion` to 0.3.0 or newer, or configure IPAM",
+            ),
+            Self::PluginName { .. } => {
+                told(FaultCode::InvalidConfig, "the network configuration", "correct `type`")
+            }
+            Self::NoPlugin { plugin, path } => Fault::new(
+                FaultCode::NoPlugin,
+                format!("plugin {plugin}"),
+                format!("it is not in {path}"),
+                "install it on this node, or correct `type`",
+            ),
+            Self::Plugin { plugin, command, answer } => Fault::new(
+                FaultCode::PluginFailed,
+                format!("plugin {plugin}"),
+                format!("it failed on {command}: {}", answer.text()),
+                "see that plugin's documentation",
+            ),
+            Self::Exec { .. } | Self::PluginOutput { .. } | Self::ResultForm { .. } => told(
+                FaultCode::PluginFailed,
+                "a plugin that the network configuration names",
+                "see whether the right program is installed",
+            ),
+            Self::NoAddress { .. } => {
+                told(FaultCode::PoolExhausted, "the network configuration", "see the `ipam` section")
+            }
+            Self::RouteAttribute { .. } => {
+                told(FaultCode::InvalidConfig, "the routes of the IPAM plugin", "leave it out of the route")
+            }
+            Self::File { .. } | Self::Corrupt { .. } | Self::Schema { .. } | Self::Inconsistent { .. } => {
+                told(
+                    FaultCode::Journal,
+                    "the state of ferroband on this node",
+                    "see whether the disk is full or damaged",
+                )
+            }
+            Self::Busy { .. } => {
+                told(FaultCode::Journal, "the sandbox", "it is tried again when the other call is done")
+            }
+            Self::DaemonAway { .. } | Self::Unexpected { .. } => told(
+                FaultCode::DaemonAway,
+                "the node daemon of ferroband",
+                "it is tried again; if this stays, look at the pod `ferroband-node` of this node",
+            ),
+            Self::AlreadyAttached { .. } | Self::NameTaken { .. } => told(
+                FaultCode::NameTaken,
+                "the sandbox",
+                "delete the attachment first, or choose another interface name",
+            ),
+            Self::NotAttached { .. } => told(FaultCode::BadCall, "the sandbox", "attach it first"),
+            Self::Sysctl { .. } | Self::NoInterface { .. } => {
+                told(FaultCode::KernelRefused, "the pod's interface", "see the kernel's log of this node")
+            }
+            Self::DuplicateAddress { .. } => told(
+                FaultCode::KernelRefused,
+                "the pod's interface",
+                "find who uses the address, and exclude it in the `ipam` section",
+            ),
+            Self::OtherKind { .. } | Self::AddressGone { .. } | Self::RouteGone { .. } => told(
+                FaultCode::KernelRefused,
+                "the pod's interface",
+                "find who changed it; delete the pod to have it made anew",
+            ),
+            Self::Interrupted => told(FaultCode::DaemonAway, "the CNI call", "it is tried again"),
+        }
+    }
+
+    /// The code for the runtime.
+    pub fn code(&self) -> u32 {
+        match self {
+            Self::EmptyContainer | Self::NotAttached { .. } => 3,
+            Self::Busy { .. } | Self::Interrupted => 11,
+            Self::NotReady { .. } => 50,
+            // A delegate that asks to be tried again, or answers STATUS, is to be heard.
+            Self::Plugin { answer, .. } if answer.code == 11 || answer.is_status() => answer.code,
+            Self::Network { source, .. } => source.code(),
+            Self::Incomplete { errors } if !errors.is_empty() => errors[0].code(),
+            _ => self.fault().code.cni(),
+        }
+    }
+}
+
+fn within(network: &str, fault: Fault) -> Fault {
+    Fault { what: format!("network {network}: {}", fault.what), ..fault }
+}
+
+fn several(errors: &[Error]) -> Fault {
+    let faults: Vec<_> = errors.iter().map(Error::fault).collect();
+    match faults.as_slice() {
+        [] => Fault::new(FaultCode::Journal, "the sandbox", "nothing", "nothing"),
+        [first, others @ ..] => {
+            let mut fault = first.clone();
+            for other in others {
+                fault.cause.push_str(&format!(" / {}: {}", other.what, other.cause));
+            }
+            fault
+        }
+    }
+}

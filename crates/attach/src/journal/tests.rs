@@ -1,0 +1,92 @@
+use super::*;
+use crate::plan::{Doer, IpoibStep, Step};
+use serde_json::json;
+
+fn journal() -> Journal {
+    let step = |by| Step { config: json!({"type": "t"}).as_object().unwrap().clone(), by };
+    let child = IpoibStep { parent: "ib0".into(), mtu: None };
+    let mut journal = Journal {
+        schema: SCHEMA,
+        role: Role::Ferroband,
+        boot: "b".into(),
+        container: "c1".into(),
+        ifname: "eth0".into(),
+        network: "cbr0".into(),
+        netns: "/run/netns/t".into(),
+        netns_id: NetnsId { dev: 4, inode: 4026532000 },
+        args: String::new(),
+        pod: None,
+        daemon: true,
+        attached: false,
+        entries: Vec::new(),
+        assigned: Vec::new(),
+    };
+    journal.plan(vec![Attachment {
+        network: "n".into(),
+        name: "n".into(),
+        cni_version: "1.0.0".into(),
+        ifname: "net1".into(),
+        default: true,
+        steps: vec![step(Doer::Foreign), step(Doer::Ipoib { child, addressed: true })],
+    }]);
+    journal
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    let mut journal = journal();
+    journal.entries[0].steps[1] = StepRecord {
+        state: StepState::Intended,
+        ipam: StepState::Pending,
+        trace: Some(Trace {
+            temporary: "veth0".into(),
+            kind: Some("ipoib".into()),
+            addresses: vec!["00:01".into()],
+        }),
+    };
+    journal.save(&root).unwrap();
+    assert_eq!(Journal::load(&root, &journal.key()).unwrap().as_ref(), Some(&journal));
+    let all = Journal::all(&root).unwrap();
+    assert_eq!((all.len(), all[0].stem.as_str()), (1, "c1"));
+    Journal::remove(&root, &journal.key()).unwrap();
+    assert_eq!(Journal::load(&root, &journal.key()).unwrap(), None);
+}
+
+#[test]
+fn what_contradicts_itself_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    let mut short = journal();
+    short.entries[0].steps.pop();
+    short.save(&root).unwrap();
+    assert!(Journal::load(&root, &short.key()).unwrap_err().is_damage());
+    let newer = Journal { schema: SCHEMA + 1, ..journal() };
+    newer.save(&root).unwrap();
+    assert!(matches!(Journal::load(&root, &newer.key()), Err(Error::Schema { schema: 2, .. })));
+}
+
+#[test]
+fn fields_that_later_releases_add_do_not_matter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c1.json");
+    let mut value = json!(journal());
+    value["later"] = json!({"a": 1});
+    value["entries"][0]["steps"][0] = json!({"state": "done", "later": true});
+    std::fs::write(&path, value.to_string()).unwrap();
+    assert_eq!(read(path).unwrap().unwrap().entries[0].steps[0].state, StepState::Done);
+}
+
+#[test]
+fn addresses_may_be_freed_when_our_interfaces_are_gone() {
+    let mut journal = journal();
+    assert!(journal.interfaces_gone());
+    journal.entries[0].steps[0].state = StepState::Done;
+    assert!(journal.interfaces_gone(), "a foreign one does not count");
+    journal.entries[0].steps[1].trace = Some(Trace::default());
+    for (state, gone) in [(StepState::Intended, false), (StepState::Done, false), (StepState::Undone, true)] {
+        journal.entries[0].steps[1].state = state;
+        assert_eq!(journal.interfaces_gone(), gone, "{state:?}");
+    }
+}

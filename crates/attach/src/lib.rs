@@ -1,0 +1,64 @@
+//! CNI: what happens between a runtime that wants a pod attached and a pod that is.
+//!
+//! The node daemon decides (a [`plan::Plan`]); this crate carries out, in a short-lived process that knows no
+//! Kubernetes, no async runtime and no network but one Unix socket. It can be killed at any instruction: each change is
+//! in the [`journal`] before it is made, and a DEL goes by the journal alone.
+//!
+//! ```text
+//! runtime ── variables, stdin ─▶ protocol ─▶ run ─┬─ add ── apply ─┬─ ipoib ── address      in-process
+//!         ◀─ result or error ──                   │                └─ chain ── delegate     foreign binaries
+//!                                                 ├─ del ── undo ──── the same, in reverse
+//!                                                 ├─ check
+//!                                                 ├─ gc
+//!                                                 └─ status
+//!      socket: message ◀──▶ node daemon           journal, owed, lock: files under var/lib/ferroband
+//! ```
+//!
+//! The daemon uses [`socket`], [`message`], [`plan`], [`owed`] and [`journal`] from here, so both sides have one
+//! implementation.
+
+mod add;
+mod address;
+mod apply;
+pub mod args;
+pub mod chain;
+mod check;
+mod config;
+mod daemon;
+mod del;
+pub mod delegate;
+mod error;
+mod fault;
+mod gc;
+mod ipoib;
+pub mod journal;
+mod key;
+mod lock;
+mod machine;
+pub mod message;
+pub mod owed;
+pub mod plan;
+pub mod protocol;
+mod record;
+pub mod result;
+mod role;
+mod run;
+mod sandbox;
+mod signals;
+pub mod socket;
+mod status;
+mod undo;
+mod version;
+
+pub use config::{Config, Fields};
+pub use daemon::socket_path;
+pub use error::Error;
+pub use key::Key;
+pub use lock::Lock;
+pub use machine::{Machine, Patience, Point};
+pub use protocol::{Command, Invocation, Variables};
+pub use result::CniResult;
+pub use role::Role;
+pub use run::{answer, run};
+pub use signals::Signals;
+pub use version::Version;

@@ -1,0 +1,82 @@
+//! What `ferroband-cni` and the node daemon say to each other over the socket.
+//!
+//! One connection serves one CNI call. For an ADD:
+//!
+//! ```text
+//! cni ── Add ────────▶ node     the plan is made; assigning the addresses starts at once
+//! cni ◀──────── Plan ─ node
+//!  (default network, interfaces …)
+//! cni ── Addresses ──▶ node     waits for what was started
+//! cni ◀── Addresses ── node
+//!  (addresses, routes …)
+//! cni ── Attached ───▶ node     one PATCH of the pod
+//! cni ◀──────── Done ─ node
+//! ```
+//!
+//! A connection that ends before `Attached` frees nothing: the interface may exist. `Release` does.
+
+use crate::plan::{Assigned, Plan};
+use ferroband_model::{Fault, PodRef};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A CNI call, as the runtime made it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// `CNI_CONTAINERID`.
+    pub container: String,
+    /// `CNI_IFNAME`.
+    pub ifname: String,
+    /// The pod of `CNI_ARGS`, when there is one.
+    pub pod: Option<PodRef>,
+    /// The configuration from standard input.
+    pub config: Value,
+}
+
+/// What the CNI side asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Request {
+    /// Plan this sandbox. The network namespace comes along as a file descriptor.
+    Add(Call),
+    /// Give me the addresses that the plan promised.
+    Addresses,
+    /// It is done; record it on the pod.
+    Attached(Vec<Outcome>),
+    /// Assign addresses for one interface by `config.ipam` alone (called as `whereabouts`).
+    Assign(Call),
+    /// This sandbox is gone from the node, or this one interface of it: free what it held.
+    Release {
+        /// `CNI_CONTAINERID`.
+        container: String,
+        /// Only this interface; all of the sandbox when absent.
+        ifname: Option<String>,
+    },
+    /// Are you ready to serve ADD?
+    Status,
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Reply {
+    /// Carry this out.
+    Plan(Plan),
+    /// The assigned addresses.
+    Addresses(Vec<Assigned>),
+    /// Done.
+    Done,
+    /// It cannot be.
+    Fault(Fault),
+}
+
+/// What became of one attachment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Position of the attachment in the plan.
+    pub attachment: usize,
+    /// The CNI result of its last plugin, in the newest version's form.
+    pub result: Value,
+}

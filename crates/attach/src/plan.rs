@@ -1,0 +1,108 @@
+//! What an ADD has to do, decided by the node daemon and carried out by `ferroband-cni`.
+//!
+//! ```text
+//! Plan ── Attachment (one interface: eth0, net1, …) ── Step (one plugin of its chain)
+//!           default network first, then annotation order      Foreign: somebody's CNI binary
+//!                                                              Ipoib:   done in-process
+//! ```
+//!
+//! A plan is also what the journal keeps, so a DEL needs nobody else to know what was done.
+
+use ferroband_model::PodRef;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::net::IpAddr;
+
+/// Everything one sandbox gets, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The pod the sandbox belongs to.
+    pub pod: PodRef,
+    /// The attachments, default network first.
+    pub attachments: Vec<Attachment>,
+}
+
+/// One interface of the pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// What network-status calls it: `<namespace>/<name>` of its definition, or the CNI name of the default network.
+    pub network: String,
+    /// The CNI network name, put into each plugin's configuration.
+    pub name: String,
+    /// The CNI version of its configuration.
+    pub cni_version: String,
+    /// The interface in the pod.
+    pub ifname: String,
+    /// Whether this is the pod's default network.
+    pub default: bool,
+    /// Its plugins in order.
+    pub steps: Vec<Step>,
+}
+
+/// One plugin of an attachment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The plugin's configuration as the user wrote it, losslessly, with `runtimeConfig` and `args` already
+    /// merged by the daemon; `name`, `cniVersion` and `prevResult` are added when it runs.
+    pub config: Map<String, Value>,
+    /// Who does it.
+    pub by: Doer,
+}
+
+/// Who carries a step out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+#[non_exhaustive]
+pub enum Doer {
+    /// The CNI binary named by `type`, executed.
+    Foreign,
+    /// Ferroband itself: an IPoIB child of a host interface.
+    Ipoib {
+        /// The child to make.
+        child: IpoibStep,
+        /// Whether the daemon assigns its addresses (else `ipam` is foreign or absent).
+        addressed: bool,
+    },
+}
+
+/// An IPoIB child interface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IpoibStep {
+    /// The parent: a name or altname of an IPoIB interface in the host's namespace.
+    pub parent: String,
+    /// MTU to set; the kernel's choice when absent.
+    pub mtu: Option<u32>,
+}
+
+/// The addresses that the daemon assigned to one attachment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Assigned {
+    /// Position of the attachment in the plan.
+    pub attachment: usize,
+    /// Addresses with the prefix length of their subnet.
+    pub ips: Vec<AssignedIp>,
+    /// Routes of the IPAM configuration.
+    pub routes: Vec<AssignedRoute>,
+    /// DNS settings of the IPAM configuration, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<Value>,
+}
+
+/// One assigned address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssignedIp {
+    /// Address and prefix length.
+    pub address: IpNet,
+    /// The gateway of its subnet, if there is one.
+    pub gateway: Option<IpAddr>,
+}
+
+/// One route to set up with an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssignedRoute {
+    /// Destination.
+    pub dst: IpNet,
+    /// Gateway; that of the address's family when absent.
+    pub gw: Option<IpAddr>,
+}

@@ -1,0 +1,77 @@
+//! As what `ferroband-cni` was called.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// One of the plugins that the one program is. The name it is started by decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The meta plugin: the default network and all that the pod's annotation names.
+    Ferroband,
+    /// One IPoIB interface, called by somebody else's meta plugin or by a runtime.
+    Ipoib,
+    /// IPAM alone, called by somebody else's plugin.
+    Whereabouts,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ferroband, Self::Ipoib, Self::Whereabouts];
+
+    /// The role of a program started as `program`: the last part of the path counts.
+    pub fn of_program(program: &Path) -> Option<Self> {
+        let name = program.file_name()?.to_str()?;
+        if name == "ferroband-cni" { Some(Self::Ferroband) } else { Self::of_name(name) }
+    }
+
+    /// The role called `name`.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+
+    /// Whether it handles whole sandboxes.
+    pub fn is_meta(self) -> bool {
+        matches!(self, Self::Ferroband)
+    }
+
+    /// Its name, which is also the `type` in a configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ferroband => "ferroband",
+            Self::Ipoib => "ipoib",
+            Self::Whereabouts => "whereabouts",
+        }
+    }
+
+    /// What it is, for somebody who started it by hand.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Ferroband => "Ferroband: the pod's default network and its InfiniBand networks",
+            Self::Ipoib => "Ferroband: IPoIB interfaces for pods",
+            Self::Whereabouts => "Ferroband: cluster-wide addresses for pods",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_name_decides() {
+        let role = |program: &str| Role::of_program(Path::new(program));
+        assert_eq!(role("/opt/cni/bin/ipoib"), Some(Role::Ipoib));
+        assert_eq!(role("whereabouts"), Some(Role::Whereabouts));
+        assert_eq!(role("./ferroband-cni"), Some(Role::Ferroband));
+        assert_eq!(role("/opt/cni/bin/bridge"), None);
+        assert_eq!(role(""), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! The versions of the CNI specification that we speak.
+
+use std::fmt;
+
+/// A version of the specification. Later ones compare greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// 0.1.0, also what a configuration without `cniVersion` means.
+    V0_1_0,
+    /// 0.2.0: the last with one address per family.
+    V0_2_0,
+    /// 0.3.0: interfaces and lists of addresses.
+    V0_3_0,
+    /// 0.3.1: chains.
+    V0_3_1,
+    /// 0.4.0: CHECK, and `prevResult` on DEL.
+    V0_4_0,
+    /// 1.0.0: addresses no longer say their family.
+    V1_0_0,
+    /// 1.1.0: GC and STATUS.
+    V1_1_0,
+}
+
+impl Version {
+    /// All of them, oldest first.
+    pub const ALL: [Self; 7] =
+        [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+
+    /// The newest.
+    pub const NEWEST: Self = Self::V1_1_0;
+
+    /// The version written as `text`. An empty text is 0.1.0, as a missing one is.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::V0_1_0);
+        }
+        Self::ALL.into_iter().find(|version| version.as_str() == text)
+    }
+
+    /// As it is written in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_1_0 => "0.1.0",
+            Self::V0_2_0 => "0.2.0",
+            Self::V0_3_0 => "0.3.0",
+            Self::V0_3_1 => "0.3.1",
+            Self::V0_4_0 => "0.4.0",
+            Self::V1_0_0 => "1.0.0",
+            Self::V1_1_0 => "1.1.0",
+        }
+    }
+
+    /// All versions in one line, for people.
+    pub fn listed() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+
+    #[test]
+    fn only_the_exact_seven_are_known() {
+        for version in Version::ALL {
+            assert_eq!(Version::parse(version.as_str()), Some(version));
+        }
+        for text in ["0.5.0", "1.0", "v1.0.0", "1.1.0 ", "1.2.0"] {
+            assert_eq!(Version::parse(text), None, "{text}");
+        }
+        assert_eq!(Version::parse(""), Some(Version::V0_1_0));
+    }
+
+    #[test]
+    fn versions_compare_by_age() {
+        assert!(Version::ALL.is_sorted());
+        assert!(Version::V0_3_1 < Version::V0_4_0);
+    }
+}

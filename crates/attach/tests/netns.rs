@@ -1,0 +1,23 @@
+//! Attaching real network namespaces, judged with `ip -j`. Needs root.
+//!
+//! Each test has a network namespace of its own for "the host" (on its own thread) and others for pods. The
+//! InfiniBand of [`fabric::Fabric`] is made of veth pairs, the node daemon of [`daemon::Daemon`] is a thread.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "netns/crash.rs"]
+mod crash;
+#[path = "netns/daemon.rs"]
+mod daemon;
+#[path = "netns/fabric.rs"]
+mod fabric;
+#[path = "netns/ipoib.rs"]
+mod ipoib;
+#[path = "netns/meta.rs"]
+mod meta;
+#[path = "netns/stage.rs"]
+mod stage;
+#[path = "netns/upkeep.rs"]
+mod upkeep;
+#[path = "netns/whereabouts.rs"]
+mod whereabouts;

@@ -1,0 +1,154 @@
+//! A node daemon that knows one plan.
+
+use ferroband_attach::message::{Reply, Request};
+use ferroband_attach::plan::{Assigned, Attachment, Plan};
+use ferroband_attach::socket::Channel;
+use ferroband_attach::socket_path;
+use ferroband_kernel::{Netns, NetnsId, Root};
+use ferroband_model::{Fault, FaultCode, PodRef};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// What it does and what happened to it.
+#[derive(Default)]
+pub struct Ledger {
+    pub attachments: Vec<Attachment>,
+    pub assigned: Vec<Assigned>,
+    /// Refuse requests of this kind.
+    pub refuse: Option<&'static str>,
+    /// End the connection at requests of this kind.
+    pub die: Option<&'static str>,
+    /// The kinds of the requests, in order.
+    pub requests: Vec<&'static str>,
+    /// The requests that say most.
+    pub told: Vec<Request>,
+    /// Containers that addresses are held for.
+    pub held: BTreeSet<String>,
+    /// The namespace that came with the last request that had one.
+    pub netns: Option<NetnsId>,
+}
+
+/// A running daemon.
+pub struct Daemon {
+    pub ledger: Arc<Mutex<Ledger>>,
+    socket: PathBuf,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    pub fn start(root: &Root, ledger: Ledger) -> Self {
+        Self::resume(root, Arc::new(Mutex::new(ledger)))
+    }
+
+    /// Start again with what was known.
+    pub fn resume(root: &Root, ledger: Arc<Mutex<Ledger>>) -> Self {
+        let socket = socket_path(root);
+        fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        fs::remove_file(&socket).ok();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let shared = ledger.clone();
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                let shared = shared.clone();
+                // A connection without a word ends the daemon.
+                if serve(stream.unwrap(), &shared) == 0 {
+                    break;
+                }
+            }
+        });
+        Self { ledger, socket, thread: Some(thread) }
+    }
+
+    /// Stop listening.
+    pub fn stop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            drop(UnixStream::connect(&self.socket).unwrap());
+            thread.join().unwrap();
+            fs::remove_file(&self.socket).unwrap();
+        }
+    }
+
+    /// The kinds of the requests since the last time this was asked.
+    pub fn requests(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.ledger.lock().unwrap().requests)
+    }
+
+    pub fn held(&self) -> Vec<String> {
+        self.ledger.lock().unwrap().held.iter().cloned().collect()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Serve one connection; the number of requests that it had.
+fn serve(stream: UnixStream, ledger: &Mutex<Ledger>) -> usize {
+    let mut channel = Channel::from(stream);
+    assert_eq!(channel.peer_uid().unwrap(), 0);
+    let mut count = 0;
+    while let Ok((request, fd)) = channel.recv_with_fd::<Request>() {
+        count += 1;
+        let mut ledger = ledger.lock().unwrap();
+        if let Some(fd) = fd {
+            ledger.netns = Some(Netns::from_fd(fd).unwrap().id());
+        }
+        match answer(&mut ledger, request) {
+            // The caller may have been killed; then nobody reads this.
+            Some(reply) => drop(channel.send(&reply)),
+            None => return count,
+        }
+    }
+    count
+}
+
+fn answer(ledger: &mut Ledger, request: Request) -> Option<Reply> {
+    let kind = match &request {
+        Request::Add(_) => "Add",
+        Request::Addresses => "Addresses",
+        Request::Attached(_) => "Attached",
+        Request::Assign(_) => "Assign",
+        Request::Release { .. } => "Release",
+        Request::Status => "Status",
+        _ => "other",
+    };
+    ledger.requests.push(kind);
+    if ledger.die == Some(kind) {
+        return None;
+    }
+    if ledger.refuse == Some(kind) {
+        return Some(Reply::Fault(Fault::new(FaultCode::ApiUnavailable, "the test", "it refuses", "wait")));
+    }
+    let reply = match &request {
+        Request::Add(call) => {
+            ledger.held.insert(call.container.clone());
+            let pod = call.pod.clone().unwrap_or(PodRef {
+                namespace: "default".into(),
+                name: "unknown".into(),
+                uid: String::new(),
+            });
+            Reply::Plan(Plan { pod, attachments: ledger.attachments.clone() })
+        }
+        Request::Addresses => Reply::Addresses(ledger.assigned.clone()),
+        Request::Assign(call) => {
+            ledger.held.insert(format!("{}/{}", call.container, call.ifname));
+            Reply::Addresses(ledger.assigned.clone())
+        }
+        Request::Release { container, ifname } => {
+            match ifname {
+                Some(ifname) => ledger.held.remove(&format!("{container}/{ifname}")),
+                None => ledger.held.remove(container),
+            };
+            Reply::Done
+        }
+        _ => Reply::Done,
+    };
+    ledger.told.push(request);
+    Some(reply)
+}

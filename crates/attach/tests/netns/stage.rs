@@ -1,0 +1,238 @@
+//! A host, pods, plugins and a folder for our files.
+
+use crate::fabric::Fabric;
+use ferroband_attach::{Error, Invocation, Machine, Patience, Role, Variables};
+use ferroband_kernel::{Netns, Root};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Everything a call needs.
+pub struct Stage {
+    pub root: Root,
+    pub fabric: Fabric,
+    pub patience: Patience,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    /// A host of its own, with the IPoIB interface `ib0`. Stays for the rest of the calling thread.
+    pub fn new() -> Self {
+        unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
+        let folder = tempfile::tempdir().unwrap();
+        symlink("/proc", folder.path().join("proc")).unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        fs::create_dir(folder.path().join("leases")).unwrap();
+        host(&["link", "add", "ib0", "type", "bridge"]);
+        let patience = Patience {
+            daemon: Duration::from_millis(300),
+            quick: Duration::from_millis(500),
+            answer: Duration::from_secs(5),
+            lock: Duration::from_secs(5),
+            unique: Duration::from_secs(5),
+        };
+        Self { root: Root::at(folder.path()), fabric: Fabric::default(), patience, folder }
+    }
+
+    pub fn machine(&self) -> Machine<'_> {
+        Machine { patience: self.patience, ..Machine::new(&self.root, &self.fabric) }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `CNI_PATH`: our scripts, then Debian's plugins.
+    pub fn cni_path(&self) -> String {
+        format!("{}:/usr/lib/cni", self.path("bin").display())
+    }
+
+    /// Install a shell script as a plugin. It finds `$LOG` and `$LEASES`, and its standard input in `$IN`.
+    pub fn plugin(&self, name: &str, script: &str) {
+        let file = self.path("bin").join(name);
+        let (log, leases) = (self.path("log"), self.path("leases"));
+        let head = format!("#!/bin/sh\nLOG={}\nLEASES={}\nIN=$(cat)\n", log.display(), leases.display());
+        fs::write(&file, format!("{head}echo \"$CNI_COMMAND {name} $CNI_IFNAME\" >> $LOG\n{script}\n"))
+            .unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// A plugin that holds a lease from ADD to DEL and gives `address`.
+    pub fn leasing_plugin(&self, name: &str, address: &str) {
+        let result = json!({"cniVersion": "1.0.0", "ips": [{"address": address, "gateway": "10.9.0.1"}]});
+        self.plugin(
+            name,
+            &format!(
+                "lease=$LEASES/{name}-$CNI_CONTAINERID-$CNI_IFNAME\n\
+                 case $CNI_COMMAND in ADD) touch $lease; echo '{result}';; DEL) rm -f $lease;; esac"
+            ),
+        );
+    }
+
+    /// What the scripts did, in order.
+    pub fn log(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("log")).unwrap_or_default();
+        fs::remove_file(self.path("log")).ok();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    pub fn files(&self, folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn journals(&self) -> Vec<String> {
+        self.files(&self.root.state("journal"))
+    }
+
+    pub fn debts(&self) -> Vec<String> {
+        self.files(&self.root.state("owed"))
+    }
+
+    /// Nothing of ours is left: no interface in the host, no file, no lease.
+    pub fn assert_clean(&self) {
+        let names = names(&host(&["link", "show"]));
+        let left: Vec<_> =
+            names.iter().filter(|name| !["lo", "ib0", "cni0"].contains(&name.as_str())).collect();
+        assert!(left.is_empty(), "interfaces left in the host: {left:?}");
+        assert_eq!(self.journals(), [""; 0], "journals");
+        assert_eq!(self.files(&self.root.state("lock")), [""; 0], "locks");
+        assert_eq!(self.files(&self.path("leases")), [""; 0], "leases");
+    }
+
+    pub fn call(
+        &self,
+        command: &str,
+        container: &str,
+        ifname: &str,
+        netns: &str,
+        config: &Value,
+    ) -> Invocation {
+        let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=ipoib-test;K8S_POD_UID=u-1";
+        let variables = Variables::from_iter([
+            ("CNI_COMMAND", command),
+            ("CNI_CONTAINERID", container),
+            ("CNI_IFNAME", ifname),
+            ("CNI_NETNS", netns),
+            ("CNI_ARGS", args),
+            ("CNI_PATH", &self.cni_path()),
+        ]);
+        let command = variables.command().unwrap().unwrap();
+        Invocation::read(command, &variables, &mut config.to_string().as_bytes()).unwrap()
+    }
+
+    /// Make a call and return what it printed.
+    pub fn run(
+        &self,
+        role: Role,
+        command: &str,
+        (container, ifname): (&str, &str),
+        netns: &str,
+        config: &Value,
+    ) -> Result<Value, Error> {
+        self.run_on(&self.machine(), role, &self.call(command, container, ifname, netns, config))
+    }
+
+    pub fn run_on(&self, machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<Value, Error> {
+        let mut out = Vec::new();
+        ferroband_attach::run(machine, role, call, &mut out)?;
+        Ok(if out.is_empty() { Value::Null } else { serde_json::from_slice(&out).unwrap() })
+    }
+}
+
+/// A pod's network namespace, kept by a thread that does nothing else.
+pub struct Pod {
+    pub path: String,
+    pub netns: Option<Netns>,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pod {
+    pub fn new() -> Self {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (told, path) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let (process, thread) = (nix::unistd::getpid(), nix::unistd::gettid());
+            told.send(format!("/proc/{process}/task/{thread}/ns/net")).unwrap();
+            let _ = stopped.recv();
+        });
+        let path = path.recv().unwrap();
+        let netns = Some(Netns::open(&path).unwrap());
+        Self { path, netns, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Run `ip` inside, and read what it says.
+    pub fn ip(&self, arguments: &[&str]) -> Value {
+        self.netns.as_ref().unwrap().run(|| host(arguments)).unwrap()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        names(&self.ip(&["link", "show"])).into_iter().filter(|name| name != "lo").collect()
+    }
+
+    /// One interface with its addresses.
+    pub fn interface(&self, name: &str) -> Value {
+        self.ip(&["-d", "address", "show", "dev", name])[0].clone()
+    }
+
+    pub fn addresses(&self, name: &str) -> Vec<String> {
+        let info = self.interface(name);
+        let infos = info["addr_info"].as_array().unwrap().iter();
+        infos
+            .filter(|info| info["scope"] == "global")
+            .map(|info| format!("{}/{}", info["local"].as_str().unwrap(), info["prefixlen"]))
+            .collect()
+    }
+
+    /// The namespace ends without a DEL.
+    pub fn end(&mut self) {
+        self.netns = None;
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+        eventually(|| !Path::new(&self.path).exists());
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Run `ip` in the calling thread's namespace.
+pub fn host(arguments: &[&str]) -> Value {
+    let output = Command::new("ip").arg("-j").args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments:?}: {said}");
+    if output.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&output.stdout).unwrap() }
+}
+
+pub fn names(links: &Value) -> Vec<String> {
+    let links = links.as_array().unwrap().iter();
+    links.map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What the kernel does on its own time.
+pub fn eventually(mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !done() {
+        assert!(Instant::now() < end, "it should have happened by now");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,117 @@
+//! CHECK, STATUS and GC of the meta plugin.
+
+use crate::daemon::Daemon;
+use crate::meta::{ETH0, config, foreign, set_up};
+use crate::stage::{Pod, Stage};
+use ferroband_attach::{Error, Role};
+use serde_json::{Value, json};
+use std::fs;
+
+fn newest(more: Value) -> Value {
+    let mut config = json!({"cniVersion": "1.1.0", "name": "ferroband"});
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config
+}
+
+fn run(stage: &Stage, command: &str, config: &Value) -> Result<Value, Error> {
+    stage.run(Role::Ferroband, command, ("", ""), "", config)
+}
+
+#[test]
+fn case_106_check_looks_at_every_network() {
+    let (stage, _daemon, pod) = set_up();
+    let config = newest(json!({}));
+    let check = || stage.run(Role::Ferroband, "CHECK", ETH0, &pod.path, &config);
+    assert_eq!(check().unwrap_err().code(), 3, "not attached yet");
+    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
+    stage.log();
+    check().unwrap();
+    assert_eq!(stage.log(), ["CHECK lease eth0"]);
+    pod.ip(&["address", "flush", "dev", "net1"]);
+    let error = check().unwrap_err();
+    assert!(
+        error.to_string().contains("jarvice-ipoib") && error.to_string().contains("192.168.0.5"),
+        "{error}"
+    );
+}
+
+#[test]
+fn status_asks_the_daemon_and_the_wrapped_network() {
+    let (stage, mut daemon, _pod) = set_up();
+    let config = newest(json!({"delegates": [{"cniVersion": "1.1.0", "name": "cbr0", "type": "lease"}]}));
+    run(&stage, "STATUS", &config).unwrap();
+    assert_eq!((daemon.requests(), stage.log()), (vec!["Status"], vec!["STATUS lease ".to_owned()]));
+
+    stage.plugin("lease", r#"echo '{"code":51,"msg":"half","details":"broken"}'; exit 1"#);
+    let error = run(&stage, "STATUS", &config).unwrap_err();
+    let told = ferroband_attach::protocol::failure(&error, ferroband_attach::Version::V1_1_0);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (&told["code"], &told["msg"], &told["details"]),
+        (&json!(51), &json!("half"), &json!("broken"))
+    );
+
+    daemon.ledger.lock().unwrap().refuse = Some("Status");
+    assert_eq!(run(&stage, "STATUS", &newest(json!({}))).unwrap_err().code(), 50);
+    daemon.stop();
+    let error = run(&stage, "STATUS", &newest(json!({}))).unwrap_err();
+    assert_eq!((error.code(), error.fault().code.reason()), (50, "DaemonAway"));
+}
+
+fn attach(stage: &Stage, daemon: &Daemon, container: &str, address: &str) -> Pod {
+    let pod = Pod::new();
+    daemon.ledger.lock().unwrap().assigned[0].ips[0].address = address.parse().unwrap();
+    stage.run(Role::Ferroband, "ADD", (container, "eth0"), &pod.path, &newest(json!({}))).unwrap();
+    pod
+}
+
+#[test]
+fn case_105_gc_removes_all_that_is_not_valid() {
+    let (stage, daemon, _pod) = set_up();
+    daemon.ledger.lock().unwrap().attachments[0] =
+        foreign("cbr0", "eth0", true, "1.1.0", json!([{"type": "lease"}]));
+    let first = attach(&stage, &daemon, "c1", "192.168.0.5/24");
+    let second = attach(&stage, &daemon, "c2", "192.168.0.6/24");
+    let mut third = attach(&stage, &daemon, "c3", "192.168.0.7/24");
+    third.end();
+    fs::write(stage.root.state("journal").join("c4.json"), "{").unwrap();
+    daemon.ledger.lock().unwrap().held.insert("c4".into());
+    // Another network's, and another role's: not this call's business.
+    let other = json!({"cniVersion": "1.1.0", "name": "other", "master": "ib0"});
+    stage.run(Role::Ipoib, "ADD", ("c5", "net7"), &first.path, &other).unwrap();
+    stage.log();
+
+    assert!(run(&stage, "GC", &newest(json!({}))).is_err(), "no list is not an empty list");
+    let valid = json!([{"containerID": "c1", "ifname": "eth0"}]);
+    run(&stage, "GC", &newest(json!({"cni.dev/valid-attachments": valid}))).unwrap();
+    assert_eq!((first.names(), second.names()), (vec!["net1".to_owned(), "net7".to_owned()], vec![]));
+    assert_eq!(daemon.held(), ["c1"]);
+    assert_eq!(stage.journals(), ["c1.json", "c5:net7:ipoib.json"]);
+    assert_eq!(stage.files(&stage.path("leases")), ["lease-c1-eth0"]);
+    let mut log = stage.log();
+    log.sort();
+    assert_eq!(log, ["DEL lease eth0", "DEL lease eth0", "GC lease "]);
+}
+
+#[test]
+fn gc_goes_on_after_a_failure() {
+    let (stage, daemon, _pod) = set_up();
+    let first = attach(&stage, &daemon, "c1", "192.168.0.5/24");
+    let second = attach(&stage, &daemon, "c2", "192.168.0.6/24");
+    stage.plugin("lease", "[ $CNI_CONTAINERID = c1 ] && exit 1; rm -f $LEASES/*c2*; exit 0");
+    assert!(run(&stage, "GC", &newest(json!({"cni.dev/valid-attachments": []}))).is_err());
+    assert_eq!((first.names(), second.names(), daemon.held()), (vec![], vec![], vec![]));
+    assert_eq!(stage.journals(), ["c1.json"]);
+}
+
+#[test]
+fn a_sandbox_from_before_we_came_is_deleted_by_the_wrapped_network() {
+    let (stage, daemon, pod) = set_up();
+    let mut config = config();
+    config["delegates"] = json!([{"name": "cbr0", "plugins": [{"type": "lease"}, {"type": "second"}]}]);
+    stage.plugin("second", "exit 0");
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    assert_eq!(stage.log(), ["DEL second eth0", "DEL lease eth0"]);
+    assert_eq!((daemon.requests(), stage.debts()), (vec![], vec![]));
+    stage.assert_clean();
+}

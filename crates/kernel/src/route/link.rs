@@ -1,0 +1,127 @@
+//! What an interface is.
+
+use super::wire::{self, Message};
+use crate::IpoibMode;
+use ferroband_model::PKey;
+
+/// RTM_NEWLINK of linux/rtnetlink.h: what a question about a link is answered with.
+const RTM_NEWLINK: u16 = 16;
+/// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+const HEAD: usize = 16;
+/// IFF_UP of linux/if.h.
+const IFF_UP: u32 = 1;
+/// IFF_LOWER_UP of linux/if.h.
+const IFF_LOWER_UP: u32 = 1 << 16;
+
+/// An interface, as it was when the kernel was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Link {
+    /// Its index in its namespace. A move to another namespace may change it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its other names.
+    pub altnames: Vec<String>,
+    /// Its kind (`veth`, `bridge`, `ipoib`); hardware as a rule has none.
+    pub kind: Option<String>,
+    /// Its MTU.
+    pub mtu: u32,
+    /// Its hardware address: 6 bytes for Ethernet, 20 for InfiniBand.
+    pub address: Vec<u8>,
+    /// Whether it is administratively up.
+    pub up: bool,
+    /// Whether its lower layer is up too.
+    pub carrier: bool,
+    /// ARPHRD_* of linux/if_arp.h: 1 Ethernet, 32 InfiniBand.
+    pub link_type: u16,
+    /// The index of what it stands on: the parent of an IPoIB child, the peer of a veth. It may be an index of
+    /// another namespace.
+    pub parent: Option<u32>,
+    /// The index of the bridge it is a port of.
+    pub master: Option<u32>,
+    /// What only an IPoIB interface has.
+    pub ipoib: Option<Ipoib>,
+}
+
+/// The IPoIB side of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipoib {
+    /// Its P_Key, with the membership bit.
+    pub pkey: PKey,
+    /// Its mode.
+    pub mode: IpoibMode,
+}
+
+impl Link {
+    /// ARPHRD_INFINIBAND of linux/if_arp.h.
+    pub const INFINIBAND: u16 = 32;
+
+    /// Its kind, or for hardware the type of its link, in a word for people.
+    pub fn kind_or_type(&self) -> String {
+        match (&self.kind, self.link_type) {
+            (Some(kind), _) => kind.clone(),
+            (None, 1) => "ethernet".to_owned(),
+            (None, Self::INFINIBAND) => "infiniband without a kind (a kernel before 5.10)".to_owned(),
+            (None, 772) => "loopback".to_owned(),
+            (None, other) => format!("ARPHRD {other}"),
+        }
+    }
+
+    /// The interface that a message is about, by IFLA_* of linux/if_link.h.
+    pub(super) fn decode(message: &Message) -> Option<Self> {
+        let head = message.head::<HEAD>(RTM_NEWLINK)?;
+        let flags = wire::u32(&head[8..])?;
+        let mut link = Self {
+            link_type: wire::u16(&head[2..])?,
+            index: wire::u32(&head[4..])?,
+            up: flags & IFF_UP != 0,
+            carrier: flags & IFF_LOWER_UP != 0,
+            ..Self::default()
+        };
+        for (kind, value) in message.attributes(HEAD) {
+            match kind {
+                1 => link.address = value.to_vec(),          // IFLA_ADDRESS
+                3 => link.name = wire::text(value),          // IFLA_IFNAME
+                4 => link.mtu = wire::u32(value)?,           // IFLA_MTU
+                5 => link.parent = wire::u32(value),         // IFLA_LINK
+                10 => link.master = wire::u32(value),        // IFLA_MASTER
+                18 => link.decode_info(value),               // IFLA_LINKINFO
+                52 => link.altnames.extend(altnames(value)), // IFLA_PROP_LIST
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+
+    fn decode_info(&mut self, info: &[u8]) {
+        let find = |wanted| wire::attributes(info).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+        self.kind = find(1).map(wire::text); // IFLA_INFO_KIND
+        if self.kind.as_deref() == Some("ipoib") {
+            self.ipoib = find(2).and_then(Ipoib::decode); // IFLA_INFO_DATA
+        }
+    }
+}
+
+fn altnames(properties: &[u8]) -> impl Iterator<Item = String> {
+    wire::attributes(properties).filter(|(kind, _)| *kind == 53).map(|(_, value)| wire::text(value)) // IFLA_ALT_IFNAME
+}
+
+impl Ipoib {
+    fn decode(data: &[u8]) -> Option<Self> {
+        let (mut pkey, mut mode) = (None, None);
+        for (kind, value) in wire::attributes(data) {
+            match kind {
+                1 => pkey = wire::u16(value).and_then(PKey::new), // IFLA_IPOIB_PKEY
+                2 => mode = wire::u16(value),                     // IFLA_IPOIB_MODE
+                _ => {}
+            }
+        }
+        let mode = match mode? {
+            0 => IpoibMode::Datagram,
+            1 => IpoibMode::Connected,
+            _ => return None,
+        };
+        Some(Self { pkey: pkey?, mode })
+    }
+}

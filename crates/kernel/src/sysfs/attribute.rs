@@ -1,0 +1,86 @@
+//! Files and links of a sysfs tree.
+
+use crate::Error;
+use ferroband_model::Malformed;
+use nix::errno::Errno;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+/// What a driver answers that has the attribute but not the fact, and what is left of a device that went away
+/// between listing and reading. To a reader both mean: not known.
+const ABSENT: [Errno; 4] = [Errno::ENOENT, Errno::ENODEV, Errno::EINVAL, Errno::EOPNOTSUPP];
+
+/// The attribute's text without the line end; nothing when the device does not have it.
+pub(super) fn text(path: &Path) -> Result<Option<String>, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(source) if absent(&source) => Ok(None),
+        Err(source) => Err(Error::File { doing: "read", path: path.to_owned(), source }),
+    }
+}
+
+/// The attribute as one of our words.
+pub(super) fn parsed<T: FromStr<Err = Malformed>>(path: &Path) -> Result<Option<T>, Error> {
+    match text(path)? {
+        Some(text) => match text.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(source) => Err(Error::Content { path: path.to_owned(), source }),
+        },
+        None => Ok(None),
+    }
+}
+
+/// The attribute as a number, decimal or with `0x`.
+pub(super) fn number(path: &Path) -> Result<Option<i64>, Error> {
+    let Some(text) = text(path)? else { return Ok(None) };
+    let value = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match value {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => Err(Error::Number { path: path.to_owned(), text }),
+    }
+}
+
+/// The attribute as a number that fits its type.
+pub(super) fn sized<T: TryFrom<i64>>(path: &Path) -> Result<Option<T>, Error> {
+    match number(path)? {
+        Some(value) => match T::try_from(value) {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(Error::Number { path: path.to_owned(), text: value.to_string() }),
+        },
+        None => Ok(None),
+    }
+}
+
+/// The names in a directory, sorted; none when it is not there.
+pub(super) fn names(directory: &Path) -> Result<Vec<String>, Error> {
+    let list = || -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    };
+    match list() {
+        Ok(names) => Ok(names),
+        Err(source) if absent(&source) => Ok(Vec::new()),
+        Err(source) => Err(Error::File { doing: "list", path: directory.to_owned(), source }),
+    }
+}
+
+/// The last name of what a link points to.
+pub(super) fn target(link: &Path) -> Result<Option<String>, Error> {
+    match std::fs::read_link(link) {
+        Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),
+        Err(source) if absent(&source) => Ok(None),
+        Err(source) => Err(Error::File { doing: "read", path: link.to_owned(), source }),
+    }
+}
+
+fn absent(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| ABSENT.contains(&Errno::from_raw(code)))
+}

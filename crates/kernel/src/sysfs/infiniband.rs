@@ -1,0 +1,162 @@
+//! RDMA devices and their ports.
+
+use super::attribute;
+use super::chardev::{self, CharDevice};
+use crate::{Error, Root};
+use ferroband_model::{Guid, LinkLayer, Malformed, PKey, PciAddress};
+use std::path::Path;
+
+/// An RDMA device of this namespace: `mlx5_0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RdmaDevice {
+    /// Its name. It can change; the PCI address does not.
+    pub name: String,
+    /// The GUID of the node that it is on the fabric.
+    pub node_guid: Option<Guid>,
+    /// The version of its firmware.
+    pub firmware: Option<String>,
+    /// The board it is on, by the maker's name: `MT_0000000010`.
+    pub board: Option<String>,
+    /// The PCI function it belongs to; software devices have none.
+    pub pci: Option<PciAddress>,
+    /// The interfaces of this network namespace on the same function.
+    pub netdevs: Vec<String>,
+    /// Its ports, by number.
+    pub ports: Vec<Port>,
+    /// Its device files.
+    pub files: Vec<CharDevice>,
+}
+
+/// A port of an RDMA device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its number, from 1.
+    pub number: u32,
+    /// What it speaks; nothing when the driver does not say.
+    pub link_layer: Option<LinkLayer>,
+    /// Its logical state.
+    pub state: PortState,
+    /// Its physical state in the kernel's word: `LinkUp`, `Polling`.
+    pub physical: Option<String>,
+    /// Its rate in the kernel's words: `100 Gb/sec (4X EDR)`.
+    pub rate: Option<String>,
+    /// Its local identifier; 0 until a subnet manager gives one.
+    pub lid: Option<u16>,
+    /// The local identifier of the subnet manager.
+    pub sm_lid: Option<u16>,
+    /// Its GUID: the lower half of its first GID.
+    pub guid: Option<Guid>,
+    /// The keys in its P_Key table, in the table's order, free slots left out.
+    pub pkeys: Vec<PKey>,
+}
+
+/// enum ib_port_state of rdma/ib_verbs.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// 1: no link.
+    Down,
+    /// 2: a link, but no subnet manager has configured it.
+    Init,
+    /// 3: configured, about to be active.
+    Armed,
+    /// 4: carries traffic.
+    Active,
+    /// Anything else.
+    Unknown,
+}
+
+/// All RDMA devices, by name. One that vanishes while it is being read is left out.
+pub fn devices(root: &Root) -> Result<Vec<RdmaDevice>, Error> {
+    let mut devices = Vec::new();
+    for name in attribute::names(&root.sys("class/infiniband"))? {
+        devices.extend(device(root, &name)?);
+    }
+    Ok(devices)
+}
+
+/// The RDMA device called `name`; nothing when it is not there.
+pub fn device(root: &Root, name: &str) -> Result<Option<RdmaDevice>, Error> {
+    let directory = root.sys("class/infiniband").join(name);
+    let ports = ports(&directory.join("ports"))?;
+    let device = RdmaDevice {
+        name: name.to_owned(),
+        node_guid: attribute::parsed(&directory.join("node_guid"))?,
+        firmware: attribute::text(&directory.join("fw_ver"))?,
+        board: attribute::text(&directory.join("board_id"))?,
+        pci: pci(&directory.join("device")),
+        netdevs: attribute::names(&directory.join("device/net"))?,
+        ports,
+        files: chardev::of(root, name)?,
+    };
+    Ok(directory.exists().then_some(device))
+}
+
+fn ports(directory: &Path) -> Result<Vec<Port>, Error> {
+    let mut ports = Vec::new();
+    for name in attribute::names(directory)? {
+        if let Ok(number) = name.parse() {
+            ports.push(port(&directory.join(name), number)?);
+        }
+    }
+    ports.sort_by_key(|port| port.number);
+    Ok(ports)
+}
+
+fn port(directory: &Path, number: u32) -> Result<Port, Error> {
+    let at = |name: &str| directory.join(name);
+    Ok(Port {
+        number,
+        link_layer: attribute::text(&at("link_layer"))?.and_then(|text| text.parse().ok()),
+        state: match numbered(&at("state"))?.map(|(state, _)| state) {
+            Some(1) => PortState::Down,
+            Some(2) => PortState::Init,
+            Some(3) => PortState::Armed,
+            Some(4) => PortState::Active,
+            _ => PortState::Unknown,
+        },
+        physical: numbered(&at("phys_state"))?.map(|(_, word)| word),
+        rate: attribute::text(&at("rate"))?,
+        lid: attribute::sized(&at("lid"))?,
+        sm_lid: attribute::sized(&at("sm_lid"))?,
+        guid: port_guid(&at("gids/0"))?,
+        pkeys: pkeys(&at("pkeys"))?,
+    })
+}
+
+/// `4: ACTIVE` as the number and the word.
+fn numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
+    let Some(text) = attribute::text(path)? else { return Ok(None) };
+    let parts =
+        text.split_once(':').and_then(|(number, word)| Some((number.parse().ok()?, word.trim().into())));
+    match parts {
+        Some(parts) => Ok(Some(parts)),
+        None => Err(Error::Number { path: path.to_owned(), text }),
+    }
+}
+
+/// A GID is the subnet's prefix and the port's GUID, eight groups of four digits.
+fn port_guid(path: &Path) -> Result<Option<Guid>, Error> {
+    let Some(text) = attribute::text(path)? else { return Ok(None) };
+    let lower = text.get(20..).unwrap_or_default();
+    match lower.parse::<Guid>() {
+        Ok(guid) => Ok(Some(guid).filter(|guid| !guid.is_unset())),
+        Err(_) => Err(Error::Content { path: path.to_owned(), source: Malformed::Guid(text) }),
+    }
+}
+
+fn pkeys(directory: &Path) -> Result<Vec<PKey>, Error> {
+    let mut slots: Vec<(u32, PKey)> = Vec::new();
+    for name in attribute::names(directory)? {
+        let Ok(slot) = name.parse() else { continue };
+        let value: Option<u16> = attribute::sized(&directory.join(name))?;
+        slots.extend(value.and_then(PKey::new).map(|key| (slot, key)));
+    }
+    slots.sort();
+    Ok(slots.into_iter().map(|(_, key)| key).collect())
+}
+
+/// The nearest PCI function above the device; a sub-function sits on the auxiliary bus below one.
+fn pci(device: &Path) -> Option<PciAddress> {
+    let path = device.canonicalize().ok()?;
+    path.iter().rev().find_map(|part| part.to_str()?.parse().ok())
+}

@@ -1,0 +1,18 @@
+//! What the machine has, read from a sysfs tree.
+//!
+//! A tree under a [`crate::Root`] is all it takes, so inventories run on fixtures and on simulated hardware.
+//!
+//! ```text
+//! class/infiniband/mlx5_0 ── device ──▶ bus/pci/devices/0000:86:00.0 ── net/ibs5f0
+//!      ports/1/…                                └─ virtfn0, virtfn1, …
+//! class/infiniband_verbs/uverbs0   ┐
+//! class/infiniband_mad/umad0       ├─ the device files that belong to it
+//! class/infiniband_mad/issm0       ┘
+//! ```
+
+mod attribute;
+pub mod chardev;
+pub mod infiniband;
+pub mod pci;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! PCI functions: physical ones, and the virtual ones that they can be split into.
+
+use super::attribute;
+use crate::{Error, Root};
+use ferroband_model::PciAddress;
+use std::path::PathBuf;
+
+/// A function on the PCI bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PciFunction {
+    /// Where it is.
+    pub address: PciAddress,
+    /// Vendor: 0x15b3.
+    pub vendor: u16,
+    /// Device: 0x1017.
+    pub device: u16,
+    /// Class, subclass and interface: 0x020700 is an InfiniBand controller.
+    pub class: u32,
+    /// The driver it is bound to.
+    pub driver: Option<String>,
+    /// The NUMA node it is on, where the firmware says.
+    pub numa: Option<u32>,
+    /// How many virtual functions it can have; none when it is not capable.
+    pub total_vfs: u16,
+    /// How many virtual functions it has.
+    pub vfs: u16,
+    /// Those virtual functions, in the order of their index.
+    pub virtual_functions: Vec<PciAddress>,
+    /// The physical function, when this is a virtual one.
+    pub physical_function: Option<PciAddress>,
+    /// The interfaces of this network namespace that it has.
+    pub netdevs: Vec<String>,
+}
+
+/// All functions, by address.
+pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
+    let mut functions = Vec::new();
+    for name in attribute::names(&root.sys("bus/pci/devices"))? {
+        if let Ok(address) = name.parse() {
+            functions.extend(function(root, address)?);
+        }
+    }
+    functions.sort_by_key(|function| function.address);
+    Ok(functions)
+}
+
+/// One function; nothing when it is not there.
+pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>, Error> {
+    let directory = directory(root, address);
+    let at = |name: &str| directory.join(name);
+    let (Some(vendor), Some(device)) = (attribute::sized(&at("vendor"))?, attribute::sized(&at("device"))?)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(PciFunction {
+        address,
+        vendor,
+        device,
+        class: attribute::sized(&at("class"))?.unwrap_or_default(),
+        driver: attribute::target(&at("driver"))?,
+        // -1 says that the firmware does not tell.
+        numa: attribute::number(&at("numa_node"))?.and_then(|node| u32::try_from(node).ok()),
+        total_vfs: attribute::sized(&at("sriov_totalvfs"))?.unwrap_or_default(),
+        vfs: attribute::sized(&at("sriov_numvfs"))?.unwrap_or_default(),
+        virtual_functions: virtual_functions(root, address)?,
+        physical_function: attribute::target(&at("physfn"))?.and_then(|name| name.parse().ok()),
+        netdevs: attribute::names(&at("net"))?,
+    }))
+}
+
+fn virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<PciAddress>, Error> {
+    let directory = directory(root, address);
+    let mut found: Vec<(u32, PciAddress)> = Vec::new();
+    for name in attribute::names(&directory)? {
+        let Some(Ok(index)) = name.strip_prefix("virtfn").map(str::parse) else { continue };
+        let target = attribute::target(&directory.join(&name))?;
+        found.extend(target.and_then(|target| target.parse().ok()).map(|address| (index, address)));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, address)| address).collect())
+}
+
+fn directory(root: &Root, address: PciAddress) -> PathBuf {
+    root.sys("bus/pci/devices").join(address.to_string())
+}

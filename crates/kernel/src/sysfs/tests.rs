@@ -1,0 +1,174 @@
+//! The readers, on trees laid out as the kernel lays out sysfs.
+
+use super::chardev::{self, Role};
+use super::infiniband::{self, PortState};
+use super::pci;
+use crate::{Error, Root};
+use ferroband_model::{Guid, LinkLayer, PKey};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// One ConnectX with two ports (the second one down) and two VFs in reverse order of their addresses.
+fn fixture() -> (TempDir, Root) {
+    let directory = tempfile::tempdir().unwrap();
+    let sys = directory.path().join("sys");
+    let pf = sys.join("devices/pci0000:80/0000:80:02.0/0000:86:00.0");
+    let files = [
+        ("vendor", "0x15b3\n"),
+        ("device", "0x1017\n"),
+        ("class", "0x020700\n"),
+        ("numa_node", "1\n"),
+        ("sriov_totalvfs", "16\n"),
+        ("sriov_numvfs", "2\n"),
+        ("net/ibs5f0/type", "32\n"),
+        ("infiniband/mlx5_0/node_guid", "248a:0703:00a1:b2c2\n"),
+        ("infiniband/mlx5_0/fw_ver", "16.35.4030\n"),
+        ("infiniband/mlx5_0/board_id", "MT_0000000008\n"),
+        ("infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
+        ("infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
+        ("infiniband/mlx5_0/ports/1/phys_state", "5: LinkUp\n"),
+        ("infiniband/mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)\n"),
+        ("infiniband/mlx5_0/ports/1/lid", "0x2\n"),
+        ("infiniband/mlx5_0/ports/1/sm_lid", "0x1\n"),
+        ("infiniband/mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:248a:0703:00a1:b2c3\n"),
+        ("infiniband/mlx5_0/ports/1/pkeys/0", "0xffff\n"),
+        ("infiniband/mlx5_0/ports/1/pkeys/1", "0x0000\n"),
+        ("infiniband/mlx5_0/ports/1/pkeys/2", "0x8005\n"),
+        ("infiniband/mlx5_0/ports/1/pkeys/10", "0x0007\n"),
+        ("infiniband/mlx5_0/ports/2/state", "1: DOWN\n"),
+        ("infiniband/mlx5_0/ports/2/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0000\n"),
+        ("infiniband_verbs/uverbs0/ibdev", "mlx5_0\n"),
+        ("infiniband_verbs/uverbs0/dev", "231:192\n"),
+        ("infiniband_mad/umad0/ibdev", "mlx5_0\n"),
+        ("infiniband_mad/umad0/port", "1\n"),
+        ("infiniband_mad/umad0/dev", "231:0\n"),
+        ("infiniband_mad/issm1/ibdev", "mlx5_0\n"),
+        ("infiniband_mad/issm1/port", "2\n"),
+        ("infiniband_mad/umad7/ibdev", "mlx5_1\n"),
+    ];
+    for (name, content) in files {
+        put(&pf.join(name), content);
+    }
+    for (index, function) in ["0000:86:00.2", "0000:86:00.1"].into_iter().enumerate() {
+        let vf = pf.parent().unwrap().join(function);
+        put(&vf.join("vendor"), "0x15b3\n");
+        put(&vf.join("device"), "0x1018\n");
+        put(&vf.join("numa_node"), "-1\n");
+        link(&format!("../{function}"), &pf.join(format!("virtfn{index}")));
+        link("../0000:86:00.0", &vf.join("physfn"));
+        link(
+            &format!("../../../devices/pci0000:80/0000:80:02.0/{function}"),
+            &sys.join("bus/pci/devices").join(function),
+        );
+    }
+    let device = "../../devices/pci0000:80/0000:80:02.0/0000:86:00.0";
+    link("../../../0000:86:00.0", &pf.join("infiniband/mlx5_0/device"));
+    link("../../../../bus/pci/drivers/mlx5_core", &pf.join("driver"));
+    link(&format!("../{device}"), &sys.join("bus/pci/devices/0000:86:00.0"));
+    link(&format!("{device}/infiniband/mlx5_0"), &sys.join("class/infiniband/mlx5_0"));
+    link(&format!("{device}/infiniband_verbs/uverbs0"), &sys.join("class/infiniband_verbs/uverbs0"));
+    put(&sys.join("class/infiniband_verbs/abi_version"), "6\n");
+    for name in ["umad0", "issm1", "umad7"] {
+        link(&format!("{device}/infiniband_mad/{name}"), &sys.join("class/infiniband_mad").join(name));
+    }
+    put(&sys.join("class/misc/rdma_cm/dev"), "10:58\n");
+    put(&directory.path().join("dev/infiniband/rdma_cm"), "");
+    let root = Root::at(directory.path());
+    (directory, root)
+}
+
+fn put(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+fn link(target: &str, path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    symlink(target, path).unwrap();
+}
+
+#[test]
+fn an_rdma_device_with_its_ports() {
+    let (_directory, root) = fixture();
+    let devices = infiniband::devices(&root).unwrap();
+    let [device] = devices.as_slice() else { panic!("{devices:?}") };
+    assert_eq!(device.name, "mlx5_0");
+    assert_eq!(device.node_guid, Some(Guid::new(0x248a_0703_00a1_b2c2)));
+    assert_eq!(device.firmware.as_deref(), Some("16.35.4030"));
+    assert_eq!(device.board.as_deref(), Some("MT_0000000008"));
+    assert_eq!(device.pci.unwrap().to_string(), "0000:86:00.0");
+    assert_eq!(device.netdevs, ["ibs5f0"]);
+    let [one, two] = device.ports.as_slice() else { panic!("{:?}", device.ports) };
+    assert_eq!((one.number, one.link_layer, one.state), (1, Some(LinkLayer::InfiniBand), PortState::Active));
+    assert_eq!(one.physical.as_deref(), Some("LinkUp"));
+    assert_eq!(one.rate.as_deref(), Some("100 Gb/sec (4X EDR)"));
+    assert_eq!((one.lid, one.sm_lid), (Some(2), Some(1)));
+    assert_eq!(one.guid, Some(Guid::new(0x248a_0703_00a1_b2c3)));
+    assert_eq!(one.pkeys, [PKey::DEFAULT, PKey::new(0x8005).unwrap(), PKey::new(7).unwrap()]);
+    assert_eq!((two.number, two.link_layer, two.state, two.guid), (2, None, PortState::Down, None));
+    assert!(two.pkeys.is_empty());
+}
+
+#[test]
+fn its_device_files_and_not_those_of_another() {
+    let (_directory, root) = fixture();
+    let files = chardev::of(&root, "mlx5_0").unwrap();
+    let seen: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.role, file.number)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("uverbs0", Role::Verbs, Some((231, 192))),
+            ("umad0", Role::Management { port: 1 }, Some((231, 0))),
+            ("issm1", Role::SubnetManager { port: 2 }, None),
+        ]
+    );
+    assert_eq!(files[0].path, root.dev("infiniband/uverbs0"));
+    let manager = chardev::connection_manager(&root).unwrap().unwrap();
+    assert_eq!((manager.name.as_str(), manager.number), ("rdma_cm", Some((10, 58))));
+}
+
+#[test]
+fn functions_physical_and_virtual() {
+    let (_directory, root) = fixture();
+    let functions = pci::functions(&root).unwrap();
+    assert_eq!(functions.len(), 3);
+    let physical = &functions[0];
+    assert_eq!((physical.vendor, physical.device, physical.class), (0x15b3, 0x1017, 0x02_0700));
+    assert_eq!(physical.driver.as_deref(), Some("mlx5_core"));
+    assert_eq!((physical.numa, physical.total_vfs, physical.vfs), (Some(1), 16, 2));
+    let order: Vec<_> = physical.virtual_functions.iter().map(ToString::to_string).collect();
+    assert_eq!(order, ["0000:86:00.2", "0000:86:00.1"], "by index, not by address");
+    let virtual_ = &functions[1];
+    assert_eq!(virtual_.physical_function, Some(physical.address));
+    assert_eq!((virtual_.numa, virtual_.driver.as_ref(), virtual_.total_vfs), (None, None, 0));
+}
+
+#[test]
+fn a_machine_without_any() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::at(directory.path());
+    assert!(infiniband::devices(&root).unwrap().is_empty());
+    assert!(pci::functions(&root).unwrap().is_empty());
+    assert!(infiniband::device(&root, "mlx5_0").unwrap().is_none());
+    assert!(chardev::connection_manager(&root).unwrap().is_none());
+    assert!(pci::function(&root, "0000:86:00.0".parse().unwrap()).unwrap().is_none());
+}
+
+#[test]
+fn nonsense_is_named_by_its_file() {
+    let (_directory, root) = fixture();
+    let guid = root.sys("class/infiniband/mlx5_0/node_guid");
+    fs::write(&guid, "248a\n").unwrap();
+    match infiniband::devices(&root) {
+        Err(Error::Content { path, .. }) => assert_eq!(path, guid),
+        other => panic!("{other:?}"),
+    }
+    let vendor = root.sys("bus/pci/devices/0000:86:00.0/vendor");
+    fs::write(&vendor, "0x115b3\n").unwrap();
+    match pci::functions(&root) {
+        Err(Error::Number { path, text }) => assert_eq!((path, text.as_str()), (vendor, "71091")),
+        other => panic!("{other:?}"),
+    }
+}

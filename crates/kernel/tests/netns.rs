@@ -1,0 +1,14 @@
+//! Route netlink on the running kernel: each test in a network namespace of its own, seen by `ip`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+#[path = "netns/addresses.rs"]
+mod addresses;
+#[path = "netns/bench.rs"]
+mod bench;
+#[path = "netns/infiniband.rs"]
+mod infiniband;
+#[path = "netns/links.rs"]
+mod links;
+#[path = "netns/namespaces.rs"]
+mod namespaces;

@@ -1,0 +1,197 @@
+//! Finding, making and changing interfaces.
+
+use super::bench::{another, fresh, ip, names, shown, wire};
+use ferroband_kernel::route::{Kind, NewLink, Vxlan};
+use ferroband_kernel::{Errno, Error};
+
+const LONG: &str = "an-altname-longer-than-fifteen-characters";
+
+#[test]
+fn found_by_every_name_and_by_nothing_else() {
+    let mut route = fresh();
+    let made = wire(&mut route, "ibs5f0", "peer");
+    ip("link property add dev ibs5f0 altname ib0");
+    ip(&format!("link property add dev ibs5f0 altname {LONG}"));
+    for name in ["ibs5f0", "ib0", LONG] {
+        let link = route.link(name).unwrap().unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((link.index, link.name.as_str()), (made.index, "ibs5f0"));
+        assert_eq!(link.altnames, ["ib0", LONG]);
+    }
+    let too_long = "x".repeat(128);
+    for name in ["", "ib", "ib00", "ib0\0", "ib0\0x", "an-altname-longer-than", too_long.as_str(), "ibs5f0 "]
+    {
+        assert_eq!(route.link(name).unwrap(), None, "{name:?}");
+    }
+    assert_eq!(route.link_by_index(made.index).unwrap().unwrap().name, "ibs5f0");
+    assert_eq!(route.link_by_index(0).unwrap(), None);
+    assert_eq!(route.link_by_index(99_999).unwrap(), None);
+}
+
+#[test]
+fn seen_as_ip_sees_it() {
+    let mut route = fresh();
+    let link = wire(&mut route, "one", "two");
+    let shown = shown("one");
+    assert_eq!(shown["ifindex"], link.index);
+    assert_eq!(shown["mtu"], link.mtu);
+    assert_eq!(shown["linkinfo"]["info_kind"], link.kind.as_deref().unwrap());
+    let address: Vec<String> = link.address.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(shown["address"], address.join(":"));
+    assert_eq!((link.link_type, link.up, link.carrier, link.master), (1, false, false, None));
+    assert_eq!(link.parent, route.link("two").unwrap().map(|two| two.index), "a veth stands on its peer");
+    let lo = route.link("lo").unwrap().unwrap();
+    assert_eq!((lo.kind.as_deref(), lo.link_type, lo.kind_or_type().as_str()), (None, 772, "loopback"));
+}
+
+#[test]
+fn three_hundred_links_are_listed_whole() {
+    let mut route = fresh();
+    for number in 0..300 {
+        route.create(&NewLink::new(&format!("br{number}"), Kind::Bridge)).unwrap();
+    }
+    let mut seen: Vec<String> = route.links().unwrap().into_iter().map(|link| link.name).collect();
+    let mut expected = names();
+    expected.push("lo".to_owned());
+    seen.sort();
+    expected.sort();
+    assert_eq!(seen, expected);
+    assert_eq!(seen.len(), 301);
+}
+
+#[test]
+fn a_wire_into_a_bridge_is_made_in_one_request() {
+    let mut route = fresh();
+    route.create(&NewLink { up: true, ..NewLink::new("bridge0", Kind::Bridge) }).unwrap();
+    let bridge = route.link("bridge0").unwrap().unwrap();
+    let kind = Kind::Veth { peer: "net1" };
+    let pair =
+        NewLink { mtu: Some(2044), master: Some(bridge.index), up: true, ..NewLink::new("port%d", kind) };
+    route.create(&pair).unwrap();
+    let port = shown("port0");
+    assert_eq!((&port["master"], &port["mtu"]), (&"bridge0".into(), &2044.into()));
+    assert!(port["flags"].as_array().unwrap().contains(&"UP".into()), "{port}");
+    let child = shown("net1");
+    assert_eq!(child["mtu"], 2044);
+    assert!(!child["flags"].as_array().unwrap().contains(&"UP".into()), "{child}");
+    assert_eq!(route.link("port0").unwrap().unwrap().master, Some(bridge.index));
+    assert_eq!(shown("bridge0")["linkinfo"]["info_data"]["mcast_snooping"], 0);
+
+    route.set_master(port["ifindex"].as_u64().unwrap().try_into().unwrap(), None).unwrap();
+    assert_eq!(shown("port0")["master"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_vxlan_goes_where_it_is_told() {
+    let mut route = fresh();
+    let uplink = wire(&mut route, "uplink", "far");
+    let vxlan = Vxlan { id: 0xfb7fff, group: [239, 251, 127, 255].into(), port: 4789, device: uplink.index };
+    route.create(&NewLink { mtu: Some(1400), ..NewLink::new("vx", Kind::Vxlan(vxlan)) }).unwrap();
+    let shown = shown("vx");
+    let data = &shown["linkinfo"]["info_data"];
+    assert_eq!(shown["linkinfo"]["info_kind"], "vxlan");
+    assert_eq!((&data["id"], &data["group"]), (&0xfb7fff.into(), &"239.251.127.255".into()));
+    assert_eq!((&data["link"], &data["port"], &shown["mtu"]), (&"uplink".into(), &4789.into(), &1400.into()));
+}
+
+#[test]
+fn a_taken_name_is_said_to_be_taken() {
+    let mut route = fresh();
+    wire(&mut route, "net1", "peer");
+    let attempts = [
+        route.create(&NewLink::new("net1", Kind::Bridge)),
+        route.create(&NewLink::new("port%d", Kind::Veth { peer: "net1" })),
+    ];
+    for attempt in attempts {
+        match attempt {
+            Err(Error::NameTaken { interface }) => assert_eq!(interface, "net1"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let peer = route.link("peer").unwrap().unwrap();
+    assert!(matches!(route.rename(peer.index, "net1"), Err(Error::NameTaken { .. })));
+    assert_eq!(names().len(), 2, "nothing half-made is left");
+}
+
+#[test]
+fn name_mtu_and_flags_change() {
+    let mut route = fresh();
+    let link = wire(&mut route, "before", "peer");
+    route.rename(link.index, "after").unwrap();
+    route.set_mtu(link.index, 1496).unwrap();
+    route.up(link.index).unwrap();
+    let up = shown("after");
+    assert_eq!((&up["ifindex"], &up["mtu"]), (&link.index.into(), &1496.into()));
+    assert!(up["flags"].as_array().unwrap().contains(&"UP".into()));
+    assert!(route.link("after").unwrap().unwrap().up);
+    route.down(link.index).unwrap();
+    assert!(!shown("after")["flags"].as_array().unwrap().contains(&"UP".into()));
+}
+
+#[test]
+fn altnames_come_and_go() {
+    let mut route = fresh();
+    let link = wire(&mut route, "one", "two");
+    let two = route.link("two").unwrap().unwrap();
+    for _ in 0..2 {
+        route.add_altname(link.index, "ib0").unwrap();
+        route.add_altname(link.index, LONG).unwrap();
+    }
+    assert_eq!(shown("one")["altnames"], serde_json::json!(["ib0", LONG]));
+    assert!(matches!(route.add_altname(two.index, "ib0"), Err(Error::NameTaken { .. })));
+    for _ in 0..2 {
+        route.remove_altname(link.index, "ib0").unwrap();
+    }
+    assert_eq!(shown("one")["altnames"], serde_json::json!([LONG]));
+    route.add_altname(two.index, "ib0").unwrap();
+}
+
+#[test]
+fn deleting_is_for_good_and_can_be_repeated() {
+    let mut route = fresh();
+    let link = wire(&mut route, "one", "two");
+    for _ in 0..2 {
+        route.delete(link.index).unwrap();
+    }
+    assert!(names().is_empty());
+    let lo = route.link("lo").unwrap().unwrap();
+    match route.delete(lo.index) {
+        Err(Error::Refused { interface, errno, .. }) => {
+            assert_eq!((interface.as_str(), errno), ("lo", Errno::EOPNOTSUPP));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_kernels_words_are_passed_on() {
+    let mut route = fresh();
+    let link = wire(&mut route, "one", "two");
+    match route.set_mtu(link.index, 70_000) {
+        Err(Error::Refused { interface, errno, message, .. }) => {
+            assert_eq!((interface.as_str(), errno), ("one", Errno::EINVAL));
+            assert!(message.as_deref().unwrap_or_default().contains("mtu"), "{message:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let error = route.up(99_999).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::ENODEV));
+    assert!(error.to_string().contains("#99999"), "{error}");
+}
+
+#[test]
+fn a_move_may_change_the_index() {
+    let mut route = fresh();
+    let pod = another();
+    let mut inside = ferroband_kernel::Route::inside(&pod).unwrap();
+    let link = wire(&mut route, "moving", "stays");
+    // Takes the same indexes in the other namespace.
+    wire(&mut inside, "there", "before");
+    let taken = inside.link_by_index(link.index).unwrap().unwrap();
+    route.move_to(link.index, &pod).unwrap();
+    assert_eq!(route.link("moving").unwrap(), None);
+    let moved = inside.link("moving").unwrap().unwrap();
+    assert_ne!(moved.index, link.index);
+    assert_eq!(inside.link_by_index(link.index).unwrap().unwrap().name, taken.name, "left alone");
+    inside.rename(moved.index, "net1").unwrap();
+    assert_eq!(pod.run(|| shown("net1")["ifindex"].clone()).unwrap(), moved.index);
+}

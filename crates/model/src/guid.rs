@@ -1,0 +1,145 @@
+//! The 64-bit name of a node, a port or a virtual function on the fabric.
+
+use crate::Malformed;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// An EUI-64. Written `24:8a:07:03:00:a1:b2:c3`; the number is the same bytes, most significant first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Guid(u64);
+
+impl Guid {
+    /// The GUID of this number.
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The GUID as the number that netlink carries in host order.
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// The GUID's bytes as they stand on the wire.
+    pub const fn bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// Whether it stands for "none yet": a VF has all zeros until somebody sets it, and all ones is what a
+    /// reset writes.
+    pub const fn is_unset(self) -> bool {
+        self.0 == 0 || self.0 == u64::MAX
+    }
+}
+
+impl fmt::Display for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, byte) in self.bytes().into_iter().enumerate() {
+            let colon = if position == 0 { "" } else { ":" };
+            write!(f, "{colon}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guid({self})")
+    }
+}
+
+impl FromStr for Guid {
+    type Err = Malformed;
+
+    /// Takes bytes with colons, sysfs's four groups (`248a:0703:00a1:b2c3`), and sixteen digits with or without
+    /// `0x`; any case. Shorter forms are refused: a lost digit would name somebody else's port.
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let malformed = || Malformed::Guid(text.to_owned());
+        let digits: String = match text.split(':').collect::<Vec<_>>().as_slice() {
+            [whole] => whole.strip_prefix("0x").or(whole.strip_prefix("0X")).unwrap_or(whole).to_owned(),
+            groups if groups.len() == 8 && groups.iter().all(|group| group.len() == 2) => groups.concat(),
+            groups if groups.len() == 4 && groups.iter().all(|group| group.len() == 4) => groups.concat(),
+            _ => return Err(malformed()),
+        };
+        // from_str_radix alone would take a sign.
+        if digits.len() != 16 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(malformed());
+        }
+        u64::from_str_radix(&digits, 16).map(Self).map_err(|_| malformed())
+    }
+}
+
+impl TryFrom<String> for Guid {
+    type Error = Malformed;
+
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        text.parse()
+    }
+}
+
+impl From<Guid> for String {
+    fn from(guid: Guid) -> Self {
+        guid.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: Guid = Guid::new(0x248a_0703_00a1_b2c3);
+
+    #[test]
+    fn every_spelling_is_the_same_guid() {
+        for text in [
+            "24:8a:07:03:00:a1:b2:c3",
+            "24:8A:07:03:00:A1:B2:C3",
+            "248a:0703:00a1:b2c3",
+            "248a070300a1b2c3",
+            "0x248a070300a1b2c3",
+        ] {
+            assert_eq!(text.parse(), Ok(SAMPLE), "{text}");
+        }
+        assert_eq!(SAMPLE.to_string(), "24:8a:07:03:00:a1:b2:c3");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "",
+            "0x",
+            "24:8a:07:03:00:a1:b2",
+            "24:8a:07:03:00:a1:b2:c3:d4",
+            "24:8a:07:03:00:a1:b2:g3",
+            "24-8a-07-03-00-a1-b2-c3",
+            "2:48:a0:70:30:0a:1b:2c3",
+            "48a070300a1b2c3",
+            "+48a070300a1b2c3",
+            "0x0x48a070300a1b",
+            " 24:8a:07:03:00:a1:b2:c3",
+        ] {
+            assert_eq!(text.parse::<Guid>(), Err(Malformed::Guid(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_number_is_the_bytes_most_significant_first() {
+        assert_eq!("01:23:45:67:89:ab:cd:ef".parse::<Guid>().unwrap().value(), 0x0123_4567_89ab_cdef);
+        assert_eq!(SAMPLE.bytes(), [0x24, 0x8a, 0x07, 0x03, 0x00, 0xa1, 0xb2, 0xc3]);
+    }
+
+    #[test]
+    fn zeros_and_ones_are_unset() {
+        assert!(Guid::new(0).is_unset());
+        assert!(Guid::new(u64::MAX).is_unset());
+        assert!(!SAMPLE.is_unset());
+    }
+
+    #[test]
+    fn json_is_the_colon_form() {
+        assert_eq!(serde_json::to_string(&SAMPLE).unwrap(), "\"24:8a:07:03:00:a1:b2:c3\"");
+        assert_eq!(serde_json::from_str::<Guid>("\"0x248a070300a1b2c3\"").unwrap(), SAMPLE);
+        assert!(serde_json::from_str::<Guid>("\"248a\"").is_err());
+    }
+}

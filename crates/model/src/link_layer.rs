@@ -1,0 +1,62 @@
+//! What a port of an RDMA device speaks on the wire.
+
+use crate::Malformed;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The link layer of a port, spelled as sysfs spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LinkLayer {
+    /// InfiniBand: LIDs, a subnet manager, P_Keys.
+    InfiniBand,
+    /// Ethernet: RoCE or iWARP.
+    Ethernet,
+}
+
+impl LinkLayer {
+    /// Its word in sysfs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+        }
+    }
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for LinkLayer {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        [Self::InfiniBand, Self::Ethernet]
+            .into_iter()
+            .find(|layer| layer.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| Malformed::LinkLayer(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_case_in_sysfs_case_out() {
+        assert_eq!("InfiniBand".parse(), Ok(LinkLayer::InfiniBand));
+        assert_eq!("infiniband".parse(), Ok(LinkLayer::InfiniBand));
+        assert_eq!("ethernet".parse::<LinkLayer>().unwrap().to_string(), "Ethernet");
+        assert_eq!(serde_json::to_string(&LinkLayer::InfiniBand).unwrap(), "\"InfiniBand\"");
+    }
+
+    #[test]
+    fn unknown_is_not_a_link_layer() {
+        for text in ["Unknown", "", "IB"] {
+            assert_eq!(text.parse::<LinkLayer>(), Err(Malformed::LinkLayer(text.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Where a device sits: the one name of it that survives renaming, moving and rebinding.
+
+use crate::Malformed;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A PCI address, `0000:86:00.0`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PciAddress {
+    /// The domain. Four digits as a rule; host bridges behind VMD get five (`10000:`).
+    domain: u32,
+    bus: u8,
+    device: u8,
+    function: u8,
+}
+
+impl PciAddress {
+    /// The domain.
+    pub const fn domain(self) -> u32 {
+        self.domain
+    }
+
+    /// The bus.
+    pub const fn bus(self) -> u8 {
+        self.bus
+    }
+
+    /// The device on the bus, 0 to 31.
+    pub const fn device(self) -> u8 {
+        self.device
+    }
+
+    /// The function of the device, 0 to 7.
+    pub const fn function(self) -> u8 {
+        self.function
+    }
+}
+
+impl fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function)
+    }
+}
+
+impl fmt::Debug for PciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PciAddress({self})")
+    }
+}
+
+impl FromStr for PciAddress {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        parse(text).ok_or_else(|| Malformed::PciAddress(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<PciAddress> {
+    let (domain, rest) = text.split_once(':')?;
+    let (bus, rest) = rest.split_once(':')?;
+    let (device, function) = rest.split_once('.')?;
+    let address = PciAddress {
+        domain: hex(domain, 4..=8)?,
+        bus: u8::try_from(hex(bus, 2..=2)?).ok()?,
+        device: u8::try_from(hex(device, 2..=2)?).ok()?,
+        function: u8::try_from(hex(function, 1..=1)?).ok()?,
+    };
+    (address.device < 32 && address.function < 8).then_some(address)
+}
+
+fn hex(digits: &str, length: std::ops::RangeInclusive<usize>) -> Option<u32> {
+    // from_str_radix alone would take a sign.
+    let plain = length.contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if plain { u32::from_str_radix(digits, 16).ok() } else { None }
+}
+
+impl TryFrom<String> for PciAddress {
+    type Error = Malformed;
+
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        text.parse()
+    }
+}
+
+impl From<PciAddress> for String {
+    fn from(address: PciAddress) -> Self {
+        address.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes() {
+        let address: PciAddress = "0000:86:1f.7".parse().unwrap();
+        assert_eq!(
+            (address.domain(), address.bus(), address.device(), address.function()),
+            (0, 0x86, 0x1f, 7)
+        );
+        assert_eq!(address.to_string(), "0000:86:1f.7");
+        assert_eq!("10000:E1:00.0".parse::<PciAddress>().unwrap().to_string(), "10000:e1:00.0");
+    }
+
+    #[test]
+    fn refuses_what_no_bus_has() {
+        for text in [
+            "",
+            "86:00.0",
+            "0000:86:00",
+            "0000:86:20.0",
+            "0000:86:00.8",
+            "0000:860:00.0",
+            "0000:86:0.0",
+            "+000:86:00.0",
+            "mlx5_core.sf.6",
+        ] {
+            assert_eq!(text.parse::<PciAddress>(), Err(Malformed::PciAddress(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn sorts_by_place() {
+        let mut places: Vec<PciAddress> = ["0000:86:00.1", "0000:3b:00.0", "0001:01:00.0", "0000:86:00.0"]
+            .map(|a| a.parse().unwrap())
+            .into();
+        places.sort();
+        assert_eq!(
+            places.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["0000:3b:00.0", "0000:86:00.0", "0000:86:00.1", "0001:01:00.0"]
+        );
+    }
+
+    #[test]
+    fn json_is_text() {
+        let address: PciAddress = serde_json::from_str("\"0000:86:00.0\"").unwrap();
+        assert_eq!(serde_json::to_string(&address).unwrap(), "\"0000:86:00.0\"");
+        assert!(serde_json::from_str::<PciAddress>("\"86:00.0\"").is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! The key of a partition of the fabric.
+
+use crate::Malformed;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// The bit that says full member (set) or limited member (clear); IBTA volume 1, 10.9.1.
+const FULL_MEMBER: u16 = 0x8000;
+
+/// A P_Key: fifteen bits that name the partition, and the membership bit.
+///
+/// Base 0 is reserved, so neither 0x0000 nor 0x8000 is a key (the kernel answers EINVAL to both).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PKey(u16);
+
+impl PKey {
+    /// The default partition, as a full member.
+    pub const DEFAULT: Self = Self(0xffff);
+
+    /// The key of this number, if it is one.
+    pub const fn new(value: u16) -> Option<Self> {
+        if value & !FULL_MEMBER == 0 { None } else { Some(Self(value)) }
+    }
+
+    /// The key with its membership bit.
+    pub const fn value(self) -> u16 {
+        self.0
+    }
+
+    /// The partition's number, without the membership bit.
+    pub const fn base(self) -> u16 {
+        self.0 & !FULL_MEMBER
+    }
+
+    /// The same partition, as a full member.
+    pub const fn full(self) -> Self {
+        Self(self.0 | FULL_MEMBER)
+    }
+
+    /// Whether this key makes its holder a full member.
+    pub const fn is_full(self) -> bool {
+        self.0 & FULL_MEMBER != 0
+    }
+}
+
+impl fmt::Display for PKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:04x}", self.0)
+    }
+}
+
+impl fmt::Debug for PKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PKey({self})")
+    }
+}
+
+impl FromStr for PKey {
+    type Err = Malformed;
+
+    /// Takes `0x…` as hexadecimal and plain digits as decimal, as people write both.
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+            Some(digits) => (digits, 16),
+            None => (text, 10),
+        };
+        // from_str_radix alone would take a sign.
+        let signed = !digits.starts_with(|first: char| first.is_ascii_hexdigit());
+        let value = if signed { None } else { u16::from_str_radix(digits, radix).ok() };
+        value.and_then(Self::new).ok_or_else(|| Malformed::PKey(text.to_owned()))
+    }
+}
+
+impl Serialize for PKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// Reads the key as text or, as YAML written without quotes gives it, as a number.
+struct Reader;
+
+impl de::Visitor<'_> for Reader {
+    type Value = PKey;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a P_Key such as 0x8001 or 1000")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<PKey, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<PKey, E> {
+        u16::try_from(value)
+            .ok()
+            .and_then(PKey::new)
+            .ok_or_else(|| E::custom(Malformed::PKey(value.to_string())))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<PKey, E> {
+        match u64::try_from(value) {
+            Ok(value) => self.visit_u64(value),
+            Err(_) => Err(E::custom(Malformed::PKey(value.to_string()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_and_membership() {
+        let limited: PKey = "0x0005".parse().unwrap();
+        assert_eq!((limited.base(), limited.is_full()), (5, false));
+        assert_eq!(limited.full().value(), 0x8005);
+        assert_eq!(limited.full().base(), 5);
+        assert_eq!(PKey::DEFAULT.base(), 0x7fff);
+    }
+
+    #[test]
+    fn the_ends_of_both_ranges() {
+        for (text, value) in
+            [("0x1", 1), ("0x7fff", 0x7fff), ("0x8001", 0x8001), ("0xFFFF", 0xffff), ("1000", 1000)]
+        {
+            assert_eq!(text.parse::<PKey>().unwrap().value(), value, "{text}");
+        }
+        for text in
+            ["0x0", "0", "0x8000", "32768", "0x10000", "65536", "", "0x", "zz", "+1", "0x+1", "-1", "ffff"]
+        {
+            assert_eq!(text.parse::<PKey>(), Err(Malformed::PKey(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn shown_with_four_digits() {
+        assert_eq!("0x1".parse::<PKey>().unwrap().to_string(), "0x0001");
+        assert_eq!(PKey::DEFAULT.to_string(), "0xffff");
+    }
+
+    #[test]
+    fn json_writes_text_and_reads_numbers_too() {
+        assert_eq!(serde_json::to_string(&PKey::DEFAULT).unwrap(), "\"0xffff\"");
+        assert_eq!(serde_json::from_str::<PKey>("\"0x8001\"").unwrap().value(), 0x8001);
+        assert_eq!(serde_json::from_str::<PKey>("1000").unwrap().value(), 1000);
+        for wrong in ["0", "-1", "65536", "\"zz\"", "true", "1.5"] {
+            assert!(serde_json::from_str::<PKey>(wrong).is_err(), "{wrong}");
+        }
+    }
+}

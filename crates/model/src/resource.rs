@@ -1,0 +1,133 @@
+//! What a pod asks for in its resource limits.
+
+use crate::Malformed;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// An extended resource: `jarvice.com/rdma`.
+///
+/// The parts obey the API server's rules for qualified names, so what this type holds can be put into a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ResourceName {
+    prefix: String,
+    name: String,
+}
+
+impl ResourceName {
+    /// `prefix/name`, if both parts are what the API server takes.
+    pub fn new(prefix: &str, name: &str) -> Result<Self, Malformed> {
+        if is_subdomain(prefix) && is_name(name) {
+            Ok(Self { prefix: prefix.to_owned(), name: name.to_owned() })
+        } else {
+            Err(Malformed::ResourceName(format!("{prefix}/{name}")))
+        }
+    }
+
+    /// The part before the slash.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The part after the slash.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A DNS subdomain (RFC 1123) of at most 253 characters, in lower case.
+fn is_subdomain(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+/// At most 63 letters, digits, `-`, `_` and `.`, the ends alphanumeric.
+fn is_name(text: &str) -> bool {
+    let alphanumeric = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && alphanumeric(bytes.first())
+        && alphanumeric(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.prefix, self.name)
+    }
+}
+
+impl FromStr for ResourceName {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        match text.split_once('/') {
+            Some((prefix, name)) => Self::new(prefix, name),
+            None => Err(Malformed::ResourceName(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for ResourceName {
+    type Error = Malformed;
+
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        text.parse()
+    }
+}
+
+impl From<ResourceName> for String {
+    fn from(resource: ResourceName) -> Self {
+        resource.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_trade() {
+        for text in
+            ["jarvice.com/rdma", "spidernet.io/mellanoxibsriov", "rdma/hca_shared_devices_a", "a.b/ib-vfs"]
+        {
+            let resource: ResourceName = text.parse().unwrap();
+            assert_eq!(resource.to_string(), text);
+        }
+        let resource = ResourceName::new("jarvice.com", "rdma").unwrap();
+        assert_eq!((resource.prefix(), resource.name()), ("jarvice.com", "rdma"));
+    }
+
+    #[test]
+    fn what_the_api_server_refuses() {
+        let long = format!("a.b/{}", "a".repeat(64));
+        for text in [
+            "",
+            "rdma",
+            "/rdma",
+            "jarvice.com/",
+            "Jarvice.com/rdma",
+            "-a.com/rdma",
+            "a..b/rdma",
+            "a.b/-ib",
+            "a.b/ib_",
+            "a.b/c/d",
+            &long,
+        ] {
+            assert_eq!(text.parse::<ResourceName>(), Err(Malformed::ResourceName(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn json_is_text() {
+        let resource: ResourceName = serde_json::from_str("\"jarvice.com/rdma\"").unwrap();
+        assert_eq!(serde_json::to_string(&resource).unwrap(), "\"jarvice.com/rdma\"");
+        assert!(serde_json::from_str::<ResourceName>("\"rdma\"").is_err());
+    }
+}

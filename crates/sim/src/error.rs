@@ -1,0 +1,117 @@
+//! Why a simulation could not be brought up, read or taken down.
+
+use ferroband_kernel::Error as KernelError;
+use ferroband_model::{Fault, FaultCode};
+use std::io;
+use std::path::PathBuf;
+
+/// A failure of the simulation itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel refused something.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A file or directory could not be made, read or removed.
+    #[error("cannot {doing} {}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The marker is there but not in our form.
+    #[error("{} is not the marker of a simulation", path.display())]
+    Marker {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A simulation is up already, and another one than asked for.
+    #[error("a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is up")]
+    Another {
+        /// Its profile.
+        profile: String,
+        /// Its seed.
+        seed: String,
+        /// Its uplink.
+        uplink: Option<String>,
+    },
+    /// A profile says something that no hardware has.
+    #[error("profile {profile}: {field} cannot be {text:?}")]
+    Profile {
+        /// Which profile.
+        profile: String,
+        /// Which field of it.
+        field: &'static str,
+        /// What it says.
+        text: String,
+    },
+    /// A profile has more device files than there are numbers to lend.
+    #[error("profile {profile} needs {count} device files, more than {most}")]
+    TooManyDevices {
+        /// Which profile.
+        profile: String,
+        /// How many it needs.
+        count: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// The name of a simulated interface belongs to another interface.
+    #[error("interface {netdev} is there already and is of kind {kind}")]
+    NameTaken {
+        /// The name.
+        netdev: String,
+        /// What has it.
+        kind: String,
+    },
+    /// The interface that was to carry the partitions between nodes is not there.
+    #[error("uplink {uplink} does not exist")]
+    NoUplink {
+        /// Its name.
+        uplink: String,
+    },
+}
+
+impl Error {
+    /// The same, as it is told to people.
+    pub fn fault(&self) -> Fault {
+        let (code, what, remedy): (_, String, _) = match self {
+            Self::Kernel(error) => return error.fault(),
+            Self::File { path, .. } => (
+                FaultCode::KernelRefused,
+                format!("file {}", path.display()),
+                "see that the file system is writable and allows device files, and that you are root",
+            ),
+            Self::Marker { path, .. } => (
+                FaultCode::Undecodable,
+                format!("file {}", path.display()),
+                "take the simulation down and bring it up again with this version",
+            ),
+            Self::Another { .. } => {
+                (FaultCode::InvalidConfig, "simulation".into(), "take the one that is up down first")
+            }
+            Self::Profile { profile, .. } | Self::TooManyDevices { profile, .. } => {
+                (FaultCode::InvalidConfig, format!("profile {profile}"), "correct the profile")
+            }
+            Self::NameTaken { netdev, .. } => (
+                FaultCode::NameTaken,
+                format!("interface {netdev}"),
+                "rename that interface, or the one in the profile",
+            ),
+            Self::NoUplink { uplink } => (
+                FaultCode::NoParent,
+                format!("interface {uplink}"),
+                "name an interface of the node that reaches the other nodes, or none",
+            ),
+        };
+        let cause = match std::error::Error::source(self) {
+            Some(source) => format!("{self}: {source}"),
+            None => self.to_string(),
+        };
+        Fault::new(code, what, cause, remedy)
+    }
+}

@@ -1,0 +1,59 @@
+//! Making and removing files, with errors that name them.
+
+use crate::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes a directory and those above it.
+pub(crate) fn directory(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| error("make directory", path, source))
+}
+
+/// Makes a directory that only root may enter; those above it as usual.
+pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
+    if let Some(parent) = path.parent() {
+        directory(parent)?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(error("make directory", path, source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Puts a file that only root may read in place, whole or not at all.
+pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let temporary = path.with_extension("new");
+    let write = || {
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|source| error("write", path, source))
+}
+
+/// Removes a file; one that is not there is removed.
+pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
+    gone(fs::remove_file(path)).map_err(|source| error("remove", path, source))
+}
+
+/// Removes a directory with everything in it; one that is not there is removed.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
+    gone(fs::remove_dir_all(path)).map_err(|source| error("remove directory", path, source))
+}
+
+fn gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+pub(crate) fn error(doing: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::File { doing, path: path.to_owned(), source }
+}

@@ -1,0 +1,83 @@
+//! Numbers that make one simulated node different from the next.
+
+use ferroband_model::Guid;
+
+/// The first two bytes of every simulated GUID: 02 is a locally administered EUI-64, so none is a vendor's.
+const PREFIX: u64 = 0x02fb;
+
+/// What the fabric knows a node by, derived from a text (the node's name): the same after every start, and
+/// another on every node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    mixed: u64,
+}
+
+impl Identity {
+    pub(crate) fn new(seed: &str) -> Self {
+        Self { mixed: mix(seed.bytes().fold(0xcbf2_9ce4_8422_2325, fnv1a)) }
+    }
+
+    /// The GUID of the node that an adapter is on the fabric.
+    pub(crate) fn node_guid(self, hca: usize) -> Guid {
+        self.guid(hca, 0)
+    }
+
+    /// The GUID of an adapter's port; ports count from 1.
+    pub(crate) fn port_guid(self, hca: usize, port: usize) -> Guid {
+        self.guid(hca, port)
+    }
+
+    /// The local identifier of a port, in the unicast range 1 to 0xbfff.
+    pub(crate) fn lid(self, hca: usize, port: usize) -> u16 {
+        let spread = mix(self.guid(hca, port).value()) % 0xbfff;
+        u16::try_from(spread).unwrap_or_default() + 1
+    }
+
+    /// Two bytes of prefix, five of the node, one of the place in it (32 adapters with up to 7 ports).
+    fn guid(self, hca: usize, port: usize) -> Guid {
+        let place = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
+        Guid::new(PREFIX << 48 | (self.mixed & 0xff_ffff_ffff) << 8 | place)
+    }
+}
+
+/// One step of FNV-1a.
+fn fnv1a(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+}
+
+/// SplitMix64's finalizer: names that differ in the last letter differ in every part of the number.
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_same_seed_is_the_same_node() {
+        assert_eq!(Identity::new("node-1").node_guid(0), Identity::new("node-1").node_guid(0));
+        assert_eq!(Identity::new("node-1").lid(0, 1), Identity::new("node-1").lid(0, 1));
+    }
+
+    #[test]
+    fn ten_thousand_nodes_with_eight_adapters_share_no_guid() {
+        let guids: BTreeSet<_> = (0..10_000)
+            .map(|node| Identity::new(&format!("node-{node}")))
+            .flat_map(|node| (0..8).flat_map(move |hca| [node.node_guid(hca), node.port_guid(hca, 1)]))
+            .collect();
+        assert_eq!(guids.len(), 160_000);
+    }
+
+    #[test]
+    fn guids_are_locally_administered_and_lids_unicast() {
+        for node in 0..1000 {
+            let node = Identity::new(&format!("node-{node}"));
+            assert_eq!(node.port_guid(0, 1).bytes()[..2], [0x02, 0xfb]);
+            assert!((1..=0xbfff).contains(&node.lid(0, 1)));
+        }
+    }
+}

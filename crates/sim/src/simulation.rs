@@ -1,0 +1,163 @@
+//! Bringing simulated hardware up and taking it down.
+
+use crate::chardev::{self, CharDevice};
+use crate::{Error, Profile, files, marker, netdev, partition, tree};
+use ferroband_kernel::{Root, Route};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The form of the files; raised when an older one must be written anew.
+const VERSION: u32 = 1;
+
+/// A simulation that is up; also the content of its marker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Simulation {
+    version: u32,
+    /// The directory of the simulated trees, as the host sees it.
+    pub root: PathBuf,
+    /// What the node's numbers are made from; its name, as a rule.
+    pub seed: String,
+    /// The interface that joins the partitions of several nodes.
+    pub uplink: Option<String>,
+    /// The hardware.
+    pub profile: Profile,
+}
+
+/// How to simulate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What the node's GUIDs are made from: its name, so that nodes differ.
+    pub seed: String,
+    /// An interface of the node on a network with the other nodes (`eth0`). Partitions then reach across nodes;
+    /// their MTU is IPoIB's 2044 or, if less, what fits into this interface's.
+    pub uplink: Option<String>,
+}
+
+impl Simulation {
+    /// The simulation that is up on the machine under `root`.
+    pub fn find(root: &Root) -> Result<Option<Self>, Error> {
+        marker::read(root)
+    }
+
+    /// Brings the hardware up on the machine under `root`, its interfaces in this thread's network namespace. What
+    /// is up already stays as it is; what a reboot took is made again.
+    pub fn up(root: &Root, profile: Profile, options: Options) -> Result<Self, Error> {
+        profile.check()?;
+        let devices = chardev::list(&profile)?;
+        let Options { seed, uplink } = options;
+        let wanted = Self { version: VERSION, root: trees(), seed, uplink, profile };
+        let _lock = lock(root)?;
+        let mut route = Route::here()?;
+        wanted.check_uplink(&mut route)?;
+        let there = match Self::find(root)? {
+            // Unless somebody has removed the trees.
+            Some(running) if running == wanted => running.hardware(root).sys("class").is_dir(),
+            // Of another version only: written anew.
+            Some(running) if (Self { version: VERSION, ..running.clone() }) == wanted => false,
+            Some(running) => {
+                let Self { seed, uplink, profile, .. } = running;
+                return Err(Error::Another { profile: profile.name, seed, uplink });
+            }
+            None => false,
+        };
+        if there {
+            wanted.ensure_netdevs(&mut route)?;
+        } else if let Err(error) = wanted.begin(root, &mut route, &devices) {
+            // What was wrong first is what counts; what cannot be taken back now, `down` finds later.
+            let _ = remove(root, &mut route);
+            return Err(error);
+        }
+        Ok(wanted)
+    }
+
+    /// Takes everything down: children, partitions, interfaces, trees. What is not there is taken down, so this
+    /// also cleans up after an `up` that was killed, and after a reboot.
+    pub fn down(root: &Root) -> Result<(), Error> {
+        let _lock = lock(root)?;
+        marker::remove(root)?;
+        let mut route = Route::here()?;
+        partition::remove_all(&mut route)?;
+        remove(root, &mut route)
+    }
+
+    /// `root`, with the simulated hardware's trees in place of the machine's own.
+    pub fn hardware(&self, root: &Root) -> Root {
+        root.clone().with_hardware(root.path(&self.root))
+    }
+
+    /// The MTU that children of IPoIB interfaces get: 2044, or what the uplink has room for.
+    pub fn mtu(&self) -> Result<u32, Error> {
+        let Some(uplink) = &self.uplink else { return Ok(tree::IPOIB_MTU) };
+        match Route::here()?.link(uplink)? {
+            Some(link) => Ok(partition::mtu(&link)),
+            None => Err(Error::NoUplink { uplink: uplink.clone() }),
+        }
+    }
+
+    fn check_uplink(&self, route: &mut Route) -> Result<(), Error> {
+        match &self.uplink {
+            Some(uplink) if route.link(uplink)?.is_none() => Err(Error::NoUplink { uplink: uplink.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// From nothing, or from what was left of another time, to all of it with the marker.
+    fn begin(&self, root: &Root, route: &mut Route, devices: &[CharDevice]) -> Result<(), Error> {
+        marker::remove(root)?;
+        remove(root, route)?;
+        self.write_trees(root, devices)?;
+        self.ensure_netdevs(route)?;
+        marker::write(root, self)
+    }
+
+    fn ensure_netdevs(&self, route: &mut Route) -> Result<(), Error> {
+        self.profile.netdevs().try_for_each(|netdev| netdev::ensure(route, netdev))
+    }
+
+    fn write_trees(&self, root: &Root, devices: &[CharDevice]) -> Result<(), Error> {
+        let hardware = self.hardware(root);
+        files::private_directory(&root.state(""))?;
+        tree::write(&hardware.sys(""), &self.profile, &self.seed, devices)?;
+        chardev::make(&hardware.dev("infiniband"), devices)
+    }
+}
+
+fn trees() -> PathBuf {
+    Root::default().state("sim")
+}
+
+/// Takes the interfaces of the ports away, then the trees. The trees are written before the interfaces are made
+/// and removed after them, so they know every name, with or without a marker.
+fn remove(root: &Root, route: &mut Route) -> Result<(), Error> {
+    let trees = root.path(trees());
+    for name in names(&trees.join("sys/class/net"))? {
+        netdev::remove(route, &name)?;
+    }
+    files::remove_directory(&trees)
+}
+
+fn names(directory: &Path) -> Result<Vec<String>, Error> {
+    match std::fs::read_dir(directory) {
+        Ok(entries) => entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<std::io::Result<_>>()
+            .map_err(|source| files::error("list", directory, source)),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(files::error("list", directory, source)),
+    }
+}
+
+/// One `up` or `down` at a time; held until dropped.
+fn lock(root: &Root) -> Result<File, Error> {
+    let path = root.run("ferroband");
+    files::directory(&path)?;
+    // The directory itself, so that nothing is left behind.
+    let lock = || {
+        let directory = File::open(&path)?;
+        directory.lock()?;
+        Ok(directory)
+    };
+    lock().map_err(|source| files::error("lock", &path, source))
+}

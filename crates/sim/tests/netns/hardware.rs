@@ -1,0 +1,217 @@
+//! What is there when a simulation is up, and what is left when it is down.
+
+use super::bench::{Node, ip};
+use ferroband_kernel::Root;
+use ferroband_kernel::route::{Kind, NewLink, Route};
+use ferroband_kernel::sysfs::chardev::{self, Role};
+use ferroband_kernel::sysfs::infiniband::{self, PortState};
+use ferroband_kernel::sysfs::pci;
+use ferroband_model::{FaultCode, LinkLayer, PKey};
+use ferroband_sim::{Error, Simulation};
+use nix::libc::{O_NOCTTY, O_NONBLOCK};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+#[test]
+fn the_readers_of_real_hardware_read_it() {
+    let node = Node::simulated("node-1");
+    let host = node.host();
+    let devices = infiniband::devices(host.root()).unwrap();
+    let [device] = devices.as_slice() else { panic!("{devices:?}") };
+    assert_eq!((device.name.as_str(), device.netdevs.as_slice()), ("mlx5_0", &["ibs5f0".to_owned()][..]));
+    let address = device.pci.unwrap();
+    assert_eq!(address.to_string(), "0000:86:00.0");
+    let [port] = device.ports.as_slice() else { panic!("{:?}", device.ports) };
+    assert_eq!((port.link_layer, port.state), (Some(LinkLayer::InfiniBand), PortState::Active));
+    assert_eq!(port.rate.as_deref(), Some("100 Gb/sec (4X EDR)"));
+    assert_eq!(port.pkeys, [PKey::DEFAULT]);
+    let guid = port.guid.unwrap();
+    assert!(!guid.is_unset() && Some(guid) != device.node_guid);
+    let hardware_address = fs::read_to_string(host.root().sys("class/net/ibs5f0/address")).unwrap();
+    assert!(hardware_address.trim().ends_with(&guid.to_string()), "{hardware_address}");
+    let function = pci::function(host.root(), address).unwrap().unwrap();
+    assert_eq!((function.vendor, function.device, function.class), (0x15b3, 0x1017, 0x02_0700));
+    assert_eq!((function.driver.as_deref(), function.numa), (Some("mlx5_core"), Some(0)));
+    assert_eq!((function.total_vfs, function.vfs), (16, 0));
+    assert_eq!(function.netdevs, ["ibs5f0"]);
+    let other = Node::simulated("node-2");
+    let other = infiniband::devices(other.host().root()).unwrap();
+    assert_ne!((other[0].node_guid, other[0].ports[0].guid), (device.node_guid, Some(guid)));
+}
+
+#[test]
+fn its_device_files_open() {
+    let node = Node::simulated("node-1");
+    let host = node.host();
+    let mut files = chardev::of(host.root(), "mlx5_0").unwrap();
+    files.extend(chardev::connection_manager(host.root()).unwrap());
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["uverbs0", "umad0", "issm0", "rdma_cm"]);
+    for file in &files {
+        let metadata = fs::metadata(&file.path).unwrap();
+        assert!(metadata.file_type().is_char_device());
+        let number = metadata.rdev();
+        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
+        assert_eq!((major, (1..=63).contains(&minor)), (4, true));
+        assert_eq!(
+            file.number.map(|(major, minor)| (u64::from(major), u64::from(minor))),
+            Some((major, minor))
+        );
+        let private = matches!(file.role, Role::Management { .. } | Role::SubnetManager { .. });
+        assert_eq!(metadata.mode() & 0o777, if private { 0o600 } else { 0o666 }, "{}", file.name);
+        let open = fs::OpenOptions::new().read(true).custom_flags(O_NOCTTY | O_NONBLOCK).open(&file.path);
+        assert!(open.is_ok(), "{}: {open:?}", file.name);
+    }
+}
+
+#[test]
+fn the_interface_says_infiniband_and_has_both_names() {
+    let node = Node::simulated("node-1");
+    let shown = node.run(|| ip("link show dev ib0"))[0].clone();
+    assert_eq!((&shown["ifname"], &shown["altnames"]), (&"ibs5f0".into(), &serde_json::json!(["ib0"])));
+    assert_eq!((&shown["link_type"], &shown["mtu"]), (&"infiniband".into(), &2044.into()));
+    assert!(shown["flags"].as_array().unwrap().contains(&"UP".into()), "{shown}");
+}
+
+#[test]
+fn the_marker_is_private_and_says_where() {
+    let node = Node::simulated("node-1");
+    let path = node.root.run("ferroband/simulation.json");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    let marker: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(marker["root"], "/var/lib/ferroband/sim");
+    assert_eq!((&marker["uplink"], &marker["seed"]), (&serde_json::Value::Null, &"node-1".into()));
+    assert_eq!(fs::metadata(node.root.state("")).unwrap().mode() & 0o777, 0o700);
+    assert!(node.host().simulated());
+}
+
+#[test]
+fn without_a_marker_the_machine_is_real() {
+    let node = Node::new();
+    assert!(!node.host().simulated());
+    fs::create_dir_all(node.root.run("ferroband")).unwrap();
+    fs::write(node.root.run("ferroband/simulation.json"), "{}").unwrap();
+    let error = ferroband_sim::host(&node.root).err().unwrap();
+    assert!(matches!(error, Error::Marker { .. }), "a broken marker is not taken for real hardware: {error}");
+}
+
+#[test]
+fn up_twice_changes_nothing() {
+    let node = Node::simulated("node-1");
+    let before = (snapshot(node.root.base()), node.run(|| ip("link show")));
+    node.up("node-1", None).unwrap();
+    assert_eq!((snapshot(node.root.base()), node.run(|| ip("link show"))), before);
+    let error = node.up("node-2", None).unwrap_err();
+    assert!(matches!(&error, Error::Another { seed, .. } if seed == "node-1"), "{error}");
+    assert_eq!(snapshot(node.root.base()), before.0);
+}
+
+#[test]
+fn down_leaves_nothing_and_can_be_repeated() {
+    let node = Node::simulated("node-1");
+    let pod = node.pod(0xffff, "10.0.0.1/24");
+    assert_eq!(node.names(), ["fbk7fff", "fbv0", "ibs5f0"]);
+    for _ in 0..2 {
+        node.down().unwrap();
+        assert_eq!(node.names(), [""; 0]);
+        assert_eq!(pod.run(|| ip("link show").as_array().unwrap().len()).unwrap(), 1);
+        assert!(!node.root.state("sim").exists());
+        assert!(!node.root.run("ferroband/simulation.json").exists());
+    }
+    node.up("node-2", None).unwrap();
+}
+
+#[test]
+fn a_reboot_takes_the_interfaces_and_up_brings_them_back() {
+    let mut node = Node::simulated("node-1");
+    // With and without a /run that survives.
+    for kept in [true, false] {
+        node.netns = super::bench::netns();
+        if !kept {
+            fs::remove_dir_all(node.root.run("")).unwrap();
+        }
+        node.up("node-1", None).unwrap();
+        assert_eq!(node.names(), ["ibs5f0"]);
+    }
+    node.netns = super::bench::netns();
+    node.down().unwrap();
+    assert!(!node.root.state("sim").exists());
+}
+
+#[test]
+fn up_and_down_after_a_kill_half_way() {
+    // Killed after the interface, before the marker.
+    let node = Node::simulated("node-1");
+    fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
+    node.up("node-9", None).unwrap();
+    assert_eq!(Simulation::find(&node.root).unwrap().unwrap().seed, "node-9");
+    fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
+    node.down().unwrap();
+    assert!(node.names().is_empty());
+    // Not killed, but somebody cleared the state.
+    node.up("node-1", None).unwrap();
+    fs::remove_dir_all(node.root.state("")).unwrap();
+    node.up("node-1", None).unwrap();
+    assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
+    node.down().unwrap();
+    assert!(node.names().is_empty());
+    // Killed while the tree was being written.
+    fs::create_dir_all(node.root.state("sim/sys/class/infiniband")).unwrap();
+    node.up("node-1", None).unwrap();
+    assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_foreign_interface_is_neither_taken_over_nor_removed() {
+    let node = Node::new();
+    node.run(|| Route::here().unwrap().create(&NewLink::new("ibs5f0", Kind::Veth { peer: "peer" }))).unwrap();
+    let error = node.up("node-1", None).unwrap_err();
+    assert!(
+        matches!(&error, Error::NameTaken { netdev, kind } if netdev == "ibs5f0" && kind == "veth"),
+        "{error}"
+    );
+    assert_eq!(error.fault().code, FaultCode::NameTaken);
+    assert!(Simulation::find(&node.root).unwrap().is_none());
+    assert!(!node.root.state("sim").exists(), "what could not come up whole is taken back");
+    node.down().unwrap();
+    assert_eq!(node.names(), ["ibs5f0", "peer"]);
+}
+
+#[test]
+fn an_altname_that_is_taken_takes_everything_back() {
+    let node = Node::new();
+    node.run(|| Route::here().unwrap().create(&NewLink::new("ib0", Kind::Veth { peer: "peer" }))).unwrap();
+    let error = node.up("node-1", None).unwrap_err();
+    assert_eq!((error.fault().code, error.fault().what.as_str()), (FaultCode::NameTaken, "interface ib0"));
+    assert_eq!(node.names(), ["ib0", "peer"]);
+    assert!(!node.root.state("sim").exists());
+}
+
+#[test]
+fn the_trees_can_be_mounted_elsewhere() {
+    let node = Node::simulated("node-1");
+    let moved = node.root.base().with_extension("moved");
+    fs::rename(node.root.base(), &moved).unwrap();
+    let root = Root::at(&moved);
+    let host = ferroband_sim::host(&root).unwrap();
+    let devices = infiniband::devices(host.root()).unwrap();
+    assert_eq!(devices[0].pci.unwrap().to_string(), "0000:86:00.0");
+    fs::rename(&moved, node.root.base()).unwrap();
+}
+
+/// Every file below a directory with its inode and time of change.
+fn snapshot(directory: &Path) -> BTreeMap<String, (u64, i64, i64)> {
+    let mut seen = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        let path = entry.path();
+        seen.insert(path.display().to_string(), (metadata.ino(), metadata.ctime(), metadata.ctime_nsec()));
+        if metadata.is_dir() {
+            seen.extend(snapshot(&path));
+        }
+    }
+    seen
+}
