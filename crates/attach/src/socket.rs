@@ -78,9 +78,12 @@ impl Channel {
         Ok(())
     }
 
-    /// The user at the other end (`SO_PEERCRED`: as it was when the connection was made).
+    /// The user at the other end (`SO_PEERCRED`: as it was when the connection was made). A daemon in a container
+    /// sees a caller outside its PID namespace as pid 0, which rustix's type for credentials cannot hold.
     pub fn peer_uid(&self) -> Result<u32, ChannelError> {
-        Ok(rustix::net::sockopt::socket_peercred(&self.stream)?.uid.as_raw())
+        use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+        let peer = getsockopt(&self.stream, PeerCredentials).map_err(std::io::Error::from)?;
+        Ok(peer.uid())
     }
 
     /// Send a message.

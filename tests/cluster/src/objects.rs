@@ -47,8 +47,10 @@ pub fn running(pod: &str, seconds: u64) -> Value {
 impl Drop for Objects {
     fn drop(&mut self) {
         while let Some(yaml) = self.0.pop() {
-            let gone =
-                kubectl_with(&["delete", "--ignore-not-found", "--wait", "--timeout=60s", "-f", "-"], &yaml);
+            let gone = kubectl_with(
+                &["delete", "--ignore-not-found", "--wait", "--grace-period=1", "--timeout=60s", "-f", "-"],
+                &yaml,
+            );
             if !gone.ok {
                 eprintln!("not deleted: {}", gone.err);
             }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
-pub use product::{NAME, binaries, product};
+pub use product::{NAME, product};
 
 /// The images that the tests and the documents' manifests name, all served by one small Debian.
 pub const TOOLS: &[&str] = &[
@@ -31,7 +31,7 @@ pub fn build_all() -> Result<()> {
     for archive in for_lab()? {
         println!("{}", archive.display());
     }
-    println!("{}", product()?.display());
+    println!("{}", product()?.archive.display());
     Ok(())
 }
 

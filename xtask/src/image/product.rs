@@ -12,15 +12,15 @@ use std::path::PathBuf;
 pub const NAME: &str = "docker.io/library/ferroband:dev";
 
 /// The two binaries, static.
-pub struct Binaries {
+struct Binaries {
     /// `ferroband`: daemons and command line.
-    pub ferroband: PathBuf,
+    ferroband: PathBuf,
     /// `ferroband-cni`: what container runtimes execute.
-    pub cni: PathBuf,
+    cni: PathBuf,
 }
 
 /// Build both binaries. musl where its target is there or can be added; else glibc, linked statically.
-pub fn binaries() -> Result<Binaries> {
+fn binaries() -> Result<Binaries> {
     let architecture = std::env::consts::ARCH;
     let musl = format!("{architecture}-unknown-linux-musl");
     let added = succeeds(&mut command("rustup", ["target", "add", &musl]));
@@ -43,9 +43,21 @@ pub fn binaries() -> Result<Binaries> {
     })
 }
 
+/// What a lab installs.
+pub struct Product {
+    /// The image's archive.
+    pub archive: PathBuf,
+    /// The command line that is in it.
+    pub ferroband: PathBuf,
+}
+
 /// Build the binaries and pack them.
-pub fn product() -> Result<PathBuf> {
+pub fn product() -> Result<Product> {
     let binaries = binaries()?;
+    Ok(Product { archive: pack(&binaries)?, ferroband: binaries.ferroband })
+}
+
+fn pack(binaries: &Binaries) -> Result<PathBuf> {
     let archive = cache::folder("images")?.join(format!("ferroband-{}.tar", checkout_key()));
     let newer = |than: &PathBuf| -> Option<bool> {
         let packed = fs::metadata(&archive).ok()?.modified().ok()?;

@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 
 /// Install it with simulated hardware of `profile` on each node.
 pub fn install(lab: &Lab, profile: &str) -> Result<()> {
-    let archive = image::product()?;
+    let product = image::product()?;
     step("image on every node", |step| {
         for name in lab.nodes()? {
-            node::import(&lab.node(&name), &archive, step)?;
+            node::import(&lab.node(&name), &product.archive, step)?;
         }
         Ok(())
     })?;
-    let program = image::binaries()?.ferroband;
+    let program = product.ferroband;
     step("definitions", |_| {
         let mut apply = lab.in_network(&program.to_string_lossy());
         output(apply.args(["crds", "apply"]).env("KUBECONFIG", lab.kubeconfig()).stdin(Stdio::null()))

@@ -16,6 +16,9 @@ pub const API_SERVICE: &str = "10.96.0.1";
 /// All pods' addresses.
 pub const PODS: &str = "10.78.0.0/16";
 
+/// Room for the simulated fabric: an IPoIB packet of 2044 bytes and the tunnel that carries it between nodes.
+const CABLE_MTU: u32 = 9000;
+
 /// A node's address on the bridge.
 pub fn node_address(position: usize) -> String {
     format!("10.77.0.{}", 10 + position)
@@ -54,7 +57,7 @@ pub fn control(machine: &Machine) -> Result<()> {
         in_ns(machine, "link add br0 type bridge")?;
     }
     in_ns(machine, &format!("address replace {CONTROL}/24 dev br0"))?;
-    in_ns(machine, "link set br0 up")
+    in_ns(machine, &format!("link set br0 mtu {CABLE_MTU} up"))
 }
 
 /// A node's namespace, its cable to the bridge, and the way to its pods.
@@ -67,10 +70,10 @@ pub fn node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
         }
         in_ns(control, &format!("link add {port} type veth peer name eth0 netns {}", node.netns))?;
     }
-    in_ns(control, &format!("link set {port} master br0 up"))?;
+    in_ns(control, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
     let address = node_address(position);
     in_ns(node, &format!("address replace {address}/24 dev eth0"))?;
-    in_ns(node, "link set eth0 up")?;
+    in_ns(node, &format!("link set eth0 mtu {CABLE_MTU} up"))?;
     // Service addresses are rewritten on their way out, which takes a route to begin with.
     in_ns(node, &format!("route replace default via {CONTROL}"))?;
     in_ns(control, &format!("route replace {} via {address}", pod_range(position)))

@@ -1,0 +1,91 @@
+//! The view as it would be after the writes planned so far.
+
+use crate::batch::Write;
+use crate::granule::{Entry, Granule, GranuleId};
+use crate::pool::Pool;
+use crate::view::View;
+use std::collections::BTreeMap;
+
+/// Changes over a view, not yet made.
+pub(crate) struct Draft<'a> {
+    view: &'a View,
+    changed: BTreeMap<GranuleId, Granule>,
+    /// What each change since the last [`Draft::keep`] replaced, newest last.
+    undo: Vec<(GranuleId, Option<Granule>)>,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn over(view: &'a View) -> Self {
+        Self { view, changed: BTreeMap::new(), undo: Vec::new() }
+    }
+
+    /// The granules that `pool` has addresses in and that exist, or will.
+    pub(crate) fn of(&self, pool: &Pool) -> impl Iterator<Item = &Granule> {
+        let (low, high) = pool.span();
+        let made = self.changed.range(low..=high).filter(|(id, _)| self.view.get(id).is_none());
+        let known = self.view.of(pool).map(|(id, granule)| self.changed.get(id).unwrap_or(granule));
+        known.chain(made.map(|(_, granule)| granule).filter(|granule| pool.offered(granule.first) != 0))
+    }
+
+    pub(crate) fn get(&self, id: &GranuleId) -> Option<&Granule> {
+        self.changed.get(id).or_else(|| self.view.get(id).map(|(granule, _)| granule))
+    }
+
+    /// The lowest address of the granule that `pool` offers and nobody has.
+    pub(crate) fn free_offset(&self, pool: &Pool, id: &GranuleId) -> Option<u8> {
+        let taken = self.get(id).map_or(0, Granule::occupied);
+        let free = pool.offered(id.first) & !taken;
+        (free != 0).then(|| free.trailing_zeros() as u8)
+    }
+
+    /// Puts an entry, or nothing, at an offset; a granule that does not exist yet is made with `holder`. One
+    /// that nobody holds and nobody uses goes to `holder` too.
+    pub(crate) fn set(&mut self, id: &GranuleId, offset: u8, entry: Option<Entry>, holder: Option<&str>) {
+        let present = self.get(id).and_then(|granule| granule.entries.get(&offset));
+        if present == entry.as_ref() {
+            return;
+        }
+        let before = self.changed.get(id).cloned();
+        let mut granule =
+            self.get(id).cloned().unwrap_or_else(|| Granule::new(id.clone(), holder.map(str::to_owned)));
+        if granule.node.is_none() && granule.entries.is_empty() {
+            granule.node = holder.map(str::to_owned);
+        }
+        match entry {
+            Some(entry) => granule.entries.insert(offset, entry),
+            None => granule.entries.remove(&offset),
+        };
+        self.undo.push((id.clone(), before));
+        self.changed.insert(id.clone(), granule);
+    }
+
+    /// Accepts the changes made so far.
+    pub(crate) fn keep(&mut self) {
+        self.undo.clear();
+    }
+
+    /// Takes the changes since the last [`Draft::keep`] back.
+    pub(crate) fn discard(&mut self) {
+        for (id, before) in self.undo.drain(..).rev() {
+            match before {
+                Some(granule) => self.changed.insert(id, granule),
+                None => self.changed.remove(&id),
+            };
+        }
+    }
+
+    /// The writes that make it so, one per granule, and where in them each granule stands.
+    pub(crate) fn writes(self) -> (Vec<Write>, BTreeMap<GranuleId, usize>) {
+        let mut writes = Vec::with_capacity(self.changed.len());
+        let mut positions = BTreeMap::new();
+        for (id, granule) in self.changed {
+            let write = match self.view.get(&id) {
+                Some((_, version)) => Write::Replace { granule, expected: version.clone() },
+                None => Write::Create(granule),
+            };
+            positions.insert(id, writes.len());
+            writes.push(write);
+        }
+        (writes, positions)
+    }
+}

@@ -1,0 +1,142 @@
+//! What can be wrong with a configuration, and why a request goes unserved.
+
+use ferroband_model::{Fault, FaultCode};
+use ipnet::IpNet;
+use std::fmt;
+use std::net::IpAddr;
+
+/// Why there is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The plugin's configuration has no `ipam` object.
+    #[error("IPAM config missing 'ipam' key")]
+    NoIpam,
+    /// The `ipam` object is another front end's.
+    #[error("only interested in networks whose IPAM type is 'whereabouts'. This one was: {found}")]
+    OtherType {
+        /// What `type` says.
+        found: String,
+    },
+    /// A value has the wrong JSON type.
+    #[error("{field} must be {expected}, not {found}")]
+    Shape {
+        /// The field, as a path below `ipam`.
+        field: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// Neither a range nor a static address is configured.
+    #[error("neither range, ipRanges nor addresses is set")]
+    NoRange,
+    /// A range is not `<network>/<prefix>` or `<first>-<last>/<prefix>`.
+    #[error("{field}: invalid CIDR or range '{value}'")]
+    Range {
+        /// The field.
+        field: String,
+        /// Its value.
+        value: String,
+    },
+    /// The first address of a range lies outside the subnet of its last.
+    #[error("{field}: invalid range start for CIDR {subnet}: {start}")]
+    StartOutside {
+        /// The field.
+        field: String,
+        /// The subnet that the last address and the prefix length make.
+        subnet: IpNet,
+        /// The first address.
+        start: IpAddr,
+    },
+    /// Not an address, or not one with a prefix length.
+    #[error("{field}: '{value}' is not {expected}")]
+    Address {
+        /// The field.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// An exclusion is neither an address nor a subnet.
+    #[error("could not parse exclude range {value} ({field})")]
+    Exclude {
+        /// The field.
+        field: String,
+        /// Its value.
+        value: String,
+    },
+    /// Nothing is left to give out: the subnet is too small or all of it is excluded.
+    #[error("{pool} has no usable address")]
+    NoUsable {
+        /// The pool.
+        pool: String,
+    },
+    /// Every address is assigned.
+    #[error("Could not allocate IP in range: all {capacity} addresses of {pool} are assigned{}", HeldBy(.holders, *.more))]
+    Exhausted {
+        /// The pool, the last one tried.
+        pool: String,
+        /// How many addresses it has.
+        capacity: u128,
+        /// Some of those who hold them.
+        holders: Vec<Holding>,
+        /// How many more hold one.
+        more: usize,
+    },
+    /// The request does not say which pod or sandbox it is for, so its address could never be told from others.
+    #[error("a request for interface {interface} of pod {pod} has no {missing}")]
+    Unidentified {
+        /// The pod.
+        pod: String,
+        /// The interface.
+        interface: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+}
+
+/// Who holds an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The address.
+    pub address: IpAddr,
+    /// The pod, `<namespace>/<name>`.
+    pub pod: String,
+    /// The pod's node.
+    pub node: String,
+}
+
+/// The holders as the end of a sentence.
+struct HeldBy<'a>(&'a [Holding], usize);
+
+impl fmt::Display for HeldBy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, holding) in self.0.iter().enumerate() {
+            let lead = if position == 0 { ": " } else { ", " };
+            write!(f, "{lead}{} to {} on {}", holding.address, holding.pod, holding.node)?;
+        }
+        if self.1 > 0 { write!(f, " and {} more", self.1) } else { Ok(()) }
+    }
+}
+
+impl Error {
+    /// The error as people see it, `what` being the network it concerns.
+    pub fn fault(&self, what: &str) -> Fault {
+        let (code, remedy) = match self {
+            Self::Exhausted { .. } => {
+                (FaultCode::PoolExhausted, "delete pods that no longer need it, or widen the range")
+            }
+            Self::Unidentified { .. } => {
+                (FaultCode::BadCall, "let the runtime pass K8S_POD_UID and CNI_CONTAINERID")
+            }
+            Self::NoUsable { .. } => {
+                (FaultCode::InvalidConfig, "use a prefix of /30 (/126) or shorter and exclude less of it")
+            }
+            Self::Shape { .. } => (FaultCode::Undecodable, "correct the field in the network's ipam object"),
+            _ => (FaultCode::InvalidConfig, "correct the network's ipam object"),
+        };
+        Fault::new(code, what, self.to_string(), remedy)
+    }
+}

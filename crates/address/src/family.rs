@@ -1,0 +1,59 @@
+//! IPv4 and IPv6 addresses as numbers of one kind.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Family {
+    /// IPv4.
+    #[serde(rename = "IPv4")]
+    V4,
+    /// IPv6.
+    #[serde(rename = "IPv6")]
+    V6,
+}
+
+impl Family {
+    /// The family of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// The prefix length of a single address.
+    pub(crate) fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+
+    /// The address with this number; `number` must have come from [`number`] of the same family.
+    pub(crate) fn address(self, number: u128) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(Ipv4Addr::from(number as u32)),
+            Self::V6 => IpAddr::V6(Ipv6Addr::from(number)),
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
+    }
+}
+
+/// The address as a number, so that ranges of both families are plain intervals.
+pub(crate) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    }
+}

@@ -1,0 +1,166 @@
+//! The range syntax of Whereabouts.
+
+use crate::Error;
+use crate::family::{Family, number};
+use ipnet::IpNet;
+use std::fmt;
+use std::net::IpAddr;
+
+/// The addresses that a range offers: a subnet, and a first and a last address in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The subnet, host bits masked; its prefix length goes with every address.
+    pub subnet: IpNet,
+    /// The first address offered.
+    pub first: IpAddr,
+    /// The last address offered.
+    pub last: IpAddr,
+}
+
+/// Something in the configuration that has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// No such option.
+    UnknownKey(String),
+    /// The value cannot be used and is left out, as Whereabouts does.
+    Ignored {
+        /// The field, as a path below `ipam`.
+        field: String,
+        /// Its value.
+        value: String,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKey(key) => write!(f, "unknown option {key} has no effect"),
+            Self::Ignored { field, value, why } => write!(f, "{field} {value} is ignored: {why}"),
+        }
+    }
+}
+
+impl Range {
+    /// Parses `<network>/<prefix>` or `<first>-<last>/<prefix>`, narrowed by `start` and `end`.
+    ///
+    /// `field` is where the text stands, for messages. Network and broadcast address are never offered, and
+    /// their like in IPv6 neither. A `start` or `end` that does not lie in what is offered has no effect.
+    pub fn parse(
+        field: &str,
+        text: &str,
+        start: Option<IpAddr>,
+        end: Option<IpAddr>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Self, Error> {
+        let wrong = || Error::Range { field: field.into(), value: text.into() };
+        let (subnet, start, end) = match text.split_once('-') {
+            Some((low, high)) => {
+                let low = sloppy_address(low).ok_or_else(wrong)?;
+                let high = sloppy_subnet(high).ok_or_else(wrong)?;
+                if !high.contains(&low) {
+                    return Err(Error::StartOutside {
+                        field: field.into(),
+                        subnet: high.trunc(),
+                        start: low,
+                    });
+                }
+                (high.trunc(), Some(low), Some(high.addr()))
+            }
+            None => (sloppy_subnet(text).ok_or_else(wrong)?.trunc(), start, end),
+        };
+        let family = Family::of(subnet.addr());
+        // Two host bits at least, or nothing lies between network and broadcast.
+        if family.bits() - subnet.prefix_len() < 2 {
+            return Err(Error::NoUsable { pool: subnet.to_string() });
+        }
+        let mut low = number(subnet.network()) + 1;
+        let mut high = number(subnet.broadcast()) - 1;
+        let mut ignored = |name: &str, value: IpAddr, why| {
+            warnings.push(Warning::Ignored {
+                field: format!("{field}_{name}"),
+                value: value.to_string(),
+                why,
+            });
+        };
+        if let Some(start) = start {
+            if Family::of(start) == family && (low..=high).contains(&number(start)) {
+                low = number(start);
+            } else if start != subnet.network() {
+                ignored("start", start, "it is not a usable address of the range");
+            }
+        }
+        if let Some(end) = end {
+            if Family::of(end) != family || number(end) > high {
+                ignored("end", end, "it is not a usable address of the range");
+            } else if number(end) < low {
+                ignored("end", end, "it lies before the first address");
+            } else {
+                high = number(end);
+            }
+        }
+        Ok(Self { subnet, first: family.address(low), last: family.address(high) })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usable = |bound: u128| Family::of(self.subnet.addr()).address(bound);
+        let whole = self.first == usable(number(self.subnet.network()) + 1)
+            && self.last == usable(number(self.subnet.broadcast()) - 1);
+        if whole {
+            write!(f, "{}", self.subnet)
+        } else {
+            write!(f, "{}-{}/{}", self.first, self.last, self.subnet.prefix_len())
+        }
+    }
+}
+
+/// Addresses that are not given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exclusion(pub IpNet);
+
+impl Exclusion {
+    /// Parses a subnet, host bits masked, or a single address.
+    pub fn parse(field: &str, text: &str) -> Result<Self, Error> {
+        text.parse::<IpNet>()
+            .map(|subnet| Self(subnet.trunc()))
+            .or_else(|_| text.parse::<IpAddr>().map(|address| Self(IpNet::from(address))))
+            .map_err(|_| Error::Exclude { field: field.into(), value: text.into() })
+    }
+}
+
+/// Parses an address, with leading zeros allowed in IPv4: they are decimal, never octal.
+pub(crate) fn sloppy_address(text: &str) -> Option<IpAddr> {
+    if text.contains(':') {
+        return text.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+    }
+    let mut octets = [0u8; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let digits = parts.next()?;
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        *octet = match digits.trim_start_matches('0') {
+            "" => 0,
+            significant => significant.parse().ok()?,
+        };
+    }
+    parts.next().is_none().then(|| IpAddr::from(octets))
+}
+
+/// Parses an address with a prefix length, host bits kept.
+pub(crate) fn sloppy_subnet(text: &str) -> Option<IpNet> {
+    let (address, prefix) = text.split_once('/')?;
+    if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let address = sloppy_address(address)?;
+    IpNet::new(address, prefix.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+#[path = "range/tests.rs"]
+mod tests;

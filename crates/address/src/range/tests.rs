@@ -1,0 +1,122 @@
+use super::*;
+
+fn parse(text: &str, start: Option<&str>, end: Option<&str>) -> Result<(Range, Vec<Warning>), Error> {
+    let mut warnings = Vec::new();
+    let address = |text: &str| sloppy_address(text).unwrap();
+    let range = Range::parse("range", text, start.map(address), end.map(address), &mut warnings)?;
+    Ok((range, warnings))
+}
+
+#[track_caller]
+fn offers(text: &str, start: Option<&str>, end: Option<&str>, first: &str, last: &str) -> Vec<Warning> {
+    let (range, warnings) = parse(text, start, end).unwrap();
+    assert_eq!((range.first.to_string(), range.last.to_string()), (first.into(), last.into()), "{text}");
+    warnings
+}
+
+#[test]
+fn a_subnet_offers_all_but_its_ends() {
+    offers("192.168.0.0/24", None, None, "192.168.0.1", "192.168.0.254");
+    offers("192.168.2.225/28", None, None, "192.168.2.225", "192.168.2.238"); // W06
+    offers("10.0.0.0/30", None, None, "10.0.0.1", "10.0.0.2");
+    offers("abcd::1/64", None, None, "abcd::1", "abcd::ffff:ffff:ffff:fffe");
+    offers("::1/126", None, None, "::1", "::2");
+    offers("fd::1/116", None, None, "fd::1", "fd::ffe");
+    offers("100::2:1/126", None, None, "100::2:1", "100::2:2");
+    offers("0.0.0.0/0", None, None, "0.0.0.1", "255.255.255.254");
+}
+
+#[test]
+fn leading_zeros_are_decimal() {
+    offers("00192.00168.1.0/24", None, None, "192.168.1.1", "192.168.1.254"); // W16
+    assert_eq!(sloppy_address("010.0.0.08"), Some("10.0.0.8".parse().unwrap()));
+    for wrong in
+        ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2..4", "+1.2.3.4", "1.2.3.4/8", "100::2::1", "0x1.2.3.4"]
+    {
+        assert_eq!(sloppy_address(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn first_to_last() {
+    offers("192.168.1.5-192.168.1.25/24", None, None, "192.168.1.5", "192.168.1.25"); // W07
+    offers("192.168.2.225-192.168.2.230/28", None, None, "192.168.2.225", "192.168.2.230");
+    offers("fd00::5-fd00::9/64", None, None, "fd00::5", "fd00::9");
+    let error = parse("192.168.1.5-192.168.2.25/28", None, None).unwrap_err(); // W08
+    assert!(
+        error.to_string().contains("invalid range start for CIDR 192.168.2.16/28: 192.168.1.5"),
+        "{error}"
+    );
+}
+
+#[test]
+fn start_and_end_narrow_it() {
+    let both =
+        offers("192.168.1.0/24", Some("192.168.1.5"), Some("192.168.1.12"), "192.168.1.5", "192.168.1.12");
+    assert_eq!(both, []); // W09
+}
+
+#[test]
+fn useless_bounds_are_ignored_with_a_warning() {
+    // W10: the end lies before the start.
+    let warned = offers(
+        "192.168.1.0/24",
+        Some("192.168.1.200"),
+        Some("192.168.1.100"),
+        "192.168.1.200",
+        "192.168.1.254",
+    );
+    assert!(matches!(&warned[..], [Warning::Ignored { field, .. }] if field == "range_end"), "{warned:?}");
+    // W11: the start lies elsewhere.
+    let warned = offers("192.168.1.0/24", Some("10.0.0.1"), None, "192.168.1.1", "192.168.1.254");
+    assert!(matches!(&warned[..], [Warning::Ignored { field, .. }] if field == "range_start"), "{warned:?}");
+    let warned = offers("192.168.1.0/24", None, Some("192.168.1.255"), "192.168.1.1", "192.168.1.254");
+    assert_eq!(warned.len(), 1);
+    let warned = offers("192.168.1.0/24", Some("fd00::1"), Some("fd00::2"), "192.168.1.1", "192.168.1.254");
+    assert_eq!(warned.len(), 2);
+    // The network address as start is what Whereabouts itself fills in: nothing to tell.
+    assert_eq!(offers("192.168.1.0/24", Some("192.168.1.0"), None, "192.168.1.1", "192.168.1.254"), []);
+}
+
+#[test]
+fn subnets_without_usable_addresses() {
+    for text in ["10.0.0.0/31", "10.0.0.1/32", "fd00::/127", "fd00::1/128"] {
+        assert!(matches!(parse(text, None, None), Err(Error::NoUsable { .. })), "{text}");
+    }
+}
+
+#[test]
+fn malformed_ranges_name_the_field() {
+    for text in [
+        "",
+        "192.168.0.0",
+        "192.168.0.0/33",
+        "192.168.0.0/",
+        "192.168.0.0/+8",
+        "a-b/24",
+        "1.2.3.4-5.6.7.8",
+        "fd00::/129",
+    ] {
+        let wrong = Error::Range { field: "range".into(), value: text.into() };
+        assert_eq!(parse(text, None, None), Err(wrong), "{text}");
+    }
+}
+
+#[test]
+fn exclusions() {
+    let exclusion = |text: &str| Exclusion::parse("exclude[0]", text).map(|Exclusion(net)| net.to_string());
+    assert_eq!(exclusion("192.168.2.229/30").unwrap(), "192.168.2.228/30");
+    assert_eq!(exclusion("192.168.0.1").unwrap(), "192.168.0.1/32");
+    assert_eq!(exclusion("fd00::1").unwrap(), "fd00::1/128");
+    for wrong in ["192.168.0.1/123", "100::2::1", "192.168.00.1", ""] {
+        let message = exclusion(wrong).unwrap_err().to_string(); // W15
+        assert!(message.starts_with("could not parse exclude range"), "{message}");
+    }
+}
+
+#[test]
+fn ranges_print_as_they_can_be_written() {
+    let printed = |text, start, end| parse(text, start, end).unwrap().0.to_string();
+    assert_eq!(printed("192.168.0.7/24", None, None), "192.168.0.0/24");
+    assert_eq!(printed("192.168.0.0/24", Some("192.168.0.9"), None), "192.168.0.9-192.168.0.254/24");
+}

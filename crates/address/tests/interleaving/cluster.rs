@@ -1,0 +1,336 @@
+//! Nodes that plan, write and die.
+
+use crate::server::Server;
+use ferroband_address::{Error, Plan, Planner, Pool, Release, Request, Space, View, Write};
+use ferroband_model::PodRef;
+use ipnet::IpNet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Make a plan for these pods from what the node knows, and keep it.
+    Plan { node: usize, pods: Vec<usize> },
+    /// Carry out some of the kept plan's writes.
+    Write { node: usize, writes: usize },
+    /// Carry out the rest, planning again what loses, until all is answered or refused.
+    Settle { node: usize },
+    /// Let the node's watch catch up.
+    Watch { node: usize },
+    /// Stop the daemon where it stands and start it again.
+    Crash { node: usize },
+    /// The sandbox of a pod is gone.
+    Delete { pod: usize },
+    /// A DEL for an earlier sandbox of the pod arrives late.
+    LateDelete { node: usize, pod: usize },
+}
+
+#[derive(Default)]
+struct Node {
+    view: View,
+    /// A plan under way: what was asked, what was planned, how many writes are done.
+    work: Option<(Vec<Request>, Plan, usize, u32)>,
+}
+
+/// What a pod was told: for interface, ordinal and whether it is IPv6, the address and the sandbox that asked.
+type Told = BTreeMap<(String, u8, bool), (IpNet, String)>;
+
+pub struct Cluster {
+    server: Server,
+    nodes: Vec<Node>,
+    pools: Vec<Arc<Pool>>,
+    /// What may be given out, written down beside the pools and not computed from them.
+    offered: Vec<(Space, IpAddr, IpAddr)>,
+    told: BTreeMap<usize, Told>,
+    /// How many sandboxes and how many lives each pod has had.
+    sandboxes: BTreeMap<usize, usize>,
+    lives: BTreeMap<usize, usize>,
+}
+
+impl Cluster {
+    pub fn new(nodes: usize, pools: Vec<Arc<Pool>>, offered: Vec<(Space, IpAddr, IpAddr)>) -> Self {
+        let nodes = (0..nodes).map(|_| Node::default()).collect();
+        let (told, sandboxes, lives) = Default::default();
+        Self { server: Server::default(), nodes, pools, offered, told, sandboxes, lives }
+    }
+
+    /// Pods stay on their node; which one follows from their number.
+    fn home(&self, pod: usize) -> usize {
+        pod % self.nodes.len()
+    }
+
+    fn name(node: usize) -> String {
+        format!("node-{node}")
+    }
+
+    fn container(&self, pod: usize) -> String {
+        format!("c{pod}-{}", self.sandboxes.get(&pod).copied().unwrap_or_default())
+    }
+
+    /// The pod's requests, one for each pool, in its present sandbox.
+    fn requests(&self, pod: usize) -> Vec<Request> {
+        let life = self.lives.get(&pod).copied().unwrap_or_default();
+        let mut ordinals: BTreeMap<bool, u8> = BTreeMap::new();
+        let request = |pool: &Arc<Pool>| {
+            let counter = ordinals.entry(pool.subnet().addr().is_ipv6()).or_default();
+            *counter += 1;
+            Request {
+                pools: vec![pool.clone()],
+                pod: PodRef {
+                    namespace: "ns".into(),
+                    name: format!("p{pod}"),
+                    uid: format!("u{pod}-{life}"),
+                },
+                sticky: false,
+                interface: "net1".into(),
+                ordinal: *counter - 1,
+                container: self.container(pod),
+            }
+        };
+        self.pools.iter().map(request).collect()
+    }
+
+    pub fn step(&mut self, step: Step) {
+        match step {
+            Step::Plan { node, pods } => self.plan(node % self.nodes.len(), pods),
+            Step::Write { node, writes } => self.write(node % self.nodes.len(), writes),
+            Step::Settle { node } => self.settle(node % self.nodes.len()),
+            Step::Watch { node } => self.watch(node % self.nodes.len()),
+            Step::Crash { node } => {
+                let node = node % self.nodes.len();
+                self.nodes[node] = Node::default();
+                self.watch(node);
+            }
+            Step::Delete { pod } => {
+                let (container, node) = (self.container(pod), self.home(pod));
+                // What is under way for a sandbox ends before its DEL, as the lock per container makes sure.
+                self.settle(node);
+                self.release(node, &Release { container, interface: None });
+                if self.told.remove(&pod).is_some() {
+                    *self.lives.entry(pod).or_default() += 1;
+                }
+                *self.sandboxes.entry(pod).or_default() += 1;
+            }
+            Step::LateDelete { node, pod } => {
+                let Some(earlier) = self.sandboxes.get(&pod).and_then(|count| count.checked_sub(1)) else {
+                    return;
+                };
+                let release = Release { container: format!("c{pod}-{earlier}"), interface: None };
+                self.release(node % self.nodes.len(), &release);
+            }
+        }
+    }
+
+    fn watch(&mut self, node: usize) {
+        self.nodes[node].view = self.server.list();
+    }
+
+    fn plan(&mut self, node: usize, pods: Vec<usize>) {
+        self.settle(node);
+        let pods: BTreeSet<usize> =
+            pods.into_iter().filter(|pod| self.home(*pod) == node || *pod >= 1000).collect();
+        for pod in &pods {
+            // Every other time a living pod asks again from a new sandbox.
+            if self.told.get(pod).is_some_and(|told| !told.is_empty()) && pod % 2 == 0 {
+                *self.sandboxes.entry(*pod).or_default() += 1;
+            }
+        }
+        let requests: Vec<_> = pods.iter().flat_map(|pod| self.requests(*pod)).collect();
+        let plan = self.planner(node, 0, |planner, view| planner.assign(view, &requests));
+        let known: Vec<_> = self.nodes[node].view.iter().map(|(granule, _)| granule.clone()).collect();
+        if self.server.list().iter().map(|(granule, _)| granule).eq(&known) {
+            self.check_refusals(&requests, &plan);
+        }
+        self.nodes[node].work = Some((requests, plan, 0, 0));
+    }
+
+    fn planner<T>(&self, node: usize, attempt: u32, plan: impl Fn(&Planner<'_>, &View) -> T) -> T {
+        let name = Self::name(node);
+        plan(&Planner { node: &name, nodes: self.nodes.len(), attempt }, &self.nodes[node].view)
+    }
+
+    /// Carries out up to `count` more writes; the rest of a plan that lost is left for [`Cluster::settle`].
+    fn write(&mut self, node: usize, count: usize) {
+        let Some((requests, plan, done, attempt)) = self.nodes[node].work.take() else { return };
+        let upto = (done + count).min(plan.writes.len());
+        for (position, write) in plan.writes.iter().enumerate().take(upto).skip(done) {
+            if self.attempt(node, write) {
+                self.tell(&requests, &plan, Some(position));
+            }
+        }
+        self.nodes[node].work = Some((requests, plan, upto, attempt));
+    }
+
+    /// One write and what the node learns from it.
+    fn attempt(&mut self, node: usize, write: &Write) -> bool {
+        let granule = write.granule();
+        let written = self.server.write(write);
+        let won = written.is_ok();
+        let view = &mut self.nodes[node].view;
+        match written {
+            Ok(version) => view.observe(granule.clone(), version),
+            Err(()) => match self.server.read(&granule.object_name()) {
+                Some((present, version)) => view.refresh(present, version),
+                None => view.forget(&granule.id()),
+            },
+        }
+        won
+    }
+
+    fn settle(&mut self, node: usize) {
+        let Some((requests, plan, done, attempt)) = self.nodes[node].work.take() else { return };
+        self.write_rest(node, requests, plan, done, attempt);
+    }
+
+    fn write_rest(
+        &mut self,
+        node: usize,
+        mut requests: Vec<Request>,
+        mut plan: Plan,
+        mut done: usize,
+        mut attempt: u32,
+    ) {
+        let (mut listed, mut rounds) = (false, 0);
+        loop {
+            self.tell(&requests, &plan, None);
+            for (position, write) in plan.writes.iter().enumerate().skip(done) {
+                if self.attempt(node, write) {
+                    self.tell(&requests, &plan, Some(position));
+                }
+            }
+            // Whoever was not told is planned again, the refused ones from a full view.
+            let again: Vec<_> = requests.iter().filter(|request| !self.was_told(request)).cloned().collect();
+            if again.is_empty() {
+                return;
+            }
+            if plan.refusals.len() == again.len() {
+                if listed {
+                    return self.check_refusals(&requests, &plan);
+                }
+                self.watch(node);
+                listed = true;
+                // The first choice has to be right too, not only a spread one.
+                attempt = 0;
+            } else {
+                attempt += 1;
+            }
+            rounds += 1;
+            assert!(rounds < 200, "no end: {again:?}");
+            plan = self.planner(node, attempt, |planner, view| planner.assign(view, &again));
+            requests = again;
+            done = 0;
+        }
+    }
+
+    /// A refusal from a full view is right only if some pool of the sandbox has fewer free addresses than the
+    /// sandbox needs of it.
+    fn check_refusals(&self, requests: &[Request], plan: &Plan) {
+        for refusal in &plan.refusals {
+            let request = &requests[refusal.request];
+            assert!(matches!(refusal.error, Error::Exhausted { .. }), "{:?}", refusal.error);
+            let mates = || requests.iter().filter(|mate| mate.container == request.container);
+            let short = mates().any(|mate| {
+                let pool = &mate.pools[0];
+                let sharing = mates().filter(|other| other.pools[0].space() == pool.space()).count();
+                let planned = plan.answers.iter().filter(|answer| answer.write.is_some());
+                let planned = planned.filter(|answer| {
+                    let served = &requests[answer.request];
+                    served.pools[0].space() == pool.space() && pool.contains(answer.address.addr())
+                });
+                (pool.capacity() as usize).saturating_sub(self.taken_in(pool) + planned.count()) < sharing
+            });
+            assert!(short, "refused although there is room: {refusal:?}");
+        }
+    }
+
+    fn was_told(&self, request: &Request) -> bool {
+        let key = (request.interface.clone(), request.ordinal, request.pools[0].subnet().addr().is_ipv6());
+        let sandbox =
+            |told: &Told| told.get(&key).is_some_and(|(_, container)| *container == request.container);
+        self.told.values().any(sandbox)
+    }
+
+    /// Tells the pods whose addresses stand now: those of `write`, or those that stood already.
+    fn tell(&mut self, requests: &[Request], plan: &Plan, write: Option<usize>) {
+        for answer in plan.answers.iter().filter(|answer| answer.write == write) {
+            let request = &requests[answer.request];
+            let pod: usize = request.pod.name[1..].parse().unwrap();
+            let key = (request.interface.clone(), request.ordinal, answer.address.addr().is_ipv6());
+            let now = (answer.address, request.container.clone());
+            if let Some((before, _)) = self.told.entry(pod).or_default().insert(key, now) {
+                assert_eq!(before, answer.address, "{} got another address on asking again", request.pod);
+            }
+        }
+    }
+
+    pub fn release(&mut self, node: usize, release: &Release) {
+        self.watch(node);
+        let plan = Planner::release(&self.nodes[node].view, std::slice::from_ref(release));
+        for write in &plan.writes {
+            assert!(self.attempt(node, write), "nobody interferes here");
+        }
+        for told in self.told.values_mut() {
+            told.retain(|_, (_, container)| *container != release.container);
+        }
+    }
+
+    pub fn settle_all(&mut self) {
+        (0..self.nodes.len()).for_each(|node| self.settle(node));
+    }
+
+    /// Looks at the server alone, and at what pods were told.
+    pub fn audit(&self) {
+        let mut owners: BTreeMap<(String, IpAddr), String> = BTreeMap::new();
+        let mut addresses: BTreeMap<String, IpAddr> = BTreeMap::new();
+        for granule in self.server.granules() {
+            assert_eq!(granule.used() + granule.free(), 16);
+            for (offset, entry) in &granule.entries {
+                assert!(*offset < 16);
+                let address = granule.address(*offset);
+                let inside = |(space, low, high): &(Space, IpAddr, IpAddr)| {
+                    *space == granule.space && (*low..=*high).contains(&address)
+                };
+                assert!(self.offered.iter().any(inside), "{address} is in no pool");
+                let owner =
+                    format!("{}/{}/{}/{}", entry.uid, entry.interface, entry.ordinal, address.is_ipv6());
+                let place = (granule.space.to_string(), address);
+                assert_eq!(owners.insert(place, owner.clone()), None, "{address} stands in two granules");
+                assert_eq!(addresses.insert(owner.clone(), address), None, "{owner} has two addresses");
+            }
+        }
+        for (pod, told) in &self.told {
+            let life = self.lives.get(pod).copied().unwrap_or_default();
+            for ((interface, ordinal, v6), (address, _)) in told {
+                let owner = format!("u{pod}-{life}/{interface}/{ordinal}/{v6}");
+                assert_eq!(addresses.get(&owner), Some(&address.addr()), "{owner} lost what it was told");
+            }
+        }
+    }
+
+    fn taken_in(&self, pool: &Pool) -> usize {
+        let granules = self.server.granules().filter(|granule| granule.space == *pool.space());
+        let taken =
+            granules.flat_map(|granule| granule.entries.keys().map(|offset| granule.address(*offset)));
+        taken.filter(|address| pool.contains(*address)).count()
+    }
+
+    pub fn assigned_in(&self, pool: &Pool) -> usize {
+        self.taken_in(pool)
+    }
+
+    /// Whether a pod that has nothing yet is refused on every node, with the truth known.
+    pub fn refused_everywhere(&mut self, pod: usize) -> bool {
+        (0..self.nodes.len()).all(|node| {
+            self.watch(node);
+            let requests = self.requests(pod);
+            let plan = self.planner(node, 0, |planner, view| planner.assign(view, &requests));
+            plan.writes.is_empty() && plan.refusals.len() == requests.len()
+        })
+    }
+
+    /// Some pod's sandbox.
+    pub fn someone_on(&self, node: usize) -> Option<(usize, String)> {
+        self.told.values().flat_map(BTreeMap::values).next().map(|(_, container)| (node, container.clone()))
+    }
+}

@@ -1,0 +1,146 @@
+//! Nodes, batches, stale views, lost races, retries and crashes in any order, against an API server that knows
+//! nothing but compare-and-swap.
+//!
+//! What must hold at every moment: one owner per address, every address inside its pool, nobody who was told an
+//! address loses it. And at the end: a pool of N serves exactly N.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod cluster;
+mod server;
+
+use cluster::{Cluster, Step};
+use ferroband_address::whereabouts::Whereabouts;
+use ferroband_address::{Pool, Release, Space};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Pools, and what they offer: space, first and last address.
+#[derive(Clone, Debug)]
+struct Case {
+    pools: Vec<Arc<Pool>>,
+    offered: Vec<(Space, IpAddr, IpAddr)>,
+}
+
+fn case(ipam: Value, offered: &[(&str, &str, &str)]) -> Case {
+    let pools = Whereabouts::parse(ipam.as_object().unwrap()).unwrap().pools;
+    let interval = |(space, low, high): &(&str, &str, &str)| {
+        (Space::from_text(*space), low.parse().unwrap(), high.parse().unwrap())
+    };
+    Case { pools, offered: offered.iter().map(interval).collect() }
+}
+
+/// Pools worth fighting for: small, with holes, across granule borders, overlapping, in spaces of their own.
+fn cases() -> impl Strategy<Value = Case> {
+    let ranges = |ranges: Value| json!({"type": "whereabouts", "ipRanges": ranges});
+    prop::sample::select(vec![
+        case(ranges(json!([{"range": "10.0.0.0/29"}])), &[("default", "10.0.0.1", "10.0.0.6")]),
+        case(
+            ranges(json!([{"range": "172.91.0.100-172.91.0.120/16"}])),
+            &[("default", "172.91.0.100", "172.91.0.120")],
+        ),
+        case(
+            ranges(
+                json!([{"range": "10.0.0.0/26", "exclude": ["10.0.0.0/28", "10.0.0.17", "10.0.0.32/29"]}]),
+            ),
+            &[
+                ("default", "10.0.0.16", "10.0.0.16"),
+                ("default", "10.0.0.18", "10.0.0.31"),
+                ("default", "10.0.0.40", "10.0.0.62"),
+            ],
+        ),
+        case(
+            ranges(json!([{"range": "10.0.0.0/24"}, {"range": "10.0.0.8-10.0.0.40/25"}])),
+            &[("default", "10.0.0.1", "10.0.0.254")],
+        ),
+        case(
+            ranges(json!([{"range": "10.0.0.0/28"}, {"range": "fd00::/124"}])),
+            &[("default", "10.0.0.1", "10.0.0.14"), ("default", "fd00::1", "fd00::e")],
+        ),
+        case(ranges(json!([{"range": "fd00::/120"}])), &[("default", "fd00::1", "fd00::fe")]),
+        case(
+            json!({"type": "whereabouts", "range": "10.0.0.0/28", "ipRanges": [{"range": "10.0.0.0/29"}],
+                   "enable_overlapping_ranges": false}),
+            &[("pool/10.0.0.0/28", "10.0.0.1", "10.0.0.14"), ("pool/10.0.0.0/29", "10.0.0.1", "10.0.0.6")],
+        ),
+        case(
+            json!({"type": "whereabouts", "range": "10.0.0.0/27", "network_name": "rail"}),
+            &[("network/rail", "10.0.0.1", "10.0.0.30")],
+        ),
+    ])
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = || 0usize..4;
+    let pod = || 0usize..48;
+    prop_oneof![
+        6 => (node(), prop::collection::vec(pod(), 1..60)).prop_map(|(node, pods)| Step::Plan { node, pods }),
+        6 => (node(), 0usize..4).prop_map(|(node, writes)| Step::Write { node, writes }),
+        3 => node().prop_map(|node| Step::Settle { node }),
+        2 => node().prop_map(|node| Step::Watch { node }),
+        1 => node().prop_map(|node| Step::Crash { node }),
+        4 => pod().prop_map(|pod| Step::Delete { pod }),
+        1 => (node(), pod()).prop_map(|(node, pod)| Step::LateDelete { node, pod }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_given_twice_and_nothing_is_lost(
+        case in cases(),
+        nodes in 1usize..=4,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut cluster = Cluster::new(nodes, case.pools, case.offered);
+        for step in steps {
+            cluster.step(step);
+            cluster.audit();
+        }
+        cluster.settle_all();
+        cluster.audit();
+    }
+
+    /// However the work was split and interleaved, the last address is found, and no more.
+    #[test]
+    fn a_pool_of_n_serves_exactly_n(
+        case in cases(),
+        nodes in 1usize..=4,
+        steps in prop::collection::vec(step(), 0..30),
+        order in prop::collection::vec((0usize..4, 1usize..40), 1..200),
+    ) {
+        let pool = case.pools[0].clone();
+        let mut cluster = Cluster::new(nodes, vec![pool.clone()], case.offered);
+        for step in steps {
+            cluster.step(step);
+        }
+        cluster.settle_all();
+        let capacity = usize::try_from(pool.capacity()).unwrap();
+        let mut next = 1000;
+        for (node, size) in order.into_iter().cycle() {
+            let missing = capacity - cluster.assigned_in(&pool);
+            if missing == 0 {
+                break;
+            }
+            let pods = (next..next + size.min(missing)).collect();
+            next += size;
+            cluster.step(Step::Plan { node, pods });
+            cluster.step(Step::Settle { node });
+            cluster.audit();
+        }
+        prop_assert_eq!(cluster.assigned_in(&pool), capacity);
+        prop_assert!(cluster.refused_everywhere(next));
+        // One goes, one comes.
+        let leaver = cluster.someone_on(0);
+        if let Some((node, container)) = leaver {
+            cluster.release(node, &Release { container, interface: None });
+            cluster.step(Step::Plan { node: 0, pods: vec![next] });
+            cluster.step(Step::Settle { node: 0 });
+            prop_assert_eq!(cluster.assigned_in(&pool), capacity);
+        }
+        cluster.audit();
+    }
+}

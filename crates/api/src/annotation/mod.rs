@@ -1,0 +1,18 @@
+//! The annotations of pods and networks.
+
+mod check;
+mod hardware;
+mod selection;
+mod status;
+
+pub use selection::{Bandwidth, PortMapping, Selection};
+pub use status::{Attached, Dns, StatusEntry, render};
+
+/// On a pod: the networks it gets besides the default one.
+pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// On a pod: the network that replaces the default one.
+pub const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
+/// On a pod: what it got. Written by us.
+pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+/// On a network: the resource whose devices it uses.
+pub const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";

@@ -1,0 +1,193 @@
+//! Which networks a pod asks for.
+//!
+//! ```text
+//! k8s.v1.cni.cncf.io/networks: "a, other/b@ib1"                        comma list
+//! k8s.v1.cni.cncf.io/networks: '[{"name":"b","namespace":"other",…}]'  JSON, when it has [ { or "
+//! ```
+
+use super::check::{check, wrong};
+use super::{DEFAULT_NETWORK, NETWORKS};
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::net::IpAddr;
+
+/// One network that a pod asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Namespace of its definition.
+    pub namespace: String,
+    /// Name of its definition.
+    pub name: String,
+    /// The interface in the pod, where one is asked for.
+    pub interface: Option<String>,
+    /// Addresses asked for, with or without prefix length.
+    pub ips: Vec<String>,
+    /// Link-layer address asked for.
+    pub mac: Option<String>,
+    /// GUID asked for, eight bytes.
+    pub infiniband_guid: Option<String>,
+    /// Ports of the host to forward.
+    pub port_mappings: Vec<PortMapping>,
+    /// Limits on traffic.
+    pub bandwidth: Option<Bandwidth>,
+    /// A device asked for by id.
+    pub device_id: Option<String>,
+    /// Goes to `args.cni` of every plugin.
+    pub cni_args: Map<String, Value>,
+    /// Gateways of the default route; an empty list takes the default route away from every interface.
+    pub default_route: Option<Vec<IpAddr>>,
+    /// A claim on addresses that outlives the pod.
+    pub ipam_claim_reference: Option<String>,
+}
+
+/// A port of the host forwarded to the pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortMapping {
+    /// Port of the host.
+    pub host_port: i64,
+    /// Port of the pod.
+    pub container_port: i64,
+    /// `tcp`, `udp` or `sctp` in any case; TCP when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// Address of the host.
+    #[serde(default, rename = "hostIP", skip_serializing_if = "Option::is_none")]
+    pub host_ip: Option<String>,
+}
+
+/// Limits in bits per second and bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Bandwidth {
+    /// Rate into the pod.
+    pub ingress_rate: i64,
+    /// Burst into the pod.
+    pub ingress_burst: i64,
+    /// Rate out of the pod.
+    pub egress_rate: i64,
+    /// Burst out of the pod.
+    pub egress_burst: i64,
+}
+
+/// A network in the JSON form.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Element {
+    name: Option<String>,
+    namespace: Option<String>,
+    interface: Option<String>,
+    #[serde(rename = "interfaceRequest")]
+    interface_request: Option<String>,
+    ips: Option<Vec<String>>,
+    mac: Option<String>,
+    infiniband_guid: Option<String>,
+    #[serde(rename = "portMappings")]
+    port_mappings: Option<Vec<PortMapping>>,
+    bandwidth: Option<Bandwidth>,
+    #[serde(rename = "deviceID")]
+    device_id: Option<String>,
+    cni_args: Option<Map<String, Value>>,
+    default_route: Option<Vec<IpAddr>>,
+    ipam_claim_reference: Option<String>,
+}
+
+impl Selection {
+    /// Reads the annotation [`NETWORKS`] of a pod in `namespace`, in its order. An empty one asks for nothing.
+    pub fn networks(annotation: &str, namespace: &str) -> Result<Vec<Self>, Error> {
+        parse(NETWORKS, annotation, namespace)
+    }
+
+    /// Reads the annotation [`DEFAULT_NETWORK`]; `namespace` is where networks without one are.
+    pub fn default_network(annotation: &str, namespace: &str) -> Result<Option<Self>, Error> {
+        let mut selections = parse(DEFAULT_NETWORK, annotation, namespace)?;
+        match selections.len() {
+            0 | 1 => Ok(selections.pop()),
+            count => Err(Error::NotOne { annotation: DEFAULT_NETWORK, count }),
+        }
+    }
+
+    /// What network-status calls it.
+    pub fn display_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+fn parse(annotation: &'static str, text: &str, namespace: &str) -> Result<Vec<Selection>, Error> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let selections: Vec<Selection> = if text.contains(['[', '{', '"']) {
+        let elements: Vec<Element> =
+            serde_json::from_str(text).map_err(|source| Error::AnnotationJson { annotation, source })?;
+        elements.into_iter().map(Element::selection).collect()
+    } else {
+        let item = |(position, item)| comma_item(annotation, position, item);
+        text.split(',').enumerate().map(item).collect::<Result<_, _>>()?
+    };
+    let mut selections = selections;
+    for (position, selection) in selections.iter_mut().enumerate() {
+        check(annotation, position, selection)?;
+        if selection.namespace.is_empty() {
+            selection.namespace = namespace.into();
+        }
+    }
+    let routes = || selections.iter().filter_map(|s| s.default_route.as_ref()).flatten();
+    for (family, count) in [
+        ("IPv4", routes().filter(|gateway| gateway.is_ipv4()).count()),
+        ("IPv6", routes().filter(|gateway| gateway.is_ipv6()).count()),
+    ] {
+        if count > 1 {
+            return Err(Error::DefaultRoutes { annotation, family });
+        }
+    }
+    Ok(selections)
+}
+
+impl Element {
+    fn selection(self) -> Selection {
+        let some = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Selection {
+            namespace: self.namespace.unwrap_or_default(),
+            name: self.name.unwrap_or_default(),
+            interface: some(self.interface).or_else(|| some(self.interface_request)),
+            ips: self.ips.unwrap_or_default(),
+            mac: some(self.mac),
+            infiniband_guid: some(self.infiniband_guid),
+            port_mappings: self.port_mappings.unwrap_or_default(),
+            bandwidth: self.bandwidth,
+            device_id: some(self.device_id),
+            cni_args: self.cni_args.unwrap_or_default(),
+            default_route: self.default_route,
+            ipam_claim_reference: some(self.ipam_claim_reference),
+        }
+    }
+}
+
+/// `[<namespace>/]<name>[@<interface>]`.
+fn comma_item(annotation: &'static str, position: usize, item: &str) -> Result<Selection, Error> {
+    let item = item.trim();
+    let wrong = |field, problem: String| wrong(annotation, position, item, field, problem);
+    let (network, interface) = match item.split_once('@') {
+        Some((_, rest)) if rest.contains('@') => {
+            return Err(wrong("interface", "has more than one @".into()));
+        }
+        Some((network, interface)) => (network, Some(interface.trim())),
+        None => (item, None),
+    };
+    let (namespace, name) = match network.split_once('/') {
+        Some((_, rest)) if rest.contains('/') => return Err(wrong("name", "has more than one /".into())),
+        Some((namespace, name)) => (namespace.trim(), name.trim()),
+        None => ("", network.trim()),
+    };
+    // Narrower than the JSON form, which takes dots: so it is for Multus, and people rely on being told.
+    if name.contains('.') {
+        return Err(wrong("name", format!("{name:?} has a dot, which the comma list does not take")));
+    }
+    let interface = interface.map(str::to_owned);
+    Ok(Selection { namespace: namespace.into(), name: name.into(), interface, ..Selection::default() })
+}
+
+#[cfg(test)]
+mod tests;

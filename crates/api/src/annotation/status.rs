@@ -1,0 +1,189 @@
+//! What a pod got, as the annotation `network-status` tells it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
+use std::net::IpAddr;
+
+/// One interface of the annotation. The order of the fields is the order of the keys that readers expect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusEntry {
+    /// The network.
+    pub name: String,
+    /// The interface in the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Its addresses, without prefix length.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<String>,
+    /// Its link-layer address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Its MTU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u64>,
+    /// Whether it is the pod's default interface; left out when not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default: bool,
+    /// DNS settings of the network.
+    #[serde(default)]
+    pub dns: Dns,
+    /// The device behind it, in the form of the device-info specification.
+    #[serde(default, rename = "device-info", skip_serializing_if = "Option::is_none")]
+    pub device_info: Option<Value>,
+    /// Gateways of its default routes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateway: Vec<String>,
+}
+
+/// DNS settings of a CNI result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dns {
+    /// Name servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nameservers: Vec<String>,
+    /// The local domain.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub domain: String,
+    /// Domains to search.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub search: Vec<String>,
+    /// Options of the resolver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+/// One network that was attached.
+#[derive(Clone, Copy, Debug)]
+pub struct Attached<'a> {
+    /// `<namespace>/<name>` of its definition, or the CNI name of the default network.
+    pub name: &'a str,
+    /// The interface that was asked for (`CNI_IFNAME`).
+    pub interface: &'a str,
+    /// Whether it is the default network.
+    pub default: bool,
+    /// The CNI result of its last plugin, in the form of version 1.0.0 or newer.
+    pub result: &'a Value,
+    /// The device behind it.
+    pub device_info: Option<&'a Value>,
+}
+
+/// An interface of a CNI result; what is malformed in it counts as absent.
+struct Interface<'a> {
+    name: Option<&'a str>,
+    mac: Option<&'a str>,
+    mtu: Option<u64>,
+    in_pod: bool,
+}
+
+impl Attached<'_> {
+    /// The entries: one for each interface that lies in the pod.
+    pub fn entries(&self) -> Vec<StatusEntry> {
+        let list = |key: &str| self.result.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let interfaces: Vec<_> = list("interfaces").iter().map(Interface::read).collect();
+        let ips: Vec<_> = list("ips").iter().filter_map(ip).collect();
+        let common = StatusEntry {
+            name: self.name.into(),
+            dns: self.result.get("dns").and_then(|dns| Dns::deserialize(dns).ok()).unwrap_or_default(),
+            device_info: self.device_info.cloned(),
+            gateway: list("routes").iter().filter_map(default_gateway).collect(),
+            ..StatusEntry::default()
+        };
+        let addresses = |entry_of: &dyn Fn(Option<usize>) -> bool| -> Vec<String> {
+            ips.iter().filter(|ip| entry_of(ip.interface)).map(|ip| ip.address.to_string()).collect()
+        };
+        match interfaces.as_slice() {
+            // Plugins of version 0.2.0 and older name no interface; it is the one that was asked for.
+            [] if ips.is_empty() => Vec::new(),
+            [] => vec![StatusEntry {
+                interface: Some(self.interface.into()),
+                ips: addresses(&|_| true),
+                default: self.default,
+                ..common
+            }],
+            [only] => {
+                let entry = StatusEntry { ips: addresses(&|_| true), default: self.default, ..common };
+                vec![if only.in_pod { only.put_into(entry) } else { entry }]
+            }
+            several => {
+                let in_pod = || (0..several.len()).filter(|i| several[*i].in_pod);
+                let (Some(first), Some(last)) = (in_pod().next(), in_pod().next_back()) else {
+                    return Vec::new();
+                };
+                let routed = ips.iter().find(|ip| ip.routed && ip.interface.is_some());
+                let default = routed.and_then(|ip| ip.interface).unwrap_or(first);
+                let entry = |i: usize| {
+                    let mine = |of: Option<usize>| of == Some(i) || (of.is_none() && i == last);
+                    several[i].put_into(StatusEntry {
+                        ips: addresses(&mine),
+                        default: self.default && i == default,
+                        ..common.clone()
+                    })
+                };
+                in_pod().map(entry).collect()
+            }
+        }
+    }
+}
+
+impl<'a> Interface<'a> {
+    fn read(value: &'a Value) -> Self {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        Self {
+            name: text("name"),
+            mac: text("mac"),
+            mtu: value.get("mtu").and_then(Value::as_u64).filter(|mtu| *mtu > 0),
+            in_pod: text("sandbox").is_some(),
+        }
+    }
+
+    fn put_into(&self, entry: StatusEntry) -> StatusEntry {
+        StatusEntry {
+            interface: self.name.map(str::to_owned),
+            mac: self.mac.map(str::to_owned),
+            mtu: self.mtu,
+            ..entry
+        }
+    }
+}
+
+struct Ip {
+    address: IpAddr,
+    interface: Option<usize>,
+    routed: bool,
+}
+
+fn ip(value: &Value) -> Option<Ip> {
+    let address = value.get("address")?.as_str()?;
+    let address = address.split_once('/').map_or(address, |(address, _)| address).parse().ok()?;
+    let interface = value.get("interface").and_then(Value::as_u64).and_then(|i| usize::try_from(i).ok());
+    let routed = value.get("gateway").and_then(Value::as_str).is_some_and(|gateway| !gateway.is_empty());
+    Some(Ip { address, interface, routed })
+}
+
+/// The gateway of a default route; a default route without one has none to tell.
+fn default_gateway(route: &Value) -> Option<String> {
+    let destination = route.get("dst").and_then(Value::as_str).unwrap_or_default();
+    let address = destination.split('/').next().unwrap_or_default();
+    let is_default =
+        address.is_empty() || address.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+    let gateway = route.get("gw").and_then(Value::as_str).filter(|gateway| !gateway.is_empty())?;
+    is_default.then(|| gateway.to_owned())
+}
+
+/// The annotation's text: entries indented by four, joined without a blank, as readers have seen it for years.
+pub fn render(entries: &[StatusEntry]) -> String {
+    let entry = |entry: &StatusEntry| {
+        let mut text = Vec::new();
+        let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b"    "));
+        // A struct of strings and numbers always serializes, and always to UTF-8.
+        match entry.serialize(&mut serializer) {
+            Ok(()) => String::from_utf8(text).unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    };
+    format!("[{}]", entries.iter().map(entry).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! `k8s.cni.cncf.io`: networks that pods attach to.
+
+mod network_attachment_definition;
+mod network_config;
+
+pub use network_attachment_definition::{
+    NetworkAttachmentDefinition, NetworkAttachmentDefinitionFields, NetworkAttachmentDefinitionSpec,
+};
+pub use network_config::NetworkConfig;

@@ -1,0 +1,117 @@
+//! From a network's JSON text to its plugins.
+
+use super::NetworkAttachmentDefinition;
+use crate::Error;
+use kube::ResourceExt;
+use serde_json::{Map, Value};
+
+/// A CNI configuration or configuration list, brought into one form and otherwise as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkConfig {
+    /// The CNI network name.
+    pub name: String,
+    /// The CNI version; `0.1.0` where none is written, as the specification has it.
+    pub cni_version: String,
+    /// The plugins in order, each with every key the user wrote. `name` and `cniVersion` of a list are not put
+    /// into them: that is done when they run.
+    pub plugins: Vec<Map<String, Value>>,
+    /// Whether CHECK is switched off.
+    pub disable_check: bool,
+    /// Whether GC is switched off.
+    pub disable_gc: bool,
+    /// The whole configuration as written, with its name filled in.
+    pub whole: Map<String, Value>,
+}
+
+/// The newest CNI version that we speak, for `cniVersions`.
+const NEWEST: [u32; 3] = [1, 1, 0];
+
+impl NetworkConfig {
+    /// Reads the configuration of a definition; its name stands in where the configuration has none.
+    pub fn of_definition(definition: &NetworkAttachmentDefinition) -> Result<Self, Error> {
+        let network = format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any());
+        match definition.config() {
+            Some(text) => Self::parse(&network, text, &definition.name_any()),
+            None => Err(Error::NoConfig { network }),
+        }
+    }
+
+    /// Reads a configuration. `network` is what messages call it, `name` stands in where it has none.
+    pub fn parse(network: &str, text: &str, name: &str) -> Result<Self, Error> {
+        let mut whole: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|source| Error::ConfigJson { network: network.into(), source })?;
+        let wrong =
+            |field: &str, problem| Error::Config { network: network.into(), field: field.into(), problem };
+        let name = match whole.get("name") {
+            None | Some(Value::Null) => name.to_owned(),
+            Some(Value::String(written)) if written.is_empty() => name.to_owned(),
+            Some(Value::String(written)) => written.clone(),
+            Some(_) => return Err(wrong("name", "must be a string")),
+        };
+        whole.insert("name".into(), name.clone().into());
+        let single = whole.get("type").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty());
+        let plugins = if single {
+            vec![whole.clone()]
+        } else {
+            let plugins = match whole.get("plugins") {
+                Some(Value::Array(plugins)) if !plugins.is_empty() => plugins,
+                Some(Value::Array(_)) => return Err(wrong("plugins", "must not be empty")),
+                Some(_) => return Err(wrong("plugins", "must be a list")),
+                None => return Err(wrong("type", "or plugins must be set")),
+            };
+            let plugin = |(position, value): (usize, &Value)| match value {
+                Value::Object(plugin)
+                    if plugin.get("type").and_then(Value::as_str).is_some_and(|t| !t.is_empty()) =>
+                {
+                    Ok(plugin.clone())
+                }
+                Value::Object(_) => Err(wrong(&format!("plugins[{position}].type"), "must be set")),
+                _ => Err(wrong(&format!("plugins[{position}]"), "must be an object")),
+            };
+            plugins.iter().enumerate().map(plugin).collect::<Result<_, _>>()?
+        };
+        let flag = |key: &str| match whole.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            // libcni takes the words too.
+            Some(Value::String(word)) if word.eq_ignore_ascii_case("true") => Ok(true),
+            Some(Value::String(word)) if word.eq_ignore_ascii_case("false") => Ok(false),
+            Some(_) => Err(wrong(key, "must be true or false")),
+        };
+        Ok(Self {
+            disable_check: flag("disableCheck")?,
+            disable_gc: flag("disableGC")?,
+            cni_version: version(&whole).ok_or_else(|| wrong("cniVersion", "must be a string"))?,
+            name,
+            plugins,
+            whole,
+        })
+    }
+}
+
+/// The version to speak: the highest of `cniVersion` and `cniVersions` that is not above ours.
+fn version(whole: &Map<String, Value>) -> Option<String> {
+    let single = match whole.get("cniVersion") {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(value.as_str()?).filter(|version| !version.is_empty()),
+    };
+    let listed = whole.get("cniVersions").and_then(Value::as_array).into_iter().flatten();
+    let best = listed
+        .filter_map(Value::as_str)
+        .chain(single)
+        .filter_map(|version| Some((ordered(version)?, version)))
+        .filter(|(order, _)| *order <= NEWEST)
+        .max();
+    // A single version above ours is kept, so that the caller can refuse it by name.
+    Some(best.map(|(_, version)| version).or(single).unwrap_or("0.1.0").to_owned())
+}
+
+/// A version as numbers.
+fn ordered(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    let numbers = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];
+    parts.next().is_none().then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests;

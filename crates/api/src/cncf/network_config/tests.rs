@@ -1,0 +1,98 @@
+use super::*;
+use serde_json::json;
+
+fn parse(config: Value) -> Result<NetworkConfig, Error> {
+    NetworkConfig::parse("ns/nad", &config.to_string(), "nad")
+}
+
+fn definition(config: Option<&str>) -> NetworkAttachmentDefinition {
+    let spec = config.map_or(json!({}), |config| json!({"spec": {"config": config}}));
+    let mut object = json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "nad", "namespace": "ns"},
+    });
+    object.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn a_single_configuration_is_a_list_of_one() {
+    let written = json!({"cniVersion": "0.3.1", "type": "ipoib", "name": "jarvice-ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}, "own": [1]});
+    let config = parse(written.clone()).unwrap();
+    assert_eq!((config.name.as_str(), config.cni_version.as_str()), ("jarvice-ipoib", "0.3.1"));
+    assert_eq!(config.plugins, [written.as_object().cloned().unwrap()]);
+}
+
+#[test]
+fn the_name_of_the_definition_stands_in() {
+    // case 82
+    for name in [json!({}), json!({"name": ""}), json!({"name": null})] {
+        let mut written = json!({"type": "ipoib"});
+        written.as_object_mut().unwrap().extend(name.as_object().unwrap().clone());
+        let config = parse(written).unwrap();
+        assert_eq!((config.name.as_str(), config.plugins[0]["name"].as_str()), ("nad", Some("nad")));
+        assert_eq!(config.cni_version, "0.1.0");
+    }
+    let list = parse(json!({"plugins": [{"type": "ipoib"}]})).unwrap();
+    assert_eq!((list.name.as_str(), list.whole["name"].as_str()), ("nad", Some("nad")));
+    assert_eq!(list.plugins[0].get("name"), None);
+}
+
+#[test]
+fn a_list_keeps_its_plugins_as_written() {
+    let config = parse(json!({
+        "cniVersion": "1.0.0", "name": "l", "disableCheck": "true", "disableGC": false,
+        "plugins": [{"type": "ib-sriov", "pkey": "", "rdmaIsolation": true}, {"type": "tuning", "x": {"y": null}}],
+    }));
+    let config = config.unwrap();
+    assert_eq!((config.disable_check, config.disable_gc), (true, false));
+    assert_eq!(config.plugins[1], json!({"type": "tuning", "x": {"y": null}}).as_object().cloned().unwrap());
+}
+
+#[test]
+fn the_highest_version_that_we_speak() {
+    let version = |config: Value| parse(config).unwrap().cni_version;
+    assert_eq!(
+        version(json!({"type": "x", "cniVersion": "0.4.0", "cniVersions": ["1.0.0", "2.0.0", "0.3.1"]})),
+        "1.0.0"
+    );
+    assert_eq!(version(json!({"type": "x", "cniVersions": ["0.3.1", "1.1.0"]})), "1.1.0");
+    assert_eq!(version(json!({"type": "x", "cniVersion": "9.0.0"})), "9.0.0");
+    assert_eq!(version(json!({"type": "x", "cniVersion": ""})), "0.1.0");
+}
+
+#[test]
+fn a_definition_without_configuration_leaves_it_to_a_file() {
+    for empty in [None, Some(""), Some("  \n")] {
+        assert!(
+            matches!(NetworkConfig::of_definition(&definition(empty)), Err(Error::NoConfig { network }) if network == "ns/nad")
+        );
+    }
+    let config = NetworkConfig::of_definition(&definition(Some(r#"{"type": "ipoib"}"#))).unwrap();
+    assert_eq!(config.name, "nad");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    assert!(matches!(NetworkConfig::parse("ns/nad", "{", "nad"), Err(Error::ConfigJson { .. })));
+    assert!(matches!(NetworkConfig::parse("ns/nad", "[]", "nad"), Err(Error::ConfigJson { .. })));
+    for (config, wrong) in [
+        // case 75
+        (json!({}), "type"),
+        (json!({"type": ""}), "type"),
+        (json!({"plugins": []}), "plugins"),
+        (json!({"plugins": {}}), "plugins"),
+        (json!({"plugins": [{}]}), "plugins[0].type"),
+        (json!({"plugins": [{"type": "a"}, 7]}), "plugins[1]"),
+        (json!({"type": "a", "name": 7}), "name"),
+        (json!({"type": "a", "cniVersion": 1}), "cniVersion"),
+        (json!({"type": "a", "disableCheck": "maybe"}), "disableCheck"),
+    ] {
+        match parse(config.clone()) {
+            Err(Error::Config { field, network, .. }) => {
+                assert_eq!((field.as_str(), network.as_str()), (wrong, "ns/nad"));
+            }
+            other => panic!("{config}: {other:?}"),
+        }
+    }
+}

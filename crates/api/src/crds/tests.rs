@@ -1,0 +1,148 @@
+use super::*;
+use serde_json::Value;
+use std::path::Path;
+
+fn named(name: &str) -> CustomResourceDefinition {
+    all_crds().into_iter().find(|crd| crd.metadata.name.as_deref() == Some(name)).unwrap()
+}
+
+fn schema(crd: &CustomResourceDefinition) -> Value {
+    serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap())
+        .unwrap()
+}
+
+#[test]
+fn the_committed_files_are_these() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    // A packaged crate comes without them.
+    if !folder.exists() {
+        return;
+    }
+    let mut committed: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".yaml"))
+        .collect();
+    committed.sort();
+    let rendered = rendered().unwrap();
+    let names: Vec<_> = rendered.iter().map(|file| file.file_name.clone()).collect();
+    assert_eq!(committed, names);
+    for file in rendered {
+        let text = std::fs::read_to_string(folder.join(&file.file_name)).unwrap();
+        assert!(text == file.yaml, "{} is out of date: generate it again", file.file_name);
+    }
+}
+
+#[test]
+fn the_yaml_reads_back_as_what_was_rendered() {
+    for (file, crd) in rendered().unwrap().into_iter().zip(all_crds()) {
+        let back: CustomResourceDefinition = serde_saphyr::from_str(&file.yaml).unwrap();
+        assert_eq!(back, crd, "{}", file.file_name);
+    }
+}
+
+#[test]
+fn names_scopes_and_subresources() {
+    let expected = [
+        ("addressgranules.ferroband.io", "Cluster", "v1alpha1", false, "granule"),
+        ("network-attachment-definitions.k8s.cni.cncf.io", "Namespaced", "v1", false, "net-attach-def nad"),
+        ("spidercoordinators.spiderpool.spidernet.io", "Cluster", "v2beta1", true, "scc"),
+        ("spiderendpoints.spiderpool.spidernet.io", "Namespaced", "v2beta1", false, "se"),
+        ("spiderippools.spiderpool.spidernet.io", "Cluster", "v2beta1", true, "sp"),
+        ("spidermultusconfigs.spiderpool.spidernet.io", "Namespaced", "v2beta1", false, "smc"),
+        ("spiderreservedips.spiderpool.spidernet.io", "Cluster", "v2beta1", false, "sr"),
+        ("sriovibnetworks.sriovnetwork.openshift.io", "Namespaced", "v1", true, ""),
+        ("sriovnetworknodepolicies.sriovnetwork.openshift.io", "Namespaced", "v1", true, ""),
+        ("sriovnetworknodestates.sriovnetwork.openshift.io", "Namespaced", "v1", true, ""),
+        ("sriovnetworkpoolconfigs.sriovnetwork.openshift.io", "Namespaced", "v1", true, ""),
+        ("sriovoperatorconfigs.sriovnetwork.openshift.io", "Namespaced", "v1", true, ""),
+        ("ippools.whereabouts.cni.cncf.io", "Namespaced", "v1alpha1", false, ""),
+        ("overlappingrangeipreservations.whereabouts.cni.cncf.io", "Namespaced", "v1alpha1", false, ""),
+    ];
+    let found = all_crds();
+    assert_eq!(found.len(), expected.len());
+    for (crd, (name, scope, version, status, short)) in found.iter().zip(expected) {
+        assert_eq!(crd.metadata.name.as_deref(), Some(name));
+        assert_eq!((crd.spec.scope.as_str(), crd.spec.versions[0].name.as_str()), (scope, version), "{name}");
+        let subresource = crd.spec.versions[0].subresources.as_ref().is_some_and(|s| s.status.is_some());
+        assert_eq!(subresource, status, "{name}");
+        assert_eq!(crd.spec.names.short_names.clone().unwrap_or_default().join(" "), short, "{name}");
+    }
+}
+
+/// Objects below which something could still be pruned.
+fn pruning(path: &str, schema: &Value, found: &mut Vec<String>) {
+    let described = schema["type"] == "object" && schema.get("additionalProperties").is_none();
+    if described && schema["x-kubernetes-preserve-unknown-fields"] != true {
+        found.push(path.into());
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        pruning(&format!("{path}.{name}"), field, found);
+    }
+    for part in ["items", "additionalProperties"] {
+        if schema[part].is_object() {
+            pruning(&format!("{path}[]"), &schema[part], found);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_pruned_from_kinds_that_are_not_ours() {
+    for crd in all_crds() {
+        let (name, schema) = (crd.metadata.name.clone().unwrap(), schema(&crd));
+        let mut found = Vec::new();
+        for field in ["spec", "status"] {
+            if schema["properties"].get(field).is_some() {
+                pruning(field, &schema["properties"][field], &mut found);
+            }
+        }
+        if crd.spec.group == "ferroband.io" {
+            assert!(!found.is_empty(), "{name}: ours says all there is");
+        } else {
+            assert_eq!((found, schema.get("required")), (vec![], None), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_partition_is_a_number_or_a_text() {
+    for (crd, pointer) in [
+        (
+            "spidermultusconfigs.spiderpool.spidernet.io",
+            "/properties/spec/properties/ibsriov/properties/pkey",
+        ),
+        ("sriovibnetworks.sriovnetwork.openshift.io", "/properties/spec/properties/pkey"),
+    ] {
+        let schema = schema(&named(crd));
+        let pkey = schema.pointer(pointer).unwrap();
+        assert_eq!((&pkey["x-kubernetes-int-or-string"], pkey.get("type")), (&Value::Bool(true), None));
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_systems_replaced() {
+    let smc = schema(&named("spidermultusconfigs.spiderpool.spidernet.io"));
+    let spec = &smc["properties"]["spec"]["properties"];
+    assert_eq!(
+        (&spec["cniType"]["default"], &spec["enableCoordinator"]["default"]),
+        (&"custom".into(), &true.into())
+    );
+    let section = &spec["ibsriov"]["properties"];
+    assert_eq!(section["linkState"]["default"], "enable");
+    // Absent means as the node's RDMA mode is, so nothing may fill it in.
+    assert_eq!(section["rdmaIsolation"].get("default"), None);
+    let coordinator = &spec["coordinator"]["properties"];
+    assert_eq!(
+        (&coordinator["mode"]["default"], &coordinator["hostRuleTable"]["default"]),
+        (&"auto".into(), &500.into())
+    );
+    let policy = schema(&named("sriovnetworknodepolicies.sriovnetwork.openshift.io"));
+    assert_eq!(policy["properties"]["spec"]["properties"]["deviceType"]["default"], "netdevice");
+}
+
+#[test]
+fn a_null_is_nowhere_stored() {
+    for file in rendered().unwrap() {
+        assert!(!file.yaml.contains("null"), "{}", file.file_name);
+    }
+}

@@ -1,0 +1,5 @@
+//! `ferroband.io`: the kinds that are ours.
+
+mod address_granule;
+
+pub use address_granule::{AddressGranule, AddressGranuleSpec, GranuleEntry};

@@ -1,0 +1,96 @@
+//! The addresses of one pod.
+
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the lint looks inside `printcolumn(…)`, one for each column"
+)]
+
+use super::PoolRoute;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Nothing beside metadata and status: this kind has no `spec`, and its status is no subresource.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "spiderpool.spidernet.io",
+    version = "v2beta1",
+    kind = "SpiderEndpoint",
+    plural = "spiderendpoints",
+    shortname = "se",
+    category = "spiderpool",
+    namespaced,
+    no_spec,
+    status = "SpiderEndpointStatus",
+    derive = "PartialEq",
+    doc = "The addresses of one pod; it has the pod's name.",
+    printcolumn(name = "INTERFACE", type_ = "string", json_path = ".status.current.ips[0].interface"),
+    printcolumn(name = "IPV4POOL", type_ = "string", json_path = ".status.current.ips[0].ipv4Pool"),
+    printcolumn(name = "IPV4", type_ = "string", json_path = ".status.current.ips[0].ipv4"),
+    printcolumn(name = "IPV6POOL", type_ = "string", json_path = ".status.current.ips[0].ipv6Pool"),
+    printcolumn(name = "IPV6", type_ = "string", json_path = ".status.current.ips[0].ipv6"),
+    printcolumn(name = "NODE", type_ = "string", json_path = ".status.current.node")
+)]
+pub struct SpiderEndpointFields {}
+
+/// The addresses of one pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpiderEndpointStatus {
+    /// The pod as it is.
+    pub current: EndpointDetail,
+    /// The kind of what controls the pod.
+    pub owner_controller_type: String,
+    /// The name of what controls the pod.
+    pub owner_controller_name: String,
+}
+
+/// The pod as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointDetail {
+    /// The pod's UID.
+    pub uid: String,
+    /// Its node.
+    pub node: String,
+    /// Its interfaces.
+    pub ips: Vec<EndpointIp>,
+}
+
+/// The addresses of one interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointIp {
+    /// The interface in the pod.
+    pub interface: String,
+    /// IPv4 address with prefix length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<String>,
+    /// IPv6 address with prefix length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<String>,
+    /// Pool of the IPv4 address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4_pool: Option<String>,
+    /// Pool of the IPv6 address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6_pool: Option<String>,
+    /// The VLAN.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 4094))]
+    pub vlan: i64,
+    /// IPv4 gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4_gateway: Option<String>,
+    /// IPv6 gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6_gateway: Option<String>,
+    /// Whether the interface gets no default route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_gateway: Option<bool>,
+    /// Its routes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<PoolRoute>,
+    /// Its link-layer address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+}

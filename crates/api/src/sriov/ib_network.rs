@@ -1,0 +1,65 @@
+//! A network over InfiniBand virtual functions.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A network over InfiniBand virtual functions; it becomes a NetworkAttachmentDefinition.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "sriovnetwork.openshift.io",
+    version = "v1",
+    kind = "SriovIBNetwork",
+    plural = "sriovibnetworks",
+    namespaced,
+    status = "ConditionsStatus",
+    derive = "PartialEq",
+    doc = "A network over InfiniBand virtual functions; it becomes a NetworkAttachmentDefinition.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct SriovIBNetworkSpec {
+    /// The resource whose devices are used, without prefix.
+    pub resource_name: String,
+    /// The namespace of the definition; the object's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_namespace: Option<String>,
+    /// Capabilities of the plugin, as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<String>,
+    /// The `ipam` object, as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipam: Option<String>,
+    /// Link state of the function: `auto`, `enable` or `disable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["auto", "enable", "disable"]))]
+    pub link_state: Option<String>,
+    /// Plugins chained after the main one, as JSON text without brackets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta_plugins: Option<String>,
+    /// The partition, as a number or as text. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pkey: Option<IntOrString>,
+    /// Whether the RDMA device moves into the pod; as the node's RDMA mode is, when absent. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma_isolation: Option<bool>,
+    /// Whether the function's GUID is made a member of the partition at the subnet manager. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ib_kubernetes_enabled: Option<bool>,
+}
+
+/// How it stands with an object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionsStatus {
+    /// The conditions, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}

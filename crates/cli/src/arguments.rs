@@ -1,0 +1,48 @@
+//! What can be said on the command line.
+
+use crate::{completions, crds, inspect, manifests, node, sim};
+use clap::{Parser, Subcommand};
+
+const AFTER: &str = "\
+To install:
+  ferroband crds apply
+  ferroband manifests | kubectl apply -f -
+
+To see what a node has:
+  ferroband inspect
+
+Exit status: 0 done, 1 it failed and the last line says why, 2 wrong usage.";
+
+/// InfiniBand for Kubernetes pods.
+///
+/// Ferroband gives pods IPoIB interfaces, RDMA devices and addresses. It runs as a daemon on each node and wraps the
+/// cluster's default network; pods ask for more in the annotation k8s.v1.cni.cncf.io/networks.
+#[derive(Debug, Parser)]
+#[command(name = "ferroband", version, propagate_version = true, after_help = AFTER)]
+pub struct Arguments {
+    /// What to log, in the syntax of tracing-subscriber's EnvFilter; the daemons say `info`, the tools `warn`.
+    #[arg(long, env = "FERROBAND_LOG", global = true, value_name = "FILTER")]
+    pub log: Option<String>,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Node(node::Node),
+    Crds(crds::Crds),
+    Manifests(manifests::Manifests),
+    Inspect(inspect::Inspect),
+    Sim(sim::Sim),
+    Completions(completions::Completions),
+}
+
+impl Command {
+    /// Whether it runs for long, so that its log is what people see of it.
+    pub fn is_daemon(&self) -> bool {
+        matches!(self, Self::Node(node) if !node.check)
+    }
+}

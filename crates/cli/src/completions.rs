@@ -1,0 +1,25 @@
+//! `ferroband completions`.
+
+use crate::arguments::Arguments;
+use clap::{Args, CommandFactory};
+use clap_complete::{Shell, generate};
+use std::io::{Write, stdout};
+
+/// Print completions for a shell
+///
+/// For bash: `ferroband completions bash > /etc/bash_completion.d/ferroband`
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// The shell.
+    shell: Shell,
+}
+
+impl Completions {
+    /// Print them.
+    pub fn run(self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        generate(self.shell, &mut Arguments::command(), "ferroband", &mut script);
+        stdout().write_all(&script)?;
+        Ok(())
+    }
+}

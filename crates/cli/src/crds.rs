@@ -1,0 +1,115 @@
+//! `ferroband crds`.
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use ferroband_api::{all_crds, rendered};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use std::{
+    fs,
+    io::{Write, stdout},
+    path::PathBuf,
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+
+/// Who we are to server-side apply.
+const MANAGER: &str = "ferroband";
+/// How long the API server may take to serve a new definition.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The custom resource definitions that Ferroband needs
+///
+/// Most are those of the systems that Ferroband replaces (Multus, Whereabouts, Spiderpool, the SR-IOV operator), with
+/// every field of theirs. A definition that another manager owns is left as it is, unless you say --take-over.
+#[derive(Args, Debug)]
+pub struct Crds {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Put them into the cluster (server-side apply) and wait until they are served.
+    Apply {
+        /// Take over fields that another manager owns.
+        #[arg(long)]
+        take_over: bool,
+    },
+    /// Print them as YAML.
+    Print {
+        /// Write one file for each into this folder instead.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+impl Crds {
+    /// Do it.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.action {
+            Action::Apply { take_over } => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                runtime.block_on(apply(take_over))
+            }
+            Action::Print { dir: None } => {
+                let mut out = stdout();
+                for file in rendered()? {
+                    write!(out, "---\n{}", file.yaml)?;
+                }
+                Ok(())
+            }
+            Action::Print { dir: Some(dir) } => {
+                fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
+                for file in rendered()? {
+                    let path = dir.join(&file.file_name);
+                    fs::write(&path, file.yaml).with_context(|| format!("file {}", path.display()))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn apply(take_over: bool) -> anyhow::Result<()> {
+    let client = Client::try_default().await.context("no way to the API server; is KUBECONFIG set?")?;
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    let parameters = PatchParams { force: take_over, ..PatchParams::apply(MANAGER) };
+    let mut out = stdout();
+    let definitions = all_crds();
+    for definition in &definitions {
+        let name = definition.name_any();
+        match api.patch(&name, &parameters, &Patch::Apply(definition)).await {
+            Ok(_) => writeln!(out, "applied      {name}")?,
+            // Somebody else's definition of the same kind is as good: ours only adds to it.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                writeln!(out, "kept         {name} (another manager's; --take-over replaces it)")?;
+            }
+            Err(e) => return Err(e).with_context(|| format!("applying {name}")),
+        }
+    }
+    for definition in &definitions {
+        established(&api, &definition.name_any()).await?;
+    }
+    writeln!(out, "established  all {}", definitions.len())?;
+    Ok(())
+}
+
+async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let definition = api.get(name).await.with_context(|| format!("reading {name}"))?;
+        let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
+        if conditions.iter().any(|c| c.type_ == "Established" && c.status == "True") {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            let said: Vec<_> = conditions.into_iter().filter_map(|c| c.message).collect();
+            bail!("{name} is not served after {PATIENCE:?}: {}", said.join("; "));
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}

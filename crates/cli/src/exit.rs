@@ -1,0 +1,25 @@
+//! How the program ends.
+
+use std::{
+    io::{self, ErrorKind},
+    process::ExitCode,
+};
+
+/// The exit status for `result`, after saying what went wrong.
+pub fn code(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough: `ferroband crds print | head`.
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("ferroband: {}", ferroband_node::chain(e.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe))
+}

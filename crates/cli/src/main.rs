@@ -1,0 +1,40 @@
+//! `ferroband`: InfiniBand for Kubernetes pods. The daemons and the tools for people, in one program.
+//!
+//! ```text
+//! ferroband node            the node daemon                       (DaemonSet)
+//! ferroband crds            the custom resource definitions       (whoever installs)
+//! ferroband manifests       what to `kubectl apply`
+//! ferroband inspect         the InfiniBand hardware of this node
+//! ferroband sim             simulated hardware, where there is none
+//! ferroband completions     for your shell
+//! ```
+
+mod arguments;
+mod completions;
+mod crds;
+mod exit;
+mod inspect;
+mod logging;
+mod manifests;
+mod node;
+mod sim;
+mod table;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    logging::start(&arguments);
+    // The one that is built in. It fails only if there is one already, which is then the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    exit::code(match arguments.command {
+        Command::Node(command) => command.run(),
+        Command::Crds(command) => command.run(),
+        Command::Manifests(command) => command.run(),
+        Command::Inspect(command) => command.run(),
+        Command::Sim(command) => command.run(),
+        Command::Completions(command) => command.run(),
+    })
+}

@@ -1,0 +1,141 @@
+//! `ferroband manifests`.
+//!
+//! The objects stand in YAML files with their reasons beside them; a few words in them are filled in here. What comes
+//! out with the defaults is kept as `deploy/ferroband.yaml`.
+
+use crate::node::ALIASES;
+use clap::{Args, builder::PossibleValuesParser};
+use std::io::{Write, stdout};
+
+/// Print what to `kubectl apply` to run Ferroband
+///
+/// A namespace, the node daemon's account with its rights, and its DaemonSet. The custom resource definitions are
+/// not among them: run `ferroband crds apply` first.
+#[derive(Args, Debug)]
+pub struct Manifests {
+    /// The image.
+    #[arg(long, default_value = "ferroband:dev")]
+    image: String,
+
+    /// Install ferroband-cni under these names, too.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ALIASES))]
+    alias: Vec<String>,
+
+    /// Simulate the InfiniBand hardware of this profile on every node.
+    #[arg(long, value_name = "PROFILE")]
+    simulate: Option<String>,
+
+    /// Join the simulated fabrics of the nodes over this interface.
+    #[arg(long, value_name = "INTERFACE", requires = "simulate")]
+    simulate_uplink: Option<String>,
+}
+
+const PARTS: [&str; 3] = [
+    include_str!("manifests/account.yaml"),
+    include_str!("manifests/rights.yaml"),
+    include_str!("manifests/daemonset.yaml"),
+];
+
+impl Manifests {
+    /// Print them.
+    pub fn run(self) -> anyhow::Result<()> {
+        stdout().write_all(self.render().as_bytes())?;
+        Ok(())
+    }
+
+    fn render(&self) -> String {
+        let mut arguments = vec!["node".to_owned()];
+        if !self.alias.is_empty() {
+            arguments.push(format!("--alias={}", self.alias.join(",")));
+        }
+        if let Some(profile) = &self.simulate {
+            arguments.push(format!("--simulate={profile}"));
+        }
+        if let Some(uplink) = &self.simulate_uplink {
+            arguments.push(format!("--simulate-uplink={uplink}"));
+        }
+        // JSON is YAML, and quotes whatever needs it.
+        let list = |words: &[String]| serde_json::Value::from(words).to_string();
+        let image = serde_json::Value::from(self.image.as_str()).to_string();
+        PARTS.concat().replace("@IMAGE@", &image).replace("@ARGUMENTS@", &list(&arguments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+    use serde_json::Value;
+
+    fn render(arguments: &[&str]) -> String {
+        let all = [&["ferroband", "manifests"], arguments].concat();
+        match Arguments::parse_from(all).command {
+            Command::Manifests(manifests) => manifests.render(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn objects(yaml: &str) -> Vec<Value> {
+        serde_saphyr::from_multiple(yaml).unwrap()
+    }
+
+    #[test]
+    fn the_committed_file_is_what_is_printed() {
+        let committed = include_str!("../../../deploy/ferroband.yaml");
+        assert!(
+            render(&[]) == committed,
+            "deploy/ferroband.yaml is behind; run: cargo run -p ferroband-cli -- manifests > deploy/ferroband.yaml"
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_is_in_the_daemonset() {
+        let yaml = render(&[
+            "--image=r.example/f:1",
+            "--alias=ipoib,whereabouts",
+            "--simulate=default",
+            "--simulate-uplink=eth0",
+        ]);
+        let objects = objects(&yaml);
+        let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"]);
+        let container = &objects[4]["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["image"], "r.example/f:1");
+        assert_eq!(
+            container["args"],
+            serde_json::json!([
+                "node",
+                "--alias=ipoib,whereabouts",
+                "--simulate=default",
+                "--simulate-uplink=eth0"
+            ])
+        );
+    }
+
+    #[test]
+    fn every_mount_is_at_the_hosts_own_path() {
+        let objects = objects(&render(&[]));
+        let pod = &objects[4]["spec"]["template"]["spec"];
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        let volumes = pod["volumes"].as_array().unwrap();
+        assert_eq!(mounts.len(), volumes.len());
+        for mount in mounts {
+            let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+            assert_eq!(
+                volume["hostPath"]["path"], mount["mountPath"],
+                "paths are told to kubelet and runtime"
+            );
+        }
+    }
+
+    #[test]
+    fn every_right_has_its_reason() {
+        let text = PARTS[1];
+        let rules = text.lines().filter(|line| line.trim_start().starts_with("- apiGroups"));
+        let reasons = text.lines().zip(text.lines().skip(1)).filter(|(above, line)| {
+            line.trim_start().starts_with("- apiGroups") && above.trim_start().starts_with('#')
+        });
+        assert_eq!(rules.count(), reasons.count());
+    }
+}

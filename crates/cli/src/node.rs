@@ -1,0 +1,68 @@
+//! `ferroband node`.
+
+use clap::{Args, builder::PossibleValuesParser};
+use ferroband_kernel::Root;
+use ferroband_node::{Settings, Simulate, ready, run};
+use std::path::PathBuf;
+
+/// Run the node daemon
+///
+/// It tells the kubelet about the RDMA devices of this node (resource jarvice.com/rdma), decides what interfaces and
+/// addresses pods get, and puts ferroband-cni in front of the default network. Pods on the node need it to start, but
+/// not to stop: what is deleted while it is away is settled when it is back.
+///
+/// It needs to be root in the host's network namespace, and the API server (in-cluster, or KUBECONFIG).
+#[derive(Args, Debug)]
+pub struct Node {
+    /// The name of this node in the API server.
+    #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present = "check")]
+    node_name: Option<String>,
+
+    /// Where the host's file system is.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+
+    /// The CNI program to install in opt/cni/bin as `ferroband`.
+    #[arg(long, value_name = "FILE", default_value = "/usr/bin/ferroband-cni")]
+    cni_binary: PathBuf,
+
+    /// Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ALIASES))]
+    alias: Vec<String>,
+
+    /// Simulate the InfiniBand hardware of this profile. The node gets the label ferroband.io/simulated=true.
+    #[arg(long, value_name = "PROFILE")]
+    simulate: Option<String>,
+
+    /// Join the simulated fabrics of the nodes over this interface; without it they end at the node.
+    #[arg(long, value_name = "INTERFACE", requires = "simulate")]
+    simulate_uplink: Option<String>,
+
+    /// Do not run; ask the daemon that runs here whether it is ready, and exit with 0 if so.
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// The plugins that `ferroband-cni` can stand in for.
+pub const ALIASES: [&str; 2] = ["ipoib", "whereabouts"];
+
+impl Node {
+    /// Run until SIGTERM.
+    pub fn run(self) -> anyhow::Result<()> {
+        let Self { node_name, root, cni_binary, alias, simulate, simulate_uplink, check } = self;
+        let root = Root::at(root);
+        if check {
+            return Ok(ready::check(&root)?);
+        }
+        let settings = Settings {
+            node: node_name.unwrap_or_default(),
+            root,
+            cni_program: Some(cni_binary),
+            aliases: alias,
+            simulate: simulate.map(|profile| Simulate { profile, uplink: simulate_uplink }),
+        };
+        // Few threads: the daemon mostly waits, and calls that block have threads of their own.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        Ok(runtime.block_on(run(settings))?)
+    }
+}

@@ -1,0 +1,25 @@
+//! Tables for terminals and for pipes: columns by blanks, as `kubectl get` prints them.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// A table with these column heads.
+pub fn table<const N: usize>(heads: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(heads);
+    table
+}
+
+/// The table as text, without blanks at the ends of lines.
+pub fn text(mut table: Table) -> String {
+    let columns = table.column_count();
+    for column in 0..columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_padding((0, 2));
+        }
+    }
+    let lines = table.to_string();
+    lines.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

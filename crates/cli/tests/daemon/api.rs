@@ -1,0 +1,228 @@
+//! As much of an API server as a node daemon needs: objects by path, lists, watches, compare-and-swap.
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::{AsRawFd, OwnedFd},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+/// An address that a server will have: bound, so that nobody else gets it, but not listening, so that clients are
+/// refused.
+pub struct Reserved(OwnedFd);
+
+/// The server; its threads end with the test's process.
+#[derive(Clone)]
+pub struct ApiServer {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the path of the object, cluster-wide paths for what is put by a test.
+    objects: BTreeMap<String, Value>,
+    calls: Vec<String>,
+    version: u64,
+}
+
+impl Reserved {
+    /// A configuration for clients that are too early.
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig(self.address())
+    }
+
+    fn address(&self) -> SocketAddr {
+        let name: SockaddrIn = getsockname(self.0.as_raw_fd()).unwrap();
+        SocketAddr::from((name.ip(), name.port()))
+    }
+
+    /// Begin to serve.
+    pub fn start(self) -> ApiServer {
+        let server = ApiServer { address: self.address(), state: Arc::default() };
+        listen(&self.0, Backlog::new(64).unwrap()).unwrap();
+        let listener = TcpListener::from(self.0);
+        let serving = server.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let server = serving.clone();
+                thread::spawn(move || server.serve(&stream.unwrap()));
+            }
+        });
+        server
+    }
+}
+
+impl ApiServer {
+    /// A free port of the loopback interface.
+    pub fn reserve() -> Reserved {
+        let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        Reserved(socket)
+    }
+
+    /// A configuration for its clients.
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig(self.address)
+    }
+
+    /// Put an object into the collection at `path`.
+    pub fn put(&self, path: &str, object: Value) {
+        let at = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap());
+        self.state.lock().unwrap().store(at, object);
+    }
+
+    /// The object at `path`.
+    pub fn get(&self, path: &str) -> Option<Value> {
+        self.state.lock().unwrap().objects.get(path).cloned()
+    }
+
+    /// The calls so far, `VERB path`, without the watches.
+    pub fn calls(&self) -> Vec<String> {
+        self.state.lock().unwrap().calls.clone()
+    }
+
+    fn serve(&self, stream: &TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            let mut words = line.split(' ');
+            let (verb, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+            let mut length = 0;
+            loop {
+                let mut header = String::new();
+                reader.read_line(&mut header).ok()?;
+                let header = header.trim().to_ascii_lowercase();
+                if header.is_empty() {
+                    break;
+                }
+                if let Some(value) = header.strip_prefix("content-length:") {
+                    length = value.trim().parse().ok()?;
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).ok()?;
+            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+            if query.contains("watch=true") {
+                return self.watch(stream, path, query);
+            }
+            let (status, answer) = self.state.lock().unwrap().answer(&verb, path, body);
+            let text = answer.to_string();
+            let head = format!(
+                "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                text.len()
+            );
+            let mut out = stream;
+            out.write_all(head.as_bytes()).and_then(|()| out.write_all(text.as_bytes())).ok()?;
+        }
+    }
+
+    /// Send what is newer than the version asked for, and go on as long as somebody listens.
+    fn watch(&self, stream: &TcpStream, path: &str, query: &str) -> Option<()> {
+        let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
+        let mut seen: u64 = from.and_then(|version| version.parse().ok()).unwrap_or_default();
+        let mut out = stream;
+        out.write_all(
+            b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+        )
+        .ok()?;
+        loop {
+            let news: Vec<_> = {
+                let state = self.state.lock().unwrap();
+                let mut news: Vec<_> =
+                    state.list(path).filter(|object| version(object) > seen).cloned().collect();
+                news.sort_by_key(version);
+                news
+            };
+            for object in news {
+                seen = version(&object);
+                let line = format!("{}\n", json!({"type": "MODIFIED", "object": object}));
+                write!(out, "{:x}\r\n{line}\r\n", line.len()).ok()?;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn kubeconfig(address: SocketAddr) -> String {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "test", "user": {}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    });
+    config.to_string()
+}
+
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+impl State {
+    fn store(&mut self, at: String, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.objects.insert(at, object.clone());
+        object
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Value> {
+        let inside = move |at: &str| at.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        self.objects.iter().filter(move |(at, _)| inside(at)).map(|(_, object)| object)
+    }
+
+    fn answer(&mut self, verb: &str, path: &str, body: Value) -> (u16, Value) {
+        self.calls.push(format!("{verb} {path}"));
+        let failure = |code: u16, reason: &str| {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "reason": reason, "message": reason, "code": code});
+            (code, status)
+        };
+        match verb {
+            "POST" => {
+                let at = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+                match self.objects.contains_key(&at) {
+                    true => failure(409, "AlreadyExists"),
+                    false => (201, self.store(at, body)),
+                }
+            }
+            "PUT" => match self.objects.get(path) {
+                None => failure(404, "NotFound"),
+                Some(now) if version(now) != version(&body) => failure(409, "Conflict"),
+                Some(_) => (200, self.store(path.to_owned(), body)),
+            },
+            "PATCH" if path.contains("/customresourcedefinitions/") => match self.objects.get(path) {
+                // Somebody else's.
+                Some(now) if now["metadata"]["labels"]["foreign"] == "true" => failure(409, "Conflict"),
+                _ => {
+                    let mut object = body;
+                    let established = json!({"type": "Established", "status": "True"});
+                    object["status"] = json!({"conditions": [established]});
+                    (200, self.store(path.to_owned(), object))
+                }
+            },
+            "PATCH" => (200, json!({"metadata": {"name": "patched"}})),
+            _ => match self.objects.get(path) {
+                Some(object) => (200, object.clone()),
+                None if ["/pods", "/nodes", "/addressgranules", "/network-attachment-definitions"]
+                    .iter()
+                    .any(|collection| path.ends_with(collection)) =>
+                {
+                    let items: Vec<_> = self.list(path).cloned().collect();
+                    let metadata = json!({"resourceVersion": self.version.to_string()});
+                    (200, json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
+                }
+                None => failure(404, "NotFound"),
+            },
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The node daemon as a process, against an API server of the test's own: it starts, serves, restarts and ends.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod api;
+
+use api::ApiServer;
+use ferroband_attach::{
+    Key, Role,
+    message::{Call, Reply, Request},
+    owed::Owed,
+    socket::Channel,
+    socket_path,
+};
+use ferroband_kernel::Root;
+use ferroband_model::PodRef;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// A machine on which daemons come and go.
+struct Machine {
+    folder: TempDir,
+    root: Root,
+}
+
+/// A running daemon; killed if the test forgets it.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Daemon {
+    fn terminate(mut self) -> ExitStatus {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGTERM).unwrap();
+        self.0.wait().unwrap()
+    }
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path().join("root"));
+        fs::create_dir_all(root.path("etc/cni/net.d")).unwrap();
+        let bridge = json!({"cniVersion": "1.0.0", "name": "k8s", "plugins": [{"type": "bridge"}]});
+        fs::write(root.path("etc/cni/net.d/10-k8s.conflist"), bridge.to_string()).unwrap();
+        fs::write(folder.path().join("ferroband-cni"), "a program").unwrap();
+        Self { folder, root }
+    }
+
+    fn start(&self, kubeconfig: &str) -> Daemon {
+        let path = self.folder.path().join("kubeconfig");
+        fs::write(&path, kubeconfig).unwrap();
+        let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
+            .args(["node", "--node-name=n1", "--alias=ipoib"])
+            .arg("--root")
+            .arg(self.root.base())
+            .arg("--cni-binary")
+            .arg(self.folder.path().join("ferroband-cni"))
+            .env("KUBECONFIG", path)
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Daemon(child)
+    }
+
+    fn ready(&self) -> bool {
+        ferroband_node::ready::check(&self.root).is_ok()
+    }
+
+    fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            if start.elapsed() > Duration::from_secs(20) {
+                panic!(
+                    "{what}: not in 20 s\n{}",
+                    fs::read_to_string(self.folder.path().join("log")).unwrap()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Reply {
+        ask(&mut self.connect(), request)
+    }
+
+    fn connect(&self) -> Channel {
+        Channel::from(UnixStream::connect(socket_path(&self.root)).unwrap())
+    }
+
+    fn conflist(&self) -> Option<Value> {
+        let text = fs::read_to_string(self.root.path("etc/cni/net.d/00-ferroband.conflist")).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
+fn ask(channel: &mut Channel, request: &Request) -> Reply {
+    channel.set_patience(Some(Duration::from_secs(30))).unwrap();
+    channel.send(request).unwrap();
+    channel.recv().unwrap()
+}
+
+fn add(container: &str) -> Request {
+    let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
+    let config = json!({"cniVersion": "1.0.0", "name": "k8s", "type": "ferroband"});
+    Request::Add(Call { container: container.into(), ifname: "eth0".into(), pod: Some(pod), config })
+}
+
+/// A network whose addresses are ours to assign, without an interface that this machine would need.
+fn assign(container: &str) -> Request {
+    let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
+    let config = json!({"name": "x", "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}});
+    Request::Assign(Call { container: container.into(), ifname: "net1".into(), pod: Some(pod), config })
+}
+
+#[test]
+fn the_runtime_is_sent_to_us_once_we_can_serve_and_stays_sent() {
+    let machine = Machine::new();
+    // Nobody listens there yet: the daemon starts before the API server.
+    let server = ApiServer::reserve();
+    let daemon = machine.start(&server.kubeconfig());
+    machine.eventually("the socket", || UnixStream::connect(socket_path(&machine.root)).is_ok());
+    assert!(matches!(machine.ask(&Request::Status), Reply::Fault(_)));
+    assert_eq!(machine.conflist(), None, "a daemon that cannot serve is not in the way");
+    std::thread::sleep(Duration::from_secs(1));
+    let log = fs::read_to_string(machine.folder.path().join("log")).unwrap();
+    assert_eq!(log.matches("cannot watch").count(), 3, "each trouble is told once:\n{log}");
+
+    let server = server.start();
+    server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
+    machine.eventually("readiness", || machine.ready());
+    assert_eq!(machine.conflist().unwrap()["plugins"][0]["type"], "ferroband");
+    assert_eq!(fs::read_to_string(machine.root.path("opt/cni/bin/ferroband")).unwrap(), "a program");
+    assert_eq!(fs::read_to_string(machine.root.path("opt/cni/bin/ipoib")).unwrap(), "a program");
+    machine.eventually("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+
+    let Reply::Plan(plan) = machine.ask(&add("c1")) else { panic!() };
+    assert_eq!(plan.attachments.len(), 1);
+
+    assert!(daemon.terminate().success());
+    assert!(machine.conflist().is_some(), "it stays while the daemon is away");
+    assert!(!machine.ready());
+    let daemon = machine.start(&server.kubeconfig());
+    machine.eventually("readiness after a restart", || machine.ready());
+    drop(daemon);
+}
+
+#[test]
+fn what_was_freed_while_we_were_away_is_settled_and_what_was_assigned_is_known() {
+    let machine = Machine::new();
+    let server = ApiServer::reserve().start();
+    server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
+    let daemon = machine.start(&server.kubeconfig());
+    machine.eventually("readiness", || machine.ready());
+    let Reply::Addresses(first) = machine.ask(&assign("c1")) else { panic!() };
+    let granule = "/apis/ferroband.io/v1alpha1/addressgranules/default-192.168.0.0";
+    assert_eq!(server.get(granule).unwrap()["spec"]["used"], 1);
+
+    drop(daemon); // kill -9
+    Owed::new(&Key::new(Role::Whereabouts, "c1", "net1"), None).write(&machine.root).unwrap();
+    let daemon = machine.start(&server.kubeconfig());
+    machine.eventually("the release", || server.get(granule).unwrap()["spec"]["used"] == 0);
+    machine.eventually("the file's end", || fs::read_dir(machine.root.state("owed")).unwrap().count() == 0);
+
+    let Reply::Addresses(again) = machine.ask(&assign("c2")) else { panic!() };
+    assert_eq!(first[0].ips, again[0].ips, "it is free again");
+    // The same pod in a new daemon keeps what it has.
+    drop(daemon);
+    let _daemon = machine.start(&server.kubeconfig());
+    machine.eventually("readiness", || machine.ready());
+    let Reply::Addresses(kept) = machine.ask(&assign("c2")) else { panic!() };
+    assert_eq!(kept[0].ips, again[0].ips);
+    assert_eq!(server.get(granule).unwrap()["spec"]["used"], 1);
+}
+
+#[test]
+fn a_running_add_is_finished_before_the_daemon_ends() {
+    let machine = Machine::new();
+    let server = ApiServer::reserve().start();
+    server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
+    let daemon = machine.start(&server.kubeconfig());
+    machine.eventually("readiness", || machine.ready());
+    let mut channel = machine.connect();
+    let Reply::Plan(_) = ask(&mut channel, &add("c1")) else { panic!() };
+
+    let ending = std::thread::spawn(move || daemon.terminate());
+    machine.eventually("no new calls", || UnixStream::connect(socket_path(&machine.root)).is_err());
+    assert_eq!(ask(&mut channel, &Request::Addresses), Reply::Addresses(Vec::new()));
+    let result =
+        json!({"interfaces": [{"name": "eth0", "sandbox": "/x"}], "ips": [{"address": "10.0.0.2/24"}]});
+    let outcome = ferroband_attach::message::Outcome { attachment: 0, result };
+    assert_eq!(ask(&mut channel, &Request::Attached(vec![outcome])), Reply::Done);
+    assert!(server.calls().contains(&"PATCH /api/v1/namespaces/default/pods/a/status".to_owned()));
+    assert!(!ending.is_finished(), "the connection is still open");
+    drop(channel);
+    assert!(ending.join().unwrap().success());
+}
+
+#[test]
+fn definitions_are_applied_and_those_of_others_are_kept() {
+    let server = ApiServer::reserve().start();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("kubeconfig");
+    fs::write(&config, server.kubeconfig()).unwrap();
+    let apply = |more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_ferroband"));
+        program.args(["crds", "apply"]).args(more).env("KUBECONFIG", &config).output().unwrap()
+    };
+    let done = apply(&[]);
+    assert!(done.status.success(), "{done:?}");
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(said.contains("applied      addressgranules.ferroband.io\n"), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("established  all "), "{said}");
+
+    let name = "network-attachment-definitions.k8s.cni.cncf.io";
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut theirs = server.get(&format!("{path}/{name}")).unwrap();
+    theirs["metadata"]["labels"] = json!({"foreign": "true"});
+    server.put(path, theirs);
+    let again = apply(&[]);
+    assert!(again.status.success(), "{again:?}");
+    let said = String::from_utf8(again.stdout).unwrap();
+    assert!(said.contains(&format!("kept         {name}")), "{said}");
+}

@@ -1,0 +1,224 @@
+//! The whole way of a pod on one node, in a network namespace of the test's own: the daemon as a process with simulated
+//! hardware, an API server of the test's, and the CNI side as a runtime would call it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+#[path = "daemon/api.rs"]
+#[expect(dead_code, reason = "what the other test needs besides")]
+mod api;
+
+use api::ApiServer;
+use ferroband_attach::{Machine, Role, Variables, answer, run};
+use ferroband_kernel::Root;
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A process that ends with the test.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A pod's sandbox: a network namespace that a sleeping process holds.
+struct Sandbox {
+    process: Guarded,
+    pod: &'static str,
+}
+
+impl Sandbox {
+    fn new(pod: &'static str) -> Self {
+        let sleeping = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
+        let sandbox = Self { process: Guarded(sleeping), pod };
+        // Until unshare(1) has done its work, its namespace is still ours.
+        let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
+        eventually("a namespace", || fs::read_link(sandbox.netns()).unwrap() != ours);
+        sandbox
+    }
+
+    fn netns(&self) -> String {
+        format!("/proc/{}/ns/net", self.process.0.id())
+    }
+
+    fn inside(&self, command: &[&str]) -> (bool, String) {
+        let output =
+            Command::new("nsenter").arg(format!("--net={}", self.netns())).args(command).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// The IPv4 addresses of `net1`; none without the interface.
+    fn addresses(&self) -> Vec<String> {
+        let (there, text) = self.inside(&["ip", "-j", "-4", "addr", "show", "net1"]);
+        if !there {
+            return Vec::new();
+        }
+        let links: Value = serde_json::from_str(&text).unwrap();
+        let told = links[0]["addr_info"].as_array().unwrap();
+        told.iter().map(|a| format!("{}/{}", a["local"].as_str().unwrap(), a["prefixlen"])).collect()
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The node: its files, and the programs of its default network.
+struct Node {
+    folder: tempfile::TempDir,
+    root: Root,
+}
+
+impl Node {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path().join("root"));
+        fs::create_dir_all(root.path("etc/cni/net.d")).unwrap();
+        fs::create_dir_all(root.path("opt/cni/bin")).unwrap();
+        std::os::unix::fs::symlink("/proc", root.path("proc")).unwrap();
+        // The cluster's own network plugin; it makes nothing.
+        let plugin = root.path("opt/cni/bin/fakenet");
+        let script = "#!/bin/sh\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] || exit 0\n\
+            echo '{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.0.5/24\"}]}'\n";
+        fs::write(&plugin, script).unwrap();
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+        let list = json!({"cniVersion": "1.0.0", "name": "k8s", "plugins": [{"type": "fakenet"}]});
+        fs::write(root.path("etc/cni/net.d/10-k8s.conflist"), list.to_string()).unwrap();
+        Self { folder, root }
+    }
+
+    fn daemon(&self, server: &ApiServer) -> Guarded {
+        let config = self.folder.path().join("kubeconfig");
+        fs::write(&config, server.kubeconfig()).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
+            .args(["node", "--node-name=n1", "--simulate=default", "--cni-binary=/bin/true", "--root"])
+            .arg(self.root.base())
+            .env("KUBECONFIG", config)
+            .stderr(fs::File::create(self.folder.path().join("log")).unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let daemon = Guarded(child);
+        eventually("the configuration", || self.conflist().exists());
+        daemon
+    }
+
+    fn conflist(&self) -> std::path::PathBuf {
+        self.root.path("etc/cni/net.d/00-ferroband.conflist")
+    }
+
+    /// What a runtime does with our configuration.
+    fn call(&self, command: &str, sandbox: &Sandbox) -> (u8, Value) {
+        let list: Value = serde_json::from_str(&read(&self.conflist())).unwrap();
+        let mut config = list["plugins"][0].clone();
+        config["cniVersion"] = list["cniVersion"].clone();
+        config["name"] = list["name"].clone();
+        let pod = sandbox.pod;
+        let arguments =
+            format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID=uid-{pod}");
+        let variables: Variables = [
+            ("CNI_COMMAND", command.to_owned()),
+            ("CNI_CONTAINERID", format!("c-{pod}")),
+            ("CNI_NETNS", sandbox.netns()),
+            ("CNI_IFNAME", "eth0".to_owned()),
+            ("CNI_ARGS", arguments),
+            ("CNI_PATH", self.root.path("opt/cni/bin").display().to_string()),
+        ]
+        .into_iter()
+        .collect();
+        let mut out = Vec::new();
+        let mut stdin = &*config.to_string().into_bytes();
+        let status = answer(Role::Ferroband, &variables, &mut stdin, &mut out, |call, out| {
+            let host = ferroband_sim::host(&self.root).unwrap();
+            run(&Machine::new(&self.root, host.as_ref()), Role::Ferroband, call, out)
+        });
+        (status, serde_json::from_slice(&out).unwrap_or(Value::Null))
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn pod(server: &ApiServer, name: &str, networks: &str) {
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": networks});
+    let metadata = json!({"name": name, "namespace": "default", "uid": format!("uid-{name}"), "annotations": annotations});
+    server.put("/api/v1/pods", json!({"metadata": metadata}));
+}
+
+fn network(server: &ApiServer, name: &str, master: &str) {
+    let ipam = json!({"type": "whereabouts", "range": "192.168.0.0/24"});
+    let config =
+        json!({"cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": master, "ipam": ipam});
+    let object = json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"config": config.to_string()},
+    });
+    server.put("/apis/k8s.cni.cncf.io/v1/network-attachment-definitions", object);
+}
+
+#[test]
+fn two_pods_reach_each_other_and_leave_nothing() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("this test needs root");
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+    let server = ApiServer::reserve().start();
+    network(&server, "jarvice-ipoib", "ib0");
+    network(&server, "elsewhere", "ib7");
+    for name in ["a", "b"] {
+        pod(&server, name, "jarvice-ipoib");
+    }
+    pod(&server, "lost", "elsewhere");
+    let node = Node::new();
+    let daemon = node.daemon(&server);
+    // Then the nodes are counted, and this one takes a granule for itself.
+    eventually("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+    let begun = server.calls().len();
+
+    let (a, b) = (Sandbox::new("a"), Sandbox::new("b"));
+    for sandbox in [&a, &b] {
+        let (status, result) = node.call("ADD", sandbox);
+        assert_eq!(status, 0, "{result}\n{}", read(&node.folder.path().join("log")));
+        assert_eq!(result["ips"][0]["address"], "10.1.0.5/24", "the runtime sees the default network alone");
+    }
+    assert_eq!(
+        (a.addresses(), b.addresses()),
+        (vec!["192.168.0.1/24".into()], vec!["192.168.0.2/24".into()])
+    );
+    assert!(a.inside(&["ping", "-c1", "-W5", "192.168.0.2"]).0, "over the simulated fabric");
+
+    let granules = "/apis/ferroband.io/v1alpha1/addressgranules";
+    let granule = format!("{granules}/default-192.168.0.0");
+    let status = |pod: &str| format!("PATCH /api/v1/namespaces/default/pods/{pod}/status");
+    let calls: Vec<_> =
+        server.calls().split_off(begun).into_iter().filter(|call| !call.contains("/nodes")).collect();
+    assert_eq!(calls, [format!("POST {granules}"), status("a"), format!("PUT {granule}"), status("b")]);
+
+    let (refused, error) = node.call("ADD", &Sandbox::new("lost"));
+    assert_eq!((refused, &error["code"]), (1, &json!(103)), "{error}");
+    assert!(error["msg"].as_str().unwrap().contains("ib7"), "{error}");
+
+    // One goes while the daemon is there, one while it is not.
+    assert_eq!(node.call("DEL", &a).0, 0);
+    drop(daemon);
+    assert_eq!(node.call("DEL", &b).0, 0);
+    assert_eq!((a.addresses(), b.addresses()), (vec![], vec![]));
+    assert_eq!(server.get(&granule).unwrap()["spec"]["used"], 1, "it is owed");
+    let _daemon = node.daemon(&server);
+    eventually("the release", || server.get(&granule).unwrap()["spec"]["used"] == 0);
+    let entries = |folder: &str| fs::read_dir(node.root.state(folder)).unwrap().count();
+    eventually("the end of the debt", || entries("owed") == 0);
+    assert_eq!(entries("journal"), 0);
+}

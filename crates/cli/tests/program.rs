@@ -1,0 +1,109 @@
+//! The program as people meet it: what it prints and how it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+fn ferroband(arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_ferroband"));
+    program.args(arguments).env_remove("KUBECONFIG").env_remove("NODE_NAME").output().unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn help_names_every_command_and_the_exit_status() {
+    let help = printed(&ferroband(&["--help"]));
+    for word in ["node", "crds", "manifests", "inspect", "sim", "completions", "Exit status: 0"] {
+        assert!(help.contains(word), "{word} is not in\n{help}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_2_and_failure_is_1() {
+    assert_eq!(ferroband(&["bogus"]).status.code(), Some(2));
+    assert_eq!(ferroband(&["node"]).status.code(), Some(2), "without a node name");
+    assert_eq!(ferroband(&["node", "--node-name=n", "--alias=bridge"]).status.code(), Some(2));
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    let check = ferroband(&["node", "--check", "--root", root]);
+    assert_eq!(check.status.code(), Some(1));
+    let said = String::from_utf8(check.stderr).unwrap();
+    assert!(said.contains("cni.sock") && said.contains("[DaemonAway]"), "{said}");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_failure() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_ferroband"))
+        .args(["crds", "print"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "---\n");
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn definitions_are_printed_together_or_one_in_each_file() {
+    let together = printed(&ferroband(&["crds", "print"]));
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("crds");
+    printed(&ferroband(&["crds", "print", "--dir", dir.to_str().unwrap()]));
+    let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), together.matches("\nkind: CustomResourceDefinition\n").count());
+    assert!(dir.join("ferroband.io_addressgranules.yaml").exists());
+    for file in files {
+        assert!(together.contains(&fs::read_to_string(file).unwrap()));
+    }
+}
+
+/// A device as sysfs shows it.
+fn plug(root: &Path) {
+    let port = root.join("sys/class/infiniband/mlx5_0/ports/1");
+    fs::create_dir_all(&port).unwrap();
+    for (name, text) in [
+        ("state", "4: ACTIVE\n"),
+        ("link_layer", "InfiniBand\n"),
+        ("rate", "100 Gb/sec (4X EDR)\n"),
+        ("lid", "0x3\n"),
+    ] {
+        fs::write(port.join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn inspect_shows_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    assert_eq!(printed(&ferroband(&["inspect", "--root", root])), "no RDMA devices on this node\n");
+    plug(folder.path());
+    assert_eq!(
+        printed(&ferroband(&["inspect", "--root", root])),
+        "\
+DEVICE  PCI  ID  NETDEV  PORT  LINK        STATE   RATE                 LID  GUID
+mlx5_0  -    -   -       1     InfiniBand  Active  100 Gb/sec (4X EDR)  3    -
+"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&ferroband(&["inspect", "-o", "json", "--root", root]))).unwrap();
+    assert_eq!((&json["simulated"], &json["devices"][0]["name"]), (&false.into(), &"mlx5_0".into()));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(printed(&ferroband(&["completions", shell])).contains("manifests"));
+    }
+}

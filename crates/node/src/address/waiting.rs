@@ -1,0 +1,112 @@
+//! What waits for the committer, and what each gets when a round is over.
+
+use super::{
+    desk::{Order, Place, away},
+    round::Round,
+};
+use ferroband_address::{Release, Request};
+use ferroband_model::Fault;
+use tokio::{sync::oneshot, time::Instant};
+
+/// An assignment that is not done.
+pub(super) struct Assignment {
+    pub requests: Vec<Request>,
+    what: String,
+    until: Instant,
+    answer: oneshot::Sender<Result<Vec<Place>, Fault>>,
+}
+
+/// What is waiting to be done.
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub assignments: Vec<Assignment>,
+    pub releases: Vec<(Release, oneshot::Sender<()>)>,
+}
+
+/// How one write ended.
+pub(super) enum Outcome {
+    /// It is in etcd.
+    Written,
+    /// Somebody else was first; the ledger knows the new state.
+    Lost,
+    /// Not known; tried again after a pause.
+    Unknown,
+    /// The API server does not want it.
+    Refused(Fault),
+}
+
+impl Waiting {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.assignments.is_empty() && self.releases.is_empty()
+    }
+
+    /// Take an order in.
+    pub fn take(&mut self, order: Order) {
+        match order {
+            Order::Assign { requests, what, until, answer } => {
+                self.assignments.push(Assignment { requests, what, until, answer });
+            }
+            Order::Release { release, answer } => {
+                // A sandbox that is gone has no use for what it had ordered.
+                self.assignments.retain(|assignment| {
+                    let same = |request: &Request| {
+                        request.container == release.container
+                            && release.interface.as_ref().is_none_or(|name| *name == request.interface)
+                    };
+                    !assignment.requests.iter().any(same)
+                });
+                self.releases.push((release, answer));
+            }
+        }
+    }
+
+    /// Forget what nobody waits for any more. A release whose caller has gone is owed, and comes again from there.
+    pub fn drop_late(&mut self) {
+        let now = Instant::now();
+        self.releases.retain(|(_, answer)| !answer.is_closed());
+        for late in self.assignments.extract_if(.., |a| a.until <= now || a.answer.is_closed()) {
+            // Nobody may be listening.
+            let _ = late.answer.send(Err(away(&late.what)));
+        }
+    }
+
+    /// Answer what is decided, keep the rest.
+    pub fn settle(&mut self, round: Round, outcomes: &[Outcome]) {
+        let written = |position: &usize| matches!(outcomes[*position], Outcome::Written);
+        let mut needed = round.releases.iter();
+        // `needed` has one element for each release, in their order.
+        let done =
+            |_: &mut (Release, oneshot::Sender<()>)| needed.next().is_none_or(|w| w.iter().all(written));
+        for (_, answer) in self.releases.extract_if(.., done) {
+            let _ = answer.send(());
+        }
+
+        let mut position = 0;
+        let mut answers = round.answers.into_iter().peekable();
+        let mut refusals = round.refusals.into_iter().peekable();
+        for assignment in std::mem::take(&mut self.assignments) {
+            let end = position + assignment.requests.len();
+            let mut places = Vec::with_capacity(assignment.requests.len());
+            let mut verdict = Some(Ok(()));
+            while let Some(answer) = answers.next_if(|answer| answer.request < end) {
+                places.push((answer.address, answer.gateway));
+                match answer.write.map(|write| &outcomes[write]) {
+                    None | Some(Outcome::Written) => {}
+                    Some(Outcome::Refused(fault)) => verdict = Some(Err(fault.clone())),
+                    Some(Outcome::Lost | Outcome::Unknown) if matches!(verdict, Some(Err(_))) => {}
+                    Some(Outcome::Lost | Outcome::Unknown) => verdict = None,
+                }
+            }
+            while let Some(refusal) = refusals.next_if(|refusal| refusal.request < end) {
+                verdict = Some(Err(refusal.error.fault(&assignment.what)));
+            }
+            position = end;
+            match verdict {
+                // The receiver may have gone; its sandbox is released like any other.
+                Some(verdict) => drop(assignment.answer.send(verdict.map(|()| places))),
+                None => self.assignments.push(assignment),
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What the API server holds that an ADD needs, kept here so that an ADD asks for nothing.
+//!
+//! | cache | what | why |
+//! |---|---|---|
+//! | pods | metadata of this node's pods | the network annotation, the UID |
+//! | networks | all network attachment definitions | any pod may name any of them |
+//! | granules | all address granules, in [`Ledger`](crate::address::Ledger) | which addresses are free |
+
+mod granules;
+mod networks;
+mod pods;
+mod watching;
+
+pub use granules::watch as watch_granules;
+pub use networks::Networks;
+pub use pods::{PodFacts, Pods};
+pub use watching::Cache;

@@ -1,0 +1,102 @@
+//! The pods of this node.
+
+use super::watching::{Cache, Name, follow};
+use crate::{Error, call::bounded};
+use ferroband_model::PodRef;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt,
+    core::{ObjectMeta, PartialObjectMeta},
+    runtime::watcher::{self, Event},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// How long a pod that the runtime knows may take to be known here: its event is under way.
+const LATE: Duration = Duration::from_secs(1);
+/// Annotations that matter here start with one of these.
+const ANNOTATIONS: [&str; 3] = ["k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config."];
+
+/// What is needed of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its UID in the API server.
+    pub uid: String,
+    /// The annotations that networks are chosen by, and those that mark static pods.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it belongs to a StatefulSet, so that its name stands for it over re-creations.
+    pub stateful: bool,
+}
+
+impl PodFacts {
+    /// What `metadata` says.
+    pub fn of(metadata: ObjectMeta) -> Self {
+        let owners = metadata.owner_references.unwrap_or_default();
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        annotations.retain(|name, _| {
+            ANNOTATIONS.iter().any(|start| name.starts_with(start)) && !name.ends_with("/network-status")
+        });
+        Self {
+            uid: metadata.uid.unwrap_or_default(),
+            annotations,
+            stateful: owners
+                .iter()
+                .any(|owner| owner.kind == "StatefulSet" && owner.controller == Some(true)),
+        }
+    }
+
+    /// Whether it comes from a file of the kubelet: the runtime then knows it by another UID.
+    pub fn is_static(&self) -> bool {
+        self.annotations.get("kubernetes.io/config.source").is_some_and(|source| source != "api")
+            || self.annotations.contains_key("kubernetes.io/config.mirror")
+    }
+}
+
+/// The pods of this node, and a way to ask for one that is not among them.
+#[derive(Clone)]
+pub struct Pods {
+    cache: Arc<Cache<PodFacts>>,
+    client: Client,
+}
+
+impl Pods {
+    /// No pod yet.
+    pub fn new(client: Client) -> Self {
+        Self { cache: Arc::default(), client }
+    }
+
+    /// The cache, for whoever waits for it to be complete.
+    pub fn cache(&self) -> &Cache<PodFacts> {
+        &self.cache
+    }
+
+    /// Follow the pods of `node`. Only metadata is sent: a pod's spec and status would be most of the traffic.
+    pub async fn watch(self, node: String) {
+        let api: Api<PartialObjectMeta<Pod>> = Api::all(self.client.clone());
+        let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
+        follow("pods of this node", api, config, |event| self.cache.apply(reduce(event))).await;
+    }
+
+    /// The pod, from the cache if it comes there within a second, else by one read; `None` if there is none.
+    pub async fn find(&self, pod: &PodRef) -> Result<Option<Arc<PodFacts>>, Error> {
+        // A pod of a StatefulSet may have been made again, and its predecessor be what is still known.
+        let meant = |facts: &PodFacts| pod.uid.is_empty() || facts.uid == pod.uid || facts.is_static();
+        if let Some(facts) = self.cache.await_object(&pod.namespace, &pod.name, LATE, meant).await {
+            return Ok(Some(facts));
+        }
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let found = bounded(api.get_opt(&pod.name)).await.map_err(|e| Error::Api {
+            action: "get",
+            object: format!("pod {pod}"),
+            source: Box::new(e),
+        })?;
+        Ok(found.map(|object| Arc::new(PodFacts::of(object.metadata))))
+    }
+}
+
+fn reduce(event: Event<PartialObjectMeta<Pod>>) -> Event<(Name, Option<PodFacts>)> {
+    let read = |object: PartialObjectMeta<Pod>| {
+        let name = (object.namespace().unwrap_or_default(), object.name_any());
+        (name, Some(PodFacts::of(object.metadata)))
+    };
+    super::watching::map(event, read)
+}

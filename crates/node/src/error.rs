@@ -1,0 +1,131 @@
+//! What can go wrong in the daemon.
+
+use ferroband_model::{Fault, FaultCode};
+use std::{io, path::PathBuf};
+
+/// A failure of the node daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A folder cannot be watched.
+    #[error("cannot watch {path}", path = path.display())]
+    Watch {
+        /// The folder.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file or folder cannot be read, written, made or removed.
+    #[error("cannot {action} {path}", path = path.display())]
+    File {
+        /// What was being done: `read`, `write`, `make`, `remove`, …
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A socket cannot be served.
+    #[error("cannot serve {path}", path = path.display())]
+    Serve {
+        /// The socket.
+        path: PathBuf,
+        /// What the transport said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The kubelet did not take the registration of a resource.
+    #[error("the kubelet at {path} did not register {resource}", path = path.display())]
+    Register {
+        /// The kubelet's socket.
+        path: PathBuf,
+        /// The resource.
+        resource: String,
+        /// What it said.
+        source: Box<tonic::Status>,
+    },
+    /// The Kubernetes API server refused or did not answer.
+    #[error("API server: {action} {object}")]
+    Api {
+        /// What was asked: `patch`, `create`, `replace`, …
+        action: &'static str,
+        /// Of what: `pod default/a`, `AddressGranule x`.
+        object: String,
+        /// What it answered.
+        source: Box<kube::Error>,
+    },
+    /// An object of the API server is not what it should be.
+    #[error("{object} cannot be read")]
+    Unreadable {
+        /// Which.
+        object: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No API server is configured.
+    #[error("no way to the API server")]
+    Config {
+        /// What is missing.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// A thread could not be started, or a task ended without being asked to.
+    #[error("{task} ended")]
+    Task {
+        /// Which.
+        task: &'static str,
+        /// Why, when it is known.
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// Linux refused something.
+    #[error(transparent)]
+    Kernel(#[from] ferroband_kernel::Error),
+    /// The journal's folder is not usable.
+    #[error(transparent)]
+    Attach(#[from] ferroband_attach::Error),
+    /// The simulated hardware cannot be set up.
+    #[error(transparent)]
+    Simulation(#[from] ferroband_sim::Error),
+    /// It was put into people's words already.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl Error {
+    /// The same for people who are told at the end of a CNI call.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Fault(fault) => fault.clone(),
+            Self::Kernel(e) => e.fault(),
+            Self::Attach(e) => e.fault(),
+            Self::Simulation(e) => e.fault(),
+            Self::Api { object, source, .. } => Fault::new(
+                FaultCode::ApiUnavailable,
+                object,
+                chain(source.as_ref()),
+                "it is tried again; check that the API server is up and that the ClusterRole of Ferroband is in place",
+            ),
+            other => Fault::new(
+                FaultCode::DaemonAway,
+                "node daemon",
+                chain(other),
+                "see the log of the DaemonSet ferroband-node on this node",
+            ),
+        }
+    }
+}
+
+/// An error with its causes, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        // Many libraries repeat the cause in their own words; say it once.
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! The CNI program and its other names.
+
+use super::replace::{beside, replace};
+use crate::Error;
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, ErrorKind, Read},
+    os::unix::fs::symlink,
+    path::Path,
+};
+use tracing::{info, warn};
+
+/// The name under which the runtime calls us.
+const NAME: &str = "ferroband";
+/// What is put behind the name of a foreign program that an alias takes the place of.
+const SAVED: &str = ".before-ferroband";
+
+/// Install `program` in `folder`, with `aliases` as further names.
+pub fn install(program: &Path, folder: &Path, aliases: &[String]) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(|source| Error::File {
+        action: "make",
+        path: folder.to_owned(),
+        source,
+    })?;
+    let target = folder.join(NAME);
+    if same(program, &target).unwrap_or(false) {
+        info!(program = %target.display(), "is up to date");
+    } else {
+        let mut content = File::open(program).map_err(|source| Error::File {
+            action: "read",
+            path: program.to_owned(),
+            source,
+        })?;
+        replace(&target, &mut content, 0o755)?;
+        info!(program = %target.display(), "installed");
+    }
+    for alias in aliases {
+        link(folder, alias)?;
+    }
+    Ok(())
+}
+
+/// `alias` becomes a link to us; a program of somebody else under that name is kept beside it.
+fn link(folder: &Path, alias: &str) -> Result<(), Error> {
+    let path = folder.join(alias);
+    let failed = |source| Error::File { action: "install", path: path.clone(), source };
+    match fs::symlink_metadata(&path) {
+        Ok(at) if at.is_symlink() && fs::read_link(&path).map_err(failed)? == Path::new(NAME) => {
+            return Ok(());
+        }
+        Ok(_) => {
+            let saved = folder.join(format!("{alias}{SAVED}"));
+            warn!(program = %path.display(), saved = %saved.display(), "a foreign program makes room for the alias");
+            fs::rename(&path, &saved).map_err(failed)?;
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(failed(e)),
+    }
+    let temporary = beside(&path);
+    match fs::remove_file(&temporary) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    // Relative, so that it means the same in every mount of the folder.
+    symlink(NAME, &temporary).map_err(failed)?;
+    fs::rename(&temporary, &path).map_err(failed)?;
+    info!(alias = %path.display(), "installed");
+    Ok(())
+}
+
+/// Whether two files have the same content; a restart of the daemon need not rewrite the program.
+fn same(a: &Path, b: &Path) -> io::Result<bool> {
+    let (a, b) = (File::open(a)?, File::open(b)?);
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut a, mut b) = (BufReader::new(a).bytes(), BufReader::new(b).bytes());
+    loop {
+        match (a.next().transpose()?, b.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (left, right) if left != right => return Ok(false),
+            _ => {}
+        }
+    }
+}

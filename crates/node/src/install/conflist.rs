@@ -1,0 +1,101 @@
+//! The configuration that makes the runtime call Ferroband.
+
+use super::replace;
+use crate::{
+    Error,
+    folder::Folder,
+    plan::{DefaultNetwork, first},
+};
+use ferroband_attach::Version;
+use serde_json::json;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{sync::watch, time};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// Our file; runtimes take the first by name.
+pub const CONFLIST: &str = "00-ferroband.conflist";
+/// The lowest version that we write: results of older default networks are converted.
+const LOWEST: Version = Version::V1_0_0;
+/// How often the folder is looked at without an event, should one be lost.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Our configuration in front of `wrapped`.
+///
+/// It has the wrapped network's name, which runtimes show and cache by, and its capabilities, so that the runtime
+/// hands over what the wrapped plugins need (port mappings, bandwidth).
+pub fn render(wrapped: &DefaultNetwork) -> String {
+    let version = Version::parse(&wrapped.network.cni_version).unwrap_or(LOWEST).max(LOWEST);
+    let conflist = json!({
+        "cniVersion": version.as_str(),
+        "name": wrapped.network.name,
+        "plugins": [{ "type": "ferroband", "capabilities": wrapped.capabilities() }],
+    });
+    format!("{conflist:#}\n")
+}
+
+/// Keep our configuration in `folder` in step with the network that it wraps, until `stop`. `written` tells
+/// whether it is there.
+pub async fn keep(
+    folder: PathBuf,
+    written: watch::Sender<bool>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let keeping = async {
+        let mut last_problem = String::new();
+        loop {
+            let mut watched = Folder::appear(&folder).await?;
+            loop {
+                match settle(&folder).await {
+                    Ok(()) => {
+                        last_problem.clear();
+                        written.send_replace(true);
+                    }
+                    Err(e) => {
+                        // Our old file stays: it fails loudly, the default network alone would not.
+                        let problem = e.to_string();
+                        if problem != last_problem {
+                            warn!(folder = %folder.display(), "{problem}");
+                            last_problem = problem;
+                        }
+                        written.send_replace(fs::exists(folder.join(CONFLIST)).unwrap_or(false));
+                    }
+                }
+                match time::timeout(LOOK, watched.changed()).await {
+                    Ok(Ok(true)) | Err(_) => {}
+                    Ok(Ok(false)) => break,
+                    Ok(Err(e)) => return Err(e),
+                }
+            }
+        }
+    };
+    tokio::select! {
+        end = keeping => end,
+        () = stop.cancelled() => Ok(()),
+    }
+}
+
+async fn settle(folder: &Path) -> Result<(), Error> {
+    let folder = folder.to_owned();
+    let settled = tokio::task::spawn_blocking(move || write(&folder));
+    settled
+        .await
+        .map_err(|e| Error::Task { task: "writing the CNI configuration", source: Some(Box::new(e)) })?
+}
+
+/// Write our file if it is not as it should be.
+pub(super) fn write(folder: &Path) -> Result<(), Error> {
+    let wrapped = first(folder)?;
+    let content = render(&wrapped);
+    let path = folder.join(CONFLIST);
+    if fs::read_to_string(&path).is_ok_and(|now| now == content) {
+        return Ok(());
+    }
+    replace(&path, &mut content.as_bytes(), 0o600)?;
+    info!(file = %path.display(), wraps = %wrapped.file.display(), network = wrapped.network.name, "written");
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The node daemon: it knows the node's hardware, tells the kubelet, and decides what every pod gets.
+//!
+//! The folders are the stages of a pod's way; `run` joins them. Everything async is at the edges (kubelet, API
+//! server, file events); what touches the kernel or the disk runs on threads of its own.
+//!
+//! ```text
+//!  sysfs, dev ──discover──▶ Inventory ──advertise──▶ kubelet ──Allocate──▶ allocate: device files
+//!
+//!  API server ──caches──▶ pods, networks, granules
+//!                              │
+//!  ferroband-cni ──serve──▶ plan ──▶ address (granules by compare-and-swap) ──▶ observe: status, events
+//!                   owed ──────────────┘   releases that came while this daemon was away
+//!
+//!  install: puts ferroband-cni in front of the cluster's default network, once all of this works
+//! ```
+
+mod call;
+mod error;
+#[cfg(test)]
+mod fake;
+mod folder;
+mod lifecycle;
+mod node_object;
+mod own;
+mod run;
+mod settings;
+mod simulate;
+
+pub mod address;
+pub mod advertise;
+pub mod allocate;
+pub mod caches;
+pub mod discover;
+pub mod install;
+pub mod observe;
+pub mod owed;
+pub mod plan;
+pub mod ready;
+pub mod serve;
+
+pub use error::{Error, chain};
+pub use run::run;
+pub use settings::{Settings, Simulate};
+pub use simulate::{host, profile};

@@ -1,0 +1,137 @@
+//! The annotation `network-status`: what a pod got.
+
+use crate::{
+    Error,
+    call::{Failure, bounded, failure},
+    error::chain,
+};
+use ferroband_api::annotation::{Attached, NETWORK_STATUS, render};
+use ferroband_attach::{message::Outcome, plan::Plan};
+use ferroband_model::{Fault, PodRef};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+    core::PartialObjectMeta,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+
+/// How long recording is tried before the ADD fails and undoes itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Records what pods got.
+#[derive(Clone)]
+pub struct Status {
+    client: Client,
+}
+
+impl Status {
+    /// By way of `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Record the `outcomes` of `plan` on the pod, in one PATCH.
+    pub async fn record(&self, plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Result<(), Fault> {
+        let Some(patch) = patch(plan, known, outcomes).map(Patch::Merge) else { return Ok(()) };
+        // Only the metadata comes back; nobody needs the rest.
+        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &known.namespace);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let parameters = PatchParams::default();
+            let call = pods.patch_subresource("status", &known.name, &parameters, &patch);
+            let Err(error) = bounded(call).await else { return Ok(()) };
+            match failure(&error) {
+                // Gone, or made again under the same name: nobody reads this any more, and DEL comes.
+                Failure::NotFound | Failure::Conflict => {
+                    info!(pod = %known, "is gone; its networks are not recorded");
+                    return Ok(());
+                }
+                Failure::Away if Instant::now() < until => {
+                    warn!(pod = %known, error = %chain(&error), "cannot record its networks; trying again");
+                    sleep(PAUSE).await;
+                }
+                Failure::Away | Failure::Refused => {
+                    let object = format!("status of pod {known}");
+                    return Err(Error::Api { action: "patch", object, source: Box::new(error) }.fault());
+                }
+            }
+        }
+    }
+}
+
+/// The patch; nothing when there is nothing to tell.
+fn patch(plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Option<Value> {
+    let entries = outcomes.iter().filter_map(|outcome| {
+        let attachment = plan.attachments.get(outcome.attachment)?;
+        let attached = Attached {
+            name: &attachment.network,
+            interface: &attachment.ifname,
+            default: attachment.default,
+            result: &outcome.result,
+            device_info: None,
+        };
+        Some(attached.entries())
+    });
+    let entries: Vec<_> = entries.flatten().collect();
+    if entries.is_empty() {
+        return None;
+    }
+    // With the UID in it the API server refuses the patch if the name stands for another pod by now.
+    Some(json!({ "metadata": { "uid": known.uid, "annotations": { NETWORK_STATUS: render(&entries) } } }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_attach::plan::Attachment;
+
+    fn attachment(network: &str, ifname: &str, default: bool) -> Attachment {
+        Attachment {
+            network: network.to_owned(),
+            name: network.to_owned(),
+            cni_version: "1.0.0".to_owned(),
+            ifname: ifname.to_owned(),
+            default,
+            steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_attachment_is_told_and_the_patch_holds_for_this_very_pod() {
+        let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
+        let attachments = vec![attachment("k8s", "eth0", true), attachment("default/ib", "net1", false)];
+        let plan = Plan { pod: pod.clone(), attachments };
+        let outcome = |attachment, ifname: &str, ip: &str| Outcome {
+            attachment,
+            result: json!({
+                "interfaces": [{"name": ifname, "sandbox": "/run/netns/x"}],
+                "ips": [{"address": ip, "interface": 0}],
+            }),
+        };
+        let outcomes = [outcome(0, "eth0", "10.0.0.5/24"), outcome(1, "net1", "192.168.0.1/24")];
+        let patch = patch(&plan, &pod, &outcomes).unwrap();
+        assert_eq!(patch["metadata"]["uid"], "u1");
+        let text = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap();
+        let told: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            told,
+            json!([
+                {"name": "k8s", "interface": "eth0", "ips": ["10.0.0.5"], "default": true, "dns": {}},
+                {"name": "default/ib", "interface": "net1", "ips": ["192.168.0.1"], "dns": {}},
+            ])
+        );
+    }
+
+    #[test]
+    fn nothing_to_tell_is_no_patch() {
+        let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
+        let plan = Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)] };
+        assert_eq!(patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}) }]), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Releases that DEL could not tell us, because this daemon or the API server was away.
+//!
+//! They lie in files beside the journal. They are settled when the daemon starts, when a file appears, and again
+//! after a while if that did not work.
+
+use crate::{Error, address::Desk, error::chain, folder::Folder};
+use ferroband_address::Release;
+use ferroband_attach::owed::{Claim, Owed, all};
+use ferroband_kernel::Root;
+use futures::{StreamExt, TryStreamExt, stream};
+use std::time::Duration;
+use tokio::{task::spawn_blocking, time};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// How long one release is waited for before the others get their turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many are settled at once.
+const AT_ONCE: usize = 16;
+/// How long what could not be settled lies.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Settle what is owed on the machine under `root`, until `stop`.
+pub async fn keep_settled(root: Root, desk: Desk, stop: CancellationToken) -> Result<(), Error> {
+    let folder = root.state("owed");
+    let settling = async {
+        loop {
+            let mut watched = Folder::appear(&folder).await?;
+            loop {
+                let left = settle(&root, &desk).await?;
+                let wait = if left { AGAIN } else { Duration::MAX };
+                match time::timeout(wait, watched.changed()).await {
+                    Ok(Ok(true)) | Err(_) => {}
+                    Ok(Ok(false)) => break,
+                    Ok(Err(e)) => return Err(e),
+                }
+            }
+        }
+    };
+    tokio::select! {
+        end = settling => end,
+        () = stop.cancelled() => Ok(()),
+    }
+}
+
+/// Settle everything that can be; `true` if something is left.
+async fn settle(root: &Root, desk: &Desk) -> Result<bool, Error> {
+    let at = root.clone();
+    let mut debts = Vec::new();
+    for owed in blocking(move || all(&at)).await?? {
+        match owed {
+            Ok(owed) => debts.push(owed),
+            // It stays: somebody may still want to read it.
+            Err(e) => warn!(error = %chain(&e), "a debt cannot be read"),
+        }
+    }
+    // Some at once, so that they are committed together.
+    let settling = stream::iter(debts).map(|owed| settle_one(root, desk, owed)).buffer_unordered(AT_ONCE);
+    settling.try_fold(false, |left, settled| async move { Ok(left || !settled) }).await
+}
+
+async fn settle_one(root: &Root, desk: &Desk, owed: Owed) -> Result<bool, Error> {
+    let at = root.clone();
+    // While it is claimed no call of the same sandbox runs.
+    let Some(claim) = blocking(move || owed.claim(&at)).await?? else { return Ok(false) };
+    let Owed { container, ifname, .. } = claim.owed().clone();
+    let release = Release { container: container.clone(), interface: ifname };
+    if !desk.release(release, PATIENCE).await {
+        return Ok(false);
+    }
+    let at = root.clone();
+    blocking(move || Claim::settled(claim, &at)).await??;
+    info!(container, "settled a release that was owed");
+    Ok(true)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    spawn_blocking(work).await.map_err(|e| Error::Task { task: "settling debts", source: Some(Box::new(e)) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What a plugin is told besides its configuration.
+//!
+//! A value goes to a plugin only if its `capabilities` says `true` to the key (CNI conventions, "dynamic plugin
+//! fields"); `cni-args` go to every plugin of a chain.
+
+use ferroband_api::annotation::Selection;
+use serde_json::{Map, Value, json};
+
+/// What the pod's annotation asks of a network, by capability.
+pub fn of_selection(selection: &Selection) -> Map<String, Value> {
+    let mut values = Map::new();
+    let mut put = |key: &str, value: Value| drop(values.insert(key.to_owned(), value));
+    if !selection.ips.is_empty() {
+        put("ips", json!(selection.ips));
+    }
+    if let Some(mac) = &selection.mac {
+        put("mac", json!(mac));
+    }
+    if let Some(guid) = &selection.infiniband_guid {
+        put("infinibandGUID", json!(guid));
+    }
+    if !selection.port_mappings.is_empty() {
+        put("portMappings", json!(selection.port_mappings));
+    }
+    if let Some(bandwidth) = &selection.bandwidth {
+        put("bandwidth", json!(bandwidth));
+    }
+    if let Some(device) = &selection.device_id {
+        put("deviceID", json!(device));
+    }
+    values
+}
+
+/// Put the `values` that `plugin` is capable of into its `runtimeConfig`, in place of what a user wrote there. With
+/// nothing to put, that stays, as with libcni.
+pub fn grant(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
+    let able = |key: &str| plugin.get("capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
+    let granted: Map<_, _> =
+        values.iter().filter(|(key, _)| able(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
+    if !granted.is_empty() {
+        plugin.insert("runtimeConfig".to_owned(), Value::Object(granted));
+    }
+}
+
+/// Merge the annotation's `cni-args` into `args.cni` of `plugin`; on the same key the annotation wins.
+pub fn add_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
+    if args.is_empty() {
+        return;
+    }
+    let object = |parent: &mut Map<String, Value>, key: &str| {
+        if !parent.get(key).is_some_and(Value::is_object) {
+            parent.insert(key.to_owned(), Value::Object(Map::new()));
+        }
+    };
+    object(plugin, "args");
+    if let Some(Value::Object(all)) = plugin.get_mut("args") {
+        object(all, "cni");
+        if let Some(Value::Object(cni)) = all.get_mut("cni") {
+            cni.extend(args.clone());
+        }
+    }
+}

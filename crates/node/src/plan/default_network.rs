@@ -1,0 +1,109 @@
+//! The cluster's default network: what the runtime would use if Ferroband were not there.
+//!
+//! It is read from the runtime's configuration folder at every ADD, because its owner (Calico, Cilium, …) may
+//! rewrite it at any time and tells nobody.
+
+use crate::install::CONFLIST;
+use ferroband_api::cncf::NetworkConfig;
+use ferroband_attach::Fields;
+use ferroband_model::{Fault, FaultCode};
+use serde_json::{Map, Value};
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
+/// Meta plugins that stand in front of the default network like we do. They are not the default network, and to
+/// wrap them would attach every annotation network twice.
+const META: [&str; 3] = ["ferroband", "multus", "multus-shim"];
+
+/// The default network and the file it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DefaultNetwork {
+    /// Its file.
+    pub file: PathBuf,
+    /// Its configuration.
+    pub network: NetworkConfig,
+}
+
+impl DefaultNetwork {
+    /// Capabilities that any of its plugins has.
+    pub fn capabilities(&self) -> Map<String, Value> {
+        let all = self.network.plugins.iter().filter_map(|plugin| plugin.get("capabilities")?.as_object());
+        let on = all.flatten().filter(|(_, on)| **on == Value::Bool(true));
+        on.map(|(name, on)| (name.clone(), on.clone())).collect()
+    }
+}
+
+/// The first network in `folder` by file name, as the runtimes choose, leaving out meta plugins.
+///
+/// A file that cannot be read stops the search: the next one may be another network altogether, and a pod on the
+/// wrong network is worse than a pod that waits.
+pub fn first(folder: &Path) -> Result<DefaultNetwork, Fault> {
+    let broken = |path: &Path, cause: String| {
+        let what = format!("default network in {}", path.display());
+        Fault::new(FaultCode::NoDefaultNetwork, what, cause, "repair it; the pod is tried again by itself")
+    };
+    let files = files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
+    for file in files.into_iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
+        let network = read(&file).map_err(|cause| broken(&file, cause))?;
+        let is_meta = |plugin: &Map<String, Value>| {
+            plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META.contains(&kind))
+        };
+        if !network.plugins.iter().any(is_meta) {
+            return Ok(DefaultNetwork { file, network });
+        }
+    }
+    Err(Fault::new(
+        FaultCode::NoDefaultNetwork,
+        format!("folder {}", folder.display()),
+        "it has no CNI configuration for Ferroband to wrap",
+        "install the cluster's network plugin; the pod is tried again by itself",
+    ))
+}
+
+/// The files with one of these endings, by name. A folder that does not exist has none.
+fn files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if ending.is_some_and(|ending| endings.contains(&ending)) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(file: &Path) -> Result<NetworkConfig, String> {
+    let text = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let object = |path: &Path| -> Result<Map<String, Value>, String> {
+        serde_json::from_str(&text(path)?).map_err(|e| format!("{}: {e}", path.display()))
+    };
+    let mut whole = object(file)?;
+    let fields = Fields(&whole);
+    let name = fields.text("name").map_err(|e| e.to_string())?.unwrap_or_default().to_owned();
+    if name.is_empty() {
+        return Err("it has no `name`".to_owned());
+    }
+    // libcni: further plugins of a list may stand in `<folder>/<network name>/*.conf`, one in each file.
+    let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
+    if !whole.contains_key("type") && !inlined_only {
+        let mut more = Vec::new();
+        for path in files(&file.with_file_name(&name), &["conf"]).map_err(|e| e.to_string())? {
+            more.push(Value::Object(object(&path)?));
+        }
+        if let Value::Array(plugins) = whole.entry("plugins").or_insert_with(|| Value::Array(Vec::new())) {
+            plugins.append(&mut more);
+        }
+    }
+    let text = Value::Object(whole).to_string();
+    NetworkConfig::parse(&name, &text, &name).map_err(|e| e.fault().cause)
+}

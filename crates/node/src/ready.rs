@@ -1,0 +1,162 @@
+//! Whether the daemon is ready, told so that it stays true.
+//!
+//! A file says it, and it counts only while the socket is answered: a daemon that was killed leaves the file, but not
+//! the answer, and a new one removes the file before it answers.
+
+use crate::{Error, install::replace};
+use ferroband_attach::{
+    message::{Reply, Request},
+    socket::Channel,
+    socket_path,
+};
+use ferroband_kernel::Root;
+use ferroband_model::{Fault, FaultCode};
+use std::{fs, io::ErrorKind, os::unix::net::UnixStream, path::PathBuf, time::Duration};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+/// How long the answer may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The conditions of readiness.
+pub struct Conditions {
+    /// The runtime's configuration names us.
+    pub configured: watch::Receiver<bool>,
+    /// The kubelet knows our resource, or there is none to know.
+    pub registered: watch::Receiver<bool>,
+}
+
+fn path(root: &Root) -> PathBuf {
+    root.run("ferroband/ready")
+}
+
+/// Not ready: before anything is served.
+pub fn withdraw(root: &Root) -> Result<(), Error> {
+    match fs::remove_file(path(root)) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(Error::File { action: "remove", path: path(root), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keep the file there exactly while all conditions hold.
+pub async fn keep_told(root: Root, conditions: Conditions, stop: CancellationToken) -> Result<(), Error> {
+    let Conditions { mut configured, mut registered } = conditions;
+    let mut told = false;
+    let telling = async {
+        loop {
+            let ready = *configured.borrow_and_update() && *registered.borrow_and_update();
+            if ready != told {
+                match ready {
+                    true => replace(&path(&root), &mut &b"ready\n"[..], 0o644)?,
+                    false => withdraw(&root)?,
+                }
+                info!(ready, "readiness");
+                told = ready;
+            }
+            // An end of either means that the daemon is ending.
+            let changed = tokio::select! {
+                changed = configured.changed() => changed,
+                changed = registered.changed() => changed,
+            };
+            if changed.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    };
+    tokio::select! {
+        end = telling => end,
+        () = stop.cancelled() => withdraw(&root),
+    }
+}
+
+/// Ask from outside: is the daemon of this node ready?
+pub fn check(root: &Root) -> Result<(), Fault> {
+    let away = |cause: String| {
+        Fault::new(
+            FaultCode::DaemonAway,
+            "node daemon",
+            cause,
+            "see the log of the pod ferroband-node on this node",
+        )
+    };
+    let socket = socket_path(root);
+    let stream = UnixStream::connect(&socket).map_err(|e| away(format!("{}: {e}", socket.display())))?;
+    let mut channel = Channel::from(stream);
+    let asked = channel.set_patience(Some(PATIENCE)).and_then(|()| channel.send(&Request::Status));
+    match asked.and_then(|()| channel.recv::<Reply>()).map_err(|e| e.fault())? {
+        Reply::Done => {}
+        Reply::Fault(fault) => return Err(fault),
+        _ => return Err(away("it answered something else than asked".to_owned())),
+    }
+    if !path(root).exists() {
+        return Err(away("it serves, but is not yet registered at runtime and kubelet".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::create_dir_all, os::unix::net::UnixListener, thread, time::Duration};
+
+    async fn eventually(what: impl Fn() -> bool) {
+        for _ in 0..250 {
+            if what() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("it did not happen");
+    }
+
+    #[tokio::test]
+    async fn the_file_is_there_exactly_while_everything_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        create_dir_all(root.run("ferroband")).unwrap();
+        let ((configure, configured), (register, registered)) =
+            (watch::channel(false), watch::channel(false));
+        let stop = CancellationToken::new();
+        let conditions = Conditions { configured, registered };
+        let telling = tokio::spawn(keep_told(root.clone(), conditions, stop.clone()));
+        let there = || path(&root).exists();
+        configure.send_replace(true);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!there());
+        register.send_replace(true);
+        eventually(there).await;
+        // The kubelet restarts.
+        register.send_replace(false);
+        eventually(|| !there()).await;
+        register.send_replace(true);
+        eventually(there).await;
+        stop.cancel();
+        telling.await.unwrap().unwrap();
+        assert!(!there());
+    }
+
+    #[test]
+    fn a_file_without_an_answer_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        create_dir_all(root.run("ferroband")).unwrap();
+        fs::write(path(&root), "ready").unwrap();
+        assert_eq!(check(&root).unwrap_err().code, FaultCode::DaemonAway);
+
+        let listener = UnixListener::bind(socket_path(&root)).unwrap();
+        let answering = thread::spawn(move || {
+            for _ in 0..2 {
+                let mut channel = Channel::from(listener.accept().unwrap().0);
+                assert_eq!(channel.recv::<Request>().unwrap(), Request::Status);
+                channel.send(&Reply::Done).unwrap();
+            }
+        });
+        check(&root).unwrap();
+        withdraw(&root).unwrap();
+        check(&root).unwrap_err();
+        answering.join().unwrap();
+    }
+}

@@ -1,0 +1,169 @@
+//! The daemon, put together.
+
+use crate::{
+    Error, Settings,
+    address::{self, ApiStore, Ledger},
+    advertise::{Resource, keep_registered},
+    caches::{Networks, Pods, watch_granules},
+    discover, install,
+    lifecycle::Tasks,
+    node_object,
+    observe::{Events, Status},
+    owed,
+    own::make_folders,
+    ready,
+    serve::{Decider, Socket},
+    simulate,
+};
+use ferroband_attach::socket_path;
+use kube::{Client, Config};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    task::spawn_blocking,
+};
+use tracing::{info, warn};
+
+/// How long running ADDs may go on after the daemon is asked to stop. The pod's grace period is longer.
+const FINISH: Duration = Duration::from_secs(20);
+
+/// Run the daemon until SIGTERM or SIGINT.
+pub async fn run(settings: Settings) -> Result<(), Error> {
+    let asked = stop_asked()?;
+    make_folders(&settings.root)?;
+    ready::withdraw(&settings.root)?;
+    let host = blocking("looking at the hardware", {
+        let settings = settings.clone();
+        move || simulate::host(&settings)
+    })
+    .await?;
+    let simulated = host.simulated();
+    let mut tasks = Tasks::default();
+    let stop = tasks.stop.clone();
+
+    // What the node has, to the kubelet. Needs no API server.
+    let first = discover::look(host.clone()).await?;
+    let (inventory, seen) = watch::channel(Arc::new(first));
+    let (told_registered, registered) = watch::channel(false);
+    tasks.start("discovery", discover::keep_current(host.clone(), inventory, stop.clone()));
+    let resource = Resource::jarvice();
+    let offering =
+        keep_registered(settings.device_plugins(), resource, seen.clone(), told_registered, stop.clone());
+    tasks.start("device plugin", offering);
+
+    // What the API server has.
+    let client = client().await?;
+    let pods = Pods::new(client.clone());
+    let networks = Networks::new(client.clone());
+    let ledger = Arc::new(Ledger::default());
+    tasks.start_endless("watch of pods", pods.clone().watch(settings.node.clone()));
+    tasks.start_endless("watch of networks", networks.clone().watch());
+    tasks.start_endless("watch of granules", watch_granules(client.clone(), ledger.clone()));
+
+    // Addresses.
+    let store = ApiStore::new(client.clone());
+    let (desk, committer) = address::open(settings.node.clone(), ledger.clone(), store);
+    let nodes = committer.nodes();
+    tasks.start_endless("committing addresses", committer.run());
+    tasks.start("settling debts", owed::keep_settled(settings.root.clone(), desk.clone(), stop.clone()));
+    let counting = node_object::keep(client.clone(), settings.node.clone(), simulated, nodes);
+    tasks.start_endless("the node's object", counting);
+
+    // CNI calls.
+    let decider = Arc::new(Decider {
+        host,
+        net_d: settings.net_d(),
+        pods,
+        networks,
+        ledger,
+        desk,
+        events: Events::new(client.clone(), settings.node.clone()),
+        status: Status::new(client),
+    });
+    let socket = Socket::open(&socket_path(&settings.root), decider.clone(), Handle::current())?;
+
+    // The runtime is sent to us once an ADD could succeed.
+    let (told_configured, configured) = watch::channel(false);
+    let installing = {
+        let (settings, stop) = (settings.clone(), stop.clone());
+        async move {
+            if stop.run_until_cancelled(decider.caches_complete()).await.is_none() {
+                return Ok(());
+            }
+            let net_d = settings.net_d();
+            blocking("installing the CNI program", move || match &settings.cni_program {
+                Some(program) => install::binaries(program, &settings.programs(), &settings.aliases),
+                None => Ok(()),
+            })
+            .await?;
+            install::keep_conflist(net_d, told_configured, stop).await
+        }
+    };
+    tasks.start("installing", installing);
+    let conditions = ready::Conditions { configured, registered: or_nothing(seen, registered, &mut tasks) };
+    tasks.start("readiness", ready::keep_told(settings.root.clone(), conditions, stop.clone()));
+
+    let ended = tasks.until(asked).await;
+    info!("stopping");
+    let running = socket.close();
+    if ended.is_ok() {
+        let finished = blocking("finishing CNI calls", move || Ok(running.wait(FINISH))).await?;
+        if !finished {
+            warn!("CNI calls are still running; they will be tried again");
+        }
+    }
+    tasks.end().await;
+    ended
+}
+
+/// Whether the kubelet knows what it should: a node without devices has nothing to register.
+fn or_nothing(
+    mut inventory: watch::Receiver<Arc<discover::Inventory>>,
+    mut registered: watch::Receiver<bool>,
+    tasks: &mut Tasks,
+) -> watch::Receiver<bool> {
+    let (told, known) = watch::channel(false);
+    tasks.start_endless("kubelet's knowledge", async move {
+        loop {
+            let nothing = inventory.borrow_and_update().devices.is_empty();
+            told.send_replace(nothing || *registered.borrow_and_update());
+            let changed = tokio::select! {
+                changed = inventory.changed() => changed,
+                changed = registered.changed() => changed,
+            };
+            if changed.is_err() {
+                // The sender's task has ended, and with it the daemon.
+                return std::future::pending().await;
+            }
+        }
+    });
+    known
+}
+
+async fn client() -> Result<Client, Error> {
+    let unreachable = |source: kube::Error| Error::Config { source: Box::new(source) };
+    let config = Config::infer().await.map_err(|e| unreachable(kube::Error::InferConfig(e)))?;
+    info!(server = %config.cluster_url, "API server");
+    Client::try_from(config).map_err(unreachable)
+}
+
+fn stop_asked() -> Result<impl Future<Output = ()>, Error> {
+    let failed = |e: std::io::Error| Error::Task { task: "waiting for signals", source: Some(Box::new(e)) };
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+async fn blocking<T: Send + 'static>(
+    task: &'static str,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    spawn_blocking(work).await.map_err(|e| Error::Task { task, source: Some(Box::new(e)) })?
+}

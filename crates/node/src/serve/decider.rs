@@ -1,0 +1,241 @@
+//! What the answers are made from.
+
+use crate::{
+    Error,
+    address::{Desk, Ledger},
+    caches::{Networks, PodFacts, Pods},
+    observe::{Events, Status},
+    plan::{Given, Planned, Wanted, first, make, selections, settle_uid, within},
+};
+use ferroband_address::Release;
+use ferroband_api::{annotation::Selection, cncf::NetworkAttachmentDefinition};
+use ferroband_attach::{
+    message::{Call, Outcome},
+    plan::{Assigned, Doer, Plan},
+};
+use ferroband_kernel::Host;
+use ferroband_model::{Fault, FaultCode, PodRef};
+use futures::future::try_join_all;
+use serde_json::Map;
+use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{runtime::Handle, time::timeout};
+use tracing::warn;
+
+/// How long an ADD waits for the caches of a daemon that has just started.
+const WARM_UP: Duration = Duration::from_secs(10);
+/// How long a DEL waits for its release; after that the addresses are owed and settled later. Less than the two
+/// seconds that the CNI side listens, so that it hears of it.
+const RELEASE: Duration = Duration::from_millis(1500);
+
+/// Everything that a CNI call needs of the daemon.
+pub struct Decider {
+    /// The machine.
+    pub host: Arc<dyn Host>,
+    /// The folder of the default network's configuration.
+    pub net_d: PathBuf,
+    /// The pods of this node.
+    pub pods: Pods,
+    /// The network attachment definitions.
+    pub networks: Networks,
+    /// What is known of the granules.
+    pub ledger: Arc<Ledger>,
+    /// Where addresses are had.
+    pub desk: Desk,
+    /// Where failures are told.
+    pub events: Events,
+    /// Where successes are recorded.
+    pub status: Status,
+}
+
+impl Decider {
+    /// The plan for an ADD, and the pod as the API server knows it.
+    pub fn plan(&self, call: &Call, runtime: &Handle) -> Result<(Planned, PodRef), Fault> {
+        let asked = pod_of(call)?;
+        let (facts, networks) = runtime.block_on(async {
+            self.warm().await?;
+            let facts = self.pod(asked).await?;
+            let networks = self.definitions(asked, &facts).await?;
+            Ok::<_, Fault>((facts, networks))
+        })?;
+        let pod = settle_uid(asked, &facts)?;
+        let default = first(&self.net_d)?;
+        let none = Map::new();
+        let given = Given {
+            pod: &pod,
+            facts: &facts,
+            container: &call.container,
+            ifname: &call.ifname,
+            default: &default,
+            runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
+            networks: &networks,
+        };
+        let planned = make(&given)?;
+        for warning in planned.wanted.iter().flat_map(|wanted| &wanted.ipam.warnings) {
+            warn!(%warning, "in an ipam object");
+        }
+        self.check_parents(&planned.plan)?;
+        Ok((planned, PodRef { uid: facts.uid.clone(), ..pod }))
+    }
+
+    /// A parent that is missing is told before anything is made.
+    fn check_parents(&self, plan: &Plan) -> Result<(), Fault> {
+        for attachment in &plan.attachments {
+            for step in &attachment.steps {
+                if let Doer::Ipoib { child, .. } = &step.by {
+                    let parent = self.host.ipoib_parent(&child.parent);
+                    parent.map_err(|e| within(&attachment.network, e.fault()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Assign the addresses of a plan. All networks at once: they are one sandbox's, all or none.
+    pub fn addresses(
+        &self,
+        wanted: Vec<Wanted>,
+    ) -> impl Future<Output = Result<Vec<Assigned>, Fault>> + use<> {
+        let desk = self.desk.clone();
+        async move {
+            let names: Vec<_> = wanted.iter().map(|wanted| wanted.network.as_str()).collect();
+            let what = match names.as_slice() {
+                [name] => format!("network {name}"),
+                names => format!("networks {}", names.join(", ")),
+            };
+            let requests = wanted.iter().flat_map(|wanted| wanted.requests.clone()).collect();
+            let mut places = desk.assign(what, requests).await?.into_iter();
+            let share = |wanted: &Wanted| {
+                let places = places.by_ref().take(wanted.requests.len()).collect();
+                wanted.assigned(places)
+            };
+            Ok(wanted.iter().map(share).collect())
+        }
+    }
+
+    /// Assign the addresses of one interface, for a plugin that delegates to us.
+    pub async fn assign(&self, call: &Call) -> Result<Assigned, Fault> {
+        let asked = pod_of(call)?;
+        self.warm().await?;
+        let facts = self.pod(asked).await?;
+        let pod = settle_uid(asked, &facts)?;
+        let wanted = Wanted::of_call(call, &pod, facts.stateful)?;
+        let places = self.desk.assign(format!("network {}", wanted.network), wanted.requests.clone()).await?;
+        Ok(wanted.assigned(places))
+    }
+
+    /// Free what a sandbox, or one interface of it, held. A fault means that it is owed.
+    pub async fn release(&self, container: String, interface: Option<String>) -> Result<(), Fault> {
+        let what = format!("addresses of sandbox {container}");
+        if self.desk.release(Release { container, interface }, RELEASE).await {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultCode::ApiUnavailable,
+            what,
+            "the API server did not take the release in time",
+            "nothing: it is done when the API server is back",
+        ))
+    }
+
+    /// Record on the pod what it got.
+    pub async fn record(&self, plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Result<(), Fault> {
+        self.status.record(plan, known, outcomes).await
+    }
+
+    /// Tell the pod's readers what went wrong. Not waited for: the CNI side has the fault already.
+    pub fn tell_failure(&self, pod: Option<&PodRef>, fault: &Fault, runtime: &Handle) {
+        let Some(pod) = pod.cloned() else { return };
+        let known = self.pods.cache().get(&pod.namespace, &pod.name);
+        let pod = match known {
+            Some(facts) if !facts.uid.is_empty() => PodRef { uid: facts.uid.clone(), ..pod },
+            _ => pod,
+        };
+        runtime.spawn(self.events.clone().warn(pod, fault.clone()));
+    }
+
+    /// Whether an ADD could be served.
+    pub fn ready(&self) -> Result<(), Fault> {
+        let waiting = if !self.pods.cache().is_complete() {
+            "the pods of this node"
+        } else if !self.networks.cache().is_complete() {
+            "the network attachment definitions"
+        } else if !self.ledger.is_complete() {
+            "the address granules"
+        } else {
+            return first(&self.net_d).map(|_| ());
+        };
+        Err(not_warm(waiting))
+    }
+
+    /// Returns once every cache has been filled; also waited for before the runtime is sent to us.
+    pub async fn caches_complete(&self) {
+        self.pods.cache().complete().await;
+        self.networks.cache().complete().await;
+        self.ledger.complete().await;
+    }
+
+    async fn warm(&self) -> Result<(), Fault> {
+        match timeout(WARM_UP, self.caches_complete()).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.ready().err().unwrap_or_else(|| not_warm("its objects"))),
+        }
+    }
+
+    async fn pod(&self, pod: &PodRef) -> Result<Arc<PodFacts>, Fault> {
+        let found = self.pods.find(pod).await.map_err(|e| e.fault())?;
+        found.ok_or_else(|| {
+            Fault::new(
+                FaultCode::PodNotFound,
+                format!("pod {pod}"),
+                "the API server does not know it",
+                "nothing if it was just deleted; else check that runtime and daemon use the same cluster",
+            )
+        })
+    }
+
+    /// The networks of the pod's annotation with their definitions.
+    async fn definitions(
+        &self,
+        pod: &PodRef,
+        facts: &PodFacts,
+    ) -> Result<Vec<(Selection, Arc<NetworkAttachmentDefinition>)>, Fault> {
+        let found = selections(facts, &pod.namespace)?.into_iter().map(|selection| async move {
+            let definition = self.networks.find(&selection.namespace, &selection.name).await;
+            match definition.map_err(|e: Error| e.fault())? {
+                Some(definition) => Ok((selection, definition)),
+                None => Err(no_network(&selection)),
+            }
+        });
+        try_join_all(found).await
+    }
+}
+
+fn no_network(selection: &Selection) -> Fault {
+    let Selection { namespace, name, .. } = selection;
+    Fault::new(
+        FaultCode::NoNetworkFound,
+        format!("network {namespace}/{name}"),
+        format!("cannot find a network-attachment-definition ({name}) in namespace ({namespace})"),
+        "create it, or correct the annotation k8s.v1.cni.cncf.io/networks; once it is there the pod starts by itself",
+    )
+}
+
+fn pod_of(call: &Call) -> Result<&PodRef, Fault> {
+    call.pod.as_ref().ok_or_else(|| {
+        Fault::new(
+            FaultCode::BadCall,
+            format!("sandbox {}", call.container),
+            "CNI_ARGS names no pod (K8S_POD_NAMESPACE, K8S_POD_NAME)",
+            "call Ferroband from a Kubernetes runtime",
+        )
+    })
+}
+
+fn not_warm(waiting: &str) -> Fault {
+    Fault::new(
+        FaultCode::ApiUnavailable,
+        "node daemon",
+        format!("the API server has not yet sent {waiting}"),
+        "the pod is tried again by itself; check that the API server is up and `ferroband crds apply` was run",
+    )
+}

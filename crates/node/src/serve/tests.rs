@@ -1,0 +1,350 @@
+use super::{Decider, Socket};
+use crate::{
+    address::{self, ApiStore, Ledger},
+    caches::{Networks, PodFacts, Pods},
+    fake::FakeApi,
+    observe::{Events, Status},
+};
+use ferroband_api::annotation::{NETWORK_STATUS, NETWORKS};
+use ferroband_attach::{
+    message::{Call, Outcome, Reply, Request},
+    plan::{Doer, Plan},
+    socket::Channel,
+};
+use ferroband_kernel::{Error, Host, IpoibChild, IpoibMode, IpoibParent, Root};
+use ferroband_model::{Fault, FaultCode, PKey, PodRef};
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+use std::{fs, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::runtime::{Handle, Runtime};
+
+/// A machine with one IPoIB interface, `ib0`.
+struct Machine(Root);
+
+impl Host for Machine {
+    fn root(&self) -> &Root {
+        &self.0
+    }
+
+    fn simulated(&self) -> bool {
+        true
+    }
+
+    fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error> {
+        match name {
+            "ib0" => Ok(IpoibParent {
+                index: 7,
+                name: "ibs5f0".into(),
+                pkey: PKey::DEFAULT,
+                mode: IpoibMode::Datagram,
+                mtu: 2044,
+            }),
+            other => Err(Error::NoParent { interface: other.into() }),
+        }
+    }
+
+    fn create_ipoib_child(&self, _: &str, _: &IpoibChild) -> Result<(), Error> {
+        panic!("the daemon makes no interfaces")
+    }
+}
+
+/// A daemon's serving half, with its API server.
+struct Node {
+    api: FakeApi,
+    decider: Arc<Decider>,
+    socket: Socket,
+    path: PathBuf,
+    runtime: Runtime,
+    _folder: TempDir,
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NADS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
+const GRANULES: &str = "/apis/ferroband.io/v1alpha1/addressgranules";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+fn definition(name: &str, master: &str) -> Value {
+    let config = json!({
+        "cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": master,
+        "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"},
+    });
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"config": config.to_string()},
+    })
+}
+
+impl Node {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let net_d = folder.path().join("net.d");
+        fs::create_dir(&net_d).unwrap();
+        let bridge = json!({"cniVersion": "0.4.0", "name": "k8s", "plugins": [
+            {"type": "bridge"},
+            {"type": "portmap", "capabilities": {"portMappings": true}},
+        ]});
+        fs::write(net_d.join("10-k8s.conflist"), bridge.to_string()).unwrap();
+
+        let runtime = Runtime::new().unwrap();
+        let api = FakeApi::default();
+        let _inside = runtime.enter();
+        let client = api.client();
+        let ledger = Arc::new(Ledger::default());
+        ledger.list_begins();
+        ledger.list_ends();
+        let (desk, committer) = address::open("n1".into(), ledger.clone(), ApiStore::new(client.clone()));
+        runtime.spawn(committer.run());
+        let decider = Arc::new(Decider {
+            host: Arc::new(Machine(Root::at(folder.path()))),
+            net_d,
+            pods: Pods::new(client.clone()),
+            networks: Networks::new(client.clone()),
+            ledger,
+            desk,
+            events: Events::new(client.clone(), "n1".into()),
+            status: Status::new(client),
+        });
+        decider.pods.cache().apply(Event::InitDone);
+        decider.networks.cache().apply(Event::InitDone);
+        let path = folder.path().join("cni.sock");
+        let socket = Socket::open(&path, decider.clone(), Handle::current()).unwrap();
+        drop(_inside);
+        Self { api, decider, socket, path, runtime, _folder: folder }
+    }
+
+    fn network(&self, name: &str, master: &str) {
+        let object = serde_json::from_value(definition(name, master)).unwrap();
+        self.decider.networks.cache().apply(Event::Apply((("default".into(), name.into()), Some(object))));
+    }
+
+    fn pod(&self, name: &str, networks: Option<&str>) {
+        let annotations = networks.map(|networks| (NETWORKS.to_owned(), networks.to_owned()));
+        let facts = PodFacts {
+            uid: format!("uid-{name}"),
+            annotations: annotations.into_iter().collect(),
+            stateful: false,
+        };
+        self.decider.pods.cache().apply(Event::Apply((("default".into(), name.into()), Some(facts))));
+    }
+
+    fn connect(&self) -> Channel {
+        let channel = Channel::from(UnixStream::connect(&self.path).unwrap());
+        channel.set_patience(Some(Duration::from_secs(20))).unwrap();
+        channel
+    }
+
+    fn ask(&self, request: &Request) -> Reply {
+        ask(&mut self.connect(), request)
+    }
+
+    fn refused(&self, pod: &str) -> Fault {
+        match self.ask(&Request::Add(call(pod))) {
+            Reply::Fault(fault) => fault,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Wait until `what` holds; events are told after the answer.
+    fn eventually(&self, what: impl Fn(&FakeApi) -> bool) {
+        for _ in 0..250 {
+            if what(&self.api) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("{:?}", self.api.calls());
+    }
+}
+
+fn ask(channel: &mut Channel, request: &Request) -> Reply {
+    channel.send(request).unwrap();
+    channel.recv().unwrap()
+}
+
+fn call(pod: &str) -> Call {
+    Call {
+        container: format!("c-{pod}"),
+        ifname: "eth0".into(),
+        pod: Some(PodRef { namespace: "default".into(), name: pod.into(), uid: format!("uid-{pod}") }),
+        config: json!({"name": "k8s", "runtimeConfig": {"portMappings": [{"hostPort": 80}]}}),
+    }
+}
+
+fn add(channel: &mut Channel, pod: &str) -> Plan {
+    match ask(channel, &Request::Add(call(pod))) {
+        Reply::Plan(plan) => plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
+    let node = Node::start();
+    node.network("ib", "ib0");
+    node.pod("a", Some("ib"));
+    let mut channel = node.connect();
+    let plan = add(&mut channel, "a");
+    let names: Vec<_> = plan.attachments.iter().map(|a| (a.network.as_str(), a.ifname.as_str())).collect();
+    assert_eq!(names, [("k8s", "eth0"), ("default/ib", "net1")]);
+    assert_eq!(plan.attachments[0].steps[1].config["runtimeConfig"]["portMappings"][0]["hostPort"], 80);
+    assert!(matches!(plan.attachments[1].steps[0].by, Doer::Ipoib { addressed: true, .. }));
+
+    let Reply::Addresses(assigned) = ask(&mut channel, &Request::Addresses) else { panic!() };
+    assert_eq!(
+        (assigned[0].attachment, assigned[0].ips[0].address.to_string()),
+        (1, "192.168.0.1/24".to_owned())
+    );
+
+    let outcome = |attachment, name: &str, ip: &str| Outcome {
+        attachment,
+        result: json!({"interfaces": [{"name": name, "sandbox": "/x"}], "ips": [{"address": ip, "interface": 0}]}),
+    };
+    let outcomes = vec![outcome(0, "eth0", "10.1.0.2/24"), outcome(1, "net1", "192.168.0.1/24")];
+    assert_eq!(ask(&mut channel, &Request::Attached(outcomes)), Reply::Done);
+    assert_eq!(node.api.calls(), [format!("POST {GRANULES}"), format!("PATCH {PODS}/a/status")]);
+    let patch = node.api.body("PATCH", &format!("{PODS}/a/status"));
+    assert!(patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().contains("192.168.0.1"));
+
+    let release = Request::Release { container: "c-a".into(), ifname: None };
+    assert_eq!(node.ask(&release), Reply::Done);
+    let granule = node.api.object(&format!("{GRANULES}/default-192.168.0.0")).unwrap();
+    assert_eq!((&granule["spec"]["entries"], &granule["spec"]["used"]), (&json!({}), &json!(0)));
+    assert_eq!(node.ask(&release), Reply::Done, "a second DEL");
+    assert_eq!(node.api.calls().len(), 3, "one write frees: {:?}", node.api.calls());
+}
+
+#[test]
+fn c81_a_network_that_is_missing_is_named_told_once_and_found_when_it_comes() {
+    let node = Node::start();
+    node.pod("a", Some("ib"));
+    let fault = node.refused("a");
+    assert_eq!((fault.code, fault.what.as_str()), (FaultCode::NoNetworkFound, "network default/ib"));
+    node.eventually(|api| api.calls().contains(&format!("POST {EVENTS}")));
+    let event = node.api.body("POST", EVENTS);
+    assert_eq!((&event["reason"], &event["type"]), (&json!("NoNetworkFound"), &json!("Warning")));
+    assert_eq!(event["involvedObject"]["uid"], "uid-a");
+    assert!(event["message"].as_str().unwrap().contains("default/ib"), "{event}");
+    // The kubelet tries again and again.
+    node.refused("a");
+    node.refused("a");
+    assert_eq!(node.api.calls().iter().filter(|call| call.contains("events")).count(), 1);
+
+    // Made a moment ago, it is in the API server but not yet in the cache.
+    node.api.put(&format!("{NADS}/ib"), definition("ib", "ib0"));
+    add(&mut node.connect(), "a");
+}
+
+#[test]
+fn a_missing_parent_is_told_before_anything_is_made() {
+    let node = Node::start();
+    node.network("ib", "ib9");
+    node.pod("a", Some("ib"));
+    let fault = node.refused("a");
+    assert_eq!(fault.code, FaultCode::NoParent);
+    assert!(fault.what.contains("default/ib") && fault.what.contains("ib9"), "{fault}");
+    node.eventually(|api| api.calls() == [format!("POST {EVENTS}")]);
+    assert_eq!(node.api.body("POST", EVENTS)["reason"], "NoParent");
+}
+
+#[test]
+fn c99_the_sandbox_of_a_pod_that_was_made_again_is_refused() {
+    let node = Node::start();
+    node.pod("a", None);
+    let mut call = call("a");
+    call.pod.as_mut().unwrap().uid = "uid-of-before".into();
+    let pod = json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}});
+    node.api.put(&format!("{PODS}/a"), pod);
+    let Reply::Fault(fault) = node.ask(&Request::Add(call)) else { panic!() };
+    assert_eq!(fault.code, FaultCode::PodNotFound);
+    assert!(fault.cause.contains("uid-of-before") && fault.cause.contains("uid-a"), "{fault}");
+}
+
+#[test]
+fn the_successor_of_a_pod_is_waited_for() {
+    let node = Node::start();
+    node.pod("a", None);
+    let mut call = call("a");
+    call.pod.as_mut().unwrap().uid = "uid-of-after".into();
+    let decider = node.decider.clone();
+    let coming = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        let facts = PodFacts { uid: "uid-of-after".into(), ..PodFacts::default() };
+        decider.pods.cache().apply(Event::Apply((("default".into(), "a".into()), Some(facts))));
+    });
+    assert!(matches!(node.ask(&Request::Add(call)), Reply::Plan(_)));
+    coming.join().unwrap();
+    assert_eq!(node.api.calls(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pod_that_comes_late_to_the_cache_is_waited_for_then_read_once() {
+    let node = Node::start();
+    let path = format!("{PODS}/late");
+    let pod = json!({"metadata": {"name": "late", "namespace": "default", "uid": "uid-late"}});
+    node.api.put(&path, pod);
+    let plan = add(&mut node.connect(), "late");
+    assert_eq!(plan.attachments.len(), 1);
+    assert_eq!(node.api.calls(), [format!("GET {path}")]);
+
+    let fault = node.refused("nobody");
+    assert_eq!(fault.code, FaultCode::PodNotFound);
+}
+
+#[test]
+fn whereabouts_alone_assigns_one_interface() {
+    let node = Node::start();
+    node.pod("a", None);
+    let mut call = call("a");
+    call.ifname = "net7".into();
+    call.config = json!({"name": "x", "type": "macvlan", "ipam": {"type": "whereabouts", "range": "10.7.0.0/24",
+        "routes": [{"dst": "10.8.0.0/16"}]}});
+    let Reply::Addresses(assigned) = node.ask(&Request::Assign(call)) else { panic!() };
+    assert_eq!(assigned[0].ips[0].address.to_string(), "10.7.0.1/24");
+    assert_eq!(assigned[0].routes[0].dst.to_string(), "10.8.0.0/16");
+    let other = Request::Release { container: "c-a".into(), ifname: Some("net1".into()) };
+    assert_eq!(node.ask(&other), Reply::Done);
+    let used = || node.api.object(&format!("{GRANULES}/default-10.7.0.0")).unwrap()["spec"]["used"].clone();
+    assert_eq!(used(), 1, "another interface's release");
+    let ours = Request::Release { container: "c-a".into(), ifname: Some("net7".into()) };
+    assert_eq!(node.ask(&ours), Reply::Done);
+    assert_eq!(used(), 0);
+}
+
+#[test]
+fn messages_out_of_turn_are_answered() {
+    let node = Node::start();
+    for request in [Request::Addresses, Request::Attached(Vec::new())] {
+        assert!(matches!(node.ask(&request), Reply::Fault(_)));
+    }
+    assert_eq!(node.ask(&Request::Status), Reply::Done);
+    fs::remove_file(node.decider.net_d.join("10-k8s.conflist")).unwrap();
+    let Reply::Fault(fault) = node.ask(&Request::Status) else { panic!() };
+    assert_eq!(fault.code, FaultCode::NoDefaultNetwork);
+}
+
+#[test]
+fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let node = Node::start();
+    assert_eq!(fs::metadata(&node.path).unwrap().permissions().mode() & 0o777, 0o600);
+    node.network("ib", "ib0");
+    node.pod("a", Some("ib"));
+    let mut channel = node.connect();
+    add(&mut channel, "a");
+
+    let running = node.socket.close();
+    assert!(!running.wait(Duration::from_millis(50)), "an ADD is running");
+    assert!(matches!(ask(&mut channel, &Request::Addresses), Reply::Addresses(_)));
+    drop(channel);
+    // The accepting thread gives its own place back as well.
+    assert!(running.wait(Duration::from_secs(5)));
+    let late = UnixStream::connect(&node.path);
+    if let Ok(stream) = late {
+        // It was queued before the listener was gone; nobody answers.
+        let mut channel = Channel::from(stream);
+        let _ = channel.send(&Request::Status);
+        channel.recv::<Reply>().unwrap_err();
+    }
+    drop(node.runtime);
+}

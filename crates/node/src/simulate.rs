@@ -1,0 +1,36 @@
+//! Simulated hardware, where there is none.
+
+use crate::{Error, settings::Settings};
+use ferroband_kernel::Host;
+use ferroband_model::{Fault, FaultCode};
+use ferroband_sim::{Options, Profile, Simulation};
+use std::sync::Arc;
+use tracing::warn;
+
+/// The machine as it is to be used: simulated if that is asked for or was brought up before.
+pub fn host(settings: &Settings) -> Result<Arc<dyn Host>, Error> {
+    if let Some(simulate) = &settings.simulate {
+        let profile = profile(&simulate.profile)?;
+        let options = Options { seed: settings.node.clone(), uplink: simulate.uplink.clone() };
+        Simulation::up(&settings.root, profile, options)?;
+    }
+    let host: Arc<dyn Host> = ferroband_sim::host(&settings.root)?.into();
+    if host.simulated() {
+        warn!("the InfiniBand hardware of this node is SIMULATED");
+    }
+    Ok(host)
+}
+
+/// The profile called `name`.
+pub fn profile(name: &str) -> Result<Profile, Fault> {
+    let known = [Profile::default()];
+    let names: Vec<_> = known.iter().map(|profile| profile.name.clone()).collect();
+    known.into_iter().find(|profile| profile.name == name).ok_or_else(|| {
+        Fault::new(
+            FaultCode::InvalidConfig,
+            format!("simulation profile {name}"),
+            "there is no such profile",
+            format!("choose one of: {}", names.join(", ")),
+        )
+    })
+}
