@@ -1,6 +1,6 @@
 //! What can be said on the command line.
 
-use crate::{completions, crds, inspect, manifests, node, sim};
+use crate::{completions, crds, inspect, man, manifests, node, sim};
 use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
@@ -38,6 +38,7 @@ pub enum Command {
     Inspect(inspect::Inspect),
     Sim(sim::Sim),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Command {

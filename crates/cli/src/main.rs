@@ -15,6 +15,7 @@ mod crds;
 mod exit;
 mod inspect;
 mod logging;
+mod man;
 mod manifests;
 mod node;
 mod sim;
@@ -36,5 +37,6 @@ fn main() -> ExitCode {
         Command::Inspect(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     })
 }

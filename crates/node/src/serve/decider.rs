@@ -4,6 +4,7 @@ use crate::{
     Error,
     address::{Desk, Ledger},
     caches::{Networks, PodFacts, Pods},
+    discover::Inventory,
     observe::{Events, Status},
     plan::{Given, Planned, Wanted, first, make, selections, settle_uid, within},
 };
@@ -83,11 +84,25 @@ impl Decider {
             for step in &attachment.steps {
                 if let Doer::Ipoib { child, .. } = &step.by {
                     let parent = self.host.ipoib_parent(&child.parent);
-                    parent.map_err(|e| within(&attachment.network, e.fault()))?;
+                    parent.map_err(|e| within(&attachment.network, self.with_choice(e.fault())))?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// A name that is wrong is best mended by seeing the right ones.
+    fn with_choice(&self, fault: Fault) -> Fault {
+        if fault.code != FaultCode::NoParent {
+            return fault;
+        }
+        let inventory = Inventory::read(self.host.root(), self.host.simulated()).unwrap_or_default();
+        let names: Vec<String> = inventory.devices.into_iter().flat_map(|device| device.netdevs).collect();
+        if names.is_empty() {
+            return fault;
+        }
+        let remedy = format!("set `master` to an interface that this node has: {}", names.join(", "));
+        Fault { remedy, ..fault }
     }
 
     /// Assign the addresses of a plan. All networks at once: they are one sandbox's, all or none.
