@@ -1,0 +1,126 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_ferroband_global_optspecs
+    string join \n log= h/help V/version
+end
+
+function __fish_ferroband_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_ferroband_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_ferroband_using_subcommand
+    set -l cmd (__fish_ferroband_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c ferroband -n "__fish_ferroband_needs_command" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_needs_command" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l node-name -d 'The name of this node in the API server' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l cni-binary -d 'The CNI program to install in opt/cni/bin as `ferroband`' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l alias -d 'Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband' -r -f -a "ipoib\t''
+whereabouts\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate -d 'Simulate the InfiniBand hardware of this profile. The node gets the label ferroband.io/simulated=true' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface; without it they end at the node' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l check -d 'Do not run; ask the daemon that runs here whether it is ready, and exit with 0 if so'
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -f -a "print" -d 'Print them as YAML'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from apply" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from apply" -l take-over -d 'Take over fields that another manager owns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from apply" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from print" -l dir -d 'Write one file for each into this folder instead' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from print" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from print" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from print" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "print" -d 'Print them as YAML'
+complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image -d 'The image' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Install ferroband-cni under these names, too' -r -f -a "ipoib\t''
+whereabouts\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate -d 'Simulate the InfiniBand hardware of this profile on every node' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
+json\t'Everything that is known, for programs'"
+complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "up" -d 'Bring it up; what is up already stays'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l profile -d 'The hardware to simulate' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l uplink -d 'Join the simulated fabrics of several machines over this interface' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l seed -d 'What the GUIDs are made from; must differ between machines' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "up" -d 'Bring it up; what is up already stays'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'The folder they are written to' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "down" -d 'Take it down: interfaces, partitions, files'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "status" -d 'Say whether it is up, and what is simulated'
