@@ -223,8 +223,10 @@ fn a_pod_is_deleted_while_the_daemon_is_away_and_its_address_is_freed_when_it_is
             let kept = on(&node, "ip -o link | grep -c fbv || true").good();
             if kept.trim() == "0" { Ok(()) } else { Err(kept) }
         });
-        let owed = on(&node, "ls /var/lib/ferroband/owed | wc -l").good();
-        assert_eq!(owed.trim(), "1", "the release is owed");
+        eventually("the release is owed", 10, || {
+            let owed = on(&node, "ls /var/lib/ferroband/owed | wc -l").good();
+            if owed.trim() == "1" { Ok(()) } else { Err(owed) }
+        });
         let held = granule_entries().iter().filter(|(g, _)| g.starts_with("192.168.44.")).count();
         assert_eq!(held, 1, "an address nobody confirmed free stays assigned");
     });

@@ -6,6 +6,8 @@ use crate::progress::step;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
 /// Take it down; fine when there is none.
 pub fn down(lab: &Lab) -> Result<()> {
@@ -67,10 +69,19 @@ fn remove_files(lab: &Lab) -> Result<()> {
     {
         bail!("something is still mounted below {folder}, so it is not removed: {line}");
     }
-    match fs::remove_dir_all(&lab.folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {folder}"))
+    // A copy that a killed `lab up` had started may still be writing here: it ends by itself.
+    let begin = Instant::now();
+    loop {
+        match fs::remove_dir_all(&lab.folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if error.kind() == ErrorKind::DirectoryNotEmpty
+                    && begin.elapsed() < Duration::from_secs(10) =>
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot remove {folder}")),
         }
-        _ => Ok(()),
     }
 }

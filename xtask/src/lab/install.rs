@@ -5,6 +5,7 @@ use crate::command::output;
 use crate::image;
 use crate::progress::step;
 use anyhow::{Context, Result};
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -27,22 +28,25 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
         let print = ["manifests", "--image", image::NAME, "--simulate", profile, "--simulate-uplink", "eth0"];
         let manifests = output(Command::new(&program).args(print).stdin(Stdio::null()))?;
+        let there = output(daemons(lab)?.args(["get", DAEMONS]).stdin(Stdio::null())).is_ok();
         feed(lab.kubectl()?.args(["apply", "-f", "-"]), &manifests)?;
-        // A lab that is installed again has a new image under the old name.
-        let mut restart = lab.kubectl()?;
-        restart.args(["-n", "ferroband-system", "rollout", "restart", "daemonset/ferroband-node"]);
-        output(restart.stdin(Stdio::null()))?;
-        let mut wait = lab.kubectl()?;
-        wait.args([
-            "-n",
-            "ferroband-system",
-            "rollout",
-            "status",
-            "daemonset/ferroband-node",
-            "--timeout=120s",
-        ]);
-        output(wait.stdin(Stdio::null())).map(drop)
+        // The image has one name for ever; a new one under it must be told.
+        let stamp = node::stamp(&product.archive)?;
+        let mark = lab.folder.join("installed");
+        if there && fs::read_to_string(&mark).ok().as_ref() != Some(&stamp) {
+            output(daemons(lab)?.args(["rollout", "restart", DAEMONS]).stdin(Stdio::null()))?;
+        }
+        output(daemons(lab)?.args(["rollout", "status", DAEMONS, "--timeout=180s"]).stdin(Stdio::null()))?;
+        fs::write(mark, stamp).context("cannot remember the installation")
     })
+}
+
+const DAEMONS: &str = "daemonset/ferroband-node";
+
+fn daemons(lab: &Lab) -> Result<Command> {
+    let mut kubectl = lab.kubectl()?;
+    kubectl.args(["-n", "ferroband-system"]);
+    Ok(kubectl)
 }
 
 fn feed(command: &mut Command, input: &str) -> Result<()> {

@@ -39,10 +39,8 @@ pub fn ensure(
 
 /// Import an image once: what was imported is remembered by size and time of the archive.
 pub fn import(machine: &Machine, image: &Path, step: &mut Step) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let about = fs::metadata(image).with_context(|| format!("no image archive {}", image.display()))?;
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let stamp = format!("{} {}.{}", about.size(), about.mtime(), about.mtime_nsec());
+    let stamp = stamp(image)?;
     let mark = machine.root().join("var/lib/containerd").join(format!("imported-{name}"));
     if fs::read_to_string(&mark).is_ok_and(|m| m == stamp) {
         return Ok(());
@@ -53,6 +51,13 @@ pub fn import(machine: &Machine, image: &Path, step: &mut Step) -> Result<()> {
     ctr.args(["ctr", "-n", "k8s.io", "images", "import", "--local", "-"]).stdin(Stdio::from(archive));
     output(&mut ctr)?;
     fs::write(mark, stamp).context("cannot remember the import")
+}
+
+/// What tells one archive from another under the same name.
+pub fn stamp(image: &Path) -> Result<String> {
+    use std::os::unix::fs::MetadataExt;
+    let about = fs::metadata(image).with_context(|| format!("no image archive {}", image.display()))?;
+    Ok(format!("{} {}.{}", about.size(), about.mtime(), about.mtime_nsec()))
 }
 
 fn configure(lab: &Lab, machine: &Machine, position: usize) -> Result<()> {
