@@ -117,7 +117,10 @@ imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 localStorageCapacityIsolation: false
 failSwapOn: false
-nodeStatusUpdateFrequency: 4s
+nodeStatusUpdateFrequency: 1s
+# Tests kill daemons again and again; the default would make the tenth restart wait for minutes.
+featureGates: {{KubeletCrashLoopBackOffMax: true}}
+crashLoopBackOff: {{maxContainerRestartPeriod: 2s}}
 readOnlyPort: 0
 rotateCertificates: false
 resolvConf: /etc/resolv.conf

@@ -1,0 +1,74 @@
+//! Many pods at once while daemons die: each starts in the end, no two share an address, nothing stays behind.
+//!
+//! One round here; `cargo xtask test soak` does more.
+
+use ferroband_cluster_tests::evidence::{granule_entries, kept_on, network_status};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, nodes, on};
+use std::collections::BTreeSet;
+
+const PODS: usize = 30;
+const RANGE: &str = "192.168.50.";
+
+#[test]
+fn many_pods_start_and_go_while_daemons_are_killed() {
+    let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let mut objects = Objects::default();
+    objects.apply(&format!(
+        "{{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {{name: churn}}, spec: {{config: \
+         '{{\"cniVersion\": \"1.0.0\", \"type\": \"ipoib\", \"name\": \"churn\", \"master\": \"ib0\", \
+         \"ipam\": {{\"type\": \"whereabouts\", \"range\": \"{RANGE}0/24\"}}}}'}}}}"
+    ));
+    objects.apply(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: churn}, spec: {replicas: 0, \
+         selector: {matchLabels: {a: churn}}, template: {metadata: {labels: {a: churn}, \
+         annotations: {k8s.v1.cni.cncf.io/networks: churn}}, spec: {terminationGracePeriodSeconds: 0, \
+         containers: [{name: c, image: \"busybox:1\"}]}}}}",
+    );
+    for round in 0..rounds {
+        scale(PODS);
+        for node in nodes() {
+            kill_daemon(&node);
+        }
+        let status = kubectl(&["rollout", "status", "deployment/churn", "--timeout=180s"]);
+        assert!(status.ok, "round {round}: {} {}", status.out, status.err);
+        let addresses = addresses();
+        assert_eq!(addresses.len(), PODS, "round {round}: {PODS} pods have {PODS} addresses: {addresses:?}");
+        let entries: Vec<_> = granule_entries().into_iter().filter(|(g, _)| g.starts_with(RANGE)).collect();
+        assert_eq!(entries.len(), PODS, "round {round}: one entry for each pod");
+
+        scale(0);
+        kill_daemon(&nodes()[round % nodes().len()]);
+        eventually("nothing is left", 90, || {
+            let left = granule_entries().iter().filter(|(g, _)| g.starts_with(RANGE)).count();
+            let kept: String = nodes().iter().map(|n| kept_on(n)).collect();
+            if left == 0 && kept.is_empty() { Ok(()) } else { Err(format!("{left} entries, {kept}")) }
+        });
+    }
+}
+
+fn scale(replicas: usize) {
+    kubectl(&["scale", "deployment/churn", &format!("--replicas={replicas}")]).good();
+}
+
+fn kill_daemon(node: &str) {
+    on(
+        node,
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' \
+         && kill -9 ${p#/proc/}; done; true",
+    )
+    .good();
+}
+
+/// The distinct addresses on net1 that the pods' network-status names.
+fn addresses() -> BTreeSet<String> {
+    let pods = get(&["pods", "-l", "a=churn"]);
+    let mut found = BTreeSet::new();
+    for pod in pods["items"].as_array().into_iter().flatten() {
+        for entry in network_status(pod) {
+            if entry["interface"] == "net1" {
+                found.extend(entry["ips"][0].as_str().map(str::to_string));
+            }
+        }
+    }
+    found
+}
