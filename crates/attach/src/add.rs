@@ -155,6 +155,7 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
         ifname: call.ifname.clone(),
         default: false,
         steps,
+        ..Attachment::default()
     })
 }
 

@@ -123,6 +123,8 @@ pub enum Error {
     RouteGone { ifname: String, dst: ipnet::IpNet },
     #[error("cannot write {}: {source}", path.display())]
     Sysctl { path: PathBuf, source: io::Error },
+    #[error("cannot remove the default route through interface {ifname}: {source}")]
+    DefaultRoute { ifname: String, source: io::Error },
     #[error("address {address} of interface {ifname} is used by somebody else")]
     DuplicateAddress { ifname: String, address: IpAddr },
     #[error("a signal asked to stop")]

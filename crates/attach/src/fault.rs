@@ -108,6 +108,9 @@ impl Error {
                 "delete the attachment first, or choose another interface name",
             ),
             Self::NotAttached { .. } => told(FaultCode::BadCall, "the sandbox", "attach it first"),
+            Self::DefaultRoute { .. } => {
+                told(FaultCode::KernelRefused, "the pod's default route", "see the kernel's log of this node")
+            }
             Self::Sysctl { .. } | Self::NoInterface { .. } => {
                 told(FaultCode::KernelRefused, "the pod's interface", "see the kernel's log of this node")
             }
@@ -129,6 +132,9 @@ impl Error {
     pub fn code(&self) -> u32 {
         match self {
             Self::EmptyContainer | Self::NotAttached { .. } => 3,
+            // The API server and the runtime see a new pod at different times; a pod that is really gone is
+            // not asked for again. Success without a network, upstream's answer, would start the pod without it.
+            Self::Told(fault) if fault.code == FaultCode::PodNotFound => 11,
             Self::Busy { .. } | Self::Interrupted => 11,
             Self::NotReady { .. } => 50,
             // A delegate that asks to be tried again, or answers STATUS, is to be heard.

@@ -25,8 +25,10 @@ pub mod chain;
 mod check;
 mod config;
 mod daemon;
+mod default_route;
 mod del;
 pub mod delegate;
+pub mod device_info;
 mod error;
 mod fault;
 mod gc;
@@ -48,6 +50,7 @@ mod signals;
 pub mod socket;
 mod status;
 mod undo;
+mod upstream;
 mod version;
 
 pub use config::{Config, Fields};

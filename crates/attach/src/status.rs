@@ -9,7 +9,7 @@ use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoi
 /// Ask everybody that an ADD with this configuration would need.
 pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
     let around =
-        Surroundings { container: "", netns: "", ifname: "", args: "", path: &call.path, lock: None };
+        Surroundings { container: "", netns: "", ifname: "", args: "".into(), path: &call.path, lock: None };
     let fields = call.config.fields();
     match role {
         Role::Ferroband => {

@@ -26,6 +26,7 @@ pub fn foreign(name: &str, ifname: &str, default: bool, version: &str, plugins: 
         ifname: ifname.into(),
         default,
         steps: plugins.as_array().unwrap().iter().map(step).collect(),
+        ..Attachment::default()
     }
 }
 
@@ -43,6 +44,7 @@ pub fn ipoib(ifname: &str) -> Attachment {
             config: config.as_object().unwrap().clone(),
             by: Doer::Ipoib { child, addressed: true },
         }],
+        ..Attachment::default()
     }
 }
 

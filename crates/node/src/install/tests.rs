@@ -29,7 +29,10 @@ fn the_wrapped_networks_name_and_capabilities_are_ours() {
         json!({
             "cniVersion": "1.0.0",
             "name": "k8s",
-            "plugins": [{"type": "ferroband", "capabilities": {"portMappings": true, "bandwidth": true}}],
+            "plugins": [{
+                "type": "ferroband", "capabilities": {"portMappings": true, "bandwidth": true},
+                "delegates": [serde_json::from_str::<Value>(BRIDGE).unwrap()],
+            }],
         })
     );
 }
