@@ -134,7 +134,7 @@ fn forward(role: Role, call: &Invocation, networks: Networks) -> Vec<Error> {
     let wrapped = del::wrapped(fields).filter_map(|network| chain::foreign(network.0, "", true).ok());
     let given = VALID.iter().find_map(|key| fields.get(key)).cloned().unwrap_or_default();
     let mut errors = Vec::new();
-    for (mut network, valid) in networks.to_tell(wrapped.collect(), given) {
+    for (mut network, valid) in networks.into_told(wrapped.collect(), given) {
         tell_valid(&mut network, &valid);
         for (plugin, stdin) in networks::calls(&network) {
             let told = delegate::run(&plugin, Command::Gc, &around, &stdin);

@@ -34,7 +34,7 @@ impl Networks {
 
     /// Every network to tell, once, with its list of valid attachments. For the default network, here or among those
     /// that are `wrapped`, that is the list that was `given`: it also holds sandboxes that we have no record of.
-    pub(super) fn to_tell(self, wrapped: Vec<Attachment>, given: Value) -> Vec<(Attachment, Value)> {
+    pub(super) fn into_told(self, wrapped: Vec<Attachment>, given: Value) -> Vec<(Attachment, Value)> {
         let Self { known, valid } = self;
         let mut networks = wrapped;
         for network in known {
@@ -94,7 +94,7 @@ mod tests {
         networks.note("c2", pod("net2").iter(), false);
         networks.note("c3", [network("old", "net1", false, "1.0.0")].iter(), true);
         let given = json!([{"containerID": "c1", "ifname": "eth0"}, {"containerID": "c9", "ifname": "eth0"}]);
-        let told = networks.to_tell(vec![network("k8s", "", true, "1.1.0")], given.clone());
+        let told = networks.into_told(vec![network("k8s", "", true, "1.1.0")], given.clone());
         let told: Vec<_> =
             told.iter().map(|(network, valid)| (network.name.as_str(), valid.clone())).collect();
         assert_eq!(told, [("k8s", given), ("a", json!([{"containerID": "c1", "ifname": "net1"}]))]);

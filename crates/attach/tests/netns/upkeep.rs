@@ -94,6 +94,25 @@ fn case_105_gc_removes_all_that_is_not_valid() {
 }
 
 #[test]
+fn case_105_gc_reaches_the_plugins_of_every_network() {
+    let (stage, daemon, _pod) = set_up();
+    stage.plugin("other", "case $CNI_COMMAND in ADD) echo '{}';; GC) echo \"$IN\" > $LEASES/../gc;; esac");
+    let other = foreign("other", "net2", false, "1.1.0", json!([{"type": "other", "keep": 1}]));
+    let old = foreign("old", "net3", false, "1.0.0", json!([{"type": "other"}]));
+    daemon.ledger.lock().unwrap().attachments.extend([other, old]);
+    let _first = attach(&stage, &daemon, "c1", "192.168.0.5/24");
+    let _second = attach(&stage, &daemon, "c2", "192.168.0.6/24");
+    stage.log();
+    let valid = json!([{"containerID": "c1", "ifname": "eth0"}]);
+    run(&stage, "GC", &newest(json!({"cni.dev/valid-attachments": valid}))).unwrap();
+    let calls: Vec<_> = stage.log().into_iter().filter(|line| line.starts_with("GC")).collect();
+    assert_eq!(calls, ["GC other "], "once, and not for networks older than the command");
+    let told: Value = serde_json::from_slice(&fs::read(stage.path("gc")).unwrap()).unwrap();
+    assert_eq!((&told["name"], &told["keep"]), (&json!("other"), &json!(1)));
+    assert_eq!(told["cni.dev/valid-attachments"], json!([{"containerID": "c1", "ifname": "net2"}]));
+}
+
+#[test]
 fn gc_goes_on_after_a_failure() {
     let (stage, daemon, _pod) = set_up();
     let first = attach(&stage, &daemon, "c1", "192.168.0.5/24");

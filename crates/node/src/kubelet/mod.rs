@@ -58,12 +58,12 @@ impl Kubelet {
     /// The devices of `pod`. None is an answer as well: it asked for none.
     pub async fn devices(&self, pod: &PodRef) -> Result<Devices, Error> {
         match self.socket.try_exists() {
-            Ok(false) => self.from_checkpoint(pod),
-            _ => self.from_socket(pod).await,
+            Ok(false) => self.read_checkpoint(pod),
+            _ => self.ask_socket(pod).await,
         }
     }
 
-    async fn from_socket(&self, pod: &PodRef) -> Result<Devices, Error> {
+    async fn ask_socket(&self, pod: &PodRef) -> Result<Devices, Error> {
         let failed = |source: Status| Error::Kubelet {
             path: self.socket.clone(),
             pod: pod.to_string(),
@@ -83,7 +83,7 @@ impl Kubelet {
         Ok(Devices::of(&ask(client, pod).await.map_err(failed)?))
     }
 
-    fn from_checkpoint(&self, pod: &PodRef) -> Result<Devices, Error> {
+    fn read_checkpoint(&self, pod: &PodRef) -> Result<Devices, Error> {
         let file = |source| Error::File { action: "read", path: self.checkpoint.clone(), source };
         let text = match std::fs::read(&self.checkpoint) {
             Ok(text) => text,
