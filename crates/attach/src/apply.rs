@@ -141,6 +141,8 @@ impl<'a> Work<'a> {
 
     /// Run a foreign plugin.
     fn execute(&mut self, position: usize, step: usize) -> Result<(), Error> {
+        // One that is not installed has done nothing, and could not undo it either.
+        delegate::find(self.entry(position).attachment.steps[step].plugin(), &self.call.path)?;
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
         let entry = self.entry(position);

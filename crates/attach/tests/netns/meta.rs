@@ -190,6 +190,23 @@ fn plugins_of_a_chain_see_the_result_before_them_and_del_sees_the_whole() {
 }
 
 #[test]
+fn case_12_a_plugin_that_is_not_installed_does_not_stand_in_the_way_of_the_del() {
+    let (stage, daemon, pod) = set_up();
+    daemon.ledger.lock().unwrap().attachments.push(foreign(
+        "n",
+        "net2",
+        false,
+        "1.0.0",
+        json!([{"type": "nowhere"}]),
+    ));
+    let error = add(&stage, &pod).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    assert_eq!((pod.names(), daemon.held()), (vec![], vec![]));
+    stage.assert_clean();
+    del(&stage, &pod.path).unwrap();
+}
+
+#[test]
 fn case_97_a_foreign_del_that_fails_keeps_the_journal_and_only_it_is_tried_again() {
     let (stage, daemon, pod) = set_up();
     add(&stage, &pod).unwrap();
