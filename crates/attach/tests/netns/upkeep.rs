@@ -36,7 +36,7 @@ fn case_106_check_looks_at_every_network() {
 }
 
 #[test]
-fn status_asks_the_daemon_and_the_wrapped_network() {
+fn case_101_status_asks_the_daemon_and_the_wrapped_network() {
     let (stage, mut daemon, _pod) = set_up();
     let config = newest(json!({"delegates": [{"cniVersion": "1.1.0", "name": "cbr0", "type": "lease"}]}));
     run(&stage, "STATUS", &config).unwrap();
