@@ -98,9 +98,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
                 return Ok(());
             }
             let net_d = settings.net_d();
-            blocking("installing the CNI program", move || match &settings.cni_program {
-                Some(program) => install::binaries(program, &settings.programs(), &settings.aliases),
-                None => Ok(()),
+            blocking("installing the CNI program", move || {
+                install::stay(&settings.root)?;
+                match &settings.cni_program {
+                    Some(program) => install::binaries(program, &settings.programs(), &settings.aliases),
+                    None => Ok(()),
+                }
             })
             .await?;
             install::keep_conflist(net_d, told_configured, stop).await

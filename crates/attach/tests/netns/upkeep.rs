@@ -3,7 +3,7 @@
 use crate::daemon::Daemon;
 use crate::meta::{ETH0, config, foreign, set_up};
 use crate::stage::{Pod, Stage};
-use ferroband_attach::{Error, Role};
+use ferroband_attach::{Error, Leaving, Role};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -132,5 +132,44 @@ fn a_sandbox_from_before_we_came_is_deleted_by_the_wrapped_network() {
     stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
     assert_eq!(stage.log(), ["DEL second eth0", "DEL lease eth0"]);
     assert_eq!((daemon.requests(), stage.debts()), (vec![], vec![]));
+    stage.assert_clean();
+}
+
+#[test]
+fn a_node_that_is_left_serves_the_wrapped_network_and_the_last_del_removes_us() {
+    let (stage, mut daemon, pod) = set_up();
+    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &newest(json!({}))).unwrap();
+    daemon.stop();
+    for file in ["etc/cni/net.d/00-ferroband.conflist", "opt/cni/bin/ferroband"] {
+        fs::create_dir_all(stage.root.path(file).parent().unwrap()).unwrap();
+        fs::write(stage.root.path(file), "").unwrap();
+    }
+    let files: Vec<_> =
+        ["etc/cni/net.d/00-ferroband.conflist", "opt/cni/bin/ferroband"].map(Into::into).into();
+    let leaving = Leaving { remove: files.clone(), restore: Vec::new() };
+    assert!(!leaving.begin(&stage.root).unwrap(), "a pod of ours is running");
+
+    // A new pod gets the wrapped network without anybody's help, with what the runtime gives.
+    let second = Pod::new();
+    let seen = "case $CNI_COMMAND in ADD) echo \"$IN\" > $LEASES/../in; echo '{\"ips\":[]}';; esac";
+    stage.plugin("wrapped", seen);
+    let plugin = json!({"type": "wrapped", "capabilities": {"portMappings": true}});
+    let delegates = json!([{"cniVersion": "1.0.0", "name": "cbr0", "plugins": [plugin]}]);
+    let ports = json!([{"hostPort": 80}]);
+    let config = newest(json!({"delegates": delegates, "runtimeConfig": {"portMappings": ports}}));
+    stage.run(Role::Ferroband, "ADD", ("c2", "eth0"), &second.path, &config).unwrap();
+    let told: Value = serde_json::from_slice(&fs::read(stage.path("in")).unwrap()).unwrap();
+    assert_eq!((&told["name"], &told["runtimeConfig"]["portMappings"]), (&json!("cbr0"), &ports));
+    let error =
+        stage.run(Role::Ferroband, "ADD", ("c3", "eth0"), &second.path, &newest(json!({}))).unwrap_err();
+    assert_eq!(error.code(), 7, "{error}");
+
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    assert_eq!(pod.names(), [""; 0]);
+    assert!(files.iter().all(|file| stage.root.path(file).exists()), "one is left");
+    stage.run(Role::Ferroband, "DEL", ("c2", "eth0"), &second.path, &config).unwrap();
+    assert!(!files.iter().any(|file| stage.root.path(file).exists()));
+    assert_eq!(Leaving::load(&stage.root).unwrap(), None);
+    assert_eq!(stage.log().last().unwrap(), "DEL wrapped eth0");
     stage.assert_clean();
 }
