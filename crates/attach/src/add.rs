@@ -16,7 +16,7 @@ use crate::message::{self, Reply, Request};
 use crate::owed::Owed;
 use crate::plan::{Attachment, Doer, Plan, Step};
 use crate::{CniResult, Error, Invocation, Key, Leaving, Lock, Machine, Role, Version};
-use crate::{args, ipoib, leave, sandbox};
+use crate::{args, ipoib, leave, readiness, sandbox};
 use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
@@ -39,6 +39,9 @@ pub(crate) fn add(
         true => alone.then(|| leave::wrapped(call)).transpose()?,
         false => Some(attachment(role, call)?),
     };
+    if role.is_meta() {
+        readiness::wait(machine, call, machine.patience.daemon)?;
+    }
     let netns = sandbox::open(call)?;
 
     let key = Key::new(role, &call.container, &call.ifname);

@@ -101,6 +101,8 @@ pub enum Error {
     Told(Fault),
     #[error("not ready: {source}")]
     NotReady { source: Box<Error> },
+    #[error("the default network has not yet written {}", path.display())]
+    Unready { path: PathBuf },
     #[error("the node daemon answered something else than {wanted}")]
     Unexpected { wanted: &'static str },
 

@@ -97,6 +97,11 @@ impl Error {
             Self::Busy { .. } => {
                 told(FaultCode::Journal, "the sandbox", "it is tried again when the other call is done")
             }
+            Self::Unready { .. } => told(
+                FaultCode::NoDefaultNetwork,
+                "the default network",
+                "it is tried again; if this stays, look at the pods of the default network on this node",
+            ),
             Self::DaemonAway { .. } | Self::Unexpected { .. } => told(
                 FaultCode::DaemonAway,
                 "the node daemon of ferroband",

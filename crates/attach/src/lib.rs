@@ -42,6 +42,7 @@ pub mod message;
 pub mod owed;
 pub mod plan;
 pub mod protocol;
+mod readiness;
 mod record;
 pub mod result;
 mod role;

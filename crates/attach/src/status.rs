@@ -4,7 +4,8 @@ use crate::config::Fields;
 use crate::daemon::Daemon;
 use crate::delegate::{self, Surroundings};
 use crate::message::Request;
-use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoib};
+use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoib, readiness};
+use std::time::Duration;
 
 /// Ask everybody that an ADD with this configuration would need.
 pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
@@ -13,6 +14,7 @@ pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Re
     let fields = call.config.fields();
     match role {
         Role::Ferroband => {
+            readiness::wait(machine, call, Duration::ZERO).map_err(not_ready)?;
             daemon(machine)?;
             wrapped(fields, &around)
         }

@@ -58,6 +58,26 @@ fn case_101_status_asks_the_daemon_and_the_wrapped_network() {
     assert_eq!((error.code(), error.fault().code.reason()), (50, "DaemonAway"));
 }
 
+#[test]
+fn case_101_a_default_network_that_is_not_ready() {
+    let (stage, daemon, pod) = set_up();
+    let config = newest(json!({"readinessindicatorfile": "/run/calico/ready"}));
+    let error = stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap_err();
+    assert!(error.code() == 11 && error.to_string().contains("run/calico/ready"), "{error}");
+    let begun = std::time::Instant::now();
+    assert_eq!(run(&stage, "STATUS", &config).unwrap_err().code(), 50);
+    assert!(begun.elapsed() < stage.patience.daemon, "at once");
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    assert_eq!((daemon.requests(), stage.log()), (vec![], vec![]));
+    stage.assert_clean();
+    fs::create_dir_all(stage.root.path("run/calico")).unwrap();
+    fs::write(stage.root.path("run/calico/ready"), "").unwrap();
+    run(&stage, "STATUS", &config).unwrap();
+    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    stage.assert_clean();
+}
+
 fn attach(stage: &Stage, daemon: &Daemon, container: &str, address: &str) -> Pod {
     let pod = Pod::new();
     daemon.ledger.lock().unwrap().assigned[0].ips[0].address = address.parse().unwrap();

@@ -1,7 +1,9 @@
 //! What the cluster's administrator decided about networks, for all pods.
 
 use ferroband_api::annotation::{NETWORKS, Selection};
+use ferroband_attach::Fields;
 use ferroband_model::{Fault, FaultCode};
+use serde_json::{Map, Value};
 
 /// Where networks are looked for, and who may use which.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,22 +37,47 @@ impl Policy {
     pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let value =
             |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
-        let list = |name: &str| {
-            let items = value(name)?;
-            let items = items.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned);
-            Some(items.collect::<Vec<_>>())
-        };
+        let list = |name: &str| listed(&value(name)?);
         let default = Self::default();
         let isolated = value("FERROBAND_NAMESPACE_ISOLATION")
             .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
-        // As with Multus, a list of one's own replaces `default`.
-        let global = list("FERROBAND_GLOBAL_NAMESPACES").unwrap_or_else(|| vec!["default".to_owned()]);
+        let global = list("FERROBAND_GLOBAL_NAMESPACES").unwrap_or_else(shared);
         Self {
             namespace: value("FERROBAND_NETWORK_NAMESPACE").unwrap_or(default.namespace),
             isolation: isolated.then_some(global),
             default_networks: list("FERROBAND_DEFAULT_NETWORKS").unwrap_or_default(),
             system_namespaces: list("FERROBAND_SYSTEM_NAMESPACES").unwrap_or(default.system_namespaces),
         }
+    }
+
+    /// The same, with what the configuration of a call says under the names that Multus gave these settings. A node that
+    /// moves over keeps its configuration, and must not lose its isolation by that; a configuration can switch
+    /// isolation on but not off.
+    pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
+        let none = Map::new();
+        let fields = Fields(config.as_object().unwrap_or(&none));
+        let wrong = |e: ferroband_attach::Error| e.fault();
+        let mut policy = self.clone();
+        let texts = |key: &str| -> Result<Option<Vec<String>>, Fault> {
+            let list = fields.list(key).map_err(wrong)?;
+            Ok(list.map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect()))
+        };
+        if let Some(namespace) =
+            fields.text("multusNamespace").map_err(wrong)?.filter(|name| !name.is_empty())
+        {
+            policy.namespace = namespace.to_owned();
+        }
+        if fields.flag("namespaceIsolation").map_err(wrong)? && policy.isolation.is_none() {
+            let global = fields.text("globalNamespaces").map_err(wrong)?.unwrap_or_default();
+            policy.isolation = Some(listed(global).unwrap_or_else(shared));
+        }
+        if let Some(networks) = texts("defaultNetworks")? {
+            policy.default_networks = networks;
+        }
+        if let Some(namespaces) = texts("systemNamespaces")? {
+            policy.system_namespaces = namespaces;
+        }
+        Ok(policy)
     }
 
     /// Whether a pod in `namespace` may use the network.
@@ -82,9 +109,21 @@ impl Policy {
     }
 }
 
+/// The items of a list that is separated by commas; none if there are none.
+fn listed(text: &str) -> Option<Vec<String>> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned);
+    Some(items.collect::<Vec<_>>()).filter(|items| !items.is_empty())
+}
+
+/// The namespaces that are everybody's. As with Multus, a list of one's own replaces it.
+fn shared() -> Vec<String> {
+    vec!["default".to_owned()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn policy(variables: &[(&str, &str)]) -> Policy {
         Policy::of_variables(|name| {
@@ -110,6 +149,28 @@ mod tests {
         assert!(
             global.allow("A", &network("b/x")).is_ok() && global.allow("A", &network("default/x")).is_err()
         );
+    }
+
+    #[test]
+    fn c80_the_configuration_of_multus_is_heard_and_cannot_loosen() {
+        let config = json!({"namespaceIsolation": true, "globalNamespaces": "b, c", "multusNamespace": "m",
+            "defaultNetworks": ["d"], "systemNamespaces": ["s"]});
+        let policy = Policy::default().with_config(&config).unwrap();
+        let expected = Policy {
+            namespace: "m".into(),
+            isolation: Some(vec!["b".into(), "c".into()]),
+            default_networks: vec!["d".into()],
+            system_namespaces: vec!["s".into()],
+        };
+        assert_eq!(policy, expected);
+        for config in [json!({}), json!({"namespaceIsolation": false, "globalNamespaces": "x"}), Value::Null]
+        {
+            assert_eq!(policy.with_config(&config).unwrap(), policy, "{config}");
+        }
+        let wider = json!({"namespaceIsolation": true, "globalNamespaces": "everything"});
+        assert_eq!(policy.with_config(&wider).unwrap().isolation, policy.isolation);
+        let fault = policy.with_config(&json!({"namespaceIsolation": 7})).unwrap_err();
+        assert_eq!(fault.code, FaultCode::InvalidConfig);
     }
 
     #[test]

@@ -65,10 +65,11 @@ impl Decider {
     /// The plan for an ADD, and the pod as the API server knows it.
     pub fn plan(&self, call: &Call, runtime: &Handle) -> Result<(Planned, PodRef), Fault> {
         let asked = pod_of(call)?;
+        let policy = self.policy.with_config(&call.config)?;
         let (facts, found) = runtime.block_on(async {
             self.warm().await?;
             let facts = self.pod(asked).await?;
-            let found = self.definitions(asked, &facts).await?;
+            let found = self.definitions(asked, &facts, &policy).await?;
             Ok::<_, Fault>((facts, found))
         })?;
         let pod = settle_uid(asked, &facts)?;
@@ -223,8 +224,8 @@ impl Decider {
     }
 
     /// The networks that the pod is to get, with their definitions.
-    async fn definitions(&self, pod: &PodRef, facts: &PodFacts) -> Result<Found, Fault> {
-        let Asked { default, of_everybody, networks } = selections(facts, &pod.namespace, &self.policy)?;
+    async fn definitions(&self, pod: &PodRef, facts: &PodFacts, policy: &Policy) -> Result<Found, Fault> {
+        let Asked { default, of_everybody, networks } = selections(facts, &pod.namespace, policy)?;
         let find = |selection: Selection| async move {
             let definition = self.networks.find(&selection.namespace, &selection.name).await;
             match definition.map_err(|e: Error| e.fault())? {

@@ -266,6 +266,28 @@ fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
 }
 
 #[test]
+fn c80_and_c85_through_the_socket() {
+    let node = Node::start();
+    node.network("ib", "ib0");
+    node.pod("a", Some("ib"));
+    let with = |more: Value| {
+        let mut call = call("a");
+        call.config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        node.ask(&Request::Add(call))
+    };
+    assert!(matches!(with(json!({"namespaceIsolation": true})), Reply::Plan(_)), "its own namespace");
+    node.pod("a", Some("other/ib"));
+    let Reply::Fault(fault) = with(json!({"namespaceIsolation": true})) else { panic!() };
+    assert!(fault.code == FaultCode::InvalidAnnotation && fault.what.contains("other/ib"), "{fault}");
+
+    node.pod("a", Some("ib"));
+    let everybodys = json!({"defaultNetworks": ["ib", "ib"], "multusNamespace": "default"});
+    let Reply::Plan(plan) = with(everybodys) else { panic!() };
+    let names: Vec<_> = plan.attachments.iter().map(|a| a.ifname.as_str()).collect();
+    assert_eq!(names, ["eth0", "net1", "net2", "net3"]);
+}
+
+#[test]
 fn the_wrapped_network_of_the_call_stands_in_for_a_missing_file() {
     let node = Node::start();
     node.pod("a", None);
