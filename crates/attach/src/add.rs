@@ -5,6 +5,8 @@
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
+//!
+//! On a node that is being left, `ferroband` does the steps of the wrapped network alone.
 
 use crate::apply::{Work, read_result};
 use crate::daemon::Daemon;
@@ -13,7 +15,8 @@ use crate::journal::Journal;
 use crate::message::{self, Reply, Request};
 use crate::owed::Owed;
 use crate::plan::{Attachment, Doer, Plan, Step};
-use crate::{CniResult, Error, Invocation, Key, Lock, Machine, Role, Version, args, ipoib, sandbox};
+use crate::{CniResult, Error, Invocation, Key, Leaving, Lock, Machine, Role, Version};
+use crate::{args, ipoib, leave, readiness, sandbox};
 use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
@@ -31,7 +34,14 @@ pub(crate) fn add(
         // Upstream's plugin does not look at them.
         Role::Ipoib => args::pod(&call.args).ok().flatten(),
     };
-    let single = (!role.is_meta()).then(|| attachment(role, call)).transpose()?;
+    let alone = role.is_meta() && Leaving::load(machine.root)?.is_some();
+    let single = match role.is_meta() {
+        true => alone.then(|| leave::wrapped(call)).transpose()?,
+        false => Some(attachment(role, call)?),
+    };
+    if role.is_meta() {
+        readiness::wait(machine, call, machine.patience.daemon)?;
+    }
     let netns = sandbox::open(call)?;
 
     let key = Key::new(role, &call.container, &call.ifname);
@@ -48,6 +58,7 @@ pub(crate) fn add(
     journal.plan(single.into_iter().collect());
     let mut work = Work::begin(machine, call, journal, netns, lock)?;
     let done = match role {
+        Role::Ferroband if alone => interface(&mut work, asked),
         Role::Ferroband => meta(&mut work, asked),
         Role::Ipoib => interface(&mut work, asked),
         Role::Whereabouts => addresses(&mut work, asked),
@@ -84,7 +95,7 @@ fn meta(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
     Ok(result)
 }
 
-/// One IPoIB interface.
+/// One attachment, without a plan of the daemon.
 fn interface(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
     work.check()?;
     if work.journal.daemon {
@@ -155,6 +166,7 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
         ifname: call.ifname.clone(),
         default: false,
         steps,
+        ..Attachment::default()
     })
 }
 

@@ -6,7 +6,8 @@ use crate::journal::{Entry, Journal, StepState, Trace};
 use crate::message::Outcome;
 use crate::plan::{Doer, IpoibStep};
 use crate::undo::{Undoing, close};
-use crate::{CniResult, Error, Invocation, Lock, Machine, Point, Version, chain, ipoib, protocol};
+use crate::{CniResult, Error, Invocation, Lock, Machine, Point, Version};
+use crate::{args, chain, default_route, device_info, ipoib, protocol};
 use ferroband_kernel::{Netns, Route};
 use serde_json::json;
 
@@ -79,7 +80,26 @@ impl<'a> Work<'a> {
             attached.map_err(|error| error.on(&self.entry(position).attachment.network))?;
         }
         self.address(&waiting)?;
+        self.route()?;
         self.stop_if_asked()
+    }
+
+    /// Give the pod the default routes that were asked for. At the end, because any plugin may have set one; in the
+    /// journal they need no place of their own: they go with their interfaces.
+    fn route(&mut self) -> Result<(), Error> {
+        let wishes: Vec<_> = self.journal.entries.iter().map(|entry| &entry.attachment).collect();
+        if wishes.iter().all(|attachment| attachment.default_routes.is_keep()) {
+            return Ok(());
+        }
+        default_route::settle(&self.netns, &mut self.inside, &wishes)?;
+        let changed = |entry: &&mut Entry| !entry.attachment.default_routes.is_keep();
+        for entry in self.journal.entries.iter_mut().filter(changed) {
+            let mut result = read_result(entry)?;
+            default_route::tell(&entry.attachment.default_routes, &mut result);
+            entry.result = Some(result.write(Version::NEWEST)?);
+        }
+        (self.machine.watch)(Point::Routed);
+        Ok(())
     }
 
     fn stop_if_asked(&self) -> Result<(), Error> {
@@ -89,6 +109,15 @@ impl<'a> Work<'a> {
     fn attach(&mut self, position: usize, waiting: &mut Vec<usize>) -> Result<(), Error> {
         if self.inside.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
             return Err(self.taken(position));
+        }
+        if self.entry(position).attachment.device.is_some() {
+            // What undoing goes by must be on disk before the file that it removes.
+            self.save()?;
+            device_info::hand_over(
+                self.machine.root,
+                &self.call.container,
+                &self.entry(position).attachment,
+            )?;
         }
         let steps = self.entry(position).attachment.steps.len();
         for step in 0..steps {
@@ -112,6 +141,8 @@ impl<'a> Work<'a> {
 
     /// Run a foreign plugin.
     fn execute(&mut self, position: usize, step: usize) -> Result<(), Error> {
+        // One that is not installed has done nothing, and could not undo it either.
+        delegate::find(self.entry(position).attachment.steps[step].plugin(), &self.call.path)?;
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
         let entry = self.entry(position);
@@ -157,7 +188,12 @@ impl<'a> Work<'a> {
     /// What became of the attachments.
     pub(crate) fn outcomes(&self) -> Result<Vec<Outcome>, Error> {
         let outcome = |(attachment, entry): (usize, &Entry)| {
-            Ok(Outcome { attachment, result: read_result(entry)?.write(Version::NEWEST)? })
+            let container = &self.call.container;
+            Ok(Outcome {
+                attachment,
+                result: read_result(entry)?.write(Version::NEWEST)?,
+                device_info: device_info::read(self.machine.root, container, &entry.attachment),
+            })
         };
         self.journal.entries.iter().enumerate().map(outcome).collect()
     }
@@ -194,7 +230,7 @@ impl<'a> Work<'a> {
             container: &self.call.container,
             netns: &self.journal.netns,
             ifname: &self.entry(position).attachment.ifname,
-            args: &self.call.args,
+            args: args::with(&self.call.args, &self.entry(position).attachment.args),
             path: &self.call.path,
             lock: Some(&self.lock),
         }

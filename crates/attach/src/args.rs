@@ -2,6 +2,8 @@
 
 use crate::Error;
 use ferroband_model::PodRef;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Keys that the runtimes and meta plugins of today send to everybody.
 const KNOWN: [&str; 8] = [
@@ -38,9 +40,27 @@ pub fn pod(args: &str) -> Result<Option<PodRef>, Error> {
     Ok(Some(pod).filter(|pod| !pod.namespace.is_empty() && !pod.name.is_empty()))
 }
 
+/// `args` with the pairs that one attachment adds.
+pub fn with<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str> {
+    if more.is_empty() {
+        return Cow::Borrowed(args);
+    }
+    let given = args.split(';').filter(|pair| !pair.is_empty()).map(str::to_owned);
+    let added = more.iter().map(|(key, value)| format!("{key}={value}"));
+    Cow::Owned(given.chain(added).collect::<Vec<_>>().join(";"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_of_an_attachment_come_after_the_runtimes() {
+        assert_eq!(with("A=1;", &BTreeMap::new()), "A=1;");
+        let more = BTreeMap::from([("IP".to_owned(), "10.0.0.1/24".to_owned())]);
+        assert_eq!(with("A=1;", &more), "A=1;IP=10.0.0.1/24");
+        assert_eq!(with("", &more), "IP=10.0.0.1/24");
+    }
 
     #[test]
     fn what_a_kubelet_runtime_sends() {

@@ -70,6 +70,8 @@ pub fn foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Resu
         ifname: ifname.to_owned(),
         default,
         steps,
+        unchecked: fields.flag("disableCheck")?,
+        ..Attachment::default()
     })
 }
 

@@ -10,6 +10,7 @@ use crate::owed::Owed;
 use crate::result::CniResult;
 use crate::sandbox::Remains;
 use crate::undo::{Undoing, close};
+use crate::upstream::Left;
 use crate::{Command, Error, Invocation, Key, Lock, Machine, Point, Role, args, chain, daemon, ipoib};
 use ferroband_kernel::{Link, Netns, Route, boot_id};
 use serde_json::Value;
@@ -96,7 +97,7 @@ fn without_journal(
         container: &call.container,
         netns: &remains.told,
         ifname: &call.ifname,
-        args: &call.args,
+        args: call.args.as_str().into(),
         path: &call.path,
         lock: Some(&lock),
     };
@@ -116,7 +117,15 @@ fn without_journal(
     let fields = call.config.fields();
     let ipam = fields.ipam_type().ok().flatten();
     match role {
-        Role::Ferroband => errors.extend(delegates(fields, &around).into_iter().flatten()),
+        Role::Ferroband => {
+            let version = call.version.as_str();
+            // A sandbox of upstream Multus has its files; any other from before us has at most the network that
+            // the configuration wraps.
+            errors.extend(match Left::find(machine.root, &call.container, &call.ifname, version) {
+                Some(left) => left.delete(machine, call, &around),
+                None => delegates(fields, &around).into_iter().flatten().collect(),
+            });
+        }
         Role::Ipoib => match ipam {
             None | Some("dhcp") => {}
             Some(ipam) if ipam == Role::Whereabouts.as_str() => {}

@@ -5,6 +5,7 @@ use crate::{Command, Error};
 use nix::errno::Errno;
 use serde::Deserialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub struct Surroundings<'a> {
     /// `CNI_IFNAME`.
     pub ifname: &'a str,
     /// `CNI_ARGS`.
-    pub args: &'a str,
+    pub args: Cow<'a, str>,
     /// `CNI_PATH`.
     pub path: &'a str,
     /// The lock of the call, which the plugin inherits.
@@ -120,7 +121,7 @@ fn start(file: &Path, command: Command, around: &Surroundings<'_>) -> io::Result
         .env("CNI_CONTAINERID", around.container)
         .env("CNI_NETNS", around.netns)
         .env("CNI_IFNAME", around.ifname)
-        .env("CNI_ARGS", around.args)
+        .env("CNI_ARGS", around.args.as_ref())
         .env("CNI_PATH", around.path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

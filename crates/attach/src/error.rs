@@ -101,6 +101,8 @@ pub enum Error {
     Told(Fault),
     #[error("not ready: {source}")]
     NotReady { source: Box<Error> },
+    #[error("the default network has not yet written {}", path.display())]
+    Unready { path: PathBuf },
     #[error("the node daemon answered something else than {wanted}")]
     Unexpected { wanted: &'static str },
 
@@ -123,6 +125,8 @@ pub enum Error {
     RouteGone { ifname: String, dst: ipnet::IpNet },
     #[error("cannot write {}: {source}", path.display())]
     Sysctl { path: PathBuf, source: io::Error },
+    #[error("cannot remove the default route through interface {ifname}: {source}")]
+    DefaultRoute { ifname: String, source: io::Error },
     #[error("address {address} of interface {ifname} is used by somebody else")]
     DuplicateAddress { ifname: String, address: IpAddr },
     #[error("a signal asked to stop")]

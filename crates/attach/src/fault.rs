@@ -97,6 +97,11 @@ impl Error {
             Self::Busy { .. } => {
                 told(FaultCode::Journal, "the sandbox", "it is tried again when the other call is done")
             }
+            Self::Unready { .. } => told(
+                FaultCode::NoDefaultNetwork,
+                "the default network",
+                "it is tried again; if this stays, look at the pods of the default network on this node",
+            ),
             Self::DaemonAway { .. } | Self::Unexpected { .. } => told(
                 FaultCode::DaemonAway,
                 "the node daemon of ferroband",
@@ -108,6 +113,9 @@ impl Error {
                 "delete the attachment first, or choose another interface name",
             ),
             Self::NotAttached { .. } => told(FaultCode::BadCall, "the sandbox", "attach it first"),
+            Self::DefaultRoute { .. } => {
+                told(FaultCode::KernelRefused, "the pod's default route", "see the kernel's log of this node")
+            }
             Self::Sysctl { .. } | Self::NoInterface { .. } => {
                 told(FaultCode::KernelRefused, "the pod's interface", "see the kernel's log of this node")
             }
@@ -129,6 +137,9 @@ impl Error {
     pub fn code(&self) -> u32 {
         match self {
             Self::EmptyContainer | Self::NotAttached { .. } => 3,
+            // The API server and the runtime see a new pod at different times; a pod that is really gone is
+            // not asked for again. Success without a network, upstream's answer, would start the pod without it.
+            Self::Told(fault) if fault.code == FaultCode::PodNotFound => 11,
             Self::Busy { .. } | Self::Interrupted => 11,
             Self::NotReady { .. } => 50,
             // A delegate that asks to be tried again, or answers STATUS, is to be heard.

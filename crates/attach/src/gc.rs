@@ -1,15 +1,20 @@
 //! GC: remove what belongs to no attachment that the runtime still knows.
 //!
-//! Our journals are the evidence. Each is undone under its own lock, exactly as a DEL would. Then the foreign
-//! plugins hear of it: those that the configuration wraps, and those of the default networks that the journals
-//! name.
+//! Our journals are the evidence, and the files of upstream Multus for what it left. Each sandbox is undone under its
+//! own lock, exactly as a DEL would. Then the foreign plugins hear of it: those that the configuration wraps, and those
+//! of all networks that the journals name, each with what is valid on its network.
 
 use crate::delegate::{self, Surroundings};
 use crate::journal::{Found, Journal};
 use crate::owed::Owed;
-use crate::plan::{Attachment, Doer};
-use crate::{Command, Error, Invocation, Key, Lock, Machine, Role, Version, chain, daemon, del};
+use crate::plan::Attachment;
+use crate::upstream::{self, Left};
+use crate::{Command, Error, Invocation, Key, Lock, Machine, Role, chain, daemon, del};
 use serde_json::Value;
+
+mod networks;
+
+use networks::Networks;
 
 /// Both names of the list: libcni sends it under the second as well, which was a mistake of its first release.
 const VALID: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
@@ -23,15 +28,16 @@ pub(crate) fn gc(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result
     let valid = valid(call)?;
     let network = call.config.name()?;
     let mut errors = Vec::new();
-    let mut networks = Vec::new();
+    let mut networks = Networks::default();
     for Found { stem, journal } in Journal::all(machine.root)? {
         let of_role = |key: &Key| key.role() == (!role.is_meta()).then_some(role);
         let Some(key) = Key::of_stem(&stem).filter(of_role) else { continue };
         match journal {
             Ok(journal) if journal.network != network => {}
             Ok(journal) => {
-                networks.extend(journal.entries.iter().map(|entry| entry.attachment.clone()));
-                if !valid.contains(&(journal.container.clone(), journal.ifname.clone())) {
+                let stays = valid.contains(&(journal.container.clone(), journal.ifname.clone()));
+                networks.note(&journal.container, journal.entries.iter().map(|one| &one.attachment), stays);
+                if !stays {
                     errors.extend(collect(machine, call, &key));
                 }
             }
@@ -43,8 +49,52 @@ pub(crate) fn gc(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result
             Err(error) => errors.push(error),
         }
     }
+    if role.is_meta() {
+        errors.extend(collect_upstream(machine, call, &valid, &mut networks));
+    }
     errors.extend(forward(role, call, networks));
     Error::all(errors)
+}
+
+/// Sandboxes that upstream Multus attached.
+fn collect_upstream(
+    machine: &Machine<'_>,
+    call: &Invocation,
+    valid: &[(String, String)],
+    networks: &mut Networks,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for container in upstream::containers(machine.root) {
+        let of_container = valid.iter().find(|(known, _)| *known == container);
+        // Its files do not tell the name of the default interface; without one Multus takes this.
+        let ifname = of_container.map_or("eth0", |(_, ifname)| ifname.as_str());
+        let find = || Left::find(machine.root, &container, ifname, call.version.as_str());
+        let Some(left) = find() else { continue };
+        networks.note(&container, left.attachments(), of_container.is_some());
+        if of_container.is_some() {
+            continue;
+        }
+        let key = Key::new(Role::Ferroband, &container, ifname);
+        match Lock::take(machine.root, &key, machine.patience.quick) {
+            Ok(lock) => {
+                let around = Surroundings {
+                    container: &container,
+                    netns: "",
+                    ifname,
+                    args: "".into(),
+                    path: &call.path,
+                    lock: Some(&lock),
+                };
+                let failed = find().map_or(Vec::new(), |left| left.delete(machine, call, &around));
+                if failed.is_empty() {
+                    lock.retire();
+                }
+                errors.extend(failed);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    errors
 }
 
 fn collect(machine: &Machine<'_>, call: &Invocation, key: &Key) -> Vec<Error> {
@@ -71,9 +121,9 @@ fn collect_damaged(machine: &Machine<'_>, key: &Key) -> Vec<Error> {
 }
 
 /// Let foreign plugins collect their own garbage.
-fn forward(role: Role, call: &Invocation, networks: Vec<Attachment>) -> Vec<Error> {
+fn forward(role: Role, call: &Invocation, networks: Networks) -> Vec<Error> {
     let around =
-        Surroundings { container: "", netns: "", ifname: "", args: "", path: &call.path, lock: None };
+        Surroundings { container: "", netns: "", ifname: "", args: "".into(), path: &call.path, lock: None };
     let fields = call.config.fields();
     if role != Role::Ferroband {
         let ipam = fields.ipam_type().ok().flatten().filter(|ipam| *ipam != Role::Whereabouts.as_str());
@@ -81,29 +131,23 @@ fn forward(role: Role, call: &Invocation, networks: Vec<Attachment>) -> Vec<Erro
         let run = |ipam| delegate::run(ipam, Command::Gc, &around, call.config.bytes());
         return ipam.and_then(|ipam| run(ipam).err()).into_iter().collect();
     }
-    let mut errors = Vec::new();
-    let mut defaults: Vec<Attachment> = Vec::new();
     let wrapped = del::wrapped(fields).filter_map(|network| chain::foreign(network.0, "", true).ok());
-    for network in wrapped.chain(networks.into_iter().filter(|network| network.default)) {
-        let same = |other: &Attachment| (&other.name, &other.steps) == (&network.name, &network.steps);
-        if !defaults.iter().any(same) {
-            defaults.push(network);
-        }
-    }
-    for network in &mut defaults {
-        if network.version().is_ok_and(|version| version < Version::V1_1_0) {
-            continue;
-        }
-        for step in &mut network.steps {
-            step.config
-                .extend(VALID.iter().filter_map(|key| Some(((*key).to_owned(), fields.get(key)?.clone()))));
-        }
-        for step in network.steps.iter().filter(|step| matches!(step.by, Doer::Foreign)) {
-            let stdin = chain::stdin(network, step, None);
-            errors.extend(delegate::run(step.plugin(), Command::Gc, &around, &stdin).err());
+    let given = VALID.iter().find_map(|key| fields.get(key)).cloned().unwrap_or_default();
+    let mut errors = Vec::new();
+    for (mut network, valid) in networks.into_told(wrapped.collect(), given) {
+        tell_valid(&mut network, &valid);
+        for (plugin, stdin) in networks::calls(&network) {
+            let told = delegate::run(&plugin, Command::Gc, &around, &stdin);
+            errors.extend(told.err().map(|error| error.on(&network.network)));
         }
     }
     errors
+}
+
+fn tell_valid(network: &mut Attachment, valid: &Value) {
+    for step in &mut network.steps {
+        step.config.extend(VALID.iter().map(|key| ((*key).to_owned(), valid.clone())));
+    }
 }
 
 /// The attachments that the runtime knows. Without the list nothing is removed: an absent one is not an empty one.

@@ -70,6 +70,8 @@ pub enum Point {
     Executed,
     /// Addresses and routes were set.
     Addressed,
+    /// The default routes were set.
+    Routed,
     /// A step was undone.
     Undone,
     /// A debt was written down.

@@ -79,4 +79,7 @@ pub struct Outcome {
     pub attachment: usize,
     /// The CNI result of its last plugin, in the newest version's form.
     pub result: Value,
+    /// What the device behind it is, in the form of the device-info specification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_info: Option<Value>,
 }

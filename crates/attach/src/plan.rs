@@ -12,6 +12,7 @@ use ferroband_model::PodRef;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Everything one sandbox gets, in order.
@@ -24,7 +25,7 @@ pub struct Plan {
 }
 
 /// One interface of the pod.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
     /// What network-status calls it: `<namespace>/<name>` of its definition, or the CNI name of the default network.
     pub network: String,
@@ -38,6 +39,58 @@ pub struct Attachment {
     pub default: bool,
     /// Its plugins in order.
     pub steps: Vec<Step>,
+    /// The device that the kubelet gave the pod for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
+    /// What becomes of its default routes once everything else is done.
+    #[serde(default, skip_serializing_if = "DefaultRoutes::is_keep")]
+    pub default_routes: DefaultRoutes,
+    /// Pairs that its plugins find in `CNI_ARGS` besides the runtime's: the old way to ask for `IP` and `MAC`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub args: BTreeMap<String, String>,
+    /// Whether its configuration switches CHECK off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchecked: bool,
+}
+
+/// A device of a device plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// The resource that it was allocated as.
+    pub resource: String,
+    /// Its id, as the device plugin told the kubelet.
+    pub id: String,
+}
+
+/// What becomes of the default routes of an attachment, for each family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefaultRoutes {
+    /// IPv4.
+    #[serde(default)]
+    pub v4: DefaultRoute,
+    /// IPv6.
+    #[serde(default)]
+    pub v6: DefaultRoute,
+}
+
+impl DefaultRoutes {
+    /// Whether nothing is to be done.
+    pub fn is_keep(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What becomes of the default route of one family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DefaultRoute {
+    /// It stays as the plugins made it.
+    #[default]
+    Keep,
+    /// There is none: it goes through another interface, or through none.
+    Remove,
+    /// It goes through this gateway, and no other.
+    Via(IpAddr),
 }
 
 /// One plugin of an attachment.

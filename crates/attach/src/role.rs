@@ -16,6 +16,9 @@ pub enum Role {
     Whereabouts,
 }
 
+/// Other names of the meta plugin: the program's own, and those of the one that it stands in for.
+const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
+
 impl Role {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Ferroband, Self::Ipoib, Self::Whereabouts];
@@ -23,7 +26,7 @@ impl Role {
     /// The role of a program started as `program`: the last part of the path counts.
     pub fn of_program(program: &Path) -> Option<Self> {
         let name = program.file_name()?.to_str()?;
-        if name == "ferroband-cni" { Some(Self::Ferroband) } else { Self::of_name(name) }
+        if META_NAMES.contains(&name) { Some(Self::Ferroband) } else { Self::of_name(name) }
     }
 
     /// The role called `name`.
@@ -71,6 +74,8 @@ mod tests {
         assert_eq!(role("/opt/cni/bin/ipoib"), Some(Role::Ipoib));
         assert_eq!(role("whereabouts"), Some(Role::Whereabouts));
         assert_eq!(role("./ferroband-cni"), Some(Role::Ferroband));
+        assert_eq!(role("/opt/cni/bin/multus"), Some(Role::Ferroband));
+        assert_eq!(role("multus-shim"), Some(Role::Ferroband));
         assert_eq!(role("/opt/cni/bin/bridge"), None);
         assert_eq!(role(""), None);
     }

@@ -1,18 +1,26 @@
 //! One run of the program: read the call, carry it out, answer.
 
 use crate::protocol::{self, Command, Invocation, Variables};
-use crate::{Config, Error, Machine, Role, Version, add, check, del, gc, status};
+use crate::{Config, Error, Machine, Role, Version, add, check, del, gc, leave, status};
 use std::io::{Read, Write};
 
 /// Carry out one call on `machine`. What a runtime reads goes to `out`; the error is for [`answer`] to tell.
 pub fn run(machine: &Machine<'_>, role: Role, call: &Invocation, out: &mut dyn Write) -> Result<(), Error> {
     match call.command {
         Command::Add => add::add(machine, role, call, out),
-        Command::Del => del::del(machine, role, call),
+        Command::Del => del::del(machine, role, call).inspect(|()| leave(machine)),
         Command::Check => check::check(machine, role, call),
-        Command::Gc => gc::gc(machine, role, call),
+        Command::Gc => gc::gc(machine, role, call).inspect(|()| leave(machine)),
         Command::Status => status::status(machine, role, call),
         Command::Version => Ok(()),
+    }
+}
+
+/// The last attachment of a node that is being left takes us with it.
+fn leave(machine: &Machine<'_>) {
+    // The sandbox is gone, whatever becomes of our files.
+    if let Err(error) = leave::finish(machine.root) {
+        eprintln!("ferroband: leaving this node: {error}");
     }
 }
 

@@ -4,15 +4,17 @@ use crate::config::Fields;
 use crate::daemon::Daemon;
 use crate::delegate::{self, Surroundings};
 use crate::message::Request;
-use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoib};
+use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoib, readiness};
+use std::time::Duration;
 
 /// Ask everybody that an ADD with this configuration would need.
 pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
     let around =
-        Surroundings { container: "", netns: "", ifname: "", args: "", path: &call.path, lock: None };
+        Surroundings { container: "", netns: "", ifname: "", args: "".into(), path: &call.path, lock: None };
     let fields = call.config.fields();
     match role {
         Role::Ferroband => {
+            readiness::wait(machine, call, Duration::ZERO).map_err(not_ready)?;
             daemon(machine)?;
             wrapped(fields, &around)
         }

@@ -7,7 +7,7 @@ use crate::delegate::{self, Surroundings};
 use crate::journal::{Entry, Journal, StepState};
 use crate::owed::Owed;
 use crate::plan::Doer;
-use crate::{Command, Error, Invocation, Lock, Machine, Point, Version, chain, ipoib};
+use crate::{Command, Error, Invocation, Lock, Machine, Point, Version, args, chain, device_info, ipoib};
 use ferroband_kernel::Netns;
 
 /// The surroundings of an undoing.
@@ -37,6 +37,8 @@ impl Undoing<'_> {
                     errors.push(error.on(&journal.entries[position].attachment.network));
                 }
             }
+            let attachment = &journal.entries[position].attachment;
+            errors.extend(device_info::remove(self.machine.root, &journal.container, attachment).err());
         }
         errors
     }
@@ -87,15 +89,13 @@ impl Undoing<'_> {
     }
 
     fn around<'b>(&'b self, journal: &'b Journal, entry: &'b Entry) -> Surroundings<'b> {
+        let of_call = self.call.map(|call| call.args.as_str()).filter(|args| !args.is_empty());
+        let args = of_call.unwrap_or(&journal.args);
         Surroundings {
             container: &journal.container,
             netns: self.told_netns,
             ifname: &entry.attachment.ifname,
-            args: self
-                .call
-                .map(|call| call.args.as_str())
-                .filter(|args| !args.is_empty())
-                .unwrap_or(&journal.args),
+            args: args::with(args, &entry.attachment.args),
             path: self.path,
             lock: Some(self.lock),
         }

@@ -15,9 +15,15 @@ mod fabric;
 mod ipoib;
 #[path = "netns/meta.rs"]
 mod meta;
+#[path = "netns/networks.rs"]
+mod networks;
+#[path = "netns/shortage.rs"]
+mod shortage;
 #[path = "netns/stage.rs"]
 mod stage;
 #[path = "netns/upkeep.rs"]
 mod upkeep;
+#[path = "netns/upstream.rs"]
+mod upstream;
 #[path = "netns/whereabouts.rs"]
 mod whereabouts;

@@ -43,6 +43,24 @@ pub enum Error {
         /// What it said.
         source: Box<tonic::Status>,
     },
+    /// The kubelet did not say which devices a pod has.
+    #[error("the kubelet at {path} did not tell the devices of pod {pod}", path = path.display())]
+    Kubelet {
+        /// The kubelet's socket.
+        path: PathBuf,
+        /// The pod.
+        pod: String,
+        /// What went wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no way to learn which devices a pod has.
+    #[error("devices of pod {pod}: neither the kubelet's socket {socket} nor its checkpoint exists", socket = socket.display())]
+    NoKubelet {
+        /// The pod.
+        pod: String,
+        /// The kubelet's socket.
+        socket: PathBuf,
+    },
     /// The Kubernetes API server refused or did not answer.
     #[error("API server: {action} {object}")]
     Api {
@@ -103,6 +121,12 @@ impl Error {
                 object,
                 chain(source.as_ref()),
                 "it is tried again; check that the API server is up and that the ClusterRole of Ferroband is in place",
+            ),
+            Self::Kubelet { pod, .. } | Self::NoKubelet { pod, .. } => Fault::new(
+                FaultCode::DaemonAway,
+                format!("devices of pod {pod}"),
+                chain(self),
+                "it is tried again; check that the kubelet runs and that /var/lib/kubelet is mounted into the daemon",
             ),
             other => Fault::new(
                 FaultCode::DaemonAway,

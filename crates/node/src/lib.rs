@@ -32,6 +32,7 @@ pub mod allocate;
 pub mod caches;
 pub mod discover;
 pub mod install;
+pub mod kubelet;
 pub mod observe;
 pub mod owed;
 pub mod plan;

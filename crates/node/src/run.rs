@@ -6,11 +6,13 @@ use crate::{
     advertise::{Resource, keep_registered},
     caches::{Networks, Pods, watch_granules},
     discover, install,
+    kubelet::Kubelet,
     lifecycle::Tasks,
     node_object,
     observe::{Events, Status},
     owed,
     own::make_folders,
+    plan::Policy,
     ready,
     serve::{Decider, Socket},
     simulate,
@@ -75,6 +77,9 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let decider = Arc::new(Decider {
         host,
         net_d: settings.net_d(),
+        conf_d: settings.root.path("etc/cni/multus/net.d"),
+        policy: Policy::of_variables(|name| std::env::var(name).ok()),
+        kubelet: Kubelet::of(&settings.root),
         pods,
         networks,
         ledger,
@@ -93,9 +98,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
                 return Ok(());
             }
             let net_d = settings.net_d();
-            blocking("installing the CNI program", move || match &settings.cni_program {
-                Some(program) => install::binaries(program, &settings.programs(), &settings.aliases),
-                None => Ok(()),
+            blocking("installing the CNI program", move || {
+                install::stay(&settings.root)?;
+                match &settings.cni_program {
+                    Some(program) => install::binaries(program, &settings.programs(), &settings.aliases),
+                    None => Ok(()),
+                }
             })
             .await?;
             install::keep_conflist(net_d, told_configured, stop).await

@@ -14,6 +14,7 @@ impl Work<'_> {
     pub(super) fn delegate_ipam(&mut self, position: usize, step: usize) -> Result<(), Error> {
         let planned = &self.entry(position).attachment.steps[step];
         let Some(plugin) = Fields(&planned.config).ipam_type()?.map(str::to_owned) else { return Ok(()) };
+        delegate::find(&plugin, &self.call.path)?;
         self.journal.entries[position].steps[step].ipam = StepState::Intended;
         self.save()?;
         let entry = self.entry(position);

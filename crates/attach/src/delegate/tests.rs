@@ -19,7 +19,7 @@ impl Plugins {
             container: "c1",
             netns: "/run/netns/t",
             ifname: "net1",
-            args: "A=1",
+            args: "A=1".into(),
             path,
             lock: None,
         };
@@ -98,6 +98,6 @@ fn case_15_a_binary_that_is_being_replaced_is_waited_for() {
 fn what_is_not_a_result_is_an_error() {
     let plugins = Plugins::new("echo hello");
     let path = plugins.0.path().to_str().unwrap();
-    let around = Surroundings { container: "c", netns: "", ifname: "i", args: "", path, lock: None };
+    let around = Surroundings { container: "c", netns: "", ifname: "i", args: "".into(), path, lock: None };
     assert!(matches!(add("plugin", &around, b"{}"), Err(Error::PluginOutput { .. })));
 }

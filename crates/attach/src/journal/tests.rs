@@ -28,6 +28,7 @@ fn journal() -> Journal {
         ifname: "net1".into(),
         default: true,
         steps: vec![step(Doer::Foreign), step(Doer::Ipoib { child, addressed: true })],
+        ..Attachment::default()
     }]);
     journal
 }

@@ -3,7 +3,8 @@
 use crate::daemon::Daemon;
 use crate::meta::{ETH0, config, set_up};
 use crate::stage::{Pod, Stage};
-use ferroband_attach::{Error, Machine, Point, Role};
+use ferroband_attach::plan::{DefaultRoute, Device};
+use ferroband_attach::{Error, Machine, Point, Role, device_info};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -35,12 +36,19 @@ fn killed_at(
 fn assert_gone(stage: &Stage, daemon: &Daemon, pod: &Pod, after: usize) {
     assert_eq!(pod.names(), [""; 0], "in the pod after a kill at point {after}");
     assert_eq!(daemon.held(), [""; 0], "addresses after a kill at point {after}");
+    let infos = stage.files(&stage.root.run("k8s.cni.cncf.io/devinfo/cni"));
+    assert_eq!(infos, [""; 0], "device-info files after a kill at point {after}");
     stage.assert_clean();
 }
 
 /// Kill ADD at each point in turn, and DEL; returns how many points an ADD has.
 fn sweep(role: Role, ifname: &str, config: &Value) -> usize {
+    sweep_with(role, ifname, config, |_, _| {})
+}
+
+fn sweep_with(role: Role, ifname: &str, config: &Value, prepare: impl FnOnce(&Stage, &Daemon)) -> usize {
     let (stage, daemon, pod) = set_up();
+    prepare(&stage, &daemon);
     daemon.ledger.lock().unwrap().assigned[0].attachment = usize::from(role.is_meta());
     let run = |command, last| killed_at(&stage, role, command, ifname, &pod.path, config, last);
     let mut points = 0;
@@ -76,6 +84,21 @@ fn the_meta_plugin_killed_anywhere() {
     let points = sweep(Role::Ferroband, "eth0", &config());
     // begin, plan, default network, interface (two writes, three changes), addresses, end
     assert!(points >= 11, "only {points} points");
+}
+
+#[test]
+fn the_meta_plugin_with_a_device_and_a_default_route_killed_anywhere() {
+    let plain = sweep(Role::Ferroband, "eth0", &config());
+    let points = sweep_with(Role::Ferroband, "eth0", &config(), |stage, daemon| {
+        let mut ledger = daemon.ledger.lock().unwrap();
+        let network = &mut ledger.attachments[1];
+        network.device = Some(Device { resource: "x/vf".into(), id: "d1".into() });
+        network.default_routes.v4 = DefaultRoute::Via("192.168.0.1".parse().unwrap());
+        let info = device_info::given(&stage.root, network.device.as_ref().unwrap());
+        fs::create_dir_all(info.parent().unwrap()).unwrap();
+        fs::write(info, "{}").unwrap();
+    });
+    assert!(points > plain, "{points} points, {plain} without");
 }
 
 #[test]

@@ -9,9 +9,10 @@ use ferroband_model::{Fault, FaultCode, PodRef};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// What it does and what happened to it.
 #[derive(Default)]
@@ -22,6 +23,10 @@ pub struct Ledger {
     pub refuse: Option<&'static str>,
     /// End the connection at requests of this kind.
     pub die: Option<&'static str>,
+    /// Go away and come back: the connection in hand and all that wait are dropped.
+    pub restart: bool,
+    /// How often that happened.
+    pub restarts: usize,
     /// The kinds of the requests, in order.
     pub requests: Vec<&'static str>,
     /// The requests that say most.
@@ -48,18 +53,9 @@ impl Daemon {
     pub fn resume(root: &Root, ledger: Arc<Mutex<Ledger>>) -> Self {
         let socket = socket_path(root);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
-        fs::remove_file(&socket).ok();
-        let listener = UnixListener::bind(&socket).unwrap();
-        let shared = ledger.clone();
-        let thread = thread::spawn(move || {
-            for stream in listener.incoming() {
-                let shared = shared.clone();
-                // A connection without a word ends the daemon.
-                if serve(stream.unwrap(), &shared) == 0 {
-                    break;
-                }
-            }
-        });
+        let listener = listen(&socket);
+        let (shared, path) = (ledger.clone(), socket.clone());
+        let thread = thread::spawn(move || live(listener, &path, &shared));
         Self { ledger, socket, thread: Some(thread) }
     }
 
@@ -85,6 +81,29 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+fn listen(socket: &Path) -> UnixListener {
+    fs::remove_file(socket).ok();
+    UnixListener::bind(socket).unwrap()
+}
+
+fn live(mut listener: UnixListener, socket: &Path, ledger: &Mutex<Ledger>) {
+    loop {
+        // A connection without a word ends the daemon.
+        let words = serve(listener.accept().unwrap().0, ledger);
+        let mut known = ledger.lock().unwrap();
+        if known.restart {
+            known.restart = false;
+            known.restarts += 1;
+            drop(known);
+            drop(listener);
+            thread::sleep(Duration::from_millis(30));
+            listener = listen(socket);
+        } else if words == 0 {
+            return;
+        }
     }
 }
 
@@ -119,7 +138,7 @@ fn answer(ledger: &mut Ledger, request: Request) -> Option<Reply> {
         _ => "other",
     };
     ledger.requests.push(kind);
-    if ledger.die == Some(kind) {
+    if ledger.die == Some(kind) || ledger.restart {
         return None;
     }
     if ledger.refuse == Some(kind) {

@@ -3,7 +3,7 @@
 use crate::daemon::Daemon;
 use crate::meta::{ETH0, config, foreign, set_up};
 use crate::stage::{Pod, Stage};
-use ferroband_attach::{Error, Role};
+use ferroband_attach::{Error, Leaving, Role};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -36,7 +36,7 @@ fn case_106_check_looks_at_every_network() {
 }
 
 #[test]
-fn status_asks_the_daemon_and_the_wrapped_network() {
+fn case_101_status_asks_the_daemon_and_the_wrapped_network() {
     let (stage, mut daemon, _pod) = set_up();
     let config = newest(json!({"delegates": [{"cniVersion": "1.1.0", "name": "cbr0", "type": "lease"}]}));
     run(&stage, "STATUS", &config).unwrap();
@@ -56,6 +56,26 @@ fn status_asks_the_daemon_and_the_wrapped_network() {
     daemon.stop();
     let error = run(&stage, "STATUS", &newest(json!({}))).unwrap_err();
     assert_eq!((error.code(), error.fault().code.reason()), (50, "DaemonAway"));
+}
+
+#[test]
+fn case_101_a_default_network_that_is_not_ready() {
+    let (stage, daemon, pod) = set_up();
+    let config = newest(json!({"readinessindicatorfile": "/run/calico/ready"}));
+    let error = stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap_err();
+    assert!(error.code() == 11 && error.to_string().contains("run/calico/ready"), "{error}");
+    let begun = std::time::Instant::now();
+    assert_eq!(run(&stage, "STATUS", &config).unwrap_err().code(), 50);
+    assert!(begun.elapsed() < stage.patience.daemon, "at once");
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    assert_eq!((daemon.requests(), stage.log()), (vec![], vec![]));
+    stage.assert_clean();
+    fs::create_dir_all(stage.root.path("run/calico")).unwrap();
+    fs::write(stage.root.path("run/calico/ready"), "").unwrap();
+    run(&stage, "STATUS", &config).unwrap();
+    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    stage.assert_clean();
 }
 
 fn attach(stage: &Stage, daemon: &Daemon, container: &str, address: &str) -> Pod {
@@ -94,6 +114,25 @@ fn case_105_gc_removes_all_that_is_not_valid() {
 }
 
 #[test]
+fn case_105_gc_reaches_the_plugins_of_every_network() {
+    let (stage, daemon, _pod) = set_up();
+    stage.plugin("other", "case $CNI_COMMAND in ADD) echo '{}';; GC) echo \"$IN\" > $LEASES/../gc;; esac");
+    let other = foreign("other", "net2", false, "1.1.0", json!([{"type": "other", "keep": 1}]));
+    let old = foreign("old", "net3", false, "1.0.0", json!([{"type": "other"}]));
+    daemon.ledger.lock().unwrap().attachments.extend([other, old]);
+    let _first = attach(&stage, &daemon, "c1", "192.168.0.5/24");
+    let _second = attach(&stage, &daemon, "c2", "192.168.0.6/24");
+    stage.log();
+    let valid = json!([{"containerID": "c1", "ifname": "eth0"}]);
+    run(&stage, "GC", &newest(json!({"cni.dev/valid-attachments": valid}))).unwrap();
+    let calls: Vec<_> = stage.log().into_iter().filter(|line| line.starts_with("GC")).collect();
+    assert_eq!(calls, ["GC other "], "once, and not for networks older than the command");
+    let told: Value = serde_json::from_slice(&fs::read(stage.path("gc")).unwrap()).unwrap();
+    assert_eq!((&told["name"], &told["keep"]), (&json!("other"), &json!(1)));
+    assert_eq!(told["cni.dev/valid-attachments"], json!([{"containerID": "c1", "ifname": "net2"}]));
+}
+
+#[test]
 fn gc_goes_on_after_a_failure() {
     let (stage, daemon, _pod) = set_up();
     let first = attach(&stage, &daemon, "c1", "192.168.0.5/24");
@@ -113,5 +152,44 @@ fn a_sandbox_from_before_we_came_is_deleted_by_the_wrapped_network() {
     stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
     assert_eq!(stage.log(), ["DEL second eth0", "DEL lease eth0"]);
     assert_eq!((daemon.requests(), stage.debts()), (vec![], vec![]));
+    stage.assert_clean();
+}
+
+#[test]
+fn a_node_that_is_left_serves_the_wrapped_network_and_the_last_del_removes_us() {
+    let (stage, mut daemon, pod) = set_up();
+    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &newest(json!({}))).unwrap();
+    daemon.stop();
+    for file in ["etc/cni/net.d/00-ferroband.conflist", "opt/cni/bin/ferroband"] {
+        fs::create_dir_all(stage.root.path(file).parent().unwrap()).unwrap();
+        fs::write(stage.root.path(file), "").unwrap();
+    }
+    let files: Vec<_> =
+        ["etc/cni/net.d/00-ferroband.conflist", "opt/cni/bin/ferroband"].map(Into::into).into();
+    let leaving = Leaving { remove: files.clone(), restore: Vec::new() };
+    assert!(!leaving.begin(&stage.root).unwrap(), "a pod of ours is running");
+
+    // A new pod gets the wrapped network without anybody's help, with what the runtime gives.
+    let second = Pod::new();
+    let seen = "case $CNI_COMMAND in ADD) echo \"$IN\" > $LEASES/../in; echo '{\"ips\":[]}';; esac";
+    stage.plugin("wrapped", seen);
+    let plugin = json!({"type": "wrapped", "capabilities": {"portMappings": true}});
+    let delegates = json!([{"cniVersion": "1.0.0", "name": "cbr0", "plugins": [plugin]}]);
+    let ports = json!([{"hostPort": 80}]);
+    let config = newest(json!({"delegates": delegates, "runtimeConfig": {"portMappings": ports}}));
+    stage.run(Role::Ferroband, "ADD", ("c2", "eth0"), &second.path, &config).unwrap();
+    let told: Value = serde_json::from_slice(&fs::read(stage.path("in")).unwrap()).unwrap();
+    assert_eq!((&told["name"], &told["runtimeConfig"]["portMappings"]), (&json!("cbr0"), &ports));
+    let error =
+        stage.run(Role::Ferroband, "ADD", ("c3", "eth0"), &second.path, &newest(json!({}))).unwrap_err();
+    assert_eq!(error.code(), 7, "{error}");
+
+    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config).unwrap();
+    assert_eq!(pod.names(), [""; 0]);
+    assert!(files.iter().all(|file| stage.root.path(file).exists()), "one is left");
+    stage.run(Role::Ferroband, "DEL", ("c2", "eth0"), &second.path, &config).unwrap();
+    assert!(!files.iter().any(|file| stage.root.path(file).exists()));
+    assert_eq!(Leaving::load(&stage.root).unwrap(), None);
+    assert_eq!(stage.log().last().unwrap(), "DEL wrapped eth0");
     stage.assert_clean();
 }

@@ -81,7 +81,7 @@ fn under_a_foreign_plugin() {
         container: "c1",
         netns: &pod.path,
         ifname: "net1",
-        args: "",
+        args: "".into(),
         path: &path,
         lock: None,
     };

@@ -204,7 +204,7 @@ fn a_running_add_is_finished_before_the_daemon_ends() {
     assert_eq!(ask(&mut channel, &Request::Addresses), Reply::Addresses(Vec::new()));
     let result =
         json!({"interfaces": [{"name": "eth0", "sandbox": "/x"}], "ips": [{"address": "10.0.0.2/24"}]});
-    let outcome = ferroband_attach::message::Outcome { attachment: 0, result };
+    let outcome = ferroband_attach::message::Outcome { attachment: 0, result, device_info: None };
     assert_eq!(ask(&mut channel, &Request::Attached(vec![outcome])), Reply::Done);
     assert!(server.calls().contains(&"PATCH /api/v1/namespaces/default/pods/a/status".to_owned()));
     assert!(!ending.is_finished(), "the connection is still open");

@@ -1,19 +1,22 @@
 //! The CNI program and its other names.
 
-use super::replace::{beside, replace};
+use super::{
+    leave::saved,
+    replace::{beside, replace},
+};
 use crate::Error;
 use std::{
     fs::{self, File},
     io::{self, BufReader, ErrorKind, Read},
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
 };
 use tracing::{info, warn};
 
 /// The name under which the runtime calls us.
-const NAME: &str = "ferroband";
+pub(super) const NAME: &str = "ferroband";
 /// What is put behind the name of a foreign program that an alias takes the place of.
-const SAVED: &str = ".before-ferroband";
+pub(super) const SAVED: &str = ".before-ferroband";
 
 /// Install `program` in `folder`, with `aliases` as further names.
 pub fn install(program: &Path, folder: &Path, aliases: &[String]) -> Result<(), Error> {
@@ -49,7 +52,7 @@ fn link(folder: &Path, alias: &str) -> Result<(), Error> {
             return Ok(());
         }
         Ok(_) => {
-            let saved = folder.join(format!("{alias}{SAVED}"));
+            let saved = saved(&path);
             warn!(program = %path.display(), saved = %saved.display(), "a foreign program makes room for the alias");
             fs::rename(&path, &saved).map_err(failed)?;
         }
@@ -66,6 +69,26 @@ fn link(folder: &Path, alias: &str) -> Result<(), Error> {
     fs::rename(&temporary, &path).map_err(failed)?;
     info!(alias = %path.display(), "installed");
     Ok(())
+}
+
+/// The names besides our own that lead to us in `folder`, each with the foreign program that it took the place of.
+pub(super) fn aliases(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, Error> {
+    let failed = |source| Error::File { action: "list", path: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut aliases = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if fs::read_link(&path).is_ok_and(|target| target == Path::new(NAME)) {
+            let kept = Some(saved(&path)).filter(|kept| kept.exists());
+            aliases.push((path, kept));
+        }
+    }
+    aliases.sort();
+    Ok(aliases)
 }
 
 /// Whether two files have the same content; a restart of the daemon need not rewrite the program.

@@ -27,13 +27,18 @@ const LOOK: Duration = Duration::from_secs(30);
 /// Our configuration in front of `wrapped`.
 ///
 /// It has the wrapped network's name, which runtimes show and cache by, and its capabilities, so that the runtime
-/// hands over what the wrapped plugins need (port mappings, bandwidth).
+/// hands over what the wrapped plugins need (port mappings, bandwidth). The network itself is in it as well: a DEL, GC
+/// or STATUS that finds no record of ours, for pods from before us or without the daemon, still reaches its plugins.
 pub fn render(wrapped: &DefaultNetwork) -> String {
     let version = Version::parse(&wrapped.network.cni_version).unwrap_or(LOWEST).max(LOWEST);
     let conflist = json!({
         "cniVersion": version.as_str(),
         "name": wrapped.network.name,
-        "plugins": [{ "type": "ferroband", "capabilities": wrapped.capabilities() }],
+        "plugins": [{
+            "type": "ferroband",
+            "capabilities": wrapped.capabilities(),
+            "delegates": [wrapped.network.whole],
+        }],
     });
     format!("{conflist:#}\n")
 }

@@ -6,14 +6,16 @@
 //! ```
 //!
 //! Nothing of it is removed when the daemon stops: a runtime that finds no Ferroband would silently give pods the
-//! default network only.
+//! default network only. [`leave`] removes it, when the last pod that needs it is gone.
 
 mod binary;
 mod conflist;
+mod leave;
 mod replace;
 #[cfg(test)]
 mod tests;
 
 pub use binary::install as binaries;
 pub use conflist::{CONFLIST, keep as keep_conflist, render};
+pub use leave::{leave, stay};
 pub use replace::replace;

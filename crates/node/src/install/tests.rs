@@ -1,6 +1,7 @@
-use super::{CONFLIST, binaries, conflist::write, keep_conflist, render};
+use super::{CONFLIST, binaries, conflist::write, keep_conflist, leave, render, stay};
 use crate::plan::DefaultNetwork;
 use ferroband_api::cncf::NetworkConfig;
+use ferroband_kernel::Root;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use tokio::{sync::watch, time};
@@ -29,7 +30,10 @@ fn the_wrapped_networks_name_and_capabilities_are_ours() {
         json!({
             "cniVersion": "1.0.0",
             "name": "k8s",
-            "plugins": [{"type": "ferroband", "capabilities": {"portMappings": true, "bandwidth": true}}],
+            "plugins": [{
+                "type": "ferroband", "capabilities": {"portMappings": true, "bandwidth": true},
+                "delegates": [serde_json::from_str::<Value>(BRIDGE).unwrap()],
+            }],
         })
     );
 }
@@ -114,4 +118,44 @@ fn the_program_is_replaced_while_it_runs_and_aliases_keep_foreign_programs() {
     assert_eq!(fs::read_to_string(folder.join("whereabouts")).unwrap(), "new");
     assert_eq!(fs::read_to_string(folder.join("ipoib.before-ferroband")).unwrap(), "foreign");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
+}
+
+#[test]
+fn a_node_that_is_left_is_as_it_was_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    let aliases = ["ipoib".to_owned(), "multus".to_owned()];
+    let (net_d, programs) = (root.path("etc/cni/net.d"), root.path("opt/cni/bin"));
+    fs::create_dir_all(&net_d).unwrap();
+    fs::create_dir_all(&programs).unwrap();
+    fs::write(net_d.join("10-bridge.conflist"), BRIDGE).unwrap();
+    fs::write(programs.join("bridge"), "theirs").unwrap();
+    fs::write(programs.join("ipoib"), "theirs").unwrap();
+    fs::write(dir.path().join("image"), "ours").unwrap();
+    let files = |folder: &Path| {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = (files(&net_d), files(&programs));
+    let install = || {
+        binaries(&dir.path().join("image"), &programs, &aliases).unwrap();
+        write(&net_d).unwrap();
+        (files(&net_d), files(&programs))
+    };
+    let installed = install();
+    assert_ne!(installed, before);
+    // A pod of ours is running.
+    fs::create_dir_all(root.state("journal")).unwrap();
+    fs::write(root.state("journal/c1.json"), "{}").unwrap();
+    assert!(!leave(&root, &net_d, &programs).unwrap());
+    assert_eq!((files(&net_d), files(&programs)), installed);
+    stay(&root).unwrap();
+    fs::remove_file(root.state("journal/c1.json")).unwrap();
+    assert!(leave(&root, &net_d, &programs).unwrap());
+    assert_eq!((files(&net_d), files(&programs)), before);
+    assert_eq!(fs::read_to_string(programs.join("ipoib")).unwrap(), "theirs");
+    assert!(leave(&root, &net_d, &programs).unwrap(), "again is as good");
+    assert_eq!(install(), installed);
 }

@@ -74,7 +74,7 @@ fn patch(plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Option<Value> {
             interface: &attachment.ifname,
             default: attachment.default,
             result: &outcome.result,
-            device_info: None,
+            device_info: outcome.device_info.as_ref(),
         };
         Some(attached.entries())
     });
@@ -98,7 +98,7 @@ mod tests {
             cni_version: "1.0.0".to_owned(),
             ifname: ifname.to_owned(),
             default,
-            steps: Vec::new(),
+            ..Attachment::default()
         }
     }
 
@@ -113,6 +113,7 @@ mod tests {
                 "interfaces": [{"name": ifname, "sandbox": "/run/netns/x"}],
                 "ips": [{"address": ip, "interface": 0}],
             }),
+            device_info: None,
         };
         let outcomes = [outcome(0, "eth0", "10.0.0.5/24"), outcome(1, "net1", "192.168.0.1/24")];
         let patch = patch(&plan, &pod, &outcomes).unwrap();
@@ -132,6 +133,9 @@ mod tests {
     fn nothing_to_tell_is_no_patch() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
         let plan = Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)] };
-        assert_eq!(patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}) }]), None);
+        assert_eq!(
+            patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}), device_info: None }]),
+            None
+        );
     }
 }

@@ -4,7 +4,9 @@
 //! fields"); `cni-args` go to every plugin of a chain.
 
 use ferroband_api::annotation::Selection;
+use ferroband_attach::plan::Device;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// What the pod's annotation asks of a network, by capability.
 pub fn of_selection(selection: &Selection) -> Map<String, Value> {
@@ -29,6 +31,30 @@ pub fn of_selection(selection: &Selection) -> Map<String, Value> {
         put("deviceID", json!(device));
     }
     values
+}
+
+/// What is known of the device behind a network: it goes before what the annotation says.
+pub fn of_device(values: &mut Map<String, Value>, device: Option<&Device>, info_file: String) {
+    if let Some(device) = device {
+        values.insert("deviceID".to_owned(), json!(device.id));
+    }
+    if values.contains_key("deviceID") {
+        values.insert("CNIDeviceInfoFile".to_owned(), json!(info_file));
+    }
+}
+
+/// Put the device into the configuration of `plugin`, under both names that plugins know.
+pub fn inject(plugin: &mut Map<String, Value>, device: &Device) {
+    for key in ["deviceID", "pciBusID"] {
+        plugin.insert(key.to_owned(), json!(device.id));
+    }
+}
+
+/// What the annotation asks of a network, in the way before capabilities: pairs of `CNI_ARGS`.
+pub fn legacy_args(selection: &Selection) -> BTreeMap<String, String> {
+    let ips = (!selection.ips.is_empty()).then(|| ("IP".to_owned(), selection.ips.join(",")));
+    let mac = selection.mac.clone().map(|mac| ("MAC".to_owned(), mac));
+    ips.into_iter().chain(mac).collect()
 }
 
 /// Put the `values` that `plugin` is capable of into its `runtimeConfig`, in place of what a user wrote there. With

@@ -48,10 +48,7 @@ pub fn first(folder: &Path) -> Result<DefaultNetwork, Fault> {
     let files = files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
     for file in files.into_iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
         let network = read(&file).map_err(|cause| broken(&file, cause))?;
-        let is_meta = |plugin: &Map<String, Value>| {
-            plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META.contains(&kind))
-        };
-        if !network.plugins.iter().any(is_meta) {
+        if !is_meta(&network) {
             return Ok(DefaultNetwork { file, network });
         }
     }
@@ -63,8 +60,16 @@ pub fn first(folder: &Path) -> Result<DefaultNetwork, Fault> {
     ))
 }
 
+/// Whether the network is a meta plugin.
+pub(super) fn is_meta(network: &NetworkConfig) -> bool {
+    let kind = |plugin: &Map<String, Value>| {
+        plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META.contains(&kind))
+    };
+    network.plugins.iter().any(kind)
+}
+
 /// The files with one of these endings, by name. A folder that does not exist has none.
-fn files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
@@ -82,7 +87,8 @@ fn files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read(file: &Path) -> Result<NetworkConfig, String> {
+/// The network in a file.
+pub(super) fn read(file: &Path) -> Result<NetworkConfig, String> {
     let text = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
     let object = |path: &Path| -> Result<Map<String, Value>, String> {
         serde_json::from_str(&text(path)?).map_err(|e| format!("{}: {e}", path.display()))

@@ -1,26 +1,14 @@
 //! The plan of one sandbox.
 
-use super::{
-    DefaultNetwork, capability,
-    step::{step, within},
-};
-use crate::caches::PodFacts;
-use ferroband_address::{Request, whereabouts::Whereabouts};
-use ferroband_api::{
-    annotation::{DEFAULT_NETWORK, NETWORKS, Selection},
-    cncf::{NetworkAttachmentDefinition, NetworkConfig},
-};
-use ferroband_attach::{
-    Fields, Version,
-    message::Call,
-    plan::{Assigned, AssignedIp, AssignedRoute, Attachment, Doer, Plan, Step},
-};
+use super::{Chosen, DefaultNetwork, Policy, Wanted, attachment, route};
+use crate::{caches::PodFacts, kubelet::Devices};
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
+use ferroband_attach::plan::{Attachment, Plan};
 use ferroband_model::{Fault, FaultCode, PodRef};
-use ipnet::IpNet;
 use serde_json::{Map, Value};
-use std::{collections::HashSet, net::IpAddr, sync::Arc};
+use std::collections::HashSet;
 
-/// Everything that a plan follows from.
+/// Everything that a plan follows from, but for the pod's devices.
 #[derive(Debug)]
 pub struct Given<'a> {
     /// The pod, with the UID that its addresses are kept under.
@@ -32,11 +20,31 @@ pub struct Given<'a> {
     /// `CNI_IFNAME`: the interface of the default network.
     pub ifname: &'a str,
     /// The default network.
-    pub default: &'a DefaultNetwork,
+    pub default: &'a DefaultChoice,
     /// `runtimeConfig` as the runtime gave it. It is meant for the default network alone.
     pub runtime_config: &'a Map<String, Value>,
-    /// The networks of the annotation, each with its definition.
-    pub networks: &'a [(Selection, Arc<NetworkAttachmentDefinition>)],
+    /// The other networks, in order.
+    pub networks: &'a [Chosen],
+}
+
+/// The pod's default network.
+#[derive(Clone, Debug)]
+pub enum DefaultChoice {
+    /// The cluster's.
+    Wrapped(DefaultNetwork),
+    /// One that the pod asks for in its place.
+    Chosen(Box<Chosen>),
+}
+
+/// The networks that a pod is to get.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// In place of the cluster's default network.
+    pub default: Option<Selection>,
+    /// Those that every pod gets, which no pod may be denied.
+    pub of_everybody: Vec<Selection>,
+    /// Those that this pod asks for.
+    pub networks: Vec<Selection>,
 }
 
 /// A plan, and the addresses that it needs.
@@ -48,38 +56,17 @@ pub struct Planned {
     pub wanted: Vec<Wanted>,
 }
 
-/// Addresses for one attachment.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Its position in the plan.
-    pub attachment: usize,
-    /// What the network is called.
-    pub network: String,
-    /// What its `ipam` object asks for.
-    pub ipam: Whereabouts,
-    /// One for each address.
-    pub requests: Vec<Request>,
-}
-
-/// The networks that a pod asks for besides the default one.
-pub fn selections(facts: &PodFacts, namespace: &str) -> Result<Vec<Selection>, Fault> {
+/// The networks that a pod in `namespace` is to get besides the cluster's default one.
+pub fn selections(facts: &PodFacts, namespace: &str, policy: &Policy) -> Result<Asked, Fault> {
     let asked = |annotation| facts.annotations.get(annotation).map(String::as_str).unwrap_or_default();
-    // What is left out silently would send the pod's traffic the wrong way.
-    let unsupported = |annotation: &str, cause: String| {
-        let remedy = "remove it and recreate the pod";
-        Fault::new(FaultCode::InvalidAnnotation, format!("annotation {annotation}"), cause, remedy)
-    };
-    if !asked(DEFAULT_NETWORK).trim().is_empty() {
-        return Err(unsupported(DEFAULT_NETWORK, "another default network is not supported".to_owned()));
+    let networks = Selection::networks(asked(NETWORKS), namespace).map_err(|e| e.fault())?;
+    for selection in &networks {
+        policy.allow(namespace, selection)?;
     }
-    let selections = Selection::networks(asked(NETWORKS), namespace).map_err(|e| e.fault())?;
-    match selections.iter().find(|selection| selection.default_route.is_some()) {
-        Some(selection) => {
-            let cause = format!("default-route of network {} is not supported", selection.display_name());
-            Err(unsupported(NETWORKS, cause))
-        }
-        None => Ok(selections),
-    }
+    // Not subject to isolation: its networks are the administrator's.
+    let default =
+        Selection::default_network(asked(DEFAULT_NETWORK), &policy.namespace).map_err(|e| e.fault())?;
+    Ok(Asked { default, of_everybody: policy.of_everybody(namespace)?, networks })
 }
 
 /// The UID to know the pod by, or a fault if the runtime means another pod than the API server.
@@ -98,18 +85,34 @@ pub fn settle_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
     ))
 }
 
-/// Make the plan.
-pub fn make(given: &Given<'_>) -> Result<Planned, Fault> {
-    let mut attachments = vec![default_attachment(given)?];
-    let mut wanted = Vec::new();
-    for (position, (selection, definition)) in given.networks.iter().enumerate() {
-        let number = position + 1;
-        let attachment = attachment(number, selection, definition)?;
-        wanted.extend(addresses(given, number, &attachment)?);
-        attachments.push(attachment);
+/// Make the plan. Networks take their devices from `devices` in the order of the attachments.
+pub fn make(given: &Given<'_>, devices: &mut Devices) -> Result<Planned, Fault> {
+    let mut asked = Vec::new();
+    let default = match given.default {
+        DefaultChoice::Wrapped(network) => attachment::wrapped(given, network)?,
+        DefaultChoice::Chosen(chosen) => {
+            asked.push((0, &chosen.selection));
+            attachment::chosen(given, 0, chosen, devices)?
+        }
+    };
+    let mut attachments = vec![default];
+    for (position, chosen) in given.networks.iter().enumerate() {
+        asked.push((position + 1, &chosen.selection));
+        attachments.push(attachment::chosen(given, position + 1, chosen, devices)?);
     }
+    refuse_same_names(&attachments)?;
+    route::settle(&mut attachments, &asked)?;
+    let wanted = attachments
+        .iter()
+        .enumerate()
+        .map(|(position, attachment)| Wanted::of_attachment(given, position, attachment));
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    Ok(Planned { plan: Plan { pod: given.pod.clone(), attachments }, wanted })
+}
+
+fn refuse_same_names(attachments: &[Attachment]) -> Result<(), Fault> {
     let mut names = HashSet::new();
-    for attachment in &attachments {
+    for attachment in attachments {
         if !names.insert(attachment.ifname.as_str()) {
             return Err(Fault::new(
                 FaultCode::NameTaken,
@@ -119,93 +122,5 @@ pub fn make(given: &Given<'_>) -> Result<Planned, Fault> {
             ));
         }
     }
-    Ok(Planned { plan: Plan { pod: given.pod.clone(), attachments }, wanted })
-}
-
-fn default_attachment(given: &Given<'_>) -> Result<Attachment, Fault> {
-    let network = &given.default.network;
-    let steps = network.plugins.iter().cloned().map(|mut config| {
-        capability::grant(&mut config, given.runtime_config);
-        // Never ours, whatever it is called: it is what the cluster had before.
-        Step { config, by: Doer::Foreign }
-    });
-    Ok(Attachment {
-        network: network.name.clone(),
-        name: network.name.clone(),
-        cni_version: version(&network.name, network)?,
-        ifname: given.ifname.to_owned(),
-        default: true,
-        steps: steps.collect(),
-    })
-}
-
-fn attachment(
-    number: usize,
-    selection: &Selection,
-    definition: &NetworkAttachmentDefinition,
-) -> Result<Attachment, Fault> {
-    let network = selection.display_name();
-    let config = NetworkConfig::of_definition(definition).map_err(|e| e.fault())?;
-    let cni_version = version(&network, &config)?;
-    let values = capability::of_selection(selection);
-    let steps = config.plugins.into_iter().map(|mut plugin| {
-        capability::grant(&mut plugin, &values);
-        capability::add_args(&mut plugin, &selection.cni_args);
-        step(&network, plugin)
-    });
-    Ok(Attachment {
-        steps: steps.collect::<Result<_, _>>()?,
-        name: config.name,
-        cni_version,
-        // Names by position, whether or not earlier networks ask for names of their own, as Multus counts.
-        ifname: selection.interface.clone().unwrap_or_else(|| format!("net{number}")),
-        default: false,
-        network,
-    })
-}
-
-fn version(network: &str, config: &NetworkConfig) -> Result<String, Fault> {
-    let asked = &config.cni_version;
-    match Version::parse(asked) {
-        Some(version) => Ok(version.to_string()),
-        None => {
-            let error = ferroband_attach::Error::IncompatibleVersion { asked: asked.clone() };
-            Err(within(network, error.fault()))
-        }
-    }
-}
-
-/// The addresses that the daemon has to find for an attachment.
-fn addresses(given: &Given<'_>, number: usize, attachment: &Attachment) -> Result<Option<Wanted>, Fault> {
-    let step = attachment.steps.iter().find(|step| matches!(step.by, Doer::Ipoib { addressed: true, .. }));
-    let Some(step) = step else { return Ok(None) };
-    let what = format!("network {}", attachment.network);
-    let ipam = Whereabouts::of_plugin(&step.config).map_err(|e| e.fault(&what))?;
-    let requests = ipam.requests(given.pod, given.facts.stateful, &attachment.ifname, given.container);
-    Ok(Some(Wanted { attachment: number, network: attachment.network.clone(), ipam, requests }))
-}
-
-impl Wanted {
-    /// The addresses that a plugin's `ipam` object asks for, when that is all that is to be done.
-    pub fn of_call(call: &Call, pod: &PodRef, sticky: bool) -> Result<Self, Fault> {
-        let empty = Map::new();
-        let config = call.config.as_object().unwrap_or(&empty);
-        let network = Fields(config).text("name").ok().flatten().unwrap_or_default().to_owned();
-        let ipam = Whereabouts::of_plugin(config).map_err(|e| e.fault(&format!("network {network}")))?;
-        let requests = ipam.requests(pod, sticky, &call.ifname, &call.container);
-        Ok(Self { attachment: 0, network, ipam, requests })
-    }
-
-    /// What the CNI side is told, given the assigned `places` in the order of the requests.
-    pub fn assigned(&self, places: Vec<(IpNet, Option<IpAddr>)>) -> Assigned {
-        let fixed = self.ipam.fixed.iter().map(|fixed| (fixed.address, fixed.gateway));
-        let ips = places.into_iter().chain(fixed).map(|(address, gateway)| AssignedIp { address, gateway });
-        let routes = self.ipam.routes.iter().map(|route| AssignedRoute { dst: route.dst, gw: route.gw });
-        Assigned {
-            attachment: self.attachment,
-            ips: ips.collect(),
-            routes: routes.collect(),
-            dns: self.ipam.dns.clone(),
-        }
-    }
+    Ok(())
 }

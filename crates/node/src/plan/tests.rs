@@ -1,10 +1,13 @@
-use super::{DefaultNetwork, Given, Planned, first, make, selections, settle_uid};
-use crate::caches::PodFacts;
-use ferroband_api::{annotation::NETWORKS, cncf::NetworkAttachmentDefinition, cncf::NetworkConfig};
-use ferroband_attach::plan::{Doer, IpoibStep};
+use super::{
+    Asked, Chosen, DefaultChoice, DefaultNetwork, Given, Planned, Policy, first, make, selections, settle_uid,
+};
+use crate::{caches::PodFacts, kubelet::Devices};
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
+use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
+use ferroband_attach::plan::{Attachment, DefaultRoute, Doer, IpoibStep};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Value, json};
-use std::{collections::HashMap, fs, sync::Arc};
+use std::{collections::HashMap, fs};
 
 fn facts(networks: &str) -> PodFacts {
     PodFacts {
@@ -16,33 +19,51 @@ fn facts(networks: &str) -> PodFacts {
 
 /// The plan of a pod with this annotation, given these networks.
 fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<Planned, Fault> {
+    plan_with(&facts(annotation), networks, runtime_config, &mut Devices::default())
+}
+
+/// The plan of a pod, given these networks and devices. A network `<name>:<resource>` uses the devices of a resource.
+fn plan_with(
+    facts: &PodFacts,
+    networks: &[(&str, Value)],
+    runtime_config: Value,
+    devices: &mut Devices,
+) -> Result<Planned, Fault> {
     let network = |(name, config): &(&str, Value)| {
+        let (name, resource) = name.split_once(':').unwrap_or((name, ""));
         let object = json!({
             "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-            "metadata": {"name": name, "namespace": "default"}, "spec": {"config": config.to_string()},
+            "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/resourceName": resource}},
+            "spec": {"config": config.to_string()},
         });
         let object: NetworkAttachmentDefinition = serde_json::from_value(object).unwrap();
-        ((*name).to_owned(), Arc::new(object))
+        (name.to_owned(), object)
     };
     let known: HashMap<_, _> = networks.iter().map(network).collect();
-    let facts = facts(annotation);
-    let networks = selections(&facts, "default")?;
-    let networks: Vec<_> = networks.into_iter().map(|s| (s.clone(), known[&s.name].clone())).collect();
+    let Asked { default, of_everybody, networks } = selections(facts, "default", &Policy::default())?;
+    assert_eq!(of_everybody, []);
+    let choose = |s: Selection| Chosen::of(s.clone(), &known[&s.name], &[]);
+    let networks: Vec<_> = networks.into_iter().map(choose).collect::<Result<_, _>>()?;
     let bridge = json!({"cniVersion": "0.4.0", "name": "k8s", "plugins": [
         {"type": "bridge"},
         {"type": "portmap", "capabilities": {"portMappings": true}},
         {"type": "bandwidth", "capabilities": {"bandwidth": true}},
     ]});
     let network = NetworkConfig::parse("k8s", &bridge.to_string(), "k8s").unwrap();
-    make(&Given {
+    let default = match default {
+        Some(selection) => DefaultChoice::Chosen(Box::new(choose(selection)?)),
+        None => DefaultChoice::Wrapped(DefaultNetwork { file: "10-k8s.conflist".into(), network }),
+    };
+    let given = Given {
         pod: &PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() },
-        facts: &facts,
+        facts,
         container: "c1",
         ifname: "eth0",
-        default: &DefaultNetwork { file: "10-k8s.conflist".into(), network },
+        default: &default,
         runtime_config: runtime_config.as_object().unwrap(),
         networks: &networks,
-    })
+    };
+    make(&given, devices)
 }
 
 fn ipoib() -> Value {
@@ -137,17 +158,161 @@ fn c26_and_c17_what_cannot_work_is_refused_before_anything_is_made() {
         assert_eq!(fault.code, code, "{change}: {fault}");
         assert!(fault.what.contains("default/a"), "{change}: {fault}");
     }
-    let fault =
-        plan(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#, &[("a", ipoib())], json!({})).unwrap_err();
-    assert_eq!(fault.code, FaultCode::InvalidAnnotation);
 }
 
 #[test]
-fn another_default_network_is_refused_and_not_ignored() {
-    let mut facts = facts("");
-    facts.annotations.insert("v1.multus-cni.io/default-network".into(), "x".into());
-    let fault = selections(&facts, "default").unwrap_err();
+fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
+    let vf = json!({"cniVersion": "1.0.0", "plugins": [
+        {"type": "ib-sriov", "capabilities": {"portMappings": true, "mac": true}}, {"type": "tuning"}]});
+    let mut facts = facts("ib");
+    let mut of = |default: &str| {
+        facts.annotations.insert(DEFAULT_NETWORK.into(), default.into());
+        let mut devices = Devices::default();
+        devices.add("x/vf", ["d1".to_owned(), "d2".to_owned()]);
+        let runtime = json!({"portMappings": [{"hostPort": 80}]});
+        plan_with(&facts, &[("x:x/vf", vf.clone()), ("ib:x/vf", vf.clone())], runtime, &mut devices)
+    };
+    let planned = of("x@ib7").unwrap();
+    let [default, ib] = planned.plan.attachments.as_slice() else { panic!() };
+    assert_eq!(
+        (default.network.as_str(), default.ifname.as_str(), default.default),
+        ("kube-system/x", "eth0", true)
+    );
+    assert_eq!(default.steps[0].config["runtimeConfig"]["portMappings"], json!([{"hostPort": 80}]));
+    assert_eq!((ib.ifname.as_str(), ib.default), ("net1", false));
+    assert_eq!(
+        ib.steps[0].config.get("runtimeConfig"),
+        None,
+        "what the runtime gives is for the default network"
+    );
+    let device = |attachment: &Attachment| attachment.device.clone().unwrap().id;
+    assert_eq!((device(default), device(ib)), ("d1".to_owned(), "d2".to_owned()), "no device twice");
+
+    assert_eq!(of("other/x").unwrap().plan.attachments[0].network, "other/x");
+    let fault = of("x, ib").unwrap_err();
     assert!(fault.code == FaultCode::InvalidAnnotation && fault.what.contains("default-network"), "{fault}");
+}
+
+#[test]
+fn c83_an_infiniband_default_network_is_made_by_us_and_addressed() {
+    let mut facts = facts("");
+    facts.annotations.insert(DEFAULT_NETWORK.into(), "ib".into());
+    let planned = plan_with(&facts, &[("ib", ipoib())], json!({}), &mut Devices::default()).unwrap();
+    assert!(matches!(planned.plan.attachments[0].steps[0].by, Doer::Ipoib { addressed: true, .. }));
+    let [wanted] = planned.wanted.as_slice() else { panic!() };
+    assert_eq!((wanted.attachment, wanted.requests[0].interface.as_str()), (0, "eth0"));
+}
+
+#[test]
+fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
+    let mut devices = Devices::default();
+    devices.add("x/vf", ["d9".to_owned(), "d1".to_owned()]);
+    devices.add("x/other", ["o1".to_owned()]);
+    let config = || json!({"type": "ib-sriov"});
+    let networks = [
+        ("a:x/vf", config()),
+        ("b:x/vf", config()),
+        ("c:x/vf", config()),
+        ("d:x/other", config()),
+        ("e", config()),
+    ];
+    let planned = plan_with(&facts("a,b,c,d,e"), &networks, json!({}), &mut devices).unwrap();
+    let ids: Vec<_> =
+        planned.plan.attachments[1..].iter().map(|a| a.steps[0].config.get("deviceID").cloned()).collect();
+    assert_eq!(ids, [Some(json!("d9")), Some(json!("d1")), None, Some(json!("o1")), None]);
+    assert_eq!(planned.plan.attachments[3].device, None);
+}
+
+#[test]
+fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it() {
+    let chain = json!({"cniVersion": "1.0.0", "plugins": [
+        {"type": "ib-sriov", "capabilities": {"deviceID": true, "CNIDeviceInfoFile": true}}, {"type": "rdma"}]});
+    let mut devices = Devices::default();
+    devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
+    let planned = plan_with(&facts("a"), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
+    let [vf, rdma] = planned.plan.attachments[1].steps.as_slice() else { panic!() };
+    for step in [vf, rdma] {
+        let keys = ["deviceID", "pciBusID"].map(|key| step.config[key].clone());
+        assert_eq!(keys, [json!("0000:3b:00.2"), json!("0000:3b:00.2")]);
+    }
+    let file = "/var/run/k8s.cni.cncf.io/devinfo/cni/default-a-c1_net1";
+    assert_eq!(vf.config["runtimeConfig"], json!({"deviceID": "0000:3b:00.2", "CNIDeviceInfoFile": file}));
+    assert_eq!(rdma.config.get("runtimeConfig"), None);
+
+    let annotation = json!([{"name": "a", "deviceID": "asked"}]).to_string();
+    let of = |network: &str, devices: &mut Devices| {
+        let planned =
+            plan_with(&facts(&annotation), &[(network, chain.clone())], json!({}), devices).unwrap();
+        let step = &planned.plan.attachments[1].steps[0];
+        (step.config["runtimeConfig"]["deviceID"].clone(), step.config.get("deviceID").cloned())
+    };
+    assert_eq!(of("a", &mut Devices::default()), (json!("asked"), None), "capability only");
+    devices.add("x/vf", ["given".to_owned()]);
+    assert_eq!(
+        of("a:x/vf", &mut devices),
+        (json!("given"), Some(json!("given"))),
+        "the kubelet's goes first"
+    );
+}
+
+#[test]
+fn asked_for_addresses_go_by_capability_and_in_the_old_way() {
+    let config =
+        json!({"type": "static", "capabilities": {"ips": true, "portMappings": true, "bandwidth": true}});
+    let annotation = json!([{"name": "a", "ips": ["10.0.0.5/24", "fd00::5/64"], "mac": "02:00:00:00:00:01",
+        "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
+        "bandwidth": {"ingressRate": 1000, "ingressBurst": 2000}}]);
+    let planned = plan(&annotation.to_string(), &[("a", config)], json!({})).unwrap();
+    let attachment = &planned.plan.attachments[1];
+    let runtime = &attachment.steps[0].config["runtimeConfig"];
+    assert_eq!(runtime["ips"], json!(["10.0.0.5/24", "fd00::5/64"]));
+    assert_eq!(runtime["portMappings"], annotation[0]["portMappings"]);
+    assert_eq!(runtime["bandwidth"]["ingressRate"], 1000);
+    assert_eq!(runtime.get("mac"), None, "not among its capabilities");
+    assert_eq!(
+        (attachment.args["IP"].as_str(), attachment.args["MAC"].as_str()),
+        ("10.0.0.5/24,fd00::5/64", "02:00:00:00:00:01")
+    );
+}
+
+#[test]
+fn c103_and_c104_the_default_route_goes_through_one_network_of_each_family() {
+    let routes = |annotation: Value| {
+        let planned = plan(&annotation.to_string(), &[("a", ipoib()), ("b", ipoib())], json!({}))?;
+        Ok::<_, Fault>(
+            planned
+                .plan
+                .attachments
+                .iter()
+                .map(|a| (a.default_routes.v4, a.default_routes.v6))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let via = |gateway: &str| DefaultRoute::Via(gateway.parse().unwrap());
+    let (keep, remove) = (DefaultRoute::Keep, DefaultRoute::Remove);
+    let one = json!([{"name": "a", "default-route": ["10.0.0.1"]}, {"name": "b"}]);
+    assert_eq!(routes(one).unwrap(), [(remove, keep), (via("10.0.0.1"), keep), (remove, keep)]);
+    let both =
+        json!([{"name": "a", "default-route": ["10.0.0.1"]}, {"name": "b", "default-route": ["fd00::1"]}]);
+    assert_eq!(
+        routes(both).unwrap(),
+        [(remove, remove), (via("10.0.0.1"), remove), (remove, via("fd00::1"))]
+    );
+    let none = json!([{"name": "a", "default-route": []}, {"name": "b"}]);
+    assert_eq!(routes(none).unwrap(), [(remove, remove); 3]);
+    assert_eq!(routes(json!([{"name": "a"}])).unwrap(), [(keep, keep); 2]);
+    for wrong in [
+        json!([{"name": "a", "default-route": ["10.0.0.1", "10.0.0.2"]}]),
+        json!([{"name": "a", "default-route": ["10.0.0.1"]}, {"name": "b", "default-route": ["10.0.0.2"]}]),
+    ] {
+        assert_eq!(routes(wrong).unwrap_err().code, FaultCode::InvalidAnnotation);
+    }
+    // Over both annotations as well.
+    let mut facts = facts(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#);
+    facts.annotations.insert(DEFAULT_NETWORK.into(), r#"[{"name":"b","default-route":["10.0.0.2"]}]"#.into());
+    let networks = [("a", ipoib()), ("b", ipoib())];
+    let fault = plan_with(&facts, &networks, json!({}), &mut Devices::default()).unwrap_err();
+    assert_eq!(fault.code, FaultCode::InvalidAnnotation);
 }
 
 #[test]

@@ -5,11 +5,18 @@ use crate::{
     address::{Desk, Ledger},
     caches::{Networks, PodFacts, Pods},
     discover::Inventory,
+    kubelet::{Devices, Kubelet},
     observe::{Events, Status},
-    plan::{Given, Planned, Wanted, first, make, selections, settle_uid, within},
+    plan::{
+        Asked, Chosen, DefaultChoice, DefaultNetwork, Given, Planned, Policy, Wanted, first, make,
+        selections, settle_uid, within,
+    },
 };
 use ferroband_address::Release;
-use ferroband_api::{annotation::Selection, cncf::NetworkAttachmentDefinition};
+use ferroband_api::{
+    annotation::Selection,
+    cncf::{NetworkAttachmentDefinition, NetworkConfig},
+};
 use ferroband_attach::{
     message::{Call, Outcome},
     plan::{Assigned, Doer, Plan},
@@ -34,6 +41,12 @@ pub struct Decider {
     pub host: Arc<dyn Host>,
     /// The folder of the default network's configuration.
     pub net_d: PathBuf,
+    /// The folder of the configurations that definitions leave to the node.
+    pub conf_d: PathBuf,
+    /// What the administrator decided.
+    pub policy: Policy,
+    /// Who knows the devices of pods.
+    pub kubelet: Kubelet,
     /// The pods of this node.
     pub pods: Pods,
     /// The network attachment definitions.
@@ -52,14 +65,16 @@ impl Decider {
     /// The plan for an ADD, and the pod as the API server knows it.
     pub fn plan(&self, call: &Call, runtime: &Handle) -> Result<(Planned, PodRef), Fault> {
         let asked = pod_of(call)?;
-        let (facts, networks) = runtime.block_on(async {
+        let policy = self.policy.with_config(&call.config)?;
+        let (facts, found) = runtime.block_on(async {
             self.warm().await?;
             let facts = self.pod(asked).await?;
-            let networks = self.definitions(asked, &facts).await?;
-            Ok::<_, Fault>((facts, networks))
+            let found = self.definitions(asked, &facts, &policy).await?;
+            Ok::<_, Fault>((facts, found))
         })?;
         let pod = settle_uid(asked, &facts)?;
-        let default = first(&self.net_d)?;
+        let (default, networks) = self.chosen(found, call)?;
+        let mut devices = self.devices(&pod, &default, &networks, runtime)?;
         let none = Map::new();
         let given = Given {
             pod: &pod,
@@ -70,7 +85,7 @@ impl Decider {
             runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
             networks: &networks,
         };
-        let planned = make(&given)?;
+        let planned = make(&given, &mut devices)?;
         for warning in planned.wanted.iter().flat_map(|wanted| &wanted.ipam.warnings) {
             warn!(%warning, "in an ipam object");
         }
@@ -208,21 +223,76 @@ impl Decider {
         })
     }
 
-    /// The networks of the pod's annotation with their definitions.
-    async fn definitions(
-        &self,
-        pod: &PodRef,
-        facts: &PodFacts,
-    ) -> Result<Vec<(Selection, Arc<NetworkAttachmentDefinition>)>, Fault> {
-        let found = selections(facts, &pod.namespace)?.into_iter().map(|selection| async move {
+    /// The networks that the pod is to get, with their definitions.
+    async fn definitions(&self, pod: &PodRef, facts: &PodFacts, policy: &Policy) -> Result<Found, Fault> {
+        let Asked { default, of_everybody, networks } = selections(facts, &pod.namespace, policy)?;
+        let find = |selection: Selection| async move {
             let definition = self.networks.find(&selection.namespace, &selection.name).await;
             match definition.map_err(|e: Error| e.fault())? {
                 Some(definition) => Ok((selection, definition)),
                 None => Err(no_network(&selection)),
             }
-        });
-        try_join_all(found).await
+        };
+        let default = match default {
+            Some(selection) => Some(find(selection).await?),
+            None => None,
+        };
+        Ok(Found {
+            default,
+            networks: try_join_all(of_everybody.into_iter().chain(networks).map(find)).await?,
+        })
     }
+
+    /// The configurations of what was found, and the default network.
+    fn chosen(&self, found: Found, call: &Call) -> Result<(DefaultChoice, Vec<Chosen>), Fault> {
+        let folders = [self.conf_d.clone(), self.net_d.clone()];
+        let choose = |(selection, definition): Defined| Chosen::of(selection, &definition, &folders);
+        let networks = found.networks.into_iter().map(choose).collect::<Result<_, _>>()?;
+        let default = match found.default {
+            Some(defined) => DefaultChoice::Chosen(Box::new(choose(defined)?)),
+            None => DefaultChoice::Wrapped(self.wrapped(call)?),
+        };
+        Ok((default, networks))
+    }
+
+    /// The cluster's default network: as its owner has it now, else as the configuration of the call wraps it.
+    fn wrapped(&self, call: &Call) -> Result<DefaultNetwork, Fault> {
+        first(&self.net_d).or_else(|fault| {
+            let delegate =
+                call.config.get("delegates").and_then(|list| list.get(0)).ok_or_else(|| fault.clone())?;
+            let network = NetworkConfig::parse("default network", &delegate.to_string(), "default");
+            Ok(DefaultNetwork { file: self.net_d.clone(), network: network.map_err(|_| fault)? })
+        })
+    }
+
+    /// The devices of the pod; the kubelet is asked only if a network uses any.
+    fn devices(
+        &self,
+        pod: &PodRef,
+        default: &DefaultChoice,
+        networks: &[Chosen],
+        runtime: &Handle,
+    ) -> Result<Devices, Fault> {
+        let default = match default {
+            DefaultChoice::Chosen(chosen) => Some(chosen.as_ref()),
+            DefaultChoice::Wrapped(_) => None,
+        };
+        if !default.into_iter().chain(networks).any(|chosen| chosen.resource.is_some()) {
+            return Ok(Devices::default());
+        }
+        runtime.block_on(self.kubelet.devices(pod)).map_err(|e| e.fault())
+    }
+}
+
+/// A network and its definition.
+type Defined = (Selection, Arc<NetworkAttachmentDefinition>);
+
+/// The definitions of a pod's networks.
+struct Found {
+    /// In place of the cluster's default network.
+    default: Option<Defined>,
+    /// The others, in order.
+    networks: Vec<Defined>,
 }
 
 fn no_network(selection: &Selection) -> Fault {

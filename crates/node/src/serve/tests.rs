@@ -3,7 +3,9 @@ use crate::{
     address::{self, ApiStore, Ledger},
     caches::{Networks, PodFacts, Pods},
     fake::FakeApi,
+    kubelet::Kubelet,
     observe::{Events, Status},
+    plan::Policy,
 };
 use ferroband_api::annotation::{NETWORK_STATUS, NETWORKS};
 use ferroband_attach::{
@@ -56,7 +58,7 @@ struct Node {
     socket: Socket,
     path: PathBuf,
     runtime: Runtime,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -98,6 +100,9 @@ impl Node {
         let decider = Arc::new(Decider {
             host: Arc::new(Machine(Root::at(folder.path()))),
             net_d,
+            conf_d: folder.path().join("conf.d"),
+            policy: Policy::default(),
+            kubelet: Kubelet::of(&Root::at(folder.path())),
             pods: Pods::new(client.clone()),
             networks: Networks::new(client.clone()),
             ledger,
@@ -110,7 +115,7 @@ impl Node {
         let path = folder.path().join("cni.sock");
         let socket = Socket::open(&path, decider.clone(), Handle::current()).unwrap();
         drop(_inside);
-        Self { api, decider, socket, path, runtime, _folder: folder }
+        Self { api, decider, socket, path, runtime, folder }
     }
 
     fn network(&self, name: &str, master: &str) {
@@ -199,6 +204,7 @@ fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
     let outcome = |attachment, name: &str, ip: &str| Outcome {
         attachment,
         result: json!({"interfaces": [{"name": name, "sandbox": "/x"}], "ips": [{"address": ip, "interface": 0}]}),
+        device_info: None,
     };
     let outcomes = vec![outcome(0, "eth0", "10.1.0.2/24"), outcome(1, "net1", "192.168.0.1/24")];
     assert_eq!(ask(&mut channel, &Request::Attached(outcomes)), Reply::Done);
@@ -233,6 +239,64 @@ fn c81_a_network_that_is_missing_is_named_told_once_and_found_when_it_comes() {
     // Made a moment ago, it is in the API server but not yet in the cache.
     node.api.put(&format!("{NADS}/ib"), definition("ib", "ib0"));
     add(&mut node.connect(), "a");
+}
+
+#[test]
+fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
+    let node = Node::start();
+    node.network("ib", "ib0");
+    node.pod("a", Some("ib"));
+    add(&mut node.connect(), "a");
+    let mut object: Value = definition("vf", "ib0");
+    object["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": "x/vf"});
+    let object = serde_json::from_value(object).unwrap();
+    node.decider.networks.cache().apply(Event::Apply((("default".into(), "vf".into()), Some(object))));
+    node.pod("b", Some("vf"));
+    let fault = node.refused("b");
+    assert!(fault.code.cni() == 11 && fault.what.contains("default/b"), "{fault}");
+
+    let folder = node.folder.path().join("var/lib/kubelet/device-plugins");
+    fs::create_dir_all(&folder).unwrap();
+    let entry =
+        json!({"PodUID": "uid-b", "ContainerName": "c", "ResourceName": "x/vf", "DeviceIDs": {"0": ["d1"]}});
+    let text = json!({"Data": {"PodDeviceEntries": [entry]}});
+    fs::write(folder.join("kubelet_internal_checkpoint"), text.to_string()).unwrap();
+    let plan = add(&mut node.connect(), "b");
+    assert_eq!(plan.attachments[1].steps[0].config["deviceID"], "d1");
+}
+
+#[test]
+fn c80_and_c85_through_the_socket() {
+    let node = Node::start();
+    node.network("ib", "ib0");
+    node.pod("a", Some("ib"));
+    let with = |more: Value| {
+        let mut call = call("a");
+        call.config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        node.ask(&Request::Add(call))
+    };
+    assert!(matches!(with(json!({"namespaceIsolation": true})), Reply::Plan(_)), "its own namespace");
+    node.pod("a", Some("other/ib"));
+    let Reply::Fault(fault) = with(json!({"namespaceIsolation": true})) else { panic!() };
+    assert!(fault.code == FaultCode::InvalidAnnotation && fault.what.contains("other/ib"), "{fault}");
+
+    node.pod("a", Some("ib"));
+    let everybodys = json!({"defaultNetworks": ["ib", "ib"], "multusNamespace": "default"});
+    let Reply::Plan(plan) = with(everybodys) else { panic!() };
+    let names: Vec<_> = plan.attachments.iter().map(|a| a.ifname.as_str()).collect();
+    assert_eq!(names, ["eth0", "net1", "net2", "net3"]);
+}
+
+#[test]
+fn the_wrapped_network_of_the_call_stands_in_for_a_missing_file() {
+    let node = Node::start();
+    node.pod("a", None);
+    fs::remove_file(node.decider.net_d.join("10-k8s.conflist")).unwrap();
+    assert_eq!(node.refused("a").code, FaultCode::NoDefaultNetwork);
+    let mut call = call("a");
+    call.config["delegates"] = json!([{"cniVersion": "1.0.0", "name": "cbr0", "type": "bridge"}]);
+    let Reply::Plan(plan) = node.ask(&Request::Add(call)) else { panic!() };
+    assert_eq!(plan.attachments[0].network, "cbr0");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn nothing_asks_for_nothing() {
 }
 
 #[test]
-fn a_comma_list() {
+fn c76_a_comma_list() {
     // case 76
     let list = [("podns", "a", None), ("ns2", "b", Some("ib1")), ("podns", "c", None)];
     assert_eq!(names("a, ns2/b@ib1 ,c"), expected(&list));
@@ -35,7 +35,7 @@ fn a_comma_list() {
 }
 
 #[test]
-fn comma_lists_that_are_wrong() {
+fn c76_comma_lists_that_are_wrong() {
     for wrong in ["a/b/c", "a@b@c", "A", "a_b", "-a", "a.b", "a-", "", "a,,b", "a,", "A/b", "a b"] {
         if !wrong.is_empty() {
             assert!(networks(wrong).is_err(), "{wrong}");
@@ -94,7 +94,7 @@ fn the_legacy_interface_key_counts_only_alone() {
 }
 
 #[test]
-fn json_that_is_wrong() {
+fn c117_json_that_is_wrong() {
     for wrong in
         [r#"{"name":"a"}"#, r#""a""#, "[a]", r#"[{"name":7}]"#, r#"[{"name":"a","default-route":["x"]}]"#]
     {
@@ -123,7 +123,7 @@ fn json_that_is_wrong() {
 }
 
 #[test]
-fn one_default_route_of_each_family() {
+fn c104_one_default_route_of_each_family() {
     let text = |routes: [&str; 2]| {
         format!(
             r#"[{{"name":"a","default-route":{}}},{{"name":"b","default-route":{}}}]"#,
@@ -140,7 +140,7 @@ fn one_default_route_of_each_family() {
 }
 
 #[test]
-fn the_default_network_is_one() {
+fn c83_the_default_network_is_one() {
     let default = |text: &str| Selection::default_network(text, "kube-system");
     assert_eq!(default("kube-system/ib-sriov").unwrap().unwrap().display_name(), "kube-system/ib-sriov");
     assert_eq!(default("x").unwrap().unwrap().display_name(), "kube-system/x"); // case 83

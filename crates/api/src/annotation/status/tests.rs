@@ -32,7 +32,7 @@ fn one_interface() {
 }
 
 #[test]
-fn all_keys_in_their_order() {
+fn c110_all_keys_in_their_order() {
     let result = json!({
         "interfaces": [{"name": "eth0", "mac": "aa", "mtu": 1500, "sandbox": "s"}],
         "ips": [{"address": "10.1.0.2/24"}],
@@ -79,7 +79,7 @@ fn entries_are_joined_as_readers_know_them() {
 }
 
 #[test]
-fn an_interface_outside_the_pod_is_not_told() {
+fn c112_an_interface_outside_the_pod_is_not_told() {
     // case 112
     let only = entries(
         false,
@@ -92,7 +92,7 @@ fn an_interface_outside_the_pod_is_not_told() {
 }
 
 #[test]
-fn a_result_without_interfaces_is_the_interface_asked_for() {
+fn c112_a_result_without_interfaces_is_the_interface_asked_for() {
     // case 112
     let only = entries(true, json!({"ips": [{"address": "10.0.0.1/24"}]}));
     assert_eq!((only[0].interface.as_deref(), only[0].default), (Some("net1"), true));
@@ -100,7 +100,7 @@ fn a_result_without_interfaces_is_the_interface_asked_for() {
 }
 
 #[test]
-fn a_default_route_without_gateway_has_none_to_tell() {
+fn c113_a_default_route_without_gateway_has_none_to_tell() {
     // case 113
     let only = entries(
         false,

@@ -24,7 +24,7 @@ fn a_single_configuration_is_a_list_of_one() {
 }
 
 #[test]
-fn the_name_of_the_definition_stands_in() {
+fn c82_the_name_of_the_definition_stands_in() {
     // case 82
     for name in [json!({}), json!({"name": ""}), json!({"name": null})] {
         let mut written = json!({"type": "ipoib"});
@@ -73,7 +73,7 @@ fn a_definition_without_configuration_leaves_it_to_a_file() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn c75_what_is_wrong_is_named() {
     assert!(matches!(NetworkConfig::parse("ns/nad", "{", "nad"), Err(Error::ConfigJson { .. })));
     assert!(matches!(NetworkConfig::parse("ns/nad", "[]", "nad"), Err(Error::ConfigJson { .. })));
     for (config, wrong) in [

@@ -1,0 +1,104 @@
+//! The networks whose plugins are to collect their own garbage, and what is valid on each.
+
+use crate::config::Fields;
+use crate::plan::{Attachment, Doer};
+use crate::{Role, Version, chain};
+use serde_json::{Value, json};
+
+/// The networks that the records of this node name.
+#[derive(Debug, Default)]
+pub(super) struct Networks {
+    known: Vec<Attachment>,
+    /// Network, container and interface of what stays.
+    valid: Vec<(String, String, String)>,
+}
+
+impl Networks {
+    /// Take in the attachments of one sandbox, and whether it `stays`.
+    pub(super) fn note<'a>(
+        &mut self,
+        container: &str,
+        attachments: impl Iterator<Item = &'a Attachment>,
+        stays: bool,
+    ) {
+        for attachment in attachments {
+            if !self.known.iter().any(|known| same(known, attachment)) {
+                self.known.push(attachment.clone());
+            }
+            if stays {
+                let Attachment { name, ifname, .. } = attachment;
+                self.valid.push((name.clone(), container.to_owned(), ifname.clone()));
+            }
+        }
+    }
+
+    /// Every network to tell, once, with its list of valid attachments. For the default network, here or among those
+    /// that are `wrapped`, that is the list that was `given`: it also holds sandboxes that we have no record of.
+    pub(super) fn into_told(self, wrapped: Vec<Attachment>, given: Value) -> Vec<(Attachment, Value)> {
+        let Self { known, valid } = self;
+        let mut networks = wrapped;
+        for network in known {
+            if !networks.iter().any(|other| same(other, &network)) {
+                networks.push(network);
+            }
+        }
+        networks.retain(|network| network.version().is_ok_and(|version| version >= Version::V1_1_0));
+        let with_valid = |network: Attachment| {
+            let on = valid.iter().filter(|(name, ..)| *name == network.name);
+            let list = on.map(|(_, container, ifname)| json!({"containerID": container, "ifname": ifname}));
+            let valid = if network.default { given.clone() } else { list.collect() };
+            (network, valid)
+        };
+        networks.into_iter().map(with_valid).collect()
+    }
+}
+
+/// The plugins of a network to call, each with its standard input. What we do in-process has its record here; of
+/// that only a delegated IPAM plugin is called.
+pub(super) fn calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
+    let call = |step: &crate::plan::Step| {
+        let plugin = match step.by {
+            Doer::Foreign => step.plugin(),
+            Doer::Ipoib { addressed: true, .. } => return None,
+            Doer::Ipoib { .. } => Fields(&step.config).ipam_type().ok().flatten()?,
+        };
+        // What one pod asked for is nothing to the network.
+        let mut step = step.clone();
+        step.config.retain(|key, _| !["runtimeConfig", "deviceID", "pciBusID"].contains(&key.as_str()));
+        (plugin != Role::Whereabouts.as_str())
+            .then(|| (plugin.to_owned(), chain::stdin(network, &step, None)))
+    };
+    network.steps.iter().filter_map(call).collect()
+}
+
+/// Whether two attachments are to the same network.
+fn same(a: &Attachment, b: &Attachment) -> bool {
+    let plugins = |of: &Attachment| of.steps.iter().map(|step| step.plugin().to_owned()).collect::<Vec<_>>();
+    (&a.name, a.default, plugins(a)) == (&b.name, b.default, plugins(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(name: &str, ifname: &str, default: bool, version: &str) -> Attachment {
+        let config = json!({"cniVersion": version, "name": name, "type": "x", "deviceID": "d"});
+        chain::foreign(config.as_object().unwrap(), ifname, default).unwrap()
+    }
+
+    #[test]
+    fn case_105_each_network_is_told_once_what_is_valid_on_it() {
+        let mut networks = Networks::default();
+        let pod = |net: &str| [network("k8s", "eth0", true, "1.1.0"), network("a", net, false, "1.1.0")];
+        networks.note("c1", pod("net1").iter(), true);
+        networks.note("c2", pod("net2").iter(), false);
+        networks.note("c3", [network("old", "net1", false, "1.0.0")].iter(), true);
+        let given = json!([{"containerID": "c1", "ifname": "eth0"}, {"containerID": "c9", "ifname": "eth0"}]);
+        let told = networks.into_told(vec![network("k8s", "", true, "1.1.0")], given.clone());
+        let told: Vec<_> =
+            told.iter().map(|(network, valid)| (network.name.as_str(), valid.clone())).collect();
+        assert_eq!(told, [("k8s", given), ("a", json!([{"containerID": "c1", "ifname": "net1"}]))]);
+        let [(plugin, stdin)] = calls(&network("a", "net1", false, "1.1.0")).try_into().unwrap();
+        assert!(plugin == "x" && !String::from_utf8(stdin).unwrap().contains("deviceID"));
+    }
+}

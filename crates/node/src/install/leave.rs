@@ -1,0 +1,43 @@
+//! Taking Ferroband off a node.
+
+use super::{CONFLIST, binary};
+use crate::Error;
+use ferroband_attach::Leaving;
+use ferroband_kernel::Root;
+use std::path::{Path, PathBuf};
+use tracing::info;
+
+/// Let the node be as it was before Ferroband: at once if no pod has an attachment of ours, else with the last DEL. Says
+/// whether it is done. `net_d` and `programs` are the runtime's folders under `root`. The daemon must not run any more:
+/// it would put everything back.
+pub fn leave(root: &Root, net_d: &Path, programs: &Path) -> Result<bool, Error> {
+    let relative = |path: PathBuf| match path.strip_prefix(root.base()) {
+        Ok(inside) => inside.to_owned(),
+        Err(_) => path,
+    };
+    let mut leaving = Leaving::default();
+    leaving.remove.push(relative(net_d.join(CONFLIST)));
+    for (alias, saved) in binary::aliases(programs)? {
+        leaving.remove.push(relative(alias.clone()));
+        leaving.restore.extend(saved.map(|saved| (relative(saved), relative(alias))));
+    }
+    leaving.remove.push(relative(programs.join(binary::NAME)));
+    let done = leaving.begin(root)?;
+    match done {
+        true => info!("this node is as it was before Ferroband"),
+        false => info!("pods of Ferroband are running; the last one to go takes it along"),
+    }
+    Ok(done)
+}
+
+/// Stay: what an earlier uninstall began is not carried on.
+pub fn stay(root: &Root) -> Result<(), Error> {
+    Ok(Leaving::cancel(root)?)
+}
+
+/// Where the runtime finds the saved program of an alias.
+pub(super) fn saved(alias: &Path) -> PathBuf {
+    let mut name = alias.file_name().unwrap_or_default().to_owned();
+    name.push(binary::SAVED);
+    alias.with_file_name(name)
+}

@@ -1,0 +1,113 @@
+//! What the kubelet knows of a pod: the devices it gave it.
+//!
+//! ```text
+//! pod-resources/kubelet.sock ── Get, else List ──┐
+//! device-plugins/kubelet_internal_checkpoint ────┴─▶ Devices ── take(resource) ──▶ one device for each network
+//!   only where the socket is missing
+//! ```
+//!
+//! The order is the kubelet's: by container, then as the devices were given. Whoever pairs a network with a container
+//! relies on it, so nothing is sorted.
+
+mod checkpoint;
+mod devices;
+#[cfg(test)]
+mod tests;
+
+pub use devices::Devices;
+
+use crate::Error;
+use ferroband_kernel::Root;
+use ferroband_model::PodRef;
+use std::{io::ErrorKind, path::PathBuf, time::Duration};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+use wire::{
+    GetPodResourcesRequest, ListPodResourcesRequest, PodResources,
+    pod_resources_lister_client::PodResourcesListerClient,
+};
+
+/// The kubelet's interface, from `proto/podresources.proto`.
+mod wire {
+    tonic::include_proto!("v1");
+}
+
+/// How long the kubelet may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the answer may be: it is about every pod of the node.
+const LONGEST: usize = 16 << 20;
+
+/// The kubelet of this node.
+#[derive(Clone, Debug)]
+pub struct Kubelet {
+    socket: PathBuf,
+    checkpoint: PathBuf,
+}
+
+impl Kubelet {
+    /// The one that keeps its files under `root`.
+    pub fn of(root: &Root) -> Self {
+        Self {
+            socket: root.path("var/lib/kubelet/pod-resources/kubelet.sock"),
+            checkpoint: root.path("var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"),
+        }
+    }
+
+    /// The devices of `pod`. None is an answer as well: it asked for none.
+    pub async fn devices(&self, pod: &PodRef) -> Result<Devices, Error> {
+        match self.socket.try_exists() {
+            Ok(false) => self.read_checkpoint(pod),
+            _ => self.ask_socket(pod).await,
+        }
+    }
+
+    async fn ask_socket(&self, pod: &PodRef) -> Result<Devices, Error> {
+        let failed = |source: Status| Error::Kubelet {
+            path: self.socket.clone(),
+            pod: pod.to_string(),
+            source: Box::new(source),
+        };
+        let unreachable = |e: tonic::transport::Error| Error::Kubelet {
+            path: self.socket.clone(),
+            pod: pod.to_string(),
+            source: Box::new(e),
+        };
+        let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display()))
+            .map_err(unreachable)?
+            .connect_timeout(PATIENCE)
+            .timeout(PATIENCE);
+        let channel = endpoint.connect().await.map_err(unreachable)?;
+        let client = PodResourcesListerClient::new(channel).max_decoding_message_size(LONGEST);
+        Ok(Devices::of(&ask(client, pod).await.map_err(failed)?))
+    }
+
+    fn read_checkpoint(&self, pod: &PodRef) -> Result<Devices, Error> {
+        let file = |source| Error::File { action: "read", path: self.checkpoint.clone(), source };
+        let text = match std::fs::read(&self.checkpoint) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Err(Error::NoKubelet { pod: pod.to_string(), socket: self.socket.clone() });
+            }
+            Err(e) => return Err(file(e)),
+        };
+        checkpoint::devices(&text, &pod.uid).map_err(|e| file(e.into()))
+    }
+}
+
+/// Ask for one pod; of a kubelet that does not answer that, for all.
+async fn ask(mut client: PodResourcesListerClient<Channel>, pod: &PodRef) -> Result<PodResources, Status> {
+    let request = GetPodResourcesRequest { pod_name: pod.name.clone(), pod_namespace: pod.namespace.clone() };
+    match client.get(request).await {
+        Ok(answer) => return Ok(answer.into_inner().pod_resources.unwrap_or_default()),
+        Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) => {
+            return Err(status);
+        }
+        // Not known, or switched off: each kubelet has its own words for it.
+        Err(_) => {}
+    }
+    let all = client.list(ListPodResourcesRequest {}).await?.into_inner().pod_resources;
+    let meant = |one: &PodResources| one.name == pod.name && one.namespace == pod.namespace;
+    Ok(all.into_iter().find(meant).unwrap_or_default())
+}

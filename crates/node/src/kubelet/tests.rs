@@ -1,0 +1,115 @@
+use super::{
+    Devices, Kubelet, checkpoint,
+    wire::{
+        ContainerDevices, ContainerResources, GetPodResourcesRequest, GetPodResourcesResponse,
+        ListPodResourcesRequest, ListPodResourcesResponse, PodResources,
+        pod_resources_lister_server::{PodResourcesLister, PodResourcesListerServer},
+    },
+};
+use crate::Error;
+use ferroband_kernel::Root;
+use ferroband_model::PodRef;
+use serde_json::json;
+use std::{fs, path::Path};
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{Request, Response, Status, transport::Server};
+
+/// A kubelet that knows two pods, and may not know how to be asked for one.
+struct Lister {
+    get: bool,
+}
+
+fn pod(name: &str) -> PodRef {
+    PodRef { namespace: "default".into(), name: name.into(), uid: format!("uid-{name}") }
+}
+
+fn resources(name: &str) -> PodResources {
+    let devices = |resource: &str, ids: &[&str]| ContainerDevices {
+        resource_name: resource.into(),
+        device_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+    };
+    let container = |devices| ContainerResources { name: "c".into(), devices };
+    let first = container(vec![devices("x/vf", &["d9", "d1"]), devices("x/other", &["o1"])]);
+    let second = container(vec![devices("x/vf", &["d5"]), devices("x/vf", &["d4"])]);
+    PodResources { name: name.into(), namespace: "default".into(), containers: vec![first, second] }
+}
+
+#[tonic::async_trait]
+impl PodResourcesLister for Lister {
+    async fn list(
+        &self,
+        _: Request<ListPodResourcesRequest>,
+    ) -> Result<Response<ListPodResourcesResponse>, Status> {
+        let other = PodResources { name: "a".into(), namespace: "other".into(), containers: Vec::new() };
+        Ok(Response::new(ListPodResourcesResponse { pod_resources: vec![other, resources("a")] }))
+    }
+
+    async fn get(
+        &self,
+        request: Request<GetPodResourcesRequest>,
+    ) -> Result<Response<GetPodResourcesResponse>, Status> {
+        let request = request.into_inner();
+        match self.get && request.pod_name == "a" && request.pod_namespace == "default" {
+            true => Ok(Response::new(GetPodResourcesResponse { pod_resources: Some(resources("a")) })),
+            false => Err(Status::unknown("PodResources API Get method disabled")),
+        }
+    }
+}
+
+fn serve(root: &Path, get: bool) {
+    let folder = root.join("var/lib/kubelet/pod-resources");
+    fs::create_dir_all(&folder).unwrap();
+    let listener = UnixListener::bind(folder.join("kubelet.sock")).unwrap();
+    let server = Server::builder().add_service(PodResourcesListerServer::new(Lister { get }));
+    tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
+}
+
+fn all(mut devices: Devices, resource: &str) -> Vec<String> {
+    std::iter::from_fn(|| devices.take(resource)).collect()
+}
+
+#[tokio::test]
+async fn c87_the_order_is_the_kubelets_whichever_way_it_is_asked() {
+    for get in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        serve(folder.path(), get);
+        let kubelet = Kubelet::of(&Root::at(folder.path()));
+        let devices = kubelet.devices(&pod("a")).await.unwrap();
+        assert_eq!(all(devices.clone(), "x/vf"), ["d9", "d1", "d5", "d4"], "get {get}");
+        assert_eq!((all(devices.clone(), "x/other"), all(devices, "y")), (vec!["o1".to_owned()], vec![]));
+        assert_eq!(kubelet.devices(&pod("nobody")).await.unwrap(), Devices::default());
+    }
+}
+
+#[tokio::test]
+async fn c91_without_the_socket_the_checkpoint_serves_and_without_both_it_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubelet = Kubelet::of(&Root::at(folder.path()));
+    let error = kubelet.devices(&pod("a")).await.unwrap_err();
+    assert!(matches!(error, Error::NoKubelet { .. }), "{error:?}");
+    let plugins = folder.path().join("var/lib/kubelet/device-plugins");
+    fs::create_dir_all(&plugins).unwrap();
+    let text = json!({"Data": {"PodDeviceEntries": [
+        {"PodUID": "uid-b", "ContainerName": "c", "ResourceName": "x/vf", "DeviceIDs": {"0": ["no"]}},
+        {"PodUID": "uid-a", "ContainerName": "c", "ResourceName": "x/vf", "DeviceIDs": {"0": ["d2", "d1"], "1": ["d0"]}},
+        {"PodUID": "uid-a", "ContainerName": "d", "ResourceName": "x/vf", "DeviceIDs": ["d7"]},
+    ], "RegisteredDevices": {}}, "Checksum": 1});
+    fs::write(plugins.join("kubelet_internal_checkpoint"), text.to_string()).unwrap();
+    assert_eq!(all(kubelet.devices(&pod("a")).await.unwrap(), "x/vf"), ["d2", "d1", "d0", "d7"]);
+    fs::write(plugins.join("kubelet_internal_checkpoint"), "{").unwrap();
+    assert!(matches!(kubelet.devices(&pod("a")).await.unwrap_err(), Error::File { .. }));
+
+    // A socket that nobody answers on is a kubelet that is restarting, not one that is missing.
+    fs::create_dir_all(folder.path().join("var/lib/kubelet/pod-resources")).unwrap();
+    fs::write(folder.path().join("var/lib/kubelet/pod-resources/kubelet.sock"), "").unwrap();
+    let error = kubelet.devices(&pod("a")).await.unwrap_err();
+    assert!(matches!(error, Error::Kubelet { .. }), "{error:?}");
+    assert_eq!(error.fault().code.cni(), 11, "it is tried again");
+}
+
+#[test]
+fn an_empty_checkpoint_has_no_devices() {
+    let devices = checkpoint::devices(br#"{"Data":{"PodDeviceEntries":null}}"#, "u").unwrap();
+    assert_eq!(devices, Devices::default());
+}

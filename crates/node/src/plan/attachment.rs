@@ -1,0 +1,92 @@
+//! One attachment of a plan.
+
+use super::{
+    Chosen, DefaultNetwork, Given, capability,
+    step::{step, within},
+};
+use crate::kubelet::Devices;
+use ferroband_api::cncf::NetworkConfig;
+use ferroband_attach::{
+    Version, device_info,
+    plan::{Attachment, Device, Doer, Step},
+};
+use ferroband_model::Fault;
+
+/// The network that the runtime would use without us.
+pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
+    let network = &default.network;
+    let steps = network.plugins.iter().cloned().map(|mut config| {
+        capability::grant(&mut config, given.runtime_config);
+        // Never ours, whatever it is called: it is what the cluster had before.
+        Step { config, by: Doer::Foreign }
+    });
+    Ok(Attachment {
+        network: network.name.clone(),
+        name: network.name.clone(),
+        cni_version: version(&network.name, network)?,
+        ifname: given.ifname.to_owned(),
+        default: true,
+        steps: steps.collect(),
+        unchecked: network.disable_check,
+        ..Attachment::default()
+    })
+}
+
+/// A network that a definition describes, at `position` of the plan. At the first it is the pod's default network.
+pub fn chosen(
+    given: &Given<'_>,
+    position: usize,
+    chosen: &Chosen,
+    devices: &mut Devices,
+) -> Result<Attachment, Fault> {
+    let Chosen { selection, config, resource } = chosen;
+    let network = selection.display_name();
+    let default = position == 0;
+    let ifname = match &selection.interface {
+        // The runtime looks for the default network's addresses on this one.
+        _ if default => given.ifname.to_owned(),
+        Some(asked) => asked.clone(),
+        // By position, whether or not earlier networks ask for names of their own, as Multus counts.
+        None => format!("net{position}"),
+    };
+    let device = resource.as_ref().and_then(|resource| {
+        let id = devices.take(resource)?;
+        Some(Device { resource: resource.clone(), id })
+    });
+    // What the runtime gives is meant for the default network alone.
+    let mut values = if default { given.runtime_config.clone() } else { serde_json::Map::new() };
+    values.extend(capability::of_selection(selection));
+    let info_file = device_info::told_path(&network, given.container, &ifname);
+    capability::of_device(&mut values, device.as_ref(), info_file);
+    let steps = config.plugins.iter().cloned().map(|mut plugin| {
+        if let Some(device) = &device {
+            capability::inject(&mut plugin, device);
+        }
+        capability::grant(&mut plugin, &values);
+        capability::add_args(&mut plugin, &selection.cni_args);
+        step(&network, plugin)
+    });
+    Ok(Attachment {
+        steps: steps.collect::<Result<_, _>>()?,
+        name: config.name.clone(),
+        cni_version: version(&network, config)?,
+        ifname,
+        default,
+        device,
+        args: capability::legacy_args(selection),
+        unchecked: config.disable_check,
+        network,
+        ..Attachment::default()
+    })
+}
+
+fn version(network: &str, config: &NetworkConfig) -> Result<String, Fault> {
+    let asked = &config.cni_version;
+    match Version::parse(asked) {
+        Some(version) => Ok(version.to_string()),
+        None => {
+            let error = ferroband_attach::Error::IncompatibleVersion { asked: asked.clone() };
+            Err(within(network, error.fault()))
+        }
+    }
+}

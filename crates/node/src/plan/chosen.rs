@@ -1,0 +1,108 @@
+//! A network that a pod gets, with the configuration that it has on this node.
+
+use super::default_network::{files, is_meta, read};
+use crate::install::CONFLIST;
+use ferroband_api::{
+    annotation::Selection,
+    cncf::{NetworkAttachmentDefinition, NetworkConfig},
+};
+use ferroband_model::{Fault, FaultCode};
+use std::path::{Path, PathBuf};
+
+/// One network of a pod besides the one that the runtime's configuration names.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// What the pod asks for.
+    pub selection: Selection,
+    /// Its plugins.
+    pub config: NetworkConfig,
+    /// The resource whose devices it uses.
+    pub resource: Option<String>,
+}
+
+impl Chosen {
+    /// The network of a definition. One without a configuration has it in a file of the `folders`.
+    pub fn of(
+        selection: Selection,
+        definition: &NetworkAttachmentDefinition,
+        folders: &[PathBuf],
+    ) -> Result<Self, Fault> {
+        let config = match definition.config() {
+            Some(_) => NetworkConfig::of_definition(definition).map_err(|e| e.fault())?,
+            None => Self::in_file(&selection, folders)?,
+        };
+        let resource = definition.resource_name().map(str::to_owned);
+        Ok(Self { selection, config, resource })
+    }
+
+    fn in_file(selection: &Selection, folders: &[PathBuf]) -> Result<NetworkConfig, Fault> {
+        let broken = |path: &Path, cause: String| {
+            let what = format!("network {}", selection.display_name());
+            let cause = format!("its configuration is looked for in files, and {}: {cause}", path.display());
+            Fault::new(FaultCode::InvalidConfig, what, cause, "repair or remove that file")
+        };
+        for folder in folders {
+            let found =
+                files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
+            for file in found.iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
+                // A broken file may be the one that is looked for.
+                let network = read(file).map_err(|cause| broken(file, cause))?;
+                if network.name == selection.name && !is_meta(&network) {
+                    return Ok(network);
+                }
+            }
+        }
+        let searched: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        Err(Fault::new(
+            FaultCode::InvalidConfig,
+            format!("network {}", selection.display_name()),
+            format!(
+                "its definition has no configuration, and no file in {} has its name",
+                searched.join(", ")
+            ),
+            "set spec.config of the NetworkAttachmentDefinition, or put such a file on every node",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::fs;
+
+    fn definition(spec: Value) -> NetworkAttachmentDefinition {
+        let object = json!({
+            "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": "x", "namespace": "default"}, "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn c82_the_name_is_injected_and_an_empty_spec_is_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = [dir.path().join("multus"), dir.path().join("net.d")];
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let selection = || Selection::networks("x", "default").unwrap().remove(0);
+        let chosen = |spec: Value| Chosen::of(selection(), &definition(spec), &folders);
+        for config in [json!({"type": "a"}), json!({"type": "a", "name": ""})] {
+            let config = chosen(json!({"config": config.to_string()})).unwrap().config;
+            assert_eq!((config.name.as_str(), &config.plugins[0]["name"]), ("x", &json!("x")));
+        }
+        let fault = chosen(json!({})).unwrap_err();
+        assert!(fault.code == FaultCode::InvalidConfig && fault.what.contains("default/x"), "{fault}");
+
+        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        put("net.d/00-ferroband.conflist", r#"{"name":"x","plugins":[{"type":"ferroband"}]}"#);
+        put("net.d/10-x.conflist", r#"{"name":"x","plugins":[{"type":"third"}]}"#);
+        put("multus/10-other.conf", r#"{"name":"other","type":"first"}"#);
+        assert_eq!(chosen(json!({})).unwrap().config.plugins[0]["type"], "third");
+        put("multus/20-x.json", r#"{"name":"x","type":"second"}"#);
+        assert_eq!(chosen(json!({"config": " "})).unwrap().config.plugins[0]["type"], "second");
+        put("multus/15-broken.conf", "{");
+        assert!(chosen(json!({})).unwrap_err().cause.contains("15-broken.conf"));
+        put("multus/15-broken.conf", r#"{"type":"nameless"}"#);
+        assert!(chosen(json!({})).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! What the cluster's administrator decided about networks, for all pods.
+
+use ferroband_api::annotation::{NETWORKS, Selection};
+use ferroband_attach::Fields;
+use ferroband_model::{Fault, FaultCode};
+use serde_json::{Map, Value};
+
+/// Where networks are looked for, and who may use which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The namespace of the networks that `v1.multus-cni.io/default-network` and `default_networks` name without one.
+    pub namespace: String,
+    /// The namespaces whose networks every pod may use; all others are for pods of the same namespace only. `None`:
+    /// every pod may use every network.
+    pub isolation: Option<Vec<String>>,
+    /// Networks that every pod gets before those it asks for.
+    pub default_networks: Vec<String>,
+    /// Pods in these namespaces do not get `default_networks`.
+    pub system_namespaces: Vec<String>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            isolation: None,
+            default_networks: Vec::new(),
+            system_namespaces: vec!["kube-system".to_owned()],
+        }
+    }
+}
+
+impl Policy {
+    /// As the environment of the daemon says, a variable for each field: `FERROBAND_NETWORK_NAMESPACE`,
+    /// `FERROBAND_NAMESPACE_ISOLATION` with `FERROBAND_GLOBAL_NAMESPACES`, `FERROBAND_DEFAULT_NETWORKS`,
+    /// `FERROBAND_SYSTEM_NAMESPACES`. Lists are separated by commas.
+    pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let value =
+            |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
+        let list = |name: &str| listed(&value(name)?);
+        let default = Self::default();
+        let isolated = value("FERROBAND_NAMESPACE_ISOLATION")
+            .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
+        let global = list("FERROBAND_GLOBAL_NAMESPACES").unwrap_or_else(shared);
+        Self {
+            namespace: value("FERROBAND_NETWORK_NAMESPACE").unwrap_or(default.namespace),
+            isolation: isolated.then_some(global),
+            default_networks: list("FERROBAND_DEFAULT_NETWORKS").unwrap_or_default(),
+            system_namespaces: list("FERROBAND_SYSTEM_NAMESPACES").unwrap_or(default.system_namespaces),
+        }
+    }
+
+    /// The same, with what the configuration of a call says under the names that Multus gave these settings. A node that
+    /// moves over keeps its configuration, and must not lose its isolation by that; a configuration can switch
+    /// isolation on but not off.
+    pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
+        let none = Map::new();
+        let fields = Fields(config.as_object().unwrap_or(&none));
+        let wrong = |e: ferroband_attach::Error| e.fault();
+        let mut policy = self.clone();
+        let texts = |key: &str| -> Result<Option<Vec<String>>, Fault> {
+            let list = fields.list(key).map_err(wrong)?;
+            Ok(list.map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect()))
+        };
+        if let Some(namespace) =
+            fields.text("multusNamespace").map_err(wrong)?.filter(|name| !name.is_empty())
+        {
+            policy.namespace = namespace.to_owned();
+        }
+        if fields.flag("namespaceIsolation").map_err(wrong)? && policy.isolation.is_none() {
+            let global = fields.text("globalNamespaces").map_err(wrong)?.unwrap_or_default();
+            policy.isolation = Some(listed(global).unwrap_or_else(shared));
+        }
+        if let Some(networks) = texts("defaultNetworks")? {
+            policy.default_networks = networks;
+        }
+        if let Some(namespaces) = texts("systemNamespaces")? {
+            policy.system_namespaces = namespaces;
+        }
+        Ok(policy)
+    }
+
+    /// Whether a pod in `namespace` may use the network.
+    pub fn allow(&self, namespace: &str, selection: &Selection) -> Result<(), Fault> {
+        let Some(global) = &self.isolation else { return Ok(()) };
+        if selection.namespace == namespace || global.contains(&selection.namespace) {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultCode::InvalidAnnotation,
+            format!("network {}", selection.display_name()),
+            format!(
+                "namespace isolation enabled: a pod of namespace {namespace} may use networks of its own and of {}",
+                global.join(", ")
+            ),
+            format!("correct the annotation {NETWORKS}, or let the administrator share that namespace"),
+        ))
+    }
+
+    /// The networks that a pod in `namespace` gets without asking.
+    pub fn of_everybody(&self, namespace: &str) -> Result<Vec<Selection>, Fault> {
+        if self.system_namespaces.iter().any(|system| system == namespace) {
+            return Ok(Vec::new());
+        }
+        let networks = self.default_networks.iter();
+        let read =
+            networks.map(|network| Selection::networks(network, &self.namespace).map_err(|e| e.fault()));
+        Ok(read.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+/// The items of a list that is separated by commas; none if there are none.
+fn listed(text: &str) -> Option<Vec<String>> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned);
+    Some(items.collect::<Vec<_>>()).filter(|items| !items.is_empty())
+}
+
+/// The namespaces that are everybody's. As with Multus, a list of one's own replaces it.
+fn shared() -> Vec<String> {
+    vec!["default".to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn policy(variables: &[(&str, &str)]) -> Policy {
+        Policy::of_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn network(text: &str) -> Selection {
+        Selection::networks(text, "A").unwrap().remove(0)
+    }
+
+    #[test]
+    fn c80_isolation_lets_through_the_pods_own_and_the_global_namespaces() {
+        assert_eq!(policy(&[]), Policy::default());
+        assert!(Policy::default().allow("A", &network("b/x")).is_ok(), "off unless asked for");
+        let on = policy(&[("FERROBAND_NAMESPACE_ISOLATION", "true")]);
+        assert!(on.allow("A", &network("x")).is_ok() && on.allow("A", &network("default/x")).is_ok());
+        let fault = on.allow("A", &network("b/x")).unwrap_err();
+        assert_eq!(fault.code, FaultCode::InvalidAnnotation);
+        assert!(fault.cause.contains("namespace isolation enabled") && fault.what.contains("b/x"), "{fault}");
+        let global = [("FERROBAND_NAMESPACE_ISOLATION", "1"), ("FERROBAND_GLOBAL_NAMESPACES", " b , c")];
+        let global = policy(&global);
+        assert!(
+            global.allow("A", &network("b/x")).is_ok() && global.allow("A", &network("default/x")).is_err()
+        );
+    }
+
+    #[test]
+    fn c80_the_configuration_of_multus_is_heard_and_cannot_loosen() {
+        let config = json!({"namespaceIsolation": true, "globalNamespaces": "b, c", "multusNamespace": "m",
+            "defaultNetworks": ["d"], "systemNamespaces": ["s"]});
+        let policy = Policy::default().with_config(&config).unwrap();
+        let expected = Policy {
+            namespace: "m".into(),
+            isolation: Some(vec!["b".into(), "c".into()]),
+            default_networks: vec!["d".into()],
+            system_namespaces: vec!["s".into()],
+        };
+        assert_eq!(policy, expected);
+        for config in [json!({}), json!({"namespaceIsolation": false, "globalNamespaces": "x"}), Value::Null]
+        {
+            assert_eq!(policy.with_config(&config).unwrap(), policy, "{config}");
+        }
+        let wider = json!({"namespaceIsolation": true, "globalNamespaces": "everything"});
+        assert_eq!(policy.with_config(&wider).unwrap().isolation, policy.isolation);
+        let fault = policy.with_config(&json!({"namespaceIsolation": 7})).unwrap_err();
+        assert_eq!(fault.code, FaultCode::InvalidConfig);
+    }
+
+    #[test]
+    fn c85_networks_of_everybody_are_not_for_system_pods() {
+        let policy = policy(&[("FERROBAND_DEFAULT_NETWORKS", "d1,other/d2")]);
+        let names = |namespace: &str| -> Vec<_> {
+            policy.of_everybody(namespace).unwrap().iter().map(Selection::display_name).collect()
+        };
+        assert_eq!(names("default"), ["kube-system/d1", "other/d2"]);
+        assert_eq!(names("kube-system"), [""; 0]);
+    }
+}
