@@ -4,12 +4,16 @@ use clap::Args;
 use ferroband_node::pools::{Defaults, Pool, Sources};
 use std::path::PathBuf;
 
+/// Where configurations are looked for when none is named.
+const USUAL: &str = "/etc/ferroband/devices";
+
 /// Which resources the kubelet is told of.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Resources")]
 pub struct Offered {
     /// A configuration of the SR-IOV device plugin (resourceList) or of the shared RDMA plugin (configList), or a folder
-    /// of such files; in a folder with a file called like the node, that one. Changes are seen at once. Can be repeated.
+    /// of such files; in a folder with a file called like the node, that one. Changes are seen at once. Can be repeated;
+    /// /etc/ferroband/devices, where there is such a folder, unless given.
     #[arg(long, visible_alias = "config-file", value_name = "PATH", value_delimiter = ',')]
     device_config: Vec<PathBuf>,
 
@@ -37,8 +41,12 @@ impl Offered {
             0 => Vec::new(),
             count => vec![Pool::whole(self.rdma_resource.parse()?, count)],
         };
+        let mut paths = self.device_config;
+        if paths.is_empty() {
+            paths.extend(Some(PathBuf::from(USUAL)).filter(|folder| folder.is_dir()));
+        }
         let defaults = Defaults { prefix: self.resource_prefix };
-        Ok(Sources { paths: self.device_config, node: node.to_owned(), defaults, pools: whole })
+        Ok(Sources { paths, node: node.to_owned(), defaults, pools: whole })
     }
 }
 

@@ -9,7 +9,10 @@ use crate::{
     install,
     lifecycle::Tasks,
     node_object,
-    observe::{Events, Status},
+    observe::{
+        Events, Status, condition,
+        metrics::{Counters, Exporter},
+    },
     owed,
     own::make_folders,
     ready,
@@ -51,7 +54,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         sources: settings.devices.clone(),
         cdi: settings.cdi,
     };
-    let Shown { registered, .. } = plugin.start(&mut tasks).await?;
+    let Shown { board, registered } = plugin.start(&mut tasks).await?;
 
     // What the API server has.
     let client = client().await?;
@@ -62,6 +65,15 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("watch of networks", networks.clone().watch());
     tasks.start_endless("watch of granules", watch_granules(client.clone(), ledger.clone()));
 
+    if let Some(address) = settings.metrics {
+        let exporter = Exporter {
+            counters: Counters { root: host.root().clone(), node: settings.node.clone() },
+            notes: settings.kubelet().device_plugins(),
+            pods: pods.owners().clone(),
+        };
+        tasks.start("metrics", exporter.serve(address, stop.clone()));
+    }
+
     // Addresses.
     let store = ApiStore::new(client.clone());
     let (desk, committer) = address::open(settings.node.clone(), ledger.clone(), store);
@@ -70,6 +82,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start("settling debts", owed::keep_settled(settings.root.clone(), desk.clone(), stop.clone()));
     let counting = node_object::keep(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("the node's object", counting);
+
+    tasks.start_endless(
+        "the node's condition",
+        condition::keep_told(client.clone(), settings.node.clone(), board),
+    );
 
     // CNI calls.
     let decider = Arc::new(Decider {

@@ -25,11 +25,13 @@ pub use offer::keep_offered;
 pub use register::{Kubelet, Way};
 
 /// The kubelet's interface, from `proto/deviceplugin.proto`.
-pub(crate) mod wire {
+#[expect(missing_docs, reason = "its words are in the file")]
+pub mod wire {
     tonic::include_proto!("v1beta1");
 }
 
 /// The plugin watcher's interface, from `proto/pluginregistration.proto`.
-pub(crate) mod registry {
+#[expect(missing_docs, reason = "its words are in the file")]
+pub mod registry {
     tonic::include_proto!("pluginregistration");
 }
