@@ -115,9 +115,11 @@ impl DevicePlugin for Plugin {
             let board = self.board.borrow().clone();
             let share = board.share(&self.resource);
             let known = share.map(|share| share.units.as_slice()).unwrap_or_default();
-            if let Some(id) = ids.iter().find(|id| !known.iter().any(|unit| unit.id == **id)) {
+            // What is leaving is somebody's still, whatever the kubelet knew a moment ago.
+            let usable = |id: &&String| known.iter().any(|unit| unit.id == **id && unit.healthy);
+            if let Some(id) = ids.iter().find(|id| !usable(id)) {
                 return Err(Status::not_found(format!(
-                    "{}: no device `{id}` on this node now; it may have been removed",
+                    "{}: no usable device `{id}` on this node now; it may have been removed",
                     self.resource
                 )));
             }

@@ -196,11 +196,10 @@ impl Registration for Known {
         status: Request<RegistrationStatus>,
     ) -> Result<Response<RegistrationStatusResponse>, Status> {
         let RegistrationStatus { plugin_registered, error } = status.into_inner();
-        match plugin_registered {
-            true => info!(resource = self.resource, "registered by the kubelet's plugin watcher"),
-            false => {
-                warn!(resource = self.resource, error, "the kubelet's plugin watcher did not register us")
-            }
+        if plugin_registered {
+            info!(resource = self.resource, "registered by the kubelet's plugin watcher");
+        } else {
+            warn!(resource = self.resource, error, "the kubelet's plugin watcher did not register us");
         }
         self.tell.send_replace(Some(plugin_registered));
         Ok(Response::new(RegistrationStatusResponse {}))

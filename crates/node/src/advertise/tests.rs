@@ -320,10 +320,12 @@ async fn what_a_pod_holds_stays_when_the_configuration_changes() {
     offering.configured.send_replace(Arc::new(configured(&VFS.replace("ib_vfs", "other"))));
     let listed = next(&mut list).await;
     assert!(listed.contains(&(vf(0), "Unhealthy".to_owned())), "{listed:?}");
+    plugin.allocate(request(&[&vf(0)])).await.expect_err("it is not given again");
     let (request, mut other) = kubelet.registered().await;
     assert_eq!(request.resource_name, "openshift.io/other");
     let mut list = other.list_and_watch(Empty {}).await.unwrap().into_inner();
     assert_eq!(healthy(&mut list).await, [vf(1)], "the other one is in use");
+    other.allocate(self::request(&[&vf(0)])).await.expect_err("nor to others");
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use tracing::{info, warn};
 
 /// How often the node is glanced at without a sign. sysfs sends none.
 const GLANCE: Duration = Duration::from_millis(500);
-/// How many glances may show nothing before everything is read all the same.
-const GLANCES: u32 = 20;
+/// How many glances may show nothing before everything is read all the same: P_Key tables and LIDs change unseen.
+const GLANCES: u32 = 120;
 /// udev makes the files of one device one after the other; this long they are waited for.
 const SETTLE: Duration = Duration::from_millis(50);
 

@@ -79,6 +79,7 @@ impl<'a> Dealer<'a> {
     fn functions(&mut self, index: usize, pool: &Arc<Pool>, chosen: &Functions) {
         let mut units = Vec::new();
         let mut kept_out: BTreeMap<&'static str, usize> = BTreeMap::new();
+        let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for function in self.inventory.functions.iter().filter(|function| function.class == chosen.class) {
             // What carries the node's own traffic, what has no driver and what is split up is nobody's.
             let never = [
@@ -94,20 +95,19 @@ impl<'a> Dealer<'a> {
             });
             match (out, self.taken.get(function.pci.as_str())) {
                 (Some(why), _) => *kept_out.entry(why).or_default() += 1,
-                (None, Some(other)) => {
-                    let cause = format!(
-                        "{} is chosen here too, and belongs to {other}, which stands before",
-                        function.pci
-                    );
-                    self.note(pool, "selectors", cause);
-                }
+                (None, Some(other)) => others.entry(other.clone()).or_default().push(&function.pci),
                 (None, None) => {
                     self.taken.insert(&function.pci, pool.resource.to_string());
                     units.push(self.unit(function, chosen.exclude_topology));
                 }
             }
         }
-        if units.is_empty() && !kept_out.is_empty() {
+        for (other, functions) in &others {
+            let these = functions.join(", ");
+            let cause = format!("{other}, which stands before, has {these}; a device is in one pool only");
+            self.note(pool, "selectors", cause);
+        }
+        if units.is_empty() && others.is_empty() && !kept_out.is_empty() {
             self.note(pool, "selectors", nothing(self.inventory, &kept_out));
         }
         self.shares.insert(index, Share { pool: pool.clone(), units, files: Vec::new() });

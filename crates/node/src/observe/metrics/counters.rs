@@ -1,7 +1,7 @@
 //! What the kernel counts.
 
 use super::{
-    Holders,
+    Holders, Owner, Sandbox, inside,
     text::{Kind, Labels, Metrics},
 };
 use crate::discover::sysfs::{names, text};
@@ -20,24 +20,62 @@ pub struct Counters {
     pub node: String,
 }
 
-/// Read all counters of all RDMA devices.
-pub fn read(at: &Counters, holders: &Holders) -> Metrics {
-    let mut metrics = Metrics::default();
-    let devices = at.root.sys("class/infiniband");
-    for name in names(&devices) {
-        let device =
-            Device { folder: devices.join(&name), labels: labels(at, &devices.join(&name), &name, holders) };
-        device.counters(&device.folder.join("hw_counters"), None, &mut metrics);
-        device.traffic_class(&mut metrics);
-        for port in names(&device.folder.join("ports")) {
-            let folder = device.folder.join("ports").join(&port);
-            device.counters(&folder.join("counters"), Some(&port), &mut metrics);
-            device.counters(&folder.join("hw_counters"), Some(&port), &mut metrics);
-            device.port(&folder, &port, &mut metrics);
+impl Counters {
+    /// Read all counters of all RDMA devices of the host's namespace, and in exclusive mode of those of `sandboxes`.
+    pub fn read(&self, holders: &Holders, sandboxes: &[Sandbox]) -> Metrics {
+        let mut metrics = Metrics::default();
+        self.namespace(&self.root, &|pci| holders.get(pci).cloned(), &mut metrics);
+        let mode = text(&self.root.sys("module/ib_core/parameters/netns_mode"));
+        if mode.as_deref() == Some("N") {
+            let place = self.root.run("ferroband/sandbox");
+            for sandbox in sandboxes {
+                let owner = |_: &str| Some(sandbox.owner.clone());
+                inside(&sandbox.netns, &place, |root| self.namespace(root, &owner, &mut metrics));
+            }
+        }
+        metrics
+    }
+
+    /// Read what the trees under `root` show.
+    fn namespace(&self, root: &Root, owner: &Owned<'_>, metrics: &mut Metrics) {
+        let devices = root.sys("class/infiniband");
+        for name in names(&devices) {
+            let folder = devices.join(&name);
+            let device = Device { labels: self.labels(&folder, &name, owner), folder };
+            device.counters(&device.folder.join("hw_counters"), None, metrics);
+            device.traffic_class(metrics);
+            for port in names(&device.folder.join("ports")) {
+                let folder = device.folder.join("ports").join(&port);
+                device.counters(&folder.join("counters"), Some(&port), metrics);
+                device.counters(&folder.join("hw_counters"), Some(&port), metrics);
+                device.port(&folder, &port, metrics);
+            }
         }
     }
-    metrics
+
+    /// Spiderpool's labels, in its order.
+    fn labels(&self, folder: &Path, name: &str, owner: &Owned<'_>) -> Labels {
+        let guid = |file: &str| text(&folder.join(file)).unwrap_or_default();
+        let (node_guid, image_guid) = (guid("node_guid"), guid("sys_image_guid"));
+        let first = |place: &str| names(&folder.join(place)).into_iter().next().unwrap_or_default();
+        let mut labels = vec![
+            ("node_name", self.node.clone()),
+            ("ifname", name.to_owned()),
+            ("net_dev_name", first("device/net")),
+            ("is_root", (node_guid == image_guid).to_string()),
+            ("node_guid", node_guid),
+            ("sys_image_guid", image_guid),
+            ("rdma_parent_name", first("device/physfn/net")),
+        ];
+        let pci = folder.join("device").canonicalize().ok();
+        let pci = pci.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+        labels.extend(owner(pci.as_deref().unwrap_or_default()).iter().flat_map(Owner::labels));
+        labels
+    }
 }
+
+/// Says whose the function at an address is.
+type Owned<'a> = dyn Fn(&str) -> Option<Owner> + Sync + 'a;
 
 struct Device {
     folder: PathBuf,
@@ -98,26 +136,4 @@ impl Device {
             metrics.add(name, Kind::Counter, help, self.labels(Some(port)), (rate * 1000.0).round() as u64);
         }
     }
-}
-
-/// Spiderpool's labels, in its order.
-fn labels(at: &Counters, folder: &Path, name: &str, holders: &Holders) -> Labels {
-    let guid = |file: &str| text(&folder.join(file)).unwrap_or_default();
-    let (node_guid, image_guid) = (guid("node_guid"), guid("sys_image_guid"));
-    let first = |place: &str| names(&folder.join(place)).into_iter().next().unwrap_or_default();
-    let mut labels = vec![
-        ("node_name", at.node.clone()),
-        ("ifname", name.to_owned()),
-        ("net_dev_name", first("device/net")),
-        ("is_root", (node_guid == image_guid).to_string()),
-        ("node_guid", node_guid),
-        ("sys_image_guid", image_guid),
-        ("rdma_parent_name", first("device/physfn/net")),
-    ];
-    let pci = folder.join("device").canonicalize().ok();
-    let pci = pci.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-    if let Some(owner) = pci.and_then(|pci| holders.get(pci.as_ref())) {
-        labels.extend(owner.labels());
-    }
-    labels
 }

@@ -2,7 +2,7 @@
 //!
 //! A scrape is one short request from a trusted network, so a few lines of HTTP/1.1 do: read the head, answer, close.
 
-use super::{Counters, Holders, read};
+use super::{Counters, Holders, sandboxes};
 use crate::{
     Error,
     advertise::held,
@@ -112,7 +112,9 @@ impl Exporter {
         let exporter = self.clone();
         let page = spawn_blocking(move || {
             let held = held(&exporter.notes).unwrap_or_default();
-            read(&exporter.counters, &Holders::of(&held, &exporter.pods)).text()
+            let holders = Holders::of(&held, &exporter.pods);
+            let sandboxes = sandboxes(&exporter.counters.root, &exporter.pods);
+            exporter.counters.read(&holders, &sandboxes).text()
         });
         page.await.unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-use super::{Counters, Exporter, Holders, Owner, read};
+use super::{Counters, Exporter, Holders, Owner, Sandbox, sandboxes};
 use crate::caches::{Cache, PodOwner};
 use ferroband_kernel::Root;
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
@@ -46,7 +46,7 @@ fn counters_are_what_sysfs_says_under_spiderpools_names() {
     let folder = tempfile::tempdir().unwrap();
     plug(folder.path());
     let at = Counters { root: Root::at(folder.path()), node: "n1".to_owned() };
-    let text = read(&at, &Holders::default()).text();
+    let text = at.read(&Holders::default(), &[]).text();
     for line in [
         "# TYPE rdma_out_of_sequence_total counter".to_owned(),
         format!("rdma_out_of_sequence_total{{{HOST},port=\"1\"}} 7"),
@@ -75,10 +75,26 @@ fn a_pods_function_carries_the_pod() {
         name: "train-\"0\"".to_owned(),
         controller: Some(("apps/v1".to_owned(), "StatefulSet".to_owned(), "train".to_owned())),
     };
-    let text = read(&at, &Holders::one("0000:3b:00.2", owner)).text();
+    let text = at.read(&Holders::one("0000:3b:00.2", owner), &[]).text();
     let labels = "pod_namespace=\"ml\",pod_name=\"train-\\\"0\\\"\",owner_api_version=\"apps/v1\",\
         owner_kind=\"StatefulSet\",owner_namespace=\"ml\",owner_name=\"train\"";
     assert!(text.contains(&format!("rdma_vl15_dropped_total{{{HOST},{labels},port=\"1\"}} 3")), "{text}");
+}
+
+#[test]
+fn the_namespaces_of_pods_are_those_of_the_journals() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    let journal =
+        r#"{"container":"c1","netns":"/run/netns/a","pod":{"namespace":"ml","name":"p","uid":"u1"}}"#;
+    put(&root.state("journal/c1.json"), journal);
+    put(&root.state("journal/c2.json"), "half of a jour");
+    let pods: Cache<PodOwner> = Cache::default();
+    let controller = Some(("batch/v1".to_owned(), "Job".to_owned(), "j".to_owned()));
+    let facts = PodOwner { uid: "u1".to_owned(), controller: controller.clone() };
+    pods.apply(kube::runtime::watcher::Event::Apply((("ml".to_owned(), "p".to_owned()), Some(facts))));
+    let owner = Owner { namespace: "ml".to_owned(), name: "p".to_owned(), controller };
+    assert_eq!(sandboxes(&root, &pods), [Sandbox { netns: "/run/netns/a".into(), owner }]);
 }
 
 #[tokio::test]
