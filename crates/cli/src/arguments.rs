@@ -1,6 +1,6 @@
 //! What can be said on the command line.
 
-use crate::{completions, crds, inspect, man, manifests, node, sim};
+use crate::{completions, crds, device_plugin, inspect, man, manifests, node, sim};
 use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
@@ -33,6 +33,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Node(node::Node),
+    DevicePlugin(device_plugin::DevicePlugin),
     Crds(crds::Crds),
     Manifests(manifests::Manifests),
     Inspect(inspect::Inspect),
@@ -44,6 +45,10 @@ pub enum Command {
 impl Command {
     /// Whether it runs for long, so that its log is what people see of it.
     pub fn is_daemon(&self) -> bool {
-        matches!(self, Self::Node(node) if !node.check)
+        match self {
+            Self::Node(node) => !node.check,
+            Self::DevicePlugin(_) => true,
+            _ => false,
+        }
     }
 }

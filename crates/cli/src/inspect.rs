@@ -3,7 +3,7 @@
 use crate::table::{table, text};
 use clap::{Args, ValueEnum};
 use ferroband_kernel::Root;
-use ferroband_node::discover::{Inventory, Port, RdmaDevice};
+use ferroband_node::discover::{DeviceFile, Inventory, Port, RdmaDevice};
 use std::{
     io::{Write, stdout},
     path::PathBuf,
@@ -28,8 +28,12 @@ pub struct Inspect {
 enum Output {
     /// Columns, for people.
     Table,
+    /// More columns.
+    Wide,
     /// Everything that is known, for programs.
     Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 impl Inspect {
@@ -38,7 +42,9 @@ impl Inspect {
         let host = ferroband_sim::host(&Root::at(self.root))?;
         let inventory = Inventory::read(host.root(), host.simulated())?;
         let shown = match self.output {
-            Output::Table => columns(&inventory),
+            Output::Table => columns(&inventory, false),
+            Output::Wide => columns(&inventory, true),
+            Output::Yaml => serde_saphyr::to_string(&inventory)?,
             Output::Json => format!("{}\n", serde_json::to_string_pretty(&inventory)?),
         };
         stdout().write_all(shown.as_bytes())?;
@@ -46,44 +52,82 @@ impl Inspect {
     }
 }
 
+/// What every table shows, and what a wide one shows besides.
+const HEADS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
+const MORE: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
+
 /// The inventory for people.
-fn columns(inventory: &Inventory) -> String {
+fn columns(inventory: &Inventory, wide: bool) -> String {
     if inventory.devices.is_empty() {
         return "no RDMA devices on this node\n".to_owned();
     }
-    let mut rows = table(["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"]);
+    let heads = HEADS.iter().chain(MORE.iter().filter(|_| wide)).copied();
+    let mut rows = table(heads);
+    let none = [Port::default()];
     for device in &inventory.devices {
-        for port in &device.ports {
-            rows.add_row(row(device, port));
-        }
-        if device.ports.is_empty() {
-            rows.add_row(row(device, &Port::default()));
+        let ports = if device.ports.is_empty() { none.as_slice() } else { &device.ports };
+        for port in ports {
+            let mut cells = row(device, port);
+            if wide {
+                cells.extend(more(inventory, device, port));
+            }
+            rows.add_row(cells);
         }
     }
     let notice = if inventory.simulated { "SIMULATED hardware\n" } else { "" };
-    format!("{notice}{}", text(rows))
+    let mode = match inventory.exclusive {
+        Some(true) if wide => "RDMA namespaces: exclusive\n",
+        Some(false) if wide => "RDMA namespaces: shared\n",
+        _ => "",
+    };
+    format!("{notice}{mode}{}", text(rows))
 }
 
-fn row(device: &RdmaDevice, port: &Port) -> [String; 10] {
-    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let netdevs = if device.netdevs.is_empty() { "-".to_owned() } else { device.netdevs.join(",") };
-    [
+fn known<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn listed(list: impl IntoIterator<Item = String>) -> String {
+    let all: Vec<_> = list.into_iter().collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
+}
+
+fn row(device: &RdmaDevice, port: &Port) -> Vec<String> {
+    vec![
         device.name.clone(),
-        known(&device.pci),
-        known(&device.id),
-        netdevs,
+        known(device.pci.as_ref()),
+        known(device.id.as_ref()),
+        listed(device.netdevs.iter().cloned()),
         port.number.to_string(),
-        known(&port.link_layer),
+        known(port.link_layer.as_ref()),
         port.state.clone(),
-        known(&port.rate),
-        port.lid.map_or_else(|| "-".to_owned(), |lid| lid.to_string()),
-        known(&port.guid),
+        known(port.rate.as_ref()),
+        known(port.lid),
+        known(port.guid.as_ref()),
+    ]
+}
+
+fn more(inventory: &Inventory, device: &RdmaDevice, port: &Port) -> Vec<String> {
+    let function = device.pci.as_deref().and_then(|pci| inventory.function(pci));
+    let place = function.and_then(|function| Some((function.pf.as_ref()?, function.vf_index)));
+    let name = |file: &DeviceFile| Some(file.path.file_name()?.to_string_lossy().into_owned());
+    let (vfs, most) = device.vfs;
+    vec![
+        known(place.map(|(pf, index)| index.map_or_else(|| pf.clone(), |index| format!("{pf}#{index}")))),
+        format!("{vfs}/{most}"),
+        known(device.driver.as_ref()),
+        known(device.firmware.as_ref()),
+        known(device.numa),
+        known(port.sm_lid),
+        listed(port.pkeys.iter().cloned()),
+        listed(device.files.iter().filter_map(name)),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferroband_node::discover::Function;
 
     #[test]
     fn a_port_is_a_line_and_simulation_is_said_first() {
@@ -105,9 +149,9 @@ mod tests {
             ..RdmaDevice::default()
         };
         let bare = RdmaDevice { name: "rxe0".into(), ..RdmaDevice::default() };
-        let inventory = Inventory { simulated: true, devices: vec![device, bare], rdma_cm: None };
+        let inventory = Inventory { simulated: true, devices: vec![device, bare], ..Inventory::default() };
         assert_eq!(
-            columns(&inventory),
+            columns(&inventory, false),
             "\
 SIMULATED hardware
 DEVICE  PCI           ID         NETDEV  PORT  LINK        STATE   RATE                 LID  GUID
@@ -115,6 +159,36 @@ mlx5_0  0000:86:00.0  15b3:1017  ibs5f0  1     InfiniBand  Active  100 Gb/sec (4
 rxe0    -             -          -       0     -                   -                    -    -
 "
         );
-        assert_eq!(columns(&Inventory::default()), "no RDMA devices on this node\n");
+        assert_eq!(columns(&Inventory::default(), false), "no RDMA devices on this node\n");
+    }
+
+    #[test]
+    fn wide_tells_where_a_virtual_function_belongs() {
+        let device = RdmaDevice {
+            name: "mlx5_2".into(),
+            pci: Some("0000:3b:00.2".into()),
+            driver: Some("mlx5_core".into()),
+            numa: Some(1),
+            ..RdmaDevice::named("mlx5_2", Some("/dev/infiniband/uverbs2".into()))
+        };
+        let function = Function {
+            pci: "0000:3b:00.2".into(),
+            pf: Some("0000:3b:00.0".into()),
+            vf_index: Some(0),
+            ..Function::default()
+        };
+        let inventory = Inventory {
+            devices: vec![device],
+            functions: vec![function],
+            exclusive: Some(true),
+            ..Inventory::default()
+        };
+        let shown = columns(&inventory, true);
+        assert!(shown.starts_with("RDMA namespaces: exclusive\n"), "{shown}");
+        let last: Vec<_> = shown.lines().last().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(
+            last.get(last.len() - 8..).unwrap_or_default(),
+            ["0000:3b:00.0#0", "0/0", "mlx5_core", "-", "1", "-", "-", "uverbs2"]
+        );
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ferroband node            the node daemon                       (DaemonSet)
+//! ferroband device-plugin   its part that tells the kubelet of devices, alone
 //! ferroband crds            the custom resource definitions       (whoever installs)
 //! ferroband manifests       what to `kubectl apply`
 //! ferroband inspect         the InfiniBand hardware of this node
@@ -12,12 +13,14 @@
 mod arguments;
 mod completions;
 mod crds;
+mod device_plugin;
 mod exit;
 mod inspect;
 mod logging;
 mod man;
 mod manifests;
 mod node;
+mod offered;
 mod sim;
 mod table;
 
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     exit::code(match arguments.command {
         Command::Node(command) => command.run(),
+        Command::DevicePlugin(command) => command.run(),
         Command::Crds(command) => command.run(),
         Command::Manifests(command) => command.run(),
         Command::Inspect(command) => command.run(),

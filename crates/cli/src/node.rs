@@ -1,13 +1,15 @@
 //! `ferroband node`.
 
+use crate::offered::Offered;
 use clap::{Args, builder::PossibleValuesParser};
 use ferroband_kernel::Root;
 use ferroband_node::{Settings, Simulate, ready, run};
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// Run the node daemon
 ///
-/// It tells the kubelet about the RDMA devices of this node (resource jarvice.com/rdma), decides what interfaces and
+/// It tells the kubelet about the RDMA devices of this node (resource jarvice.com/rdma,
+/// and what is configured), decides what interfaces and
 /// addresses pods get, and puts ferroband-cni in front of the default network. Pods on the node need it to start, but
 /// not to stop: what is deleted while it is away is settled when it is back.
 ///
@@ -38,6 +40,13 @@ pub struct Node {
     #[arg(long, value_name = "INTERFACE", requires = "simulate")]
     simulate_uplink: Option<String>,
 
+    #[command(flatten)]
+    offered: Offered,
+
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_address: Option<SocketAddr>,
+
     /// Do not run; ask the daemon that runs here whether it is ready, and exit with 0 if so.
     #[arg(long)]
     pub check: bool,
@@ -49,13 +58,28 @@ pub const ALIASES: [&str; 2] = ["ipoib", "whereabouts"];
 impl Node {
     /// Run until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
-        let Self { node_name, root, cni_binary, alias, simulate, simulate_uplink, check } = self;
+        let Self {
+            node_name,
+            root,
+            cni_binary,
+            alias,
+            simulate,
+            simulate_uplink,
+            offered,
+            metrics_address,
+            check,
+        } = self;
         let root = Root::at(root);
         if check {
             return Ok(ready::check(&root)?);
         }
+        let node = node_name.unwrap_or_default();
+        let cdi = offered.use_cdi;
         let settings = Settings {
-            node: node_name.unwrap_or_default(),
+            devices: offered.sources(&node)?,
+            cdi,
+            metrics: metrics_address,
+            node,
             root,
             cni_program: Some(cni_binary),
             aliases: alias,

@@ -3,12 +3,12 @@
 use comfy_table::{ContentArrangement, Table, presets};
 
 /// A table with these column heads.
-pub fn table<const N: usize>(heads: [&str; N]) -> Table {
+pub fn table<'a>(heads: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(heads);
+        .set_header(heads.into_iter().collect::<Vec<_>>());
     table
 }
 

@@ -6,6 +6,8 @@
 #[path = "daemon/api.rs"]
 #[expect(dead_code, reason = "what the other test needs besides")]
 mod api;
+#[path = "device_plugin/alone.rs"]
+mod device_plugin;
 
 use api::ApiServer;
 use ferroband_attach::{Machine, Role, Variables, answer, run};

@@ -99,6 +99,9 @@ mlx5_0  -    -   -       1     InfiniBand  Active  100 Gb/sec (4X EDR)  3    -
     let json: serde_json::Value =
         serde_json::from_str(&printed(&ferroband(&["inspect", "-o", "json", "--root", root]))).unwrap();
     assert_eq!((&json["simulated"], &json["devices"][0]["name"]), (&false.into(), &"mlx5_0".into()));
+    let yaml = printed(&ferroband(&["inspect", "-o", "yaml", "--root", root]));
+    assert!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap() == json, "{yaml}");
+    assert!(printed(&ferroband(&["inspect", "-o", "wide", "--root", root])).contains("P_KEYS"));
 }
 
 #[test]

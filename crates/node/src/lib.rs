@@ -4,7 +4,8 @@
 //! server, file events); what touches the kernel or the disk runs on threads of its own.
 //!
 //! ```text
-//!  sysfs, dev ──discover──▶ Inventory ──advertise──▶ kubelet ──Allocate──▶ allocate: device files
+//!  sysfs, dev ──discover──▶ Inventory ┐
+//!  files ───────────────────▶ pools ──┴─advertise──▶ kubelet ──Allocate──▶ allocate: device files
 //!
 //!  API server ──caches──▶ pods, networks, granules
 //!                              │
@@ -15,6 +16,7 @@
 //! ```
 
 mod call;
+mod device_plugin;
 mod error;
 #[cfg(test)]
 mod fake;
@@ -36,9 +38,11 @@ pub mod kubelet;
 pub mod observe;
 pub mod owed;
 pub mod plan;
+pub mod pools;
 pub mod ready;
 pub mod serve;
 
+pub use device_plugin::{DevicePlugin, device_plugin};
 pub use error::{Error, chain};
 pub use run::run;
 pub use settings::{Settings, Simulate};

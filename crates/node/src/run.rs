@@ -3,13 +3,17 @@
 use crate::{
     Error, Settings,
     address::{self, ApiStore, Ledger},
-    advertise::{Resource, keep_registered},
     caches::{Networks, Pods, watch_granules},
-    discover, install,
+    device_plugin::{DevicePlugin, Shown},
+    discover::Sight,
+    install,
     kubelet::Kubelet,
     lifecycle::Tasks,
     node_object,
-    observe::{Events, Status},
+    observe::{
+        Events, Status, condition,
+        metrics::{Counters, Exporter},
+    },
     owed,
     own::make_folders,
     plan::Policy,
@@ -46,14 +50,13 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let stop = tasks.stop.clone();
 
     // What the node has, to the kubelet. Needs no API server.
-    let first = discover::look(host.clone()).await?;
-    let (inventory, seen) = watch::channel(Arc::new(first));
-    let (told_registered, registered) = watch::channel(false);
-    tasks.start("discovery", discover::keep_current(host.clone(), inventory, stop.clone()));
-    let resource = Resource::jarvice();
-    let offering =
-        keep_registered(settings.device_plugins(), resource, seen.clone(), told_registered, stop.clone());
-    tasks.start("device plugin", offering);
+    let plugin = DevicePlugin {
+        sight: Sight::of(host.as_ref()),
+        kubelet: settings.kubelet(),
+        sources: settings.devices.clone(),
+        cdi: settings.cdi,
+    };
+    let Shown { board, registered } = plugin.start(&mut tasks).await?;
 
     // What the API server has.
     let client = client().await?;
@@ -64,6 +67,15 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("watch of networks", networks.clone().watch());
     tasks.start_endless("watch of granules", watch_granules(client.clone(), ledger.clone()));
 
+    if let Some(address) = settings.metrics {
+        let exporter = Exporter {
+            counters: Counters { root: host.root().clone(), node: settings.node.clone() },
+            notes: settings.kubelet().device_plugins(),
+            pods: pods.owners().clone(),
+        };
+        tasks.start("metrics", exporter.serve(address, stop.clone()));
+    }
+
     // Addresses.
     let store = ApiStore::new(client.clone());
     let (desk, committer) = address::open(settings.node.clone(), ledger.clone(), store);
@@ -72,6 +84,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start("settling debts", owed::keep_settled(settings.root.clone(), desk.clone(), stop.clone()));
     let counting = node_object::keep(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("the node's object", counting);
+
+    tasks.start_endless(
+        "the node's condition",
+        condition::keep_told(client.clone(), settings.node.clone(), board),
+    );
 
     // CNI calls.
     let decider = Arc::new(Decider {
@@ -110,7 +127,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         }
     };
     tasks.start("installing", installing);
-    let conditions = ready::Conditions { configured, registered: or_nothing(seen, registered, &mut tasks) };
+    let conditions = ready::Conditions { configured, registered };
     tasks.start("readiness", ready::keep_told(settings.root.clone(), conditions, stop.clone()));
 
     let ended = tasks.until(asked).await;
@@ -126,30 +143,6 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     ended
 }
 
-/// Whether the kubelet knows what it should: a node without devices has nothing to register.
-fn or_nothing(
-    mut inventory: watch::Receiver<Arc<discover::Inventory>>,
-    mut registered: watch::Receiver<bool>,
-    tasks: &mut Tasks,
-) -> watch::Receiver<bool> {
-    let (told, known) = watch::channel(false);
-    tasks.start_endless("kubelet's knowledge", async move {
-        loop {
-            let nothing = inventory.borrow_and_update().devices.is_empty();
-            told.send_replace(nothing || *registered.borrow_and_update());
-            let changed = tokio::select! {
-                changed = inventory.changed() => changed,
-                changed = registered.changed() => changed,
-            };
-            if changed.is_err() {
-                // The sender's task has ended, and with it the daemon.
-                return std::future::pending().await;
-            }
-        }
-    });
-    known
-}
-
 async fn client() -> Result<Client, Error> {
     let unreachable = |source: kube::Error| Error::Config { source: Box::new(source) };
     let config = Config::infer().await.map_err(|e| unreachable(kube::Error::InferConfig(e)))?;
@@ -157,7 +150,8 @@ async fn client() -> Result<Client, Error> {
     Client::try_from(config).map_err(unreachable)
 }
 
-fn stop_asked() -> Result<impl Future<Output = ()>, Error> {
+/// Completes when the daemon is asked to stop.
+pub(crate) fn stop_asked() -> Result<impl Future<Output = ()>, Error> {
     let failed = |e: std::io::Error| Error::Task { task: "waiting for signals", source: Some(Box::new(e)) };
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

@@ -1,7 +1,11 @@
 //! How a daemon is told to run.
 
+use crate::{
+    advertise::{Kubelet, Way},
+    pools::Sources,
+};
 use ferroband_kernel::Root;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// Everything that can be chosen about a node daemon.
 #[derive(Clone, Debug)]
@@ -16,6 +20,12 @@ pub struct Settings {
     pub aliases: Vec<String>,
     /// Hardware to simulate.
     pub simulate: Option<Simulate>,
+    /// Where the resources that this node offers are configured.
+    pub devices: Sources,
+    /// Give functions by the names of a CDI specification.
+    pub cdi: bool,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Simulated hardware.
@@ -38,8 +48,8 @@ impl Settings {
         self.root.path("opt/cni/bin")
     }
 
-    /// The kubelet's folder of device plugins.
-    pub fn device_plugins(&self) -> PathBuf {
-        self.root.path("var/lib/kubelet/device-plugins")
+    /// The kubelet of this node.
+    pub fn kubelet(&self) -> Kubelet {
+        Kubelet { folder: self.root.path("var/lib/kubelet"), way: Way::Auto }
     }
 }

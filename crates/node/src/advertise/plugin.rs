@@ -1,16 +1,16 @@
 //! The device plugin's side of the kubelet's interface, for one resource.
 
 use super::{
-    Resource,
+    Board, Given, prefer,
     wire::{
-        self, AllocateRequest, AllocateResponse, DevicePluginOptions, Empty, ListAndWatchResponse,
-        PreStartContainerRequest, PreStartContainerResponse, PreferredAllocationRequest,
-        PreferredAllocationResponse, device_plugin_server::DevicePlugin,
+        self, AllocateRequest, AllocateResponse, ContainerPreferredAllocationResponse, DevicePluginOptions,
+        Empty, ListAndWatchResponse, PreStartContainerRequest, PreStartContainerResponse,
+        PreferredAllocationRequest, PreferredAllocationResponse, device_plugin_server::DevicePlugin,
     },
 };
-use crate::{allocate, discover::Inventory};
+use crate::{allocate::Desk, pools::Unit};
 use futures::{StreamExt, future::ready, stream::BoxStream};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
@@ -18,25 +18,35 @@ use tonic::{Request, Response, Status};
 use tracing::info;
 
 /// Serves one resource.
+#[derive(Clone)]
 pub struct Plugin {
     /// What is offered.
-    pub resource: Resource,
-    /// What the node has, kept up to date by stage discover.
-    pub inventory: watch::Receiver<Arc<Inventory>>,
+    pub resource: String,
+    /// What the node has, kept up to date.
+    pub board: watch::Receiver<Arc<Board>>,
+    /// What containers get.
+    pub desk: Arc<Desk>,
+    /// Notes of what was given.
+    pub given: Given,
     /// Ends the streams, and with them the server.
     pub stop: CancellationToken,
 }
 
-impl Plugin {
-    fn list(resource: &Resource, inventory: &Inventory) -> ListAndWatchResponse {
-        let devices = resource.devices(inventory).into_iter().map(|device| wire::Device {
-            id: device.id,
-            health: if device.healthy { "Healthy" } else { "Unhealthy" }.to_owned(),
-            // All devices in one unit have no one NUMA node in common.
-            topology: None,
-        });
-        ListAndWatchResponse { devices: devices.collect() }
-    }
+/// What the kubelet may ask of us besides.
+pub(super) fn options() -> DevicePluginOptions {
+    DevicePluginOptions { pre_start_required: false, get_preferred_allocation_available: true }
+}
+
+fn list(resource: &str, board: &Board) -> ListAndWatchResponse {
+    let device = |unit: &Unit| wire::Device {
+        id: unit.id.clone(),
+        health: if unit.healthy { "Healthy" } else { "Unhealthy" }.to_owned(),
+        topology: unit
+            .numa
+            .map(|node| wire::TopologyInfo { nodes: vec![wire::NumaNode { id: node.into() }] }),
+    };
+    let units = board.share(resource).map(|share| share.units.as_slice()).unwrap_or_default();
+    ListAndWatchResponse { devices: units.iter().map(device).collect() }
 }
 
 #[tonic::async_trait]
@@ -45,22 +55,26 @@ impl DevicePlugin for Plugin {
         &self,
         _: Request<Empty>,
     ) -> Result<Response<DevicePluginOptions>, Status> {
-        Ok(Response::new(DevicePluginOptions::default()))
+        Ok(Response::new(options()))
     }
 
     type ListAndWatchStream = BoxStream<'static, Result<ListAndWatchResponse, Status>>;
 
     async fn list_and_watch(&self, _: Request<Empty>) -> Result<Response<Self::ListAndWatchStream>, Status> {
-        info!(resource = self.resource.name, "the kubelet lists and watches");
+        info!(resource = self.resource, "the kubelet lists and watches");
         let resource = self.resource.clone();
         let mut last = None;
-        let lists = WatchStream::new(self.inventory.clone())
-            .map(move |inventory| Self::list(&resource, &inventory))
-            // Most changes of the inventory change nothing for the kubelet.
+        let lists = WatchStream::new(self.board.clone())
+            .map({
+                let resource = resource.clone();
+                move |board| list(&resource, &board)
+            })
+            // Most changes of the board change nothing for the kubelet.
             .filter_map(move |list| {
                 let new = last.as_ref() != Some(&list);
                 if new {
-                    info!(devices = ?list.devices, "told the kubelet");
+                    let healthy = list.devices.iter().filter(|device| device.health == "Healthy").count();
+                    info!(resource, units = list.devices.len(), healthy, "told the kubelet");
                     last = Some(list.clone());
                 }
                 ready(new.then_some(Ok(list)))
@@ -72,29 +86,52 @@ impl DevicePlugin for Plugin {
 
     async fn get_preferred_allocation(
         &self,
-        _: Request<PreferredAllocationRequest>,
+        request: Request<PreferredAllocationRequest>,
     ) -> Result<Response<PreferredAllocationResponse>, Status> {
-        Err(Status::unimplemented("every unit of this resource is the same"))
+        let board = self.board.borrow().clone();
+        let units = board.share(&self.resource).map(|share| share.units.as_slice()).unwrap_or_default();
+        let container_responses = request
+            .into_inner()
+            .container_requests
+            .iter()
+            .map(|asked| {
+                let size = usize::try_from(asked.allocation_size).unwrap_or_default();
+                let must = &asked.must_include_device_i_ds;
+                // Which GPUs the pod has is not known before it has everything.
+                let ids = prefer::prefer(units, &asked.available_device_i_ds, must, size, &[]);
+                ContainerPreferredAllocationResponse { device_i_ds: ids }
+            })
+            .collect();
+        Ok(Response::new(PreferredAllocationResponse { container_responses }))
     }
 
     async fn allocate(
         &self,
         request: Request<AllocateRequest>,
     ) -> Result<Response<AllocateResponse>, Status> {
-        let inventory = self.inventory.borrow().clone();
-        let ours = self.resource.devices(&inventory);
         let mut container_responses = Vec::new();
         for container in request.into_inner().container_requests {
-            for id in &container.devices_ids {
-                if !ours.iter().any(|device| device.id == *id) {
-                    let name = &self.resource.name;
-                    return Err(Status::not_found(format!(
-                        "{name}: no device `{id}` on this node now; the RDMA devices may have been removed"
-                    )));
-                }
+            let ids = container.devices_ids;
+            let board = self.board.borrow().clone();
+            let share = board.share(&self.resource);
+            let known = share.map(|share| share.units.as_slice()).unwrap_or_default();
+            // What is leaving is somebody's still, whatever the kubelet knew a moment ago.
+            let usable = |id: &&String| known.iter().any(|unit| unit.id == **id && unit.healthy);
+            if let Some(id) = ids.iter().find(|id| !usable(id)) {
+                return Err(Status::not_found(format!(
+                    "{}: no usable device `{id}` on this node now; it may have been removed",
+                    self.resource
+                )));
             }
-            info!(resource = self.resource.name, ids = ?container.devices_ids, "allocated");
-            container_responses.push(allocate::container(&inventory));
+            let Some(share) = share.filter(|_| !ids.is_empty()) else {
+                container_responses.push(wire::ContainerAllocateResponse::default());
+                continue;
+            };
+            let answer = self.desk.container(share, &ids, &board.inventory).await;
+            container_responses.push(answer.map_err(|fault| Status::unavailable(fault.to_string()))?);
+            info!(resource = self.resource, ?ids, "allocated");
+            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            given.extend(ids.into_iter().map(|id| ((self.resource.clone(), id), String::new())));
         }
         Ok(Response::new(AllocateResponse { container_responses }))
     }

@@ -1,12 +1,27 @@
+//! The contract's cases between us and a kubelet, by their ids.
+
 use super::{
-    Resource, keep_registered,
+    Board, Given, Kubelet, Way,
+    board::keep_board,
+    health::Health,
+    keep_offered,
+    registry::{InfoRequest, RegistrationStatus, registration_client::RegistrationClient},
     wire::{
-        AllocateRequest, ContainerAllocateRequest, DeviceSpec, Empty, ListAndWatchResponse, RegisterRequest,
+        AllocateRequest, ContainerAllocateRequest, ContainerPreferredAllocationRequest, DeviceSpec, Empty,
+        ListAndWatchResponse, PreferredAllocationRequest, RegisterRequest,
         device_plugin_client::DevicePluginClient,
         registration_server::{Registration, RegistrationServer},
     },
 };
-use crate::discover::{Inventory, RdmaDevice};
+use crate::{
+    allocate::Desk,
+    discover::{Inventory, RdmaDevice, Sight},
+    pools::{
+        Configured,
+        fixture::{A, configured, jarvice, node, vf},
+    },
+};
+use ferroband_kernel::Root;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -27,7 +42,7 @@ use tonic::{
 };
 
 /// A kubelet's registration service.
-struct Kubelet {
+struct FakeKubelet {
     folder: PathBuf,
     registrations: mpsc::UnboundedReceiver<RegisterRequest>,
     server: JoinHandle<()>,
@@ -43,12 +58,16 @@ impl Registration for Registrar {
     }
 }
 
-impl Kubelet {
+impl FakeKubelet {
     /// Like the real one, it empties the folder of sockets before it serves its own.
-    fn start(folder: &Path) -> Self {
+    fn start(kubelet: &Path) -> Self {
+        let folder = &kubelet.join("device-plugins");
         fs::create_dir_all(folder).unwrap();
         for entry in fs::read_dir(folder).unwrap() {
-            fs::remove_file(entry.unwrap().path()).unwrap();
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "sock") {
+                fs::remove_file(path).unwrap();
+            }
         }
         let listener = UnixListener::bind(folder.join("kubelet.sock")).unwrap();
         let (sender, registrations) = mpsc::unbounded_channel();
@@ -60,6 +79,7 @@ impl Kubelet {
         Self { folder: folder.to_owned(), registrations, server }
     }
 
+    /// Who registers next.
     async fn registered(&mut self) -> (RegisterRequest, DevicePluginClient<Channel>) {
         let request = timeout(Duration::from_secs(5), self.registrations.recv());
         let request = request.await.expect("registered in time").unwrap();
@@ -74,10 +94,10 @@ impl Kubelet {
 }
 
 fn inventory(uverbs: &[&str]) -> Arc<Inventory> {
-    let device =
-        |file: &&str| RdmaDevice::named("mlx5_0", Some(PathBuf::from(format!("/x/dev/infiniband/{file}"))));
+    let path = |file: &&str| PathBuf::from(format!("/x/dev/infiniband/{file}"));
     Arc::new(Inventory {
-        devices: uverbs.iter().map(device).collect(),
+        devices: uverbs.iter().map(|file| RdmaDevice::named("mlx5_0", Some(path(file)))).collect(),
+        verbs: uverbs.iter().map(path).collect(),
         rdma_cm: Some(PathBuf::from("/x/dev/infiniband/rdma_cm")),
         ..Default::default()
     })
@@ -88,25 +108,49 @@ async fn next(list: &mut Streaming<ListAndWatchResponse>) -> Vec<(String, String
     message.unwrap().unwrap().devices.into_iter().map(|device| (device.id, device.health)).collect()
 }
 
+/// The healthy ones of the next list.
+async fn healthy(list: &mut Streaming<ListAndWatchResponse>) -> Vec<String> {
+    next(list).await.into_iter().filter(|(_, health)| health == "Healthy").map(|(id, _)| id).collect()
+}
+
 /// The plugin under test; it ends with the guard.
 struct Offering {
     inventory: watch::Sender<Arc<Inventory>>,
+    configured: watch::Sender<Arc<Configured>>,
     registered: watch::Receiver<bool>,
     _stop: tokio_util::sync::DropGuard,
 }
 
-fn offer(folder: &Path, first: Arc<Inventory>) -> Offering {
+fn offer_all(folder: &Path, first: Arc<Inventory>, pools: Configured) -> Offering {
+    let kubelet = Kubelet { folder: folder.to_owned(), way: Way::Auto };
     let (inventory, seen) = watch::channel(first);
+    let (configured, said) = watch::channel(Arc::new(pools));
     let (told, registered) = watch::channel(false);
-    let stop = CancellationToken::new();
-    tokio::spawn(keep_registered(folder.to_owned(), Resource::jarvice(), seen, told, stop.clone()));
-    Offering { inventory, registered, _stop: stop.drop_guard() }
+    let (tell, board) = watch::channel(Arc::new(Board::default()));
+    let (stop, given) = (CancellationToken::new(), Given::default());
+    let root = Root::at(folder.join("root"));
+    let desk = Desk::new(Sight { files: root.dev("infiniband"), simulated: false, root });
+    tokio::spawn(keep_board(said, seen, kubelet.device_plugins(), given.clone(), tell, stop.clone()));
+    tokio::spawn(keep_offered(kubelet, board, Arc::new(desk), given, told, stop.clone()));
+    Offering { inventory, configured, registered, _stop: stop.drop_guard() }
 }
+
+fn offer(folder: &Path, first: Arc<Inventory>) -> Offering {
+    offer_all(folder, first, Configured { pools: vec![jarvice()], problems: Vec::new() })
+}
+
+fn request(ids: &[&str]) -> AllocateRequest {
+    let devices_ids = ids.iter().map(|id| (*id).to_owned()).collect();
+    AllocateRequest { container_requests: vec![ContainerAllocateRequest { devices_ids }] }
+}
+
+const VFS: &str =
+    r#"{"resourceList":[{"resourceName":"ib_vfs","selectors":{"pfNames":["ibs1"],"isRdma":true}}]}"#;
 
 #[tokio::test]
 async fn c101_one_unit_with_a_stable_id_and_each_device_file_once() {
     let dir = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::start(dir.path());
+    let mut kubelet = FakeKubelet::start(dir.path());
     let _offering = offer(dir.path(), inventory(&["uverbs0", "uverbs1"]));
     let (request, mut plugin) = kubelet.registered().await;
     assert_eq!((request.version.as_str(), request.resource_name.as_str()), ("v1beta1", "jarvice.com/rdma"));
@@ -131,21 +175,24 @@ async fn c101_one_unit_with_a_stable_id_and_each_device_file_once() {
 }
 
 #[tokio::test]
-async fn an_unknown_id_is_refused() {
+async fn c80_an_unknown_id_is_refused_and_nothing_is_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::start(dir.path());
+    let mut kubelet = FakeKubelet::start(dir.path());
     let _offering = offer(dir.path(), inventory(&["uverbs0"]));
     let (_, mut plugin) = kubelet.registered().await;
-    let container = ContainerAllocateRequest { devices_ids: vec!["rdma-7".to_owned()] };
-    let refused = plugin.allocate(AllocateRequest { container_requests: vec![container] }).await.unwrap_err();
+    let refused = plugin.allocate(request(&["rdma-7"])).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::NotFound);
     assert!(refused.message().contains("rdma-7"), "{refused}");
+    let empty = plugin.allocate(AllocateRequest::default()).await.unwrap().into_inner();
+    assert!(empty.container_responses.is_empty());
+    let none = plugin.allocate(request(&[])).await.unwrap().into_inner();
+    assert!(none.container_responses[0].devices.is_empty());
 }
 
 #[tokio::test]
 async fn c103_nothing_is_offered_before_there_is_a_device_and_the_list_follows() {
     let dir = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::start(dir.path());
+    let mut kubelet = FakeKubelet::start(dir.path());
     let offering = offer(dir.path(), Arc::default());
     assert!(timeout(Duration::from_millis(300), kubelet.registrations.recv()).await.is_err());
 
@@ -167,19 +214,178 @@ async fn c103_nothing_is_offered_before_there_is_a_device_and_the_list_follows()
 #[tokio::test]
 async fn a_new_kubelet_is_told_within_a_second() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = dir.path().join("device-plugins");
-    let mut offering = offer(&folder, inventory(&["uverbs0"]));
-    let mut kubelet = Kubelet::start(&folder);
+    let folder = dir.path();
+    let mut offering = offer(folder, inventory(&["uverbs0"]));
+    let mut kubelet = FakeKubelet::start(folder);
     kubelet.registered().await;
     offering.registered.wait_for(|yes| *yes).await.unwrap();
 
     for _ in 0..3 {
         kubelet.stop();
-        kubelet = Kubelet::start(&folder);
+        kubelet = FakeKubelet::start(folder);
         let back = Instant::now();
         let (_, mut plugin) = kubelet.registered().await;
         assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
         let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
         assert_eq!(next(&mut list).await, [("rdma-0".to_owned(), "Healthy".to_owned())]);
     }
+}
+
+#[tokio::test]
+async fn several_resources_are_offered_at_once_and_a_function_has_its_numa_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut kubelet = FakeKubelet::start(dir.path());
+    let text = VFS.replace(
+        "}]}",
+        r#"}],"configList":[{"resourceName":"s","rdmaHcaMax":2,"devices":["ibs1"]},
+            {"resourceName":"none","rdmaHcaMax":2,"devices":["ib9"]}]}"#,
+    );
+    let mut pools = configured(&text);
+    pools.pools.push(jarvice());
+    let _offering = offer_all(dir.path(), Arc::new(node(2)), pools);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let (request, mut plugin) = kubelet.registered().await;
+        let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
+        let devices = list.message().await.unwrap().unwrap().devices;
+        let numa = devices.first().and_then(|device| device.topology.clone()).map(|at| at.nodes[0].id);
+        seen.push((request.resource_name, devices.len(), numa));
+    }
+    seen.sort();
+    let expected = [
+        ("jarvice.com/rdma", 1, None),
+        ("openshift.io/ib_vfs", 2, Some(0)),
+        ("rdma/none", 0, None),
+        ("rdma/s", 2, None),
+    ];
+    assert_eq!(seen, expected.map(|(name, count, numa)| (name.to_owned(), count, numa)));
+}
+
+#[tokio::test]
+async fn c89_more_functions_are_more_units_and_remade_ones_keep_their_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut kubelet = FakeKubelet::start(dir.path());
+    let offering = offer_all(dir.path(), Arc::new(node(2)), configured(VFS));
+    let (_, mut plugin) = kubelet.registered().await;
+    let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
+    assert_eq!(healthy(&mut list).await, [vf(0), vf(1)]);
+    // The kernel has all of them removed before it makes others.
+    offering.inventory.send_replace(Arc::new(node(0)));
+    let unhealthy = |index| (vf(index), "Unhealthy".to_owned());
+    assert_eq!(next(&mut list).await, [unhealthy(0), unhealthy(1)]);
+    offering.inventory.send_replace(Arc::new(node(4)));
+    assert_eq!(healthy(&mut list).await, [vf(0), vf(1), vf(2), vf(3)]);
+    assert!(kubelet.registrations.try_recv().is_err(), "registered once");
+}
+
+#[test]
+fn c90_a_port_that_flaps_is_not_told_and_one_that_stays_down_is() {
+    let mut health = Health::default();
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let with = |state: &str| {
+        let mut inventory = node(2);
+        inventory.devices[0].ports[0].state = state.to_owned();
+        inventory
+    };
+    let mut see = |state: &str, seconds| {
+        health.see(&with(state), at(seconds));
+        (health.is_up(A), health.due())
+    };
+    assert_eq!(see("Active", 0), (true, None));
+    assert_eq!(see("Down", 1), (true, Some(at(6))));
+    assert_eq!(see("Active", 4), (true, None), "it was a flap");
+    assert_eq!(see("Down", 10), (true, Some(at(15))));
+    assert_eq!(see("Down", 15), (false, None));
+    assert_eq!(see("Active", 20), (false, Some(at(30))));
+    assert_eq!(see("Down", 25), (false, None));
+    assert_eq!(see("Active", 26), (false, Some(at(36))));
+    assert_eq!(see("Active", 36), (true, None));
+}
+
+#[tokio::test]
+async fn what_a_pod_holds_stays_when_the_configuration_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut kubelet = FakeKubelet::start(dir.path());
+    let offering = offer_all(dir.path(), Arc::new(node(2)), configured(VFS));
+    let (_, mut plugin) = kubelet.registered().await;
+    let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
+    assert_eq!(healthy(&mut list).await.len(), 2);
+    let notes = format!(
+        r#"{{"Data":{{"PodDeviceEntries":[{{"PodUID":"u","ResourceName":"openshift.io/ib_vfs","DeviceIDs":{{"0":["{}"]}}}}]}}}}"#,
+        vf(0)
+    );
+    fs::write(dir.path().join("device-plugins/kubelet_internal_checkpoint"), notes).unwrap();
+    // All functions are another pool's now.
+    offering.configured.send_replace(Arc::new(configured(&VFS.replace("ib_vfs", "other"))));
+    let listed = next(&mut list).await;
+    assert!(listed.contains(&(vf(0), "Unhealthy".to_owned())), "{listed:?}");
+    plugin.allocate(request(&[&vf(0)])).await.expect_err("it is not given again");
+    let (request, mut other) = kubelet.registered().await;
+    assert_eq!(request.resource_name, "openshift.io/other");
+    let mut list = other.list_and_watch(Empty {}).await.unwrap().into_inner();
+    assert_eq!(healthy(&mut list).await, [vf(1)], "the other one is in use");
+    other.allocate(self::request(&[&vf(0)])).await.expect_err("nor to others");
+}
+
+#[tokio::test]
+async fn the_plugin_watcher_finds_the_socket_and_may_refuse_it_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("plugins_registry");
+    fs::create_dir_all(&registry).unwrap();
+    let mut offering = offer(dir.path(), inventory(&["uverbs0"]));
+    let socket = registry.join("ferroband-jarvice.com-rdma.sock");
+    for accepted in [false, true] {
+        let channel = timeout(Duration::from_secs(5), async {
+            loop {
+                let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
+                match endpoint.connect().await {
+                    Ok(channel) => break channel,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        });
+        let channel = channel.await.expect("a socket in time");
+        let mut client = RegistrationClient::new(channel.clone());
+        let info = client.get_info(InfoRequest {}).await.unwrap().into_inner();
+        assert_eq!((info.r#type.as_str(), info.name.as_str()), ("DevicePlugin", "jarvice.com/rdma"));
+        assert_eq!(
+            (info.endpoint, info.supported_versions),
+            (socket.display().to_string(), vec!["v1beta1".to_owned()])
+        );
+        let mut plugin = DevicePluginClient::new(channel);
+        let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
+        assert_eq!(healthy(&mut list).await, ["rdma-0"]);
+        let status = RegistrationStatus { plugin_registered: accepted, error: "on purpose".to_owned() };
+        client.notify_registration_status(status).await.unwrap();
+        if !accepted {
+            // The refused server ends.
+            assert!(
+                timeout(Duration::from_secs(5), list.message())
+                    .await
+                    .expect("an end")
+                    .ok()
+                    .flatten()
+                    .is_none()
+            );
+        }
+    }
+    timeout(Duration::from_secs(5), offering.registered.wait_for(|yes| *yes)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_kubelet_is_advised_as_many_units_as_it_asks_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut kubelet = FakeKubelet::start(dir.path());
+    let _offering = offer_all(dir.path(), Arc::new(node(4)), configured(VFS));
+    let (request, mut plugin) = kubelet.registered().await;
+    assert!(request.options.unwrap().get_preferred_allocation_available);
+    let asked = ContainerPreferredAllocationRequest {
+        available_device_i_ds: (0..4).map(vf).collect(),
+        must_include_device_i_ds: vec![vf(3)],
+        allocation_size: 2,
+    };
+    let request = PreferredAllocationRequest { container_requests: vec![asked] };
+    let answer = plugin.get_preferred_allocation(request).await.unwrap().into_inner();
+    assert_eq!(answer.container_responses[0].device_i_ds, [vf(3), vf(0)]);
 }

@@ -8,10 +8,12 @@
 
 mod granules;
 mod networks;
+mod owners;
 mod pods;
 mod watching;
 
 pub use granules::watch as watch_granules;
 pub use networks::Networks;
+pub use owners::PodOwner;
 pub use pods::{PodFacts, Pods};
 pub use watching::Cache;

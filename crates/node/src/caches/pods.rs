@@ -1,6 +1,9 @@
 //! The pods of this node.
 
-use super::watching::{Cache, Name, follow};
+use super::{
+    owners::PodOwner,
+    watching::{Cache, Name, follow},
+};
 use crate::{Error, call::bounded};
 use ferroband_model::PodRef;
 use k8s_openapi::api::core::v1::Pod;
@@ -55,13 +58,14 @@ impl PodFacts {
 #[derive(Clone)]
 pub struct Pods {
     cache: Arc<Cache<PodFacts>>,
+    owners: Arc<Cache<PodOwner>>,
     client: Client,
 }
 
 impl Pods {
     /// No pod yet.
     pub fn new(client: Client) -> Self {
-        Self { cache: Arc::default(), client }
+        Self { cache: Arc::default(), owners: Arc::default(), client }
     }
 
     /// The cache, for whoever waits for it to be complete.
@@ -69,11 +73,20 @@ impl Pods {
         &self.cache
     }
 
+    /// Who they belong to.
+    pub fn owners(&self) -> &Arc<Cache<PodOwner>> {
+        &self.owners
+    }
+
     /// Follow the pods of `node`. Only metadata is sent: a pod's spec and status would be most of the traffic.
     pub async fn watch(self, node: String) {
         let api: Api<PartialObjectMeta<Pod>> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
-        follow("pods of this node", api, config, |event| self.cache.apply(reduce(event))).await;
+        follow("pods of this node", api, config, |event: Event<PartialObjectMeta<Pod>>| {
+            self.owners.apply(reduce(event.clone(), PodOwner::of));
+            self.cache.apply(reduce(event, PodFacts::of));
+        })
+        .await;
     }
 
     /// The pod, from the cache if it comes there within a second, else by one read; `None` if there is none.
@@ -93,10 +106,10 @@ impl Pods {
     }
 }
 
-fn reduce(event: Event<PartialObjectMeta<Pod>>) -> Event<(Name, Option<PodFacts>)> {
+fn reduce<V>(event: Event<PartialObjectMeta<Pod>>, of: fn(ObjectMeta) -> V) -> Event<(Name, Option<V>)> {
     let read = |object: PartialObjectMeta<Pod>| {
         let name = (object.namespace().unwrap_or_default(), object.name_any());
-        (name, Some(PodFacts::of(object.metadata)))
+        (name, Some(of(object.metadata)))
     };
     super::watching::map(event, read)
 }

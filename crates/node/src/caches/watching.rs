@@ -72,6 +72,12 @@ impl<V> Cache<V> {
         state.0.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
+    /// An object that is `meant`, if any is.
+    pub fn find(&self, meant: impl Fn(&V) -> bool) -> Option<(Name, Arc<V>)> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.0.iter().find(|(_, object)| meant(object)).map(|(name, object)| (name.clone(), object.clone()))
+    }
+
     /// The object, once it is known and is the one that is `meant`, if that is within `patience`.
     pub async fn await_object(
         &self,

@@ -1,14 +1,21 @@
 //! What this node has, in a form that can be shown, compared and sent.
 
+use super::{
+    Function, Sight,
+    sysfs::{names, text},
+};
 use ferroband_kernel::{
     Error, Root,
     sysfs::{
-        chardev::{self, CharDevice, Role},
+        chardev::{CharDevice, Role},
         infiniband, pci,
     },
 };
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
 
 /// The RDMA devices of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,6 +27,14 @@ pub struct Inventory {
     pub devices: Vec<RdmaDevice>,
     /// The connection manager's device file, one for the whole node.
     pub rdma_cm: Option<PathBuf>,
+    /// The functions on the PCI bus that matter to pods, by address.
+    pub functions: Vec<Function>,
+    /// Every file for verbs in the folder of device files, known to sysfs or not.
+    pub verbs: Vec<PathBuf>,
+    /// The device file of KNEM, which MPI libraries use between processes of a node.
+    pub knem: Option<PathBuf>,
+    /// Whether an RDMA device belongs to one network namespace; nothing when the kernel does not tell.
+    pub exclusive: Option<bool>,
 }
 
 /// An RDMA device.
@@ -78,32 +93,78 @@ pub struct Port {
 pub struct DeviceFile {
     /// Where it is on this machine.
     pub path: PathBuf,
-    /// Whether it is the one for verbs.
-    pub verbs: bool,
+    /// What it is for.
+    pub role: FileRole,
+}
+
+/// What a device file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FileRole {
+    /// Verbs: `uverbs0`.
+    Verbs,
+    /// Management datagrams: `umad0`. Who has it can rewrite the fabric.
+    Management,
+    /// Announcing a subnet manager: `issm0`.
+    SubnetManager,
 }
 
 impl Inventory {
     /// Read it from the trees under `root`.
     pub fn read(root: &Root, simulated: bool) -> Result<Self, Error> {
-        let devices = infiniband::devices(root)?.into_iter().map(|device| RdmaDevice::read(root, device));
-        let rdma_cm = chardev::connection_manager(root)?.map(|file| file.path);
-        Ok(Self { simulated, devices: devices.collect::<Result<_, _>>()?, rdma_cm })
+        Self::look(&Sight { root: root.clone(), simulated, files: root.dev("infiniband") })
+    }
+
+    /// Read it where `sight` says.
+    pub(super) fn look(sight: &Sight) -> Result<Self, Error> {
+        let root = &sight.root;
+        let devices = infiniband::devices(root)?.into_iter().map(|device| RdmaDevice::read(sight, device));
+        let verbs = names(&sight.files).into_iter().filter(|name| name.starts_with("uverbs"));
+        let knem = root.dev("knem");
+        let is_device = knem.metadata().is_ok_and(|file| file.file_type().is_char_device());
+        Ok(Self {
+            simulated: sight.simulated,
+            devices: devices.collect::<Result<_, _>>()?,
+            rdma_cm: Some(sight.files.join("rdma_cm")).filter(|path| path.exists()),
+            functions: Function::all(root)?,
+            verbs: verbs.map(|name| sight.files.join(name)).collect(),
+            // A runtime that mounts what is not there makes a folder of that name.
+            knem: is_device.then_some(knem),
+            // The parameter shows the mode in force: `rdma system set netns` writes the same variable.
+            exclusive: text(&root.sys("module/ib_core/parameters/netns_mode")).map(|shared| shared == "N"),
+        })
+    }
+
+    /// The function at `pci`.
+    pub fn function(&self, pci: &str) -> Option<&Function> {
+        let at = self.functions.binary_search_by(|function| function.pci.as_str().cmp(pci));
+        match at {
+            Ok(at) => self.functions.get(at),
+            // Domains of five digits sort elsewhere.
+            Err(_) => self.functions.iter().find(|function| function.pci == pci),
+        }
+    }
+
+    /// The RDMA devices of the function at `pci`.
+    pub fn rdma_of<'a>(&'a self, pci: &'a str) -> impl Iterator<Item = &'a RdmaDevice> {
+        self.devices.iter().filter(move |device| device.pci.as_deref() == Some(pci))
     }
 }
 
 impl RdmaDevice {
     /// A device of which only the name and the verbs file are known.
     pub fn named(name: &str, uverbs: Option<PathBuf>) -> Self {
-        let files = uverbs.into_iter().map(|path| DeviceFile { path, verbs: true }).collect();
+        let files = uverbs.into_iter().map(|path| DeviceFile { path, role: FileRole::Verbs }).collect();
         Self { name: name.to_owned(), files, ..Self::default() }
     }
 
     /// The file through which programs use the device, if it is there.
     pub fn uverbs(&self) -> Option<&Path> {
-        self.files.iter().find(|file| file.verbs).map(|file| file.path.as_path())
+        self.files.iter().find(|file| file.role == FileRole::Verbs).map(|file| file.path.as_path())
     }
 
-    fn read(root: &Root, device: infiniband::RdmaDevice) -> Result<Self, Error> {
+    fn read(sight: &Sight, device: infiniband::RdmaDevice) -> Result<Self, Error> {
+        let root = &sight.root;
         let function = match device.pci {
             Some(address) => pci::function(root, address)?,
             None => None,
@@ -120,7 +181,11 @@ impl RdmaDevice {
             node_guid: device.node_guid.map(|guid| guid.to_string()),
             netdevs: device.netdevs,
             ports: device.ports.into_iter().map(Port::from).collect(),
-            files: device.files.into_iter().filter_map(DeviceFile::existing).collect(),
+            files: device
+                .files
+                .into_iter()
+                .filter_map(|file| DeviceFile::existing(&sight.files, &file))
+                .collect(),
         })
     }
 }
@@ -142,7 +207,14 @@ impl From<infiniband::Port> for Port {
 
 impl DeviceFile {
     /// sysfs knows of device files that udev has yet to make.
-    fn existing(file: CharDevice) -> Option<Self> {
-        file.path.exists().then(|| Self { verbs: file.role == Role::Verbs, path: file.path })
+    fn existing(folder: &Path, file: &CharDevice) -> Option<Self> {
+        let role = match file.role {
+            Role::Verbs => FileRole::Verbs,
+            Role::Management { .. } => FileRole::Management,
+            Role::SubnetManager { .. } => FileRole::SubnetManager,
+            Role::ConnectionManager => return None,
+        };
+        let path = folder.join(&file.name);
+        path.exists().then_some(Self { path, role })
     }
 }

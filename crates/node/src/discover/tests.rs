@@ -1,28 +1,8 @@
-use super::{Inventory, keep_current};
-use ferroband_kernel::{Error, Host, IpoibChild, IpoibParent, Root};
+use super::{Inventory, Sight, keep_current};
+use ferroband_kernel::Root;
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
-
-struct Machine(Root);
-
-impl Host for Machine {
-    fn root(&self) -> &Root {
-        &self.0
-    }
-
-    fn simulated(&self) -> bool {
-        true
-    }
-
-    fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error> {
-        Err(Error::NoParent { interface: name.into() })
-    }
-
-    fn create_ipoib_child(&self, name: &str, _: &IpoibChild) -> Result<(), Error> {
-        Err(Error::NoParent { interface: name.into() })
-    }
-}
 
 fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,10 +59,11 @@ async fn a_device_file_that_comes_or_goes_is_seen_within_a_second() {
     let folder = tempfile::tempdir().unwrap();
     plug(folder.path());
     fs::create_dir_all(folder.path().join("dev/infiniband")).unwrap();
-    let host: Arc<dyn Host> = Arc::new(Machine(Root::at(folder.path())));
+    let root = Root::at(folder.path());
+    let sight = Sight { files: root.dev("infiniband"), simulated: true, root };
     let (sender, mut seen) = watch::channel(Arc::default());
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(keep_current(host, sender, stop.clone()));
+    let watching = tokio::spawn(keep_current(sight, sender, stop.clone()));
     let soon = Duration::from_secs(1);
     let has = |inventory: &Arc<Inventory>| inventory.devices.iter().any(|device| device.uverbs().is_some());
     timeout(soon, seen.wait_for(|inventory| !inventory.devices.is_empty())).await.unwrap().unwrap();

@@ -1,40 +1,41 @@
 //! Keeping the inventory current.
 
-use super::Inventory;
+use super::{Inventory, Sight};
 use crate::{Error, error::chain, folder::Folder};
-use ferroband_kernel::Host;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How often the node is looked at without a sign. sysfs sends none.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often the node is glanced at without a sign. sysfs sends none.
+const GLANCE: Duration = Duration::from_millis(500);
+/// How many glances may show nothing before everything is read all the same: P_Key tables and LIDs change unseen.
+const GLANCES: u32 = 120;
 /// udev makes the files of one device one after the other; this long they are waited for.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// Look once.
-pub async fn look(host: Arc<dyn Host>) -> Result<Inventory, Error> {
-    let looked = spawn_blocking(move || Inventory::read(host.root(), host.simulated()));
+pub async fn look(sight: Sight) -> Result<Inventory, Error> {
+    let looked = spawn_blocking(move || sight.look());
     let looked = looked.await.map_err(|e| Error::Task { task: "discovery", source: Some(Box::new(e)) })?;
     Ok(looked?)
 }
 
-/// Keep `inventory` as the node is, until `stop`: at once when a device file comes or goes, else every other second.
+/// Keep `inventory` as the node is, until `stop`: at once when a device file comes or goes, else within a second.
 pub async fn keep_current(
-    host: Arc<dyn Host>,
+    sight: Sight,
     inventory: watch::Sender<Arc<Inventory>>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let folder = host.root().dev("infiniband");
     let keeping = async {
         let mut files = None;
         let mut last_problem = String::new();
         loop {
             if files.is_none() {
-                files = Folder::watch(&folder)?;
+                files = Folder::watch(&sight.files)?;
             }
-            match look(host.clone()).await {
+            let seen = glance(&sight).await?;
+            match look(sight.clone()).await {
                 Ok(now) => {
                     last_problem.clear();
                     inventory.send_if_modified(|known| {
@@ -55,14 +56,25 @@ pub async fn keep_current(
                     }
                 }
             }
-            match &mut files {
-                Some(watched) => match time::timeout(LOOK, watched.changed()).await {
-                    Ok(Ok(true)) => time::sleep(SETTLE).await,
-                    Ok(Ok(false)) => files = None,
-                    Ok(Err(e)) => return Err(e),
-                    Err(_) => {}
-                },
-                None => time::sleep(LOOK).await,
+            for _ in 0..GLANCES {
+                match &mut files {
+                    Some(watched) => match time::timeout(GLANCE, watched.changed()).await {
+                        Ok(Ok(true)) => {
+                            time::sleep(SETTLE).await;
+                            break;
+                        }
+                        Ok(Ok(false)) => {
+                            files = None;
+                            break;
+                        }
+                        Ok(Err(e)) => return Err(e),
+                        Err(_) => {}
+                    },
+                    None => time::sleep(GLANCE).await,
+                }
+                if glance(&sight).await? != seen {
+                    break;
+                }
             }
         }
     };
@@ -70,6 +82,12 @@ pub async fn keep_current(
         end = keeping => end,
         () = stop.cancelled() => Ok(()),
     }
+}
+
+async fn glance(sight: &Sight) -> Result<Vec<String>, Error> {
+    let sight = sight.clone();
+    let glanced = spawn_blocking(move || sight.glance()).await;
+    glanced.map_err(|e| Error::Task { task: "discovery", source: Some(Box::new(e)) })
 }
 
 fn log(now: &Inventory) {

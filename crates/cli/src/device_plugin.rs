@@ -1,0 +1,77 @@
+//! `ferroband device-plugin`.
+
+use crate::offered::Offered;
+use clap::{Args, ValueEnum};
+use ferroband_kernel::Root;
+use ferroband_node::{
+    DevicePlugin as Plugin,
+    advertise::{Kubelet, Way},
+    device_plugin,
+    discover::Sight,
+};
+use std::path::PathBuf;
+
+/// Run the device plugin alone
+///
+/// It tells the kubelet about the RDMA devices of this node and says which device files containers get; pods ask for
+/// them in their resource limits. It needs no API server, no network and no capabilities, only the kubelet's folder
+/// device-plugins and the folder of device files. It is part of `ferroband node`: run one or the other.
+#[derive(Args, Debug)]
+pub struct DevicePlugin {
+    /// The name of this node, to find its file in a folder of configurations.
+    #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
+    node_name: String,
+
+    /// Where the host's file system is.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+
+    /// The folder of RDMA device files; /dev/infiniband under the root unless given.
+    #[arg(long, value_name = "DIR")]
+    device_dir: Option<PathBuf>,
+
+    /// The kubelet's folder; /var/lib/kubelet under the root unless given.
+    #[arg(long, value_name = "DIR")]
+    kubelet_dir: Option<PathBuf>,
+
+    /// How the kubelet gets to know the plugin.
+    #[arg(long, value_enum, default_value_t = Registration::Auto)]
+    registration: Registration,
+
+    #[command(flatten)]
+    offered: Offered,
+}
+
+/// A way to be known to the kubelet.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Registration {
+    /// By its plugin watcher where the folder plugins_registry is there, else by a call.
+    Auto,
+    /// By a call to kubelet.sock, again after each restart of the kubelet.
+    Call,
+    /// By a socket in plugins_registry, which the kubelet watches.
+    Watcher,
+}
+
+impl DevicePlugin {
+    /// Run until SIGTERM.
+    pub fn run(self) -> anyhow::Result<()> {
+        let host = ferroband_sim::host(&Root::at(self.root.clone()))?;
+        let mut sight = Sight::of(host.as_ref());
+        if let Some(folder) = self.device_dir {
+            sight.files = folder;
+        }
+        let folder = self.kubelet_dir.unwrap_or_else(|| Root::at(self.root).path("var/lib/kubelet"));
+        let way = match self.registration {
+            Registration::Auto => Way::Auto,
+            Registration::Call => Way::Call,
+            Registration::Watcher => Way::Watcher,
+        };
+        let cdi = self.offered.use_cdi;
+        let sources = self.offered.sources(&self.node_name)?;
+        let plugin = Plugin { sight, kubelet: Kubelet { folder, way }, sources, cdi };
+        // It mostly waits: one thread serves it, and reads of files have threads of their own.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(runtime.block_on(device_plugin(plugin))?)
+    }
+}

@@ -1,0 +1,55 @@
+//! The flags about what a node offers.
+
+use clap::Args;
+use ferroband_node::pools::{Defaults, Pool, Sources};
+use std::path::PathBuf;
+
+/// Where configurations are looked for when none is named.
+const USUAL: &str = "/etc/ferroband/devices";
+
+/// Which resources the kubelet is told of.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Resources")]
+pub struct Offered {
+    /// A configuration of the SR-IOV device plugin (resourceList) or of the shared RDMA plugin (configList), or a folder
+    /// of such files; in a folder with a file called like the node, that one. Changes are seen at once. Can be repeated;
+    /// /etc/ferroband/devices, where there is such a folder, unless given.
+    #[arg(long, visible_alias = "config-file", value_name = "PATH", value_delimiter = ',')]
+    device_config: Vec<PathBuf>,
+
+    /// The prefix of resources in a resourceList that has none of its own.
+    #[arg(long, value_name = "PREFIX", default_value = "spidernet.io")]
+    resource_prefix: String,
+
+    /// The resource that stands for all RDMA devices of the node together.
+    #[arg(long, value_name = "NAME", default_value = "jarvice.com/rdma", value_parser = resource)]
+    rdma_resource: String,
+
+    /// How many pods may hold it at once; 0 does not offer it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    rdma_count: usize,
+
+    /// Give functions by the names of a CDI specification, not as device files.
+    #[arg(long)]
+    pub use_cdi: bool,
+}
+
+impl Offered {
+    /// The same for the daemon on `node`.
+    pub fn sources(self, node: &str) -> anyhow::Result<Sources> {
+        let whole = match self.rdma_count {
+            0 => Vec::new(),
+            count => vec![Pool::whole(self.rdma_resource.parse()?, count)],
+        };
+        let mut paths = self.device_config;
+        if paths.is_empty() {
+            paths.extend(Some(PathBuf::from(USUAL)).filter(|folder| folder.is_dir()));
+        }
+        let defaults = Defaults { prefix: self.resource_prefix };
+        Ok(Sources { paths, node: node.to_owned(), defaults, pools: whole })
+    }
+}
+
+fn resource(text: &str) -> Result<String, ferroband_model::Malformed> {
+    text.parse::<ferroband_model::ResourceName>().map(|name| name.to_string())
+}

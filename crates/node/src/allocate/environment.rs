@@ -1,0 +1,22 @@
+//! The variables in which programs find their devices.
+
+use ferroband_model::ResourceName;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// `PCIDEVICE_<RESOURCE>` with the addresses and `…_INFO` with everything else. A hyphen stays in the name, as upstream
+/// has it; because no shell can read such a variable, the same is given with an underscore.
+pub fn variables(
+    resource: &ResourceName,
+    ids: &[String],
+    info: Map<String, Value>,
+) -> HashMap<String, String> {
+    let name = format!("PCIDEVICE_{resource}").to_uppercase().replace(['.', '/'], "_");
+    let info = Value::Object(info).to_string();
+    let mut variables = HashMap::new();
+    for name in [name.replace('-', "_"), name] {
+        variables.insert(format!("{name}_INFO"), info.clone());
+        variables.insert(name, ids.join(","));
+    }
+    variables
+}

@@ -1,0 +1,24 @@
+//! Counters of the RDMA devices, for Prometheus.
+//!
+//! Names and labels are Spiderpool's, so its dashboards go on working: `rdma_` + the kernel's name + `_total`. What it
+//! lacks is added under the same rule: the ports' own counters (data, packets, errors), which InfiniBand panels need.
+//!
+//! ```text
+//! GET /metrics ──serve──▶ counters: sysfs, read at that moment, no program started ──text──▶ exposition format
+//!                            ├─ pods: who holds the function, from the kubelet's notes and the cache of pods
+//!                            └─ sandbox: devices that live in a pod's namespace
+//! ```
+
+mod counters;
+mod pods;
+mod sandbox;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use counters::Counters;
+pub use pods::{Holders, Owner};
+pub use sandbox::{Sandbox, inside, sandboxes};
+pub use serve::Exporter;
+pub use text::{Kind, Metrics};

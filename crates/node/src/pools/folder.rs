@@ -1,0 +1,166 @@
+//! Configuration files, read again whenever they change.
+//!
+//! A ConfigMap in a volume is a folder whose files are links that are all swapped at once. So it is the folder that is
+//! watched, never a file.
+
+use super::{Defaults, Pool, Problem, Read, read};
+use crate::{Error, discover::sysfs::names, error::chain, folder::Folder};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+    time,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+/// Files are read this often without a sign: a folder that is mounted over gives none.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Where pools are configured.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// Files, and folders of files. In a folder with a file called like the node, as the operator makes it, that one
+    /// counts; else all that end in `.json`.
+    pub paths: Vec<PathBuf>,
+    /// The node's name.
+    pub node: String,
+    /// What a file need not say.
+    pub defaults: Defaults,
+    /// Pools that need no file.
+    pub pools: Vec<Pool>,
+}
+
+/// What all files say together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configured {
+    /// The pools.
+    pub pools: Vec<Arc<Pool>>,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// The last of every file that could be read.
+pub(super) type Memory = BTreeMap<PathBuf, Vec<Pool>>;
+
+impl Sources {
+    /// Read everything. A file that is broken counts as it last was when it was not.
+    pub fn read(&self, memory: &mut Memory) -> Configured {
+        let mut problems = Vec::new();
+        let mut pools: Vec<Arc<Pool>> = Vec::new();
+        let mut now = Memory::new();
+        for path in self.files() {
+            let file = path.display().to_string();
+            let known = memory.remove(&path);
+            let said = match fs::read_to_string(&path) {
+                Ok(text) => read(&file, &text, &self.defaults),
+                Err(e) => {
+                    let cause = format!("cannot be read: {e}");
+                    let problems = vec![Problem { file, field: String::new(), cause }];
+                    Read { problems, whole: e.kind() == std::io::ErrorKind::NotFound, ..Read::default() }
+                }
+            };
+            problems.extend(said.problems);
+            let list = if said.whole { said.pools } else { known.unwrap_or_default() };
+            now.insert(path, list);
+        }
+        *memory = now;
+        for pool in memory.values().flatten().chain(&self.pools) {
+            match pools.iter().find(|other| other.resource == pool.resource) {
+                Some(first) if first.file != pool.file => {
+                    let cause =
+                        format!("{} is configured in {}, too, which counts", pool.resource, first.file);
+                    problems.push(Problem { file: pool.file.clone(), field: pool.field.clone(), cause });
+                }
+                Some(_) => {}
+                None => pools.push(Arc::new(pool.clone())),
+            }
+        }
+        Configured { pools, problems }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for path in &self.paths {
+            if !path.is_dir() {
+                files.push(path.clone());
+                continue;
+            }
+            let own = path.join(&self.node);
+            match !self.node.is_empty() && own.is_file() {
+                true => files.push(own),
+                false => files.extend(
+                    names(path).iter().filter(|name| name.ends_with(".json")).map(|name| path.join(name)),
+                ),
+            }
+        }
+        files
+    }
+
+    /// The folders whose changes matter.
+    fn folders(&self) -> BTreeSet<PathBuf> {
+        let folder = |path: &PathBuf| match (path.is_dir(), path.parent()) {
+            (false, Some(parent)) if parent != Path::new("") => parent.to_owned(),
+            (false, _) => PathBuf::from("."),
+            (true, _) => path.clone(),
+        };
+        self.paths.iter().map(folder).collect()
+    }
+}
+
+/// Keep `configured` as the files say, until `stop`.
+pub async fn keep_read(
+    sources: Sources,
+    configured: watch::Sender<Arc<Configured>>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let sign = Arc::new(Notify::new());
+    let mut watching = JoinSet::new();
+    for folder in sources.folders() {
+        watching.spawn(tell(folder, sign.clone()));
+    }
+    let mut memory = Memory::new();
+    loop {
+        let now = sources.read(&mut memory);
+        configured.send_if_modified(|known| {
+            let changed = **known != now;
+            for problem in now.problems.iter().filter(|problem| !known.problems.contains(problem)) {
+                warn!(%problem, "device configuration");
+            }
+            if changed {
+                *known = Arc::new(now);
+            }
+            changed
+        });
+        tokio::select! {
+            () = sign.notified() => {}
+            () = time::sleep(AGAIN) => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+/// Give a sign whenever the folder changes, also while it comes and goes.
+async fn tell(folder: PathBuf, sign: Arc<Notify>) {
+    loop {
+        let watched = async {
+            let mut watched = Folder::appear(&folder).await?;
+            loop {
+                sign.notify_one();
+                if !watched.changed().await? {
+                    return Ok::<_, Error>(());
+                }
+            }
+        };
+        if let Err(e) = watched.await {
+            warn!(error = %chain(&e), "reading it every {} s instead", AGAIN.as_secs());
+            time::sleep(AGAIN).await;
+        }
+    }
+}
