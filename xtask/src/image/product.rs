@@ -91,7 +91,8 @@ fn checkout_key() -> String {
     format!("{hash:016x}")
 }
 
-fn target_folder() -> Result<PathBuf> {
+/// Where cargo puts what it builds.
+pub fn target_folder() -> Result<PathBuf> {
     let text = output(
         command("cargo", ["metadata", "--format-version=1", "--no-deps"]).current_dir(cache::checkout()),
     )?;
