@@ -1,7 +1,5 @@
 //! Whatever a runtime, a plugin or a damaged disk hands us: an answer or an error, never a panic.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use ferroband_attach::{CniResult, Command, Config, Invocation, Variables, Version, args, chain};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -60,13 +58,11 @@ proptest! {
     fn standard_input_of_any_json(config in json(), value in "[a-z0-9;=/.]{0,16}") {
         call(config.to_string().as_bytes(), &value);
         let _ = args::pod(&value);
-        if let Ok(config) = Config::parse(config.to_string().into_bytes()) {
-            if let Ok(network) = chain::foreign(config.map(), "net1", false) {
-                for step in &network.steps {
-                    let stdin = chain::stdin(&network, step, None);
-                    prop_assert!(serde_json::from_slice::<Map<String, Value>>(&stdin).is_ok());
-                }
-            }
+        let parsed = Config::parse(config.to_string().into_bytes());
+        let network = parsed.and_then(|config| chain::foreign(config.map(), "net1", false));
+        for (network, step) in network.iter().flat_map(|network| network.steps.iter().map(move |step| (network, step))) {
+            let stdin = chain::stdin(network, step, None);
+            prop_assert!(serde_json::from_slice::<Map<String, Value>>(&stdin).is_ok());
         }
     }
 
@@ -75,7 +71,8 @@ proptest! {
         let version = Version::ALL[version];
         if let Ok(read) = CniResult::read(&result, version) {
             let written = read.write(Version::NEWEST).unwrap();
-            prop_assert_eq!(CniResult::read(&written, Version::NEWEST).unwrap().ips, read.ips.clone());
+            let again = CniResult::read(&written, Version::NEWEST).unwrap();
+            prop_assert!(again.ips == read.ips, "{written}");
             for version in Version::ALL {
                 let _ = read.print(version);
             }
