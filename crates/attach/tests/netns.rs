@@ -21,6 +21,8 @@ mod networks;
 mod shortage;
 #[path = "netns/stage.rs"]
 mod stage;
+#[path = "netns/trouble.rs"]
+mod trouble;
 #[path = "netns/upkeep.rs"]
 mod upkeep;
 #[path = "netns/upstream.rs"]

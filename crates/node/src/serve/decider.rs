@@ -1,29 +1,20 @@
 //! What the answers are made from.
 
 use crate::{
-    Error,
     address::{Desk, Ledger},
     caches::{Networks, PodFacts, Pods},
     discover::Inventory,
-    kubelet::{Devices, Kubelet},
+    kubelet::Kubelet,
     observe::{Events, Status},
-    plan::{
-        Asked, Chosen, DefaultChoice, DefaultNetwork, Given, Planned, Policy, Wanted, first, make,
-        selections, settle_uid, within,
-    },
+    plan::{Given, Planned, Policy, Wanted, first, make, settle_uid, within},
 };
 use ferroband_address::Release;
-use ferroband_api::{
-    annotation::Selection,
-    cncf::{NetworkAttachmentDefinition, NetworkConfig},
-};
 use ferroband_attach::{
     message::{Call, Outcome},
     plan::{Assigned, Doer, Plan},
 };
 use ferroband_kernel::Host;
 use ferroband_model::{Fault, FaultCode, PodRef};
-use futures::future::try_join_all;
 use serde_json::Map;
 use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::timeout};
@@ -222,87 +213,6 @@ impl Decider {
             )
         })
     }
-
-    /// The networks that the pod is to get, with their definitions.
-    async fn definitions(&self, pod: &PodRef, facts: &PodFacts, policy: &Policy) -> Result<Found, Fault> {
-        let Asked { default, of_everybody, networks } = selections(facts, &pod.namespace, policy)?;
-        let find = |selection: Selection| async move {
-            let definition = self.networks.find(&selection.namespace, &selection.name).await;
-            match definition.map_err(|e: Error| e.fault())? {
-                Some(definition) => Ok((selection, definition)),
-                None => Err(no_network(&selection)),
-            }
-        };
-        let default = match default {
-            Some(selection) => Some(find(selection).await?),
-            None => None,
-        };
-        Ok(Found {
-            default,
-            networks: try_join_all(of_everybody.into_iter().chain(networks).map(find)).await?,
-        })
-    }
-
-    /// The configurations of what was found, and the default network.
-    fn chosen(&self, found: Found, call: &Call) -> Result<(DefaultChoice, Vec<Chosen>), Fault> {
-        let folders = [self.conf_d.clone(), self.net_d.clone()];
-        let choose = |(selection, definition): Defined| Chosen::of(selection, &definition, &folders);
-        let networks = found.networks.into_iter().map(choose).collect::<Result<_, _>>()?;
-        let default = match found.default {
-            Some(defined) => DefaultChoice::Chosen(Box::new(choose(defined)?)),
-            None => DefaultChoice::Wrapped(self.wrapped(call)?),
-        };
-        Ok((default, networks))
-    }
-
-    /// The cluster's default network: as its owner has it now, else as the configuration of the call wraps it.
-    fn wrapped(&self, call: &Call) -> Result<DefaultNetwork, Fault> {
-        first(&self.net_d).or_else(|fault| {
-            let delegate =
-                call.config.get("delegates").and_then(|list| list.get(0)).ok_or_else(|| fault.clone())?;
-            let network = NetworkConfig::parse("default network", &delegate.to_string(), "default");
-            Ok(DefaultNetwork { file: self.net_d.clone(), network: network.map_err(|_| fault)? })
-        })
-    }
-
-    /// The devices of the pod; the kubelet is asked only if a network uses any.
-    fn devices(
-        &self,
-        pod: &PodRef,
-        default: &DefaultChoice,
-        networks: &[Chosen],
-        runtime: &Handle,
-    ) -> Result<Devices, Fault> {
-        let default = match default {
-            DefaultChoice::Chosen(chosen) => Some(chosen.as_ref()),
-            DefaultChoice::Wrapped(_) => None,
-        };
-        if !default.into_iter().chain(networks).any(|chosen| chosen.resource.is_some()) {
-            return Ok(Devices::default());
-        }
-        runtime.block_on(self.kubelet.devices(pod)).map_err(|e| e.fault())
-    }
-}
-
-/// A network and its definition.
-type Defined = (Selection, Arc<NetworkAttachmentDefinition>);
-
-/// The definitions of a pod's networks.
-struct Found {
-    /// In place of the cluster's default network.
-    default: Option<Defined>,
-    /// The others, in order.
-    networks: Vec<Defined>,
-}
-
-fn no_network(selection: &Selection) -> Fault {
-    let Selection { namespace, name, .. } = selection;
-    Fault::new(
-        FaultCode::NoNetworkFound,
-        format!("network {namespace}/{name}"),
-        format!("cannot find a network-attachment-definition ({name}) in namespace ({namespace})"),
-        "create it, or correct the annotation k8s.v1.cni.cncf.io/networks; once it is there the pod starts by itself",
-    )
 }
 
 fn pod_of(call: &Call) -> Result<&PodRef, Fault> {

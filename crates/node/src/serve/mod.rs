@@ -10,6 +10,7 @@
 
 mod conversation;
 mod decider;
+mod find;
 mod running;
 mod socket;
 #[cfg(test)]

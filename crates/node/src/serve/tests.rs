@@ -266,6 +266,24 @@ fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
 }
 
 #[test]
+fn c114_the_device_behind_a_network_is_told_on_the_pod() {
+    let node = Node::start();
+    node.network("ib", "ib0");
+    node.pod("a", Some("ib"));
+    let mut channel = node.connect();
+    add(&mut channel, "a");
+    ask(&mut channel, &Request::Addresses);
+    let info = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:3b:00.2"}});
+    let result = json!({"interfaces": [{"name": "net1", "sandbox": "/x"}]});
+    let outcome = Outcome { attachment: 1, result, device_info: Some(info.clone()) };
+    assert_eq!(ask(&mut channel, &Request::Attached(vec![outcome])), Reply::Done);
+    let patch = node.api.body("PATCH", &format!("{PODS}/a/status"));
+    let told = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().to_owned();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told[0]["name"], &told[0]["device-info"]), (&json!("default/ib"), &info));
+}
+
+#[test]
 fn c80_and_c85_through_the_socket() {
     let node = Node::start();
     node.network("ib", "ib0");

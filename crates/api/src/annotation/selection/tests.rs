@@ -147,3 +147,24 @@ fn c83_the_default_network_is_one() {
     assert_eq!(default("").unwrap(), None);
     assert!(matches!(default("a,b"), Err(Error::NotOne { count: 2, .. })));
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(512))]
+
+    /// An annotation is anybody's text: it is understood or refused, and what is understood is usable.
+    #[test]
+    fn any_text(text in "[a-z0-9@/, \\[\\]{}\":._-]{0,40}|\\PC{0,30}") {
+        for selection in networks(&text).unwrap_or_default() {
+            assert!(!selection.name.is_empty() && !selection.namespace.is_empty());
+            assert!(selection.interface.is_none_or(|name| (1..=15).contains(&name.len()) && !name.contains('/')));
+        }
+    }
+
+    #[test]
+    fn any_element(name in "[a-zA-Z0-9./-]{0,12}", interface in "\\PC{0,17}", ip in "[0-9a-f:./]{0,20}") {
+        let text = serde_json::json!([{"name": name, "interface": interface, "ips": [ip]}]).to_string();
+        for selection in networks(&text).unwrap_or_default() {
+            assert!(selection.ips.iter().all(|ip| ip.parse::<ipnet::IpNet>().is_ok() || ip.parse::<IpAddr>().is_ok()));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Whatever a runtime, a plugin or a damaged disk hands us: an answer or an error, never a panic.
+
+use ferroband_attach::{CniResult, Command, Config, Invocation, Variables, Version, args, chain};
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+
+/// Any JSON, often with the keys that we look for.
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop_oneof!["\\PC*", "10\\.[0-9.]{1,9}/[0-9]{1,3}", "[01]\\.[0-9]\\.[0-9]", "[a-z]{1,16}"]
+            .prop_map(Value::from),
+    ];
+    let key = prop_oneof![
+        "(cniVersion|name|type|plugins|ipam|master|mtu|capabilities|runtimeConfig|prevResult|delegates|disableCheck)",
+        "(interfaces|ips|routes|dns|address|gateway|dst|gw|interface|ip4|ip6|ip|sandbox|version)",
+        "\\PC{0,8}",
+    ];
+    leaf.prop_recursive(4, 48, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+            prop::collection::vec((key.clone(), inner), 0..6)
+                .prop_map(|pairs| Value::Object(pairs.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+fn call(stdin: &[u8], value: &str) {
+    for (name, command) in
+        [("ADD", Command::Add), ("DEL", Command::Del), ("CHECK", Command::Check), ("GC", Command::Gc)]
+    {
+        let variables = Variables::from_iter([
+            ("CNI_COMMAND", name),
+            ("CNI_CONTAINERID", value),
+            ("CNI_IFNAME", value),
+            ("CNI_NETNS", value),
+            ("CNI_ARGS", value),
+            ("CNI_PATH", value),
+        ]);
+        if let Ok(call) = Invocation::read(command, &variables, &mut &*stdin) {
+            assert!(call.config.name().is_ok() && Version::ALL.contains(&call.version));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn standard_input_of_any_bytes(stdin in prop::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,20}") {
+        call(&stdin, &value);
+    }
+
+    #[test]
+    fn standard_input_of_any_json(config in json(), value in "[a-z0-9;=/.]{0,16}") {
+        call(config.to_string().as_bytes(), &value);
+        let _ = args::pod(&value);
+        let parsed = Config::parse(config.to_string().into_bytes());
+        let network = parsed.and_then(|config| chain::foreign(config.map(), "net1", false));
+        for (network, step) in network.iter().flat_map(|network| network.steps.iter().map(move |step| (network, step))) {
+            let stdin = chain::stdin(network, step, None);
+            prop_assert!(serde_json::from_slice::<Map<String, Value>>(&stdin).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_understood_is_written_and_read_back(result in json(), version in 0..7_usize) {
+        let version = Version::ALL[version];
+        if let Ok(read) = CniResult::read(&result, version) {
+            let written = read.write(Version::NEWEST).unwrap();
+            let again = CniResult::read(&written, Version::NEWEST).unwrap();
+            prop_assert!(again.ips == read.ips, "{written}");
+            for version in Version::ALL {
+                let _ = read.print(version);
+            }
+        }
+    }
+}
