@@ -75,3 +75,25 @@ impl DevicePlugin {
         Ok(runtime.block_on(device_plugin(plugin))?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+    use serde_json::Value;
+
+    #[test]
+    fn the_example_runs_without_rights_and_its_command_is_understood() {
+        let text = include_str!("../../../examples/rdma-device/daemonset.yaml");
+        let object: Value = serde_saphyr::from_str(text).unwrap();
+        let pod = &object["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let words = container["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+        let parsed = Arguments::try_parse_from(words).unwrap();
+        assert!(matches!(parsed.command, Command::DevicePlugin(_)), "{parsed:?}");
+        let security = &container["securityContext"];
+        assert_eq!(security["capabilities"]["drop"][0], "ALL");
+        assert_eq!(security["allowPrivilegeEscalation"], false);
+        assert!(pod["hostNetwork"].is_null() && pod["automountServiceAccountToken"] == false);
+    }
+}

@@ -53,3 +53,25 @@ impl Offered {
 fn resource(text: &str) -> Result<String, ferroband_model::Malformed> {
     text.parse::<ferroband_model::ResourceName>().map(|name| name.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_node::pools::read;
+    use serde_json::Value;
+
+    #[test]
+    fn the_example_is_read_without_a_complaint() {
+        let text = include_str!("../../../examples/device-pools/configmap.yaml");
+        let object: Value = serde_saphyr::from_str(text).unwrap();
+        let defaults = Defaults { prefix: "spidernet.io".to_owned() };
+        let mut resources = Vec::new();
+        for (file, content) in object["data"].as_object().unwrap() {
+            let read = read(file, content.as_str().unwrap(), &defaults);
+            assert_eq!(read.problems, []);
+            resources.extend(read.pools.into_iter().map(|pool| pool.resource.to_string()));
+        }
+        resources.sort();
+        assert_eq!(resources, ["rdma/hca_shared", "spidernet.io/mellanoxibsriov"]);
+    }
+}

@@ -22,7 +22,9 @@ fn printed(output: &Output) -> String {
 #[test]
 fn help_names_every_command_and_the_exit_status() {
     let help = printed(&ferroband(&["--help"]));
-    for word in ["node", "crds", "manifests", "inspect", "sim", "completions", "Exit status: 0"] {
+    for word in
+        ["node", "device-plugin", "crds", "manifests", "inspect", "sim", "completions", "Exit status: 0"]
+    {
         assert!(help.contains(word), "{word} is not in\n{help}");
     }
 }

@@ -1,9 +1,13 @@
-//! What needs network namespaces.
+//! What needs root: network namespaces and device files.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use ferroband_node::observe::metrics::inside;
-use nix::sched::{CloneFlags, unshare};
+use ferroband_kernel::Root;
+use ferroband_node::{discover::Inventory, observe::metrics::inside};
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::stat::{Mode, SFlag, makedev, mknod},
+};
 use std::{fs, path::Path, process::Command, thread};
 
 /// The interfaces that sysfs under `root` shows.
@@ -40,4 +44,14 @@ fn a_pods_sysfs_is_seen_and_nobody_elses_mounts_change() {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&*folder.path().to_string_lossy()), "{mounts}");
     assert!(!interfaces(Path::new("/sys")).contains(&"ferro-seen".to_owned()));
+}
+
+#[test]
+fn c102_a_character_device_called_knem_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    fs::create_dir_all(root.dev("")).unwrap();
+    assert_eq!(Inventory::read(&root, false).unwrap().knem, None);
+    mknod(&root.dev("knem"), SFlag::S_IFCHR, Mode::S_IRUSR, makedev(1, 3)).unwrap();
+    assert_eq!(Inventory::read(&root, false).unwrap().knem, Some(root.dev("knem")));
 }

@@ -238,3 +238,52 @@ fn definitions_are_applied_and_those_of_others_are_kept() {
     let said = String::from_utf8(again.stdout).unwrap();
     assert!(said.contains(&format!("kept         {name}")), "{said}");
 }
+
+#[test]
+fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
+    let machine = Machine::new();
+    let server = ApiServer::reserve().start();
+    let port = machine.root.sys("class/infiniband/mlx5_0/ports/1");
+    fs::create_dir_all(port.join("counters")).unwrap();
+    fs::write(port.join("counters/symbol_error"), "3\n").unwrap();
+    let devices = machine.folder.path().join("devices.json");
+    fs::write(&devices, r#"{"resourceList":[{"resourceName":"r","selectors":{"pfName":["ib0"]}}]}"#).unwrap();
+    let kubeconfig = machine.folder.path().join("kubeconfig");
+    fs::write(&kubeconfig, server.kubeconfig()).unwrap();
+    let log = machine.folder.path().join("log");
+    // Free a moment ago; another process could take it, and the daemon would try again.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
+        .args(["node", "--node-name=n1", "--cni-binary=/bin/true", "--root"])
+        .arg(machine.root.base())
+        .arg("--device-config")
+        .arg(&devices)
+        .arg(format!("--metrics-address={address}"))
+        .env("KUBECONFIG", kubeconfig)
+        .stderr(fs::File::create(&log).unwrap())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let daemon = Daemon(child);
+    let scrape = || -> Option<String> {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(address).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: n1\r\n\r\n").ok()?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).ok()?;
+        Some(page)
+    };
+    machine.eventually("metrics", || scrape().is_some());
+    let page = scrape().unwrap();
+    let line =
+        page.lines().find(|line| line.starts_with("rdma_symbol_error_total{node_name=\"n1\"")).unwrap();
+    assert!(line.ends_with(" 3"), "{line}");
+    fs::write(port.join("counters/symbol_error"), "4\n").unwrap();
+    assert!(scrape().unwrap().contains("port=\"1\"} 4\n"), "read at that moment");
+
+    let told = "PATCH /api/v1/nodes/n1/status".to_owned();
+    machine.eventually("the node's condition", || server.calls().contains(&told));
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("devices.json: resourceList[0].selectors.pfName: unknown"), "{said}");
+    assert!(daemon.terminate().success());
+}

@@ -10,7 +10,9 @@ use crate::{
     discover::Inventory,
     pools::{Configured, Problem, Share, share},
 };
+use ferroband_model::PciAddress;
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -65,9 +67,11 @@ pub async fn keep_board(
         let notes =
             notes.await.map_err(|e| Error::Task { task: "device board", source: Some(Box::new(e)) })?;
         let held = notes.unwrap_or_else(|| given.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let ids = held.keys().map(|(_, id)| id).filter(|id| id.parse::<PciAddress>().is_ok());
+        let functions: BTreeSet<String> = ids.cloned().collect();
         let now = Instant::now();
         health.see(&seen, now);
-        let (mut shares, problems) = share(&wanted.pools, &seen, &|pci| health.is_up(pci));
+        let (mut shares, problems) = share(&wanted.pools, &seen, &functions, &|pci| health.is_up(pci));
         leaving.apply(&mut shares, &held, now);
         let problems: Vec<_> = wanted.problems.iter().cloned().chain(problems).collect();
         let next = Board { inventory: seen, shares, problems, known: true };

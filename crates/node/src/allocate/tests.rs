@@ -11,7 +11,7 @@ use crate::{
 };
 use ferroband_kernel::Root;
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, sync::Arc};
 
 struct Machine {
     folder: tempfile::TempDir,
@@ -26,7 +26,7 @@ fn machine() -> Machine {
 
 async fn ask(desk: &Desk, text: &str, ids: &[&str]) -> ContainerAllocateResponse {
     let inventory = Arc::new(node(4));
-    let (shares, _) = share(&configured(text).pools, &inventory, &|_| true);
+    let (shares, _) = share(&configured(text).pools, &inventory, &BTreeSet::new(), &|_| true);
     let ids: Vec<_> = ids.iter().map(|id| (*id).to_owned()).collect();
     desk.container(&shares[0], &ids, &inventory).await.unwrap()
 }
@@ -130,7 +130,7 @@ async fn c102_knem_is_given_where_it_is_a_device() {
     assert_eq!(machine.desk.sight.look().unwrap().knem, None, "a folder of that name");
     let mut inventory = node(0);
     inventory.knem = Some("/dev/knem".into());
-    let (shares, _) = share(&[jarvice()], &inventory, &|_| true);
+    let (shares, _) = share(&[jarvice()], &inventory, &BTreeSet::new(), &|_| true);
     let answer =
         machine.desk.container(&shares[0], &["rdma-0".to_owned()], &Arc::new(inventory)).await.unwrap();
     let given =

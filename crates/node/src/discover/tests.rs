@@ -1,4 +1,4 @@
-use super::{Inventory, Sight, keep_current};
+use super::{Class, Inventory, Netdev, Sight, keep_current};
 use ferroband_kernel::Root;
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
@@ -52,6 +52,76 @@ fn what_sysfs_says_is_read_and_files_count_when_they_exist() {
     let inventory = Inventory::read(&root, true).unwrap();
     assert_eq!(inventory.devices[0].uverbs(), Some(folder.path().join("dev/infiniband/uverbs0").as_path()));
     assert_eq!(inventory.rdma_cm, Some(folder.path().join("dev/infiniband/rdma_cm")));
+}
+
+#[test]
+fn functions_are_read_with_their_place_and_what_they_carry() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    let bus = folder.path().join("sys/devices/pci0000:3a/0000:3a:00.0");
+    let links = folder.path().join("sys/bus/pci/devices");
+    fs::create_dir_all(&links).unwrap();
+    let plug = |pci: &str, device: &str, class: &str| {
+        let function = bus.join(pci);
+        for (name, text) in
+            [("vendor", "0x15b3\n"), ("device", device), ("class", class), ("numa_node", "-1\n")]
+        {
+            put(&function.join(name), text);
+        }
+        symlink(Path::new("../../../devices/pci0000:3a/0000:3a:00.0").join(pci), links.join(pci)).unwrap();
+        function
+    };
+    let pf = plug("0000:3b:00.0", "0x1017\n", "0x020700\n");
+    put(&pf.join("net/ibs1/type"), "32\n");
+    for (index, pci) in ["0000:3b:00.2", "0000:3b:00.3"].iter().enumerate() {
+        let vf = plug(pci, "0x1018\n", "0x020700\n");
+        symlink("../0000:3b:00.0", vf.join("physfn")).unwrap();
+        symlink(Path::new("..").join(pci), pf.join(format!("virtfn{index}"))).unwrap();
+        put(&vf.join("infiniband").join(format!("mlx5_{index}")).join("ports/1/pkeys/0"), "0x7fff\n");
+    }
+    let gpu = plug("0000:3c:00.0", "0x20b0\n", "0x030200\n");
+    put(&gpu.join("acpi_index"), "4\n");
+    plug("0000:3d:00.0", "0x0001\n", "0x060400\n");
+    let eth = plug("0000:3e:00.0", "0x1017\n", "0x020000\n");
+    put(&eth.join("net/eth9/type"), "1\n");
+    put(
+        &root.proc_("net/route"),
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+         ibs1\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\n\
+         eth9\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n",
+    );
+    put(&root.sys("module/ib_core/parameters/netns_mode"), "N\n");
+
+    let inventory = Inventory::read(&root, false).unwrap();
+    assert_eq!(inventory.exclusive, Some(true));
+    let classes: Vec<_> =
+        inventory.functions.iter().map(|function| (function.pci.as_str(), function.class)).collect();
+    assert_eq!(
+        classes,
+        [
+            ("0000:3b:00.0", Class::Network),
+            ("0000:3b:00.2", Class::Network),
+            ("0000:3b:00.3", Class::Network),
+            ("0000:3c:00.0", Class::Gpu),
+            ("0000:3e:00.0", Class::Network),
+        ],
+        "a bridge is no function of ours"
+    );
+    let at = |pci| inventory.function(pci).unwrap();
+    let netdev = Netdev { name: "ibs1".to_owned(), link_type: Some("infiniband".to_owned()) };
+    assert_eq!(
+        (at("0000:3b:00.0").netdevs.as_slice(), at("0000:3b:00.0").vfs.len()),
+        ([netdev].as_slice(), 2)
+    );
+    let vf = at("0000:3b:00.3");
+    assert_eq!((vf.pf.as_deref(), vf.vf_index, vf.numa), (Some("0000:3b:00.0"), Some(1), None));
+    assert_eq!(
+        (vf.rdma.as_slice(), vf.first_pkey.as_deref()),
+        (["mlx5_1".to_owned()].as_slice(), Some("0x7fff"))
+    );
+    assert_eq!(vf.path, ["pci0000:3a", "0000:3a:00.0"]);
+    assert_eq!(at("0000:3c:00.0").acpi_index.as_deref(), Some("4"));
+    assert!(at("0000:3e:00.0").default_route && !at("0000:3b:00.0").default_route);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use super::{Configured, Defaults, Pool, Share, read, share};
 use crate::discover::{DeviceFile, FileRole, Function, Inventory, Netdev, Port, RdmaDevice};
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// The physical function A.
 pub const A: &str = "0000:3b:00.0";
@@ -89,7 +89,7 @@ pub fn configured(text: &str) -> Configured {
 /// The shares of a file's pools, and every problem in words.
 pub fn shares(text: &str, inventory: &Inventory) -> (Vec<Share>, Vec<String>) {
     let configured = configured(text);
-    let (shares, problems) = share(&configured.pools, inventory, &|_| true);
+    let (shares, problems) = share(&configured.pools, inventory, &BTreeSet::new(), &|_| true);
     let said = configured.problems.iter().chain(&problems).map(ToString::to_string).collect();
     (shares, said)
 }

@@ -42,10 +42,11 @@ impl Share {
 }
 
 /// Share the node. `up` says whether the ports of a function carry traffic. The pools stand in the order in which they
-/// choose; a function is in one pool only.
+/// choose; a function is in one pool only, and one of the `held` is in no unit that others share.
 pub fn share(
     pools: &[Arc<Pool>],
     inventory: &Inventory,
+    held: &BTreeSet<String>,
     up: &dyn Fn(&str) -> bool,
 ) -> (Vec<Share>, Vec<Problem>) {
     let mut dealer =
@@ -55,6 +56,10 @@ pub fn share(
         if let Kind::Functions(functions) = &pool.kind {
             dealer.functions(index, pool, functions);
         }
+    }
+    // The pool of a function that a pod holds may be gone from the files; the pod is not.
+    for function in held {
+        dealer.taken.entry(function).or_insert_with(|| "a running pod".to_owned());
     }
     for (index, pool) in pools.iter().enumerate() {
         match &pool.kind {
@@ -159,7 +164,9 @@ impl<'a> Dealer<'a> {
             let out = selector
                 .keeps_out(function, self.inventory)
                 .or_else(|| {
-                    self.taken.contains_key(function.pci.as_str()).then_some("being in an SR-IOV pool")
+                    self.taken
+                        .contains_key(function.pci.as_str())
+                        .then_some("being in an SR-IOV pool or held by a pod")
                 })
                 .or_else(|| devices.iter().all(|d| d.uverbs().is_none()).then_some("having no uverbs file"));
             match out {

@@ -6,7 +6,7 @@ use super::{
     share, shared,
 };
 use crate::pools::fields::{Fields, Notes};
-use std::{fs, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 /// One SR-IOV pool with this selector.
 fn sriov(selectors: &str) -> String {
@@ -242,7 +242,7 @@ fn c99_exclusive_mode_offers_nothing_shared_and_says_so() {
     inventory.exclusive = Some(true);
     let (none, problems) = shares(&one_shared(r#""rdmaHcaMax":1,"devices":["ibs1"]"#), &inventory);
     assert!(none[0].units.is_empty() && problems[0].contains("exclusive mode"), "{problems:?}");
-    let (whole, problems) = share(&[jarvice()], &inventory, &|_| true);
+    let (whole, problems) = share(&[jarvice()], &inventory, &BTreeSet::new(), &|_| true);
     assert!(whole[0].units.is_empty() && problems.len() == 1);
 }
 
@@ -252,7 +252,7 @@ fn shared_pools_leave_out_what_an_sriov_pool_has() {
         "configList":[{"resourceName":"s","rdmaHcaMax":1,"selectors":{"vendors":["15b3"]}}]}"#;
     let mut pools = configured(text).pools;
     pools.push(jarvice());
-    let (shares, _) = share(&pools, &node(4), &|_| true);
+    let (shares, _) = share(&pools, &node(4), &BTreeSet::new(), &|_| true);
     let files = |index: usize| -> Vec<String> {
         let names = shares[index].files.iter().filter_map(|file| file.path.file_name());
         names.map(|name| name.to_string_lossy().into_owned()).collect()
@@ -263,6 +263,10 @@ fn shared_pools_leave_out_what_an_sriov_pool_has() {
         files.sort();
         assert_eq!(files, ["uverbs0", "uverbs1", "uverbs4", "uverbs5"]);
     }
+    // The SR-IOV pool goes from the files while a pod holds one of its functions.
+    let (shares, _) = share(&pools[1..], &node(4), &BTreeSet::from([vf(0)]), &|_| true);
+    let has = |name: &str| shares[0].files.iter().any(|file| file.path.ends_with(name));
+    assert!(!has("uverbs2") && has("uverbs3"));
 }
 
 #[test]
