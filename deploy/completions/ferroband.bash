@@ -22,6 +22,9 @@ _ferroband() {
             ferroband,crds)
                 cmd="ferroband__subcmd__crds"
                 ;;
+            ferroband,device-plugin)
+                cmd="ferroband__subcmd__device__subcmd__plugin"
+                ;;
             ferroband,help)
                 cmd="ferroband__subcmd__help"
                 ;;
@@ -63,6 +66,9 @@ _ferroband() {
                 ;;
             ferroband__subcmd__help,crds)
                 cmd="ferroband__subcmd__help__subcmd__crds"
+                ;;
+            ferroband__subcmd__help,device-plugin)
+                cmd="ferroband__subcmd__help__subcmd__device__subcmd__plugin"
                 ;;
             ferroband__subcmd__help,help)
                 cmd="ferroband__subcmd__help__subcmd__help"
@@ -128,7 +134,7 @@ _ferroband() {
 
     case "${cmd}" in
         ferroband)
-            opts="-h -V --log --help --version node crds manifests inspect sim completions man help"
+            opts="-h -V --log --help --version node device-plugin crds manifests inspect sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -277,8 +283,66 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__device__subcmd__plugin)
+            opts="-h -V --node-name --root --device-dir --kubelet-dir --registration --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubelet-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --registration)
+                    COMPREPLY=($(compgen -W "auto call watcher" -- "${cur}"))
+                    return 0
+                    ;;
+                --device-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resource-prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rdma-resource)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rdma-count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__help)
-            opts="node crds manifests inspect sim completions man help"
+            opts="node device-plugin crds manifests inspect sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -336,6 +400,20 @@ _ferroband() {
         ferroband__subcmd__help__subcmd__crds__subcmd__print)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__device__subcmd__plugin)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -481,11 +559,11 @@ _ferroband() {
             fi
             case "${prev}" in
                 --output)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table wide json yaml" -- "${cur}"))
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table wide json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --root)
@@ -537,7 +615,7 @@ _ferroband() {
                     return 0
                     ;;
                 --alias)
-                    COMPREPLY=($(compgen -W "ipoib whereabouts" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "ipoib multus multus-shim whereabouts" -- "${cur}"))
                     return 0
                     ;;
                 --simulate)
@@ -560,7 +638,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__node)
-            opts="-h -V --node-name --root --cni-binary --alias --simulate --simulate-uplink --check --log --help --version"
+            opts="-h -V --node-name --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --metrics-address --check --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -579,7 +657,7 @@ _ferroband() {
                     return 0
                     ;;
                 --alias)
-                    COMPREPLY=($(compgen -W "ipoib whereabouts" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "ipoib multus multus-shim whereabouts" -- "${cur}"))
                     return 0
                     ;;
                 --simulate)
@@ -587,6 +665,30 @@ _ferroband() {
                     return 0
                     ;;
                 --simulate-uplink)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resource-prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rdma-resource)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rdma-count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics-address)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

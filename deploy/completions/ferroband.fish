@@ -28,6 +28,7 @@ complete -c ferroband -n "__fish_ferroband_needs_command" -l log -d 'What to log
 complete -c ferroband -n "__fish_ferroband_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_needs_command" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "device-plugin" -d 'Run the device plugin alone'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
@@ -39,13 +40,36 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l node-name -
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l cni-binary -d 'The CNI program to install in opt/cni/bin as `ferroband`' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l alias -d 'Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband' -r -f -a "ipoib\t''
+multus\t''
+multus-shim\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate -d 'Simulate the InfiniBand hardware of this profile. The node gets the label ferroband.io/simulated=true' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface; without it they end at the node' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l device-config -l config-file -d 'A configuration of the SR-IOV device plugin (resourceList) or of the shared RDMA plugin (configList), or a folder of such files; in a folder with a file called like the node, that one. Changes are seen at once. Can be repeated; /etc/ferroband/devices, where there is such a folder, unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l resource-prefix -d 'The prefix of resources in a resourceList that has none of its own' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-resource -d 'The resource that stands for all RDMA devices of the node together' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-count -d 'How many pods may hold it at once; 0 does not offer it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l metrics-address -d 'Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l use-cdi -d 'Give functions by the names of a CDI specification, not as device files'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l check -d 'Do not run; ask the daemon that runs here whether it is ready, and exit with 0 if so'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l node-name -d 'The name of this node, to find its file in a folder of configurations' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l device-dir -d 'The folder of RDMA device files; /dev/infiniband under the root unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l kubelet-dir -d 'The kubelet\'s folder; /var/lib/kubelet under the root unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l registration -d 'How the kubelet gets to know the plugin' -r -f -a "auto\t'By its plugin watcher where the folder plugins_registry is there, else by a call'
+call\t'By a call to kubelet.sock, again after each restart of the kubelet'
+watcher\t'By a socket in plugins_registry, which the kubelet watches'"
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l device-config -l config-file -d 'A configuration of the SR-IOV device plugin (resourceList) or of the shared RDMA plugin (configList), or a folder of such files; in a folder with a file called like the node, that one. Changes are seen at once. Can be repeated; /etc/ferroband/devices, where there is such a folder, unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l resource-prefix -d 'The prefix of resources in a resourceList that has none of its own' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l rdma-resource -d 'The resource that stands for all RDMA devices of the node together' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l rdma-count -d 'How many pods may hold it at once; 0 does not offer it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l use-cdi -d 'Give functions by the names of a CDI specification, not as device files'
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and not __fish_seen_subcommand_from apply print help" -s V -l version -d 'Print version'
@@ -65,6 +89,8 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_see
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image -d 'The image' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Install ferroband-cni under these names, too' -r -f -a "ipoib\t''
+multus\t''
+multus-shim\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate -d 'Simulate the InfiniBand hardware of this profile on every node' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface' -r
@@ -72,7 +98,9 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l log -d
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
-json\t'Everything that is known, for programs'"
+wide\t'More columns'
+json\t'Everything that is known, for programs'
+yaml\t'The same as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -111,14 +139,15 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'The 
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node crds manifests inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'

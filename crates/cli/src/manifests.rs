@@ -39,6 +39,10 @@ const PARTS: [&str; 3] = [
 impl Manifests {
     /// Print them.
     pub fn run(self) -> anyhow::Result<()> {
+        if let Some(profile) = &self.simulate {
+            // Better here than in the logs of every node.
+            ferroband_node::profile(profile)?;
+        }
         stdout().write_all(self.render().as_bytes())?;
         Ok(())
     }

@@ -53,7 +53,7 @@ pub struct Node {
 }
 
 /// The plugins that `ferroband-cni` can stand in for.
-pub const ALIASES: [&str; 2] = ["ipoib", "whereabouts"];
+pub const ALIASES: [&str; 4] = ["ipoib", "multus", "multus-shim", "whereabouts"];
 
 impl Node {
     /// Run until SIGTERM.
