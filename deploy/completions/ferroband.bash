@@ -94,14 +94,29 @@ _ferroband() {
             ferroband__subcmd__help__subcmd__crds,print)
                 cmd="ferroband__subcmd__help__subcmd__crds__subcmd__print"
                 ;;
+            ferroband__subcmd__help__subcmd__sim,count)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__count"
+                ;;
             ferroband__subcmd__help__subcmd__sim,down)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__down"
+                ;;
+            ferroband__subcmd__help__subcmd__sim,replug)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__replug"
                 ;;
             ferroband__subcmd__help__subcmd__sim,status)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__status"
                 ;;
+            ferroband__subcmd__help__subcmd__sim,unplug)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__unplug"
+                ;;
             ferroband__subcmd__help__subcmd__sim,up)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__up"
+                ;;
+            ferroband__subcmd__help__subcmd__sim,vfs)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__vfs"
+                ;;
+            ferroband__subcmd__sim,count)
+                cmd="ferroband__subcmd__sim__subcmd__count"
                 ;;
             ferroband__subcmd__sim,down)
                 cmd="ferroband__subcmd__sim__subcmd__down"
@@ -109,11 +124,23 @@ _ferroband() {
             ferroband__subcmd__sim,help)
                 cmd="ferroband__subcmd__sim__subcmd__help"
                 ;;
+            ferroband__subcmd__sim,replug)
+                cmd="ferroband__subcmd__sim__subcmd__replug"
+                ;;
             ferroband__subcmd__sim,status)
                 cmd="ferroband__subcmd__sim__subcmd__status"
                 ;;
+            ferroband__subcmd__sim,unplug)
+                cmd="ferroband__subcmd__sim__subcmd__unplug"
+                ;;
             ferroband__subcmd__sim,up)
                 cmd="ferroband__subcmd__sim__subcmd__up"
+                ;;
+            ferroband__subcmd__sim,vfs)
+                cmd="ferroband__subcmd__sim__subcmd__vfs"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,count)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__count"
                 ;;
             ferroband__subcmd__sim__subcmd__help,down)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__down"
@@ -121,11 +148,20 @@ _ferroband() {
             ferroband__subcmd__sim__subcmd__help,help)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__help"
                 ;;
+            ferroband__subcmd__sim__subcmd__help,replug)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__replug"
+                ;;
             ferroband__subcmd__sim__subcmd__help,status)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__status"
                 ;;
+            ferroband__subcmd__sim__subcmd__help,unplug)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__unplug"
+                ;;
             ferroband__subcmd__sim__subcmd__help,up)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__up"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,vfs)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__vfs"
                 ;;
             *)
                 ;;
@@ -496,7 +532,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim)
-            opts="up down status"
+            opts="up down status unplug replug vfs count"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -509,7 +545,35 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__count)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__help__subcmd__sim__subcmd__down)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__replug)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -537,7 +601,35 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__unplug)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__help__subcmd__sim__subcmd__up)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__vfs)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -704,12 +796,42 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim)
-            opts="-h -V --root --log --help --version up down status help"
+            opts="-h -V --root --log --help --version up down status unplug replug vfs count help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__count)
+            opts="-h -V --by --port --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --by)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -748,8 +870,22 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__help)
-            opts="up down status help"
+            opts="up down status unplug replug vfs count help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__count)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -789,7 +925,35 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__replug)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__sim__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__unplug)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -810,6 +974,42 @@ _ferroband() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__vfs)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__replug)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -839,14 +1039,40 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__sim__subcmd__unplug)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__sim__subcmd__up)
-            opts="-h -V --profile --uplink --seed --root --log --help --version"
+            opts="-h -V --profile --file --uplink --seed --root --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -858,6 +1084,28 @@ _ferroband() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__vfs)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

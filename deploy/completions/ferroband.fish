@@ -105,15 +105,20 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l root -d 
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -l root -d 'Where the host\'s file system is' -r -F
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "up" -d 'Bring it up; what is up already stays'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "status" -d 'Say whether it is up, and what is simulated'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l profile -d 'The hardware to simulate' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "up" -d 'Bring it up; what is up already stays'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "unplug" -d 'Pull an adapter out of its slot'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "replug" -d 'Put an adapter back'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "vfs" -d 'Have so many virtual functions'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "count" -d 'Count something on a port, as errors do'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l profile -d 'The hardware to simulate: default, connectx-6, dgx, ethernet' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l file -d 'A description of hardware instead, in YAML' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l uplink -d 'Join the simulated fabrics of several machines over this interface' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l seed -d 'What the GUIDs are made from; must differ between machines' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l root -d 'Where the host\'s file system is' -r -F
@@ -128,9 +133,31 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l by -d 'How much to add' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l port -d 'The port' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "up" -d 'Bring it up; what is up already stays'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "unplug" -d 'Pull an adapter out of its slot'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "replug" -d 'Put an adapter back'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "vfs" -d 'Have so many virtual functions'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "count" -d 'Count something on a port, as errors do'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -153,3 +180,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_see
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "down" -d 'Take it down: interfaces, partitions, files'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "unplug" -d 'Pull an adapter out of its slot'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "replug" -d 'Put an adapter back'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "vfs" -d 'Have so many virtual functions'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "count" -d 'Count something on a port, as errors do'

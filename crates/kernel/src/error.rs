@@ -52,10 +52,12 @@ pub enum Error {
         interface: String,
     },
     /// A netlink socket did not work.
-    #[error("cannot {doing} a route netlink socket")]
+    #[error("cannot {doing} a {family} netlink socket")]
     Socket {
         /// What was tried.
         doing: &'static str,
+        /// Of which family: "route", "RDMA", "uevent".
+        family: &'static str,
         /// Why.
         source: io::Error,
     },
@@ -66,6 +68,27 @@ pub enum Error {
         interface: String,
         /// Why.
         source: DecodeError,
+    },
+    /// The kernel has no RDMA at all: ib_core is neither built in nor loaded.
+    #[error("this kernel has no RDMA")]
+    NoRdma,
+    /// There is no RDMA device of that name in the namespace.
+    #[error("there is no RDMA device {device} in the namespace")]
+    NoRdmaDevice {
+        /// The name asked for.
+        device: String,
+    },
+    /// The kernel refused a request about a PCI function, a virtual function or an RDMA device.
+    #[error("cannot {doing} device {device}: {errno}{}", explanation(message.as_deref()))]
+    Device {
+        /// What was tried: "have 4 virtual functions on", "unbind".
+        doing: String,
+        /// The device, by PCI address or name.
+        device: String,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What the kernel said in words, if it did.
+        message: Option<String>,
     },
     /// The parent of an IPoIB child is not there.
     #[error("interface {interface} does not exist")]
@@ -119,12 +142,15 @@ impl Error {
     /// The kernel's errno, where there is one.
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Netns { errno, .. } | Self::Refused { errno, .. } => Some(*errno),
+            Self::Netns { errno, .. } | Self::Refused { errno, .. } | Self::Device { errno, .. } => {
+                Some(*errno)
+            }
             Self::Socket { source, .. } | Self::File { source, .. } => {
                 source.raw_os_error().map(Errno::from_raw)
             }
             Self::NoNetns { .. } => Some(Errno::ENOENT),
-            Self::NoParent { .. } => Some(Errno::ENODEV),
+            Self::NoParent { .. } | Self::NoRdmaDevice { .. } => Some(Errno::ENODEV),
+            Self::NoRdma => Some(Errno::EPROTONOSUPPORT),
             Self::NameTaken { .. } => Some(Errno::EEXIST),
             Self::NotNetns { .. }
             | Self::NotIpoib { .. }

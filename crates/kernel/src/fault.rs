@@ -58,9 +58,31 @@ impl Error {
                 "its port has no P_Key yet",
                 "see that the port is active and a subnet manager runs on its fabric",
             ),
+            Self::NoRdma => Fault::new(
+                FaultCode::NoRdma,
+                "RDMA",
+                "the kernel of this node has none",
+                "load ib_core and the driver of the adapter",
+            ),
+            Self::NoRdmaDevice { device } => Fault::new(
+                FaultCode::NoDevice,
+                format!("RDMA device {device}"),
+                "there is no such device in the namespace",
+                "see whether it was unplugged, renamed or moved",
+            ),
+            Self::Device { doing, device, errno, message } => Fault::new(
+                match errno {
+                    Errno::EBUSY => FaultCode::DeviceBusy,
+                    Errno::ENODEV | Errno::ENOENT => FaultCode::NoDevice,
+                    _ => FaultCode::KernelRefused,
+                },
+                format!("device {device}"),
+                format!("the kernel refused to {doing} it: {errno}{}", explanation(message.as_deref())),
+                device_remedy(*errno),
+            ),
             Self::Socket { .. } | Self::Undecodable { .. } => Fault::new(
                 FaultCode::KernelRefused,
-                "route netlink",
+                "netlink",
                 self.with_source(),
                 "see the kernel's log of the node",
             ),
@@ -87,6 +109,17 @@ fn remedy(errno: Errno) -> &'static str {
         Errno::EEXIST => "remove what is there",
         Errno::EOPNOTSUPP => "load the kernel module of this kind of interface",
         Errno::ENODEV => "see whether the device was unplugged or moved",
+        _ => "see the kernel's log of the node",
+    }
+}
+
+fn device_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EPERM | Errno::EACCES => "run as root in the host's namespaces",
+        Errno::EBUSY => "wait until nobody uses it; virtual functions change in number only by way of 0",
+        Errno::EOPNOTSUPP => "see that the driver can do this, and that RDMA namespaces are exclusive",
+        Errno::ERANGE => "ask for no more virtual functions than the firmware has",
+        Errno::ENODEV | Errno::ENOENT => "see whether the device was unplugged or has no driver",
         _ => "see the kernel's log of the node",
     }
 }

@@ -1,7 +1,12 @@
 //! The real machine.
 
-use crate::route::{Kind, NewLink};
-use crate::{Error, Host, IpoibChild, IpoibParent, Root, Route};
+use crate::rdma::{NetnsMode, Rdma, RdmaLink};
+use crate::route::{GuidKind, Kind, NewLink, Vf, VfState};
+use crate::sysfs::{driver, pci};
+use crate::watch::Watch;
+use crate::{Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, Route, inside};
+use ferroband_model::{Guid, PciAddress};
+use nix::errno::Errno;
 
 /// InfiniBand as the running kernel has it.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +18,28 @@ impl Linux {
     /// The machine whose file trees are under `root`.
     pub fn new(root: Root) -> Self {
         Self { root }
+    }
+
+    /// A socket in a namespace, or here.
+    fn rdma(netns: Option<&Netns>) -> Result<Rdma, Error> {
+        netns.map_or_else(Rdma::here, Rdma::inside)
+    }
+
+    /// The interface of a physical function that requests about its virtual functions go through.
+    fn interface(&self, pf: PciAddress) -> Result<(Route, u32), Error> {
+        let mut route = Route::here()?;
+        let names = pci::function(&self.root, pf)?.map(|function| function.netdevs).unwrap_or_default();
+        for name in names {
+            if let Some(link) = route.link(&name)?.filter(|link| link.name == name) {
+                return Ok((route, link.index));
+            }
+        }
+        Err(Error::Device {
+            doing: "find an interface of".to_owned(),
+            device: pf.to_string(),
+            errno: Errno::ENODEV,
+            message: Some("load ib_ipoib, and see that no pod has it".to_owned()),
+        })
     }
 }
 
@@ -28,7 +55,8 @@ impl Host for Linux {
     fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error> {
         let link =
             Route::here()?.link(name)?.ok_or_else(|| Error::NoParent { interface: name.to_owned() })?;
-        // The kernel reports the kind of a parent since 5.10 and its P_Key and mode with it (ipoib_fill_info).
+        // The kernel reports the kind of a parent since 5.10 and its P_Key and mode with it
+        // (ipoib_fill_info).
         match link.ipoib {
             Some(ipoib) => Ok(IpoibParent {
                 index: link.index,
@@ -47,5 +75,85 @@ impl Host for Linux {
     fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error> {
         let kind = Kind::Ipoib { parent: child.parent, pkey: child.pkey, mode: child.mode };
         Route::here()?.create(&NewLink::new(name, kind))
+    }
+}
+
+impl Hardware for Linux {
+    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaLink>, Error> {
+        Self::rdma(netns)?.devices()
+    }
+
+    fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), Error> {
+        Self::rdma(from)?.move_to(name, to)
+    }
+
+    fn rdma_netns_mode(&self) -> Result<NetnsMode, Error> {
+        Rdma::here()?.netns_mode()
+    }
+
+    fn set_rdma_netns_mode(&self, mode: NetnsMode) -> Result<(), Error> {
+        Rdma::here()?.set_netns_mode(mode)
+    }
+
+    fn vfs(&self, pf: PciAddress) -> Result<Vec<Vf>, Error> {
+        let (mut route, index) = self.interface(pf)?;
+        route.vfs(index)
+    }
+
+    fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error> {
+        let (mut route, index) = self.interface(pf)?;
+        route.set_vf_guid(index, vf, kind, guid)
+    }
+
+    fn set_vf_state(&self, pf: PciAddress, vf: u32, state: VfState) -> Result<(), Error> {
+        let (mut route, index) = self.interface(pf)?;
+        route.set_vf_state(index, vf, state)
+    }
+
+    fn set_vf_count(&self, pf: PciAddress, count: u16) -> Result<(), Error> {
+        driver::set_vf_count(&self.root, pf, count)
+    }
+
+    fn bind_driver(&self, function: PciAddress, driver: &str) -> Result<(), Error> {
+        driver::bind(&self.root, function, driver)
+    }
+
+    fn unbind_driver(&self, function: PciAddress) -> Result<(), Error> {
+        driver::unbind(&self.root, function)
+    }
+
+    fn override_driver(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error> {
+        driver::set_override(&self.root, function, driver)
+    }
+
+    fn probe_driver(&self, function: PciAddress) -> Result<(), Error> {
+        driver::probe(&self.root, function)
+    }
+
+    fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error> {
+        let mut links = netns.map_or_else(Route::here, Route::inside)?.links()?;
+        let address = function.to_string();
+        // A kernel before 5.14 does not say; here, sysfs does.
+        let names = match netns {
+            None => pci::function(&self.root, function)?.map(|function| function.netdevs).unwrap_or_default(),
+            Some(_) => Vec::new(),
+        };
+        links.retain(|link| match &link.device {
+            Some(device) => *device == address,
+            None => names.contains(&link.name),
+        });
+        Ok(links)
+    }
+
+    fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {
+        inside::look(&self.root, netns, look)
+    }
+
+    fn refresh(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn watch(&self) -> Result<Watch, Error> {
+        Watch::kernel()
     }
 }

@@ -66,6 +66,14 @@ impl Netns {
         Self::checked(fd, path)
     }
 
+    /// The same namespace, held once more.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        match self.fd.try_clone() {
+            Ok(fd) => Ok(Self { fd, path: self.path.clone(), id: self.id }),
+            Err(source) => Err(Error::File { doing: "hold", path: self.path.clone(), source }),
+        }
+    }
+
     fn checked(fd: OwnedFd, path: PathBuf) -> Result<Self, Error> {
         let failed = |errno| Error::Netns { doing: "look at", path: path.clone(), errno };
         if fstatfs(&fd).map_err(failed)?.filesystem_type() != NSFS_MAGIC {
@@ -93,8 +101,8 @@ impl Netns {
         &self.path
     }
 
-    /// Runs `work` inside the namespace: on a thread of its own, which ends afterwards, so that no thread of the
-    /// caller's (an async worker least of all) is ever left in the wrong namespace.
+    /// Runs `work` inside the namespace: on a thread of its own, which ends afterwards, so that no thread of
+    /// the caller's (an async worker least of all) is ever left in the wrong namespace.
     ///
     /// A panic in `work` goes on in the caller.
     pub fn run<T, F>(&self, work: F) -> Result<T, Error>

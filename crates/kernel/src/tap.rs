@@ -24,8 +24,8 @@ nix::ioctl_write_int_bad!(
     tun_set_link, nix::request_code_write!(b'T', 205, size_of::<libc::c_int>())
 );
 
-/// Makes an interface in this thread's network namespace that outlives the program, and says that its link is of
-/// type `link_type` (ARPHRD_* of linux/if_arp.h). Nothing is left when any step fails.
+/// Makes an interface in this thread's network namespace that outlives the program, and says that its link is
+/// of type `link_type` (ARPHRD_* of linux/if_arp.h). Nothing is left when any step fails.
 ///
 /// The kernel gives it no hardware address for types that tun does not know (`tun_get_addr_len` of
 /// drivers/net/tun.c); InfiniBand is one of these.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+#[path = "netns/adapters.rs"]
+mod adapters;
 #[path = "netns/addresses.rs"]
 mod addresses;
 #[path = "netns/bench.rs"]
@@ -12,3 +14,7 @@ mod infiniband;
 mod links;
 #[path = "netns/namespaces.rs"]
 mod namespaces;
+#[path = "netns/routes.rs"]
+mod routes;
+#[path = "netns/watching.rs"]
+mod watching;

@@ -7,6 +7,9 @@ pub enum Malformed {
     /// Not a GUID.
     #[error("{0:?} is not a GUID: eight bytes as 00:11:22:33:44:55:66:77 or sixteen hexadecimal digits")]
     Guid(String),
+    /// Not a GID.
+    #[error("{0:?} is not a GID: eight groups of four hexadecimal digits")]
+    Gid(String),
     /// Not a P_Key.
     #[error("{0:?} is not a P_Key: 0x0001 to 0x7fff, or 0x8001 to 0xffff with the full-member bit")]
     PKey(String),

@@ -83,6 +83,12 @@ pub enum FaultCode {
     NoDefaultNetwork,
     /// A port of the fabric cannot be used yet.
     PortNotReady,
+    /// The kernel has no RDMA.
+    NoRdma,
+    /// A device is not there, or not where it should be.
+    NoDevice,
+    /// A device is in use and cannot be changed now.
+    DeviceBusy,
 }
 
 impl FaultCode {
@@ -109,6 +115,9 @@ impl FaultCode {
             Self::Journal => "Journal",
             Self::NoDefaultNetwork => "NoDefaultNetwork",
             Self::PortNotReady => "PortNotReady",
+            Self::NoRdma => "NoRdma",
+            Self::NoDevice => "NoDevice",
+            Self::DeviceBusy => "DeviceBusy",
         }
     }
 
@@ -121,7 +130,11 @@ impl FaultCode {
             Self::Undecodable => 6,
             Self::InvalidConfig => 7,
             Self::BadNamespace => 8,
-            Self::DaemonAway | Self::ApiUnavailable | Self::NoDefaultNetwork | Self::PortNotReady => 11,
+            Self::DaemonAway
+            | Self::ApiUnavailable
+            | Self::NoDefaultNetwork
+            | Self::PortNotReady
+            | Self::DeviceBusy => 11,
             Self::InvalidAnnotation => 100,
             Self::NoNetworkFound => 101,
             Self::PodNotFound => 102,
@@ -132,6 +145,8 @@ impl FaultCode {
             Self::KernelRefused => 107,
             Self::NoPlugin => 108,
             Self::PluginFailed => 109,
+            Self::NoRdma => 110,
+            Self::NoDevice => 111,
         }
     }
 }

@@ -52,8 +52,8 @@ impl fmt::Debug for Guid {
 impl FromStr for Guid {
     type Err = Malformed;
 
-    /// Takes bytes with colons, sysfs's four groups (`248a:0703:00a1:b2c3`), and sixteen digits with or without
-    /// `0x`; any case. Shorter forms are refused: a lost digit would name somebody else's port.
+    /// Takes bytes with colons, sysfs's four groups (`248a:0703:00a1:b2c3`), and sixteen digits with or
+    /// without `0x`; any case. Shorter forms are refused: a lost digit would name somebody else's port.
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let malformed = || Malformed::Guid(text.to_owned());
         let digits: String = match text.split(':').collect::<Vec<_>>().as_slice() {

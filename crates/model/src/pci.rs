@@ -17,6 +17,22 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
+    /// The address of these numbers, if there is such a place: devices are 0 to 31, functions 0 to 7.
+    pub const fn new(domain: u32, bus: u8, device: u8, function: u8) -> Option<Self> {
+        if device < 32 && function < 8 { Some(Self { domain, bus, device, function }) } else { None }
+    }
+
+    /// The address so many routing identifiers further on, over the ends of devices and buses: how virtual
+    /// functions are numbered (PCI Express, SR-IOV: VF offset and stride). Nothing beyond the last bus.
+    pub const fn further(self, by: u16) -> Option<Self> {
+        let id = (self.bus as u32) << 8 | (self.device as u32) << 3 | self.function as u32;
+        let id = id + by as u32;
+        if id > 0xffff {
+            return None;
+        }
+        Self::new(self.domain, (id >> 8) as u8, (id >> 3 & 0x1f) as u8, (id & 7) as u8)
+    }
+
     /// The domain.
     pub const fn domain(self) -> u32 {
         self.domain
@@ -121,6 +137,19 @@ mod tests {
         ] {
             assert_eq!(text.parse::<PciAddress>(), Err(Malformed::PciAddress(text.to_owned())));
         }
+    }
+
+    #[test]
+    fn virtual_functions_run_over_devices_and_buses() {
+        let physical: PciAddress = "0000:86:00.0".parse().unwrap();
+        let at = |by| physical.further(by).map(|address| address.to_string());
+        assert_eq!(at(2).as_deref(), Some("0000:86:00.2"));
+        assert_eq!(at(8).as_deref(), Some("0000:86:01.0"));
+        assert_eq!(at(0x100).as_deref(), Some("0000:87:00.0"));
+        assert_eq!(at(0x79ff).as_deref(), Some("0000:ff:1f.7"));
+        assert_eq!(at(0x7a00), None);
+        assert_eq!(PciAddress::new(0, 0x86, 0, 0), Some(physical));
+        assert_eq!((PciAddress::new(0, 0, 32, 0), PciAddress::new(0, 0, 0, 8)), (None, None));
     }
 
     #[test]

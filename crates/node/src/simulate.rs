@@ -23,9 +23,8 @@ pub fn host(settings: &Settings) -> Result<Arc<dyn Host>, Error> {
 
 /// The profile called `name`.
 pub fn profile(name: &str) -> Result<Profile, Fault> {
-    let known = [Profile::default()];
-    let names: Vec<_> = known.iter().map(|profile| profile.name.clone()).collect();
-    known.into_iter().find(|profile| profile.name == name).ok_or_else(|| {
+    Profile::builtin(name).ok_or_else(|| {
+        let names: Vec<_> = Profile::builtins().into_iter().map(|profile| profile.name).collect();
         Fault::new(
             FaultCode::InvalidConfig,
             format!("simulation profile {name}"),

@@ -1,6 +1,6 @@
 //! Why a simulation could not be brought up, read or taken down.
 
-use ferroband_kernel::Error as KernelError;
+use ferroband_kernel::{Errno, Error as KernelError};
 use ferroband_model::{Fault, FaultCode};
 use std::io;
 use std::path::PathBuf;
@@ -50,15 +50,24 @@ pub enum Error {
         /// What it says.
         text: String,
     },
-    /// A profile has more device files than there are numbers to lend.
-    #[error("profile {profile} needs {count} device files, more than {most}")]
-    TooManyDevices {
-        /// Which profile.
-        profile: String,
-        /// How many it needs.
-        count: usize,
-        /// How many there can be.
-        most: usize,
+    /// A description of hardware cannot be understood.
+    #[error("{file}: {field} is wrong")]
+    Description {
+        /// The file.
+        file: String,
+        /// The field, by its path from the top: `hcas[0].ports[1].state`.
+        field: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no simulation to change.
+    #[error("no simulation is up")]
+    Down,
+    /// The simulated machine has nothing of that name.
+    #[error("there is no simulated device {device}")]
+    NoDevice {
+        /// The name, PCI address or interface asked for.
+        device: String,
     },
     /// The name of a simulated interface belongs to another interface.
     #[error("interface {netdev} is there already and is of kind {kind}")]
@@ -74,6 +83,25 @@ pub enum Error {
         /// Its name.
         uplink: String,
     },
+}
+
+impl From<Error> for KernelError {
+    /// What a caller of the kernel is told when the simulation itself fails: an I/O error, with the words.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Kernel(error) => error,
+            Error::File { doing, path, source } => Self::File { doing, path, source },
+            other => Self::Device {
+                doing: "simulate".to_owned(),
+                device: "any".to_owned(),
+                errno: Errno::EIO,
+                message: Some(match std::error::Error::source(&other) {
+                    Some(source) => format!("{other}: {source}"),
+                    None => other.to_string(),
+                }),
+            },
+        }
+    }
 }
 
 impl Error {
@@ -94,9 +122,18 @@ impl Error {
             Self::Another { .. } => {
                 (FaultCode::InvalidConfig, "simulation".into(), "take the one that is up down first")
             }
-            Self::Profile { profile, .. } | Self::TooManyDevices { profile, .. } => {
+            Self::Profile { profile, .. } => {
                 (FaultCode::InvalidConfig, format!("profile {profile}"), "correct the profile")
             }
+            Self::Description { file, .. } => {
+                (FaultCode::Undecodable, format!("file {file}"), "correct the field of the description")
+            }
+            Self::Down => (FaultCode::InvalidConfig, "simulation".into(), "bring one up first"),
+            Self::NoDevice { device } => (
+                FaultCode::NoDevice,
+                format!("device {device}"),
+                "name an adapter or virtual function of the simulation that is up",
+            ),
             Self::NameTaken { netdev, .. } => (
                 FaultCode::NameTaken,
                 format!("interface {netdev}"),

@@ -37,6 +37,18 @@ pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     write().map_err(|source| error("write", path, source))
 }
 
+/// The same without waiting for the disk, for what a reboot makes worthless.
+pub(crate) fn passing_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let temporary = path.with_extension("new");
+    let write = || {
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|source| error("write", path, source))
+}
+
 /// Removes a file; one that is not there is removed.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     gone(fs::remove_file(path)).map_err(|source| error("remove", path, source))

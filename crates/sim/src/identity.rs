@@ -27,10 +27,14 @@ impl Identity {
         self.guid(hca, port)
     }
 
-    /// The local identifier of a port, in the unicast range 1 to 0xbfff.
+    /// The local identifier of a port.
     pub(crate) fn lid(self, hca: usize, port: usize) -> u16 {
-        let spread = mix(self.guid(hca, port).value()) % 0xbfff;
-        u16::try_from(spread).unwrap_or_default() + 1
+        lid(self.guid(hca, port))
+    }
+
+    /// The GUID that a virtual function on Ethernet has by itself.
+    pub(crate) fn vf_guid(self, hca: usize, vf: usize) -> Guid {
+        Guid::new(PREFIX << 48 | mix(self.guid(hca, 0).value() ^ (vf as u64 + 1) << 40) & 0xffff_ffff_ffff)
     }
 
     /// Two bytes of prefix, five of the node, one of the place in it (32 adapters with up to 7 ports).
@@ -38,6 +42,11 @@ impl Identity {
         let place = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
         Guid::new(PREFIX << 48 | (self.mixed & 0xff_ffff_ffff) << 8 | place)
     }
+}
+
+/// The local identifier that a subnet manager gives the port of this GUID, in the unicast range 1 to 0xbfff.
+pub(crate) fn lid(guid: Guid) -> u16 {
+    u16::try_from(mix(guid.value()) % 0xbfff).unwrap_or_default() + 1
 }
 
 /// One step of FNV-1a.

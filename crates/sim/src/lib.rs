@@ -1,4 +1,5 @@
-//! Simulated InfiniBand hardware, for machines without any. It ships: people develop and try things out with it.
+//! Simulated InfiniBand hardware, for machines without any. It ships: people develop and try things out with
+//! it.
 //!
 //! The simulation is a tree of files and a few interfaces. What reads or changes them is the same code as on
 //! real hardware; only the calls of [`ferroband_kernel::Host`], which need InfiniBand in the kernel, are done
@@ -6,10 +7,14 @@
 //!
 //! ```text
 //! Profile ──Simulation::up──▶ var/lib/ferroband/sim/{sys,dev}    what sysfs::infiniband and sysfs::pci read
-//!                             ibs5f0 (altname ib0)               the IPoIB interface, a tap that says link/infiniband
+//!                             ibs5f0 (altname ib0)               IPoIB, a tap that says link/infiniband
 //!                             run/ferroband/simulation.json      the marker, written last: all of this is there
+//!                             run/ferroband/simulation.events    what happened since, for whoever watches
 //!
-//! host(root) ── marker? ──▶ Simulated (else ferroband_kernel::Linux)
+//! hardware(root) ── marker? ──▶ Simulated (else ferroband_kernel::Linux)
+//!      │
+//!      └─ Machine: the state of the hardware, under a lock. A node changes it through Hardware, people
+//!         through Simulation::change; the trees show it, events tell it.
 //!
 //!      pod                       node                       another node
 //!   ┌──────┐ veth  ┌─────────────────────────┐ VXLAN  ┌─────────────────────────┐
@@ -18,30 +23,49 @@
 //!                    one bridge and one VXLAN for each P_Key: partitions do not reach each other
 //! ```
 //!
-//! What is not as on hardware: children are Ethernet (6-byte addresses), and a child whose pod's namespace goes
-//! away goes with it, where the kernel would hand an IPoIB child back to the host.
+//! What is not as on hardware: children and the interfaces of virtual functions are Ethernet (6-byte
+//! addresses) although the trees say InfiniBand; a child whose pod's namespace goes away goes with it, where
+//! the kernel would hand an IPoIB child back to the host (a virtual function's interface is made again there,
+//! at the next look); and what depends on the namespace in the trees follows at the next
+//! [`ferroband_kernel::Hardware::refresh`].
 
-mod chardev;
+mod change;
+#[cfg(feature = "yaml")]
+mod describe;
 mod error;
+mod events;
 mod files;
+mod hardware;
 mod identity;
+mod machine;
 mod marker;
+mod namespaces;
 mod netdev;
+mod numbers;
 mod partition;
 mod profile;
 mod simulated;
 mod simulation;
+mod state;
 mod tree;
+mod wire;
 
+pub use change::Change;
 pub use error::Error;
-pub use profile::{Hca, Netdev, PciId, Port, PortState, Profile};
+pub use profile::{Gpu, Hca, Netdev, PciId, Port, PortState, Profile};
 pub use simulated::Simulated;
 pub use simulation::{Options, Simulation};
 
-use ferroband_kernel::{Host, Linux, Root};
+use ferroband_kernel::{Hardware, Host, Linux, Root};
 
-/// The machine under `root`: simulated when a simulation is up there, real otherwise.
+/// The machine under `root`: simulated when a simulation is up there, real otherwise. What attaching takes of
+/// it.
 pub fn host(root: &Root) -> Result<Box<dyn Host>, Error> {
+    Ok(hardware(root)?)
+}
+
+/// The same, with all that a node does to its adapters.
+pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(Simulated::new(root, simulation))),
         None => Ok(Box::new(Linux::new(root.clone()))),

@@ -1,5 +1,5 @@
-//! The file that says a simulation is up. It is written last and removed first: while it is there, so is all the
-//! rest.
+//! The file that says a simulation is up. It is written last and removed first: while it is there, so is all
+//! the rest.
 
 use crate::{Error, Simulation, files};
 use ferroband_kernel::Root;

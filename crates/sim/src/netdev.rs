@@ -1,22 +1,41 @@
 //! The interface of a simulated port.
 
-use crate::tree::IPOIB_MTU;
+use crate::tree::{ETHERNET_MTU, IPOIB_MTU};
 use crate::{Error, Netdev};
 use ferroband_kernel::route::{Kind, Link, NewLink, Route};
 use ferroband_kernel::tap;
+use ferroband_model::{LinkLayer, PciAddress};
+
+/// ARPHRD_ETHER of linux/if_arp.h.
+const ETHERNET: u16 = 1;
+
+/// What is written on every interface of a function: the kernel tells which device an interface is on, and of
+/// ours there is none to tell of.
+pub(crate) fn alias(function: PciAddress) -> String {
+    format!("ferroband {function}")
+}
 
 /// Has the interface in this thread's network namespace, up and with all its names.
 ///
-/// A tap can say that its link is InfiniBand; the kernel gives such a tap no hardware address, so the 20 bytes
-/// are in the simulated sysfs only. Where there is no tun, a bridge without ports stands in.
-pub(crate) fn ensure(route: &mut Route, netdev: &Netdev) -> Result<(), Error> {
+/// A tap can say that its link is InfiniBand; the kernel gives such a tap no hardware address, so the 20
+/// bytes are in the simulated sysfs only. Where there is no tun, a bridge without ports stands in.
+pub(crate) fn ensure(
+    route: &mut Route,
+    netdev: &Netdev,
+    layer: LinkLayer,
+    function: PciAddress,
+) -> Result<(), Error> {
+    let (link_type, mtu) = match layer {
+        LinkLayer::InfiniBand => (Link::INFINIBAND, IPOIB_MTU),
+        LinkLayer::Ethernet => (ETHERNET, ETHERNET_MTU),
+    };
     let link = match route.link(&netdev.name)? {
-        Some(link) if is_ours(&link, netdev) => link,
+        Some(link) if link.name == netdev.name && is_stand_in(&link) => link,
         Some(link) => {
             return Err(Error::NameTaken { netdev: netdev.name.clone(), kind: link.kind_or_type() });
         }
         None => {
-            if tap::create(&netdev.name, Link::INFINIBAND).is_err() {
+            if tap::create(&netdev.name, link_type).is_err() {
                 route.create(&NewLink::new(&netdev.name, Kind::Bridge))?;
             }
             route
@@ -24,8 +43,13 @@ pub(crate) fn ensure(route: &mut Route, netdev: &Netdev) -> Result<(), Error> {
                 .ok_or_else(|| ferroband_kernel::Error::NoParent { interface: netdev.name.clone() })?
         }
     };
-    if link.mtu != IPOIB_MTU {
-        route.set_mtu(link.index, IPOIB_MTU)?;
+    // First: by this it is known as ours when Ethernet is all that it says.
+    let alias = alias(function);
+    if link.alias.as_ref() != Some(&alias) {
+        route.set_alias(link.index, &alias)?;
+    }
+    if link.mtu != mtu {
+        route.set_mtu(link.index, mtu)?;
     }
     for altname in netdev.altnames.iter().filter(|altname| !link.altnames.contains(altname)) {
         route.add_altname(link.index, altname)?;
@@ -44,14 +68,13 @@ pub(crate) fn remove(route: &mut Route, name: &str) -> Result<(), Error> {
     }
 }
 
-fn is_ours(link: &Link, netdev: &Netdev) -> bool {
-    link.name == netdev.name && is_stand_in(link)
-}
-
 /// Whether it is what [`ensure`] makes, and so what [`remove`] may take away: never a real interface.
 fn is_stand_in(link: &Link) -> bool {
     match link.kind.as_deref() {
-        Some("tun") => link.link_type == Link::INFINIBAND,
+        Some("tun") => {
+            let ours = link.alias.as_deref().is_some_and(|alias| alias.starts_with("ferroband "));
+            link.link_type == Link::INFINIBAND || ours
+        }
         Some("bridge") => true,
         _ => false,
     }

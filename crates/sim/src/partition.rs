@@ -24,6 +24,11 @@ impl Partition {
         Self { base: pkey.base() }
     }
 
+    /// The network of Ethernet ports: 0 is no partition's number.
+    pub(crate) fn ethernet() -> Self {
+        Self { base: 0 }
+    }
+
     fn bridge(&self) -> String {
         format!("fbk{:04x}", self.base)
     }
@@ -85,7 +90,8 @@ pub(crate) fn remove_all(route: &mut Route) -> Result<(), Error> {
     let bridges: Vec<u32> =
         links.iter().filter(|link| is(link, "fbk", "bridge")).map(|link| link.index).collect();
     for link in &links {
-        let child = is(link, "fbv", "veth") && link.master.is_some_and(|master| bridges.contains(&master));
+        let wire = is(link, "fbv", "veth") || is(link, "fbf", "veth");
+        let child = wire && link.master.is_some_and(|master| bridges.contains(&master));
         if child || is(link, "fbx", "vxlan") {
             route.delete(link.index)?;
         }

@@ -1,9 +1,11 @@
 //! What hardware a simulated node has.
 
-use crate::Error;
+mod builtin;
+mod check;
+
+use ferroband_kernel::NetnsMode;
 use ferroband_model::{LinkLayer, PciAddress};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fmt;
 
 /// A description of a node's InfiniBand hardware.
@@ -12,8 +14,34 @@ use std::fmt;
 pub struct Profile {
     /// Its name.
     pub name: String,
+    /// How RDMA devices and network namespaces go together at the start.
+    #[serde(default)]
+    pub netns_mode: NetnsMode,
+    /// Whether the IPoIB interface of an RDMA device that is moved comes to be in the device's new namespace,
+    /// as since Linux 6.17; before, and by default, it comes to be in the host's.
+    #[serde(default)]
+    pub ipoib_follows: bool,
     /// The host channel adapters.
     pub hcas: Vec<Hca>,
+    /// The graphics processors.
+    #[serde(default)]
+    pub gpus: Vec<Gpu>,
+}
+
+/// A graphics processor, to be near or far from adapters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Gpu {
+    /// Its PCI address.
+    pub pci: PciAddress,
+    /// The PCI bridges above it, from the root port down.
+    #[serde(default)]
+    pub behind: Vec<PciAddress>,
+    /// Its PCI device; the vendor is NVIDIA.
+    pub device: PciId,
+    /// The NUMA node it is on.
+    #[serde(default)]
+    pub numa: Option<u32>,
 }
 
 /// A host channel adapter: one PCI function with one RDMA device.
@@ -37,6 +65,12 @@ pub struct Hca {
     /// How many virtual functions it can have.
     #[serde(default)]
     pub total_vfs: u16,
+    /// The PCI device of its virtual functions; one more than its own when absent, as Mellanox numbers them.
+    #[serde(default)]
+    pub vf_device: Option<PciId>,
+    /// How far the first virtual function is from it, in routing identifiers.
+    #[serde(default = "two")]
+    pub vf_offset: u16,
     /// The name of its RDMA device.
     pub rdma: String,
     /// The maker's name of the chip: `MT4119`.
@@ -47,6 +81,22 @@ pub struct Hca {
     pub firmware: String,
     /// Its ports.
     pub ports: Vec<Port>,
+}
+
+fn two() -> u16 {
+    2
+}
+
+impl Hca {
+    /// Where virtual function `index` is.
+    pub fn vf(&self, index: u16) -> Option<PciAddress> {
+        self.pci.further(self.vf_offset.checked_add(index)?)
+    }
+
+    /// What it speaks, by its first port; an adapter without ports speaks nothing else than InfiniBand.
+    pub fn link_layer(&self) -> LinkLayer {
+        self.ports.first().map_or(LinkLayer::InfiniBand, |port| port.link_layer)
+    }
 }
 
 /// A port of an adapter.
@@ -112,45 +162,7 @@ impl TryFrom<String> for PciId {
     }
 }
 
-impl Default for Profile {
-    /// One ConnectX-5 in InfiniBand mode at 0000:86:00.0, the card of the documents that this product is made
-    /// from.
-    fn default() -> Self {
-        let place = |text: &str| text.parse().ok();
-        Self {
-            name: "default".to_owned(),
-            hcas: place("0000:86:00.0")
-                .map(|pci| Hca {
-                    pci,
-                    behind: place("0000:85:02.0").into_iter().collect(),
-                    vendor: PciId(0x15b3),
-                    device: PciId(0x1017),
-                    driver: "mlx5_core".to_owned(),
-                    numa: Some(0),
-                    total_vfs: 16,
-                    rdma: "mlx5_0".to_owned(),
-                    model: "MT4119".to_owned(),
-                    board: "MT_0000000008".to_owned(),
-                    firmware: "16.35.4030".to_owned(),
-                    ports: vec![Port {
-                        link_layer: LinkLayer::InfiniBand,
-                        state: PortState::Active,
-                        rate: "100 Gb/sec (4X EDR)".to_owned(),
-                        netdev: Some(Netdev { name: "ibs5f0".to_owned(), altnames: vec!["ib0".to_owned()] }),
-                    }],
-                })
-                .into_iter()
-                .collect(),
-        }
-    }
-}
-
 impl Profile {
-    /// The profile of this name that comes with the product.
-    pub fn builtin(name: &str) -> Option<Self> {
-        [Self::default()].into_iter().find(|profile| profile.name == name)
-    }
-
     /// The interfaces of all ports.
     pub fn netdevs(&self) -> impl Iterator<Item = &Netdev> {
         self.ports().filter_map(|port| port.netdev.as_ref())
@@ -158,47 +170,6 @@ impl Profile {
 
     fn ports(&self) -> impl Iterator<Item = &Port> {
         self.hcas.iter().flat_map(|hca| &hca.ports)
-    }
-
-    /// Whether a machine could have this. Names become file names, so this also keeps them in the tree.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let altnames = self.netdevs().flat_map(|netdev| &netdev.altnames);
-        self.distinct("netdev", 15, self.netdevs().map(|netdev| &netdev.name).chain(altnames))?;
-        self.distinct("rdma", 63, self.hcas.iter().map(|hca| &hca.rdma))?;
-        let places: Vec<String> = self.hcas.iter().map(|hca| hca.pci.to_string()).collect();
-        self.distinct("pci", usize::MAX, places.iter())?;
-        for hca in &self.hcas {
-            self.word("driver", 63, &hca.driver)?;
-        }
-        Ok(())
-    }
-
-    fn distinct<'a>(
-        &self,
-        field: &'static str,
-        most: usize,
-        names: impl Iterator<Item = &'a String>,
-    ) -> Result<(), Error> {
-        let mut seen = BTreeSet::new();
-        for name in names {
-            self.word(field, most, name)?;
-            if !seen.insert(name) {
-                return Err(self.wrong(field, name));
-            }
-        }
-        Ok(())
-    }
-
-    fn word(&self, field: &'static str, most: usize, text: &str) -> Result<(), Error> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
-        if text.is_empty() || text.len() > most || text.starts_with('.') || !text.bytes().all(plain) {
-            return Err(self.wrong(field, text));
-        }
-        Ok(())
-    }
-
-    fn wrong(&self, field: &'static str, text: &str) -> Error {
-        Error::Profile { profile: self.name.clone(), field, text: text.to_owned() }
     }
 }
 

@@ -1,14 +1,14 @@
 //! Bringing simulated hardware up and taking it down.
 
-use crate::chardev::{self, CharDevice};
-use crate::{Error, Profile, files, marker, netdev, partition, tree};
+use crate::machine::Machine;
+use crate::{Error, Profile, events, files, marker, netdev, partition, tree, wire};
 use ferroband_kernel::{Root, Route};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The form of the files; raised when an older one must be written anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A simulation that is up; also the content of its marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,8 +30,8 @@ pub struct Simulation {
 pub struct Options {
     /// What the node's GUIDs are made from: its name, so that nodes differ.
     pub seed: String,
-    /// An interface of the node on a network with the other nodes (`eth0`). Partitions then reach across nodes;
-    /// their MTU is IPoIB's 2044 or, if less, what fits into this interface's.
+    /// An interface of the node on a network with the other nodes (`eth0`). Partitions then reach across
+    /// nodes; their MTU is IPoIB's 2044 or, if less, what fits into this interface's.
     pub uplink: Option<String>,
 }
 
@@ -41,19 +41,18 @@ impl Simulation {
         marker::read(root)
     }
 
-    /// Brings the hardware up on the machine under `root`, its interfaces in this thread's network namespace. What
-    /// is up already stays as it is; what a reboot took is made again.
+    /// Brings the hardware up on the machine under `root`, its interfaces in this thread's network namespace.
+    /// What is up already stays as it is; what a reboot took is made again.
     pub fn up(root: &Root, profile: Profile, options: Options) -> Result<Self, Error> {
         profile.check()?;
-        let devices = chardev::list(&profile)?;
         let Options { seed, uplink } = options;
         let wanted = Self { version: VERSION, root: trees(), seed, uplink, profile };
-        let _lock = lock(root)?;
+        let lock = lock(root)?;
         let mut route = Route::here()?;
         wanted.check_uplink(&mut route)?;
         let there = match Self::find(root)? {
             // Unless somebody has removed the trees.
-            Some(running) if running == wanted => running.hardware(root).sys("class").is_dir(),
+            Some(running) if running == wanted => root.path(&running.root).join("state.json").is_file(),
             // Of another version only: written anew.
             Some(running) if (Self { version: VERSION, ..running.clone() }) == wanted => false,
             Some(running) => {
@@ -63,8 +62,10 @@ impl Simulation {
             None => false,
         };
         if there {
-            wanted.ensure_netdevs(&mut route)?;
-        } else if let Err(error) = wanted.begin(root, &mut route, &devices) {
+            let mut machine = Machine::locked(root, &wanted, lock)?;
+            machine.ensure_interfaces()?;
+            machine.commit()?;
+        } else if let Err(error) = wanted.begin(root, &mut route, lock) {
             // What was wrong first is what counts; what cannot be taken back now, `down` finds later.
             let _ = remove(root, &mut route);
             return Err(error);
@@ -72,14 +73,15 @@ impl Simulation {
         Ok(wanted)
     }
 
-    /// Takes everything down: children, partitions, interfaces, trees. What is not there is taken down, so this
-    /// also cleans up after an `up` that was killed, and after a reboot.
+    /// Takes everything down: children, partitions, interfaces, trees. What is not there is taken down, so
+    /// this also cleans up after an `up` that was killed, and after a reboot.
     pub fn down(root: &Root) -> Result<(), Error> {
         let _lock = lock(root)?;
         marker::remove(root)?;
         let mut route = Route::here()?;
         partition::remove_all(&mut route)?;
-        remove(root, &mut route)
+        remove(root, &mut route)?;
+        events::remove(root)
     }
 
     /// `root`, with the simulated hardware's trees in place of the machine's own.
@@ -104,23 +106,11 @@ impl Simulation {
     }
 
     /// From nothing, or from what was left of another time, to all of it with the marker.
-    fn begin(&self, root: &Root, route: &mut Route, devices: &[CharDevice]) -> Result<(), Error> {
+    fn begin(&self, root: &Root, route: &mut Route, lock: File) -> Result<(), Error> {
         marker::remove(root)?;
         remove(root, route)?;
-        self.write_trees(root, devices)?;
-        self.ensure_netdevs(route)?;
+        Machine::begin(root, self, lock)?.commit()?;
         marker::write(root, self)
-    }
-
-    fn ensure_netdevs(&self, route: &mut Route) -> Result<(), Error> {
-        self.profile.netdevs().try_for_each(|netdev| netdev::ensure(route, netdev))
-    }
-
-    fn write_trees(&self, root: &Root, devices: &[CharDevice]) -> Result<(), Error> {
-        let hardware = self.hardware(root);
-        files::private_directory(&root.state(""))?;
-        tree::write(&hardware.sys(""), &self.profile, &self.seed, devices)?;
-        chardev::make(&hardware.dev("infiniband"), devices)
     }
 }
 
@@ -128,12 +118,15 @@ fn trees() -> PathBuf {
     Root::default().state("sim")
 }
 
-/// Takes the interfaces of the ports away, then the trees. The trees are written before the interfaces are made
-/// and removed after them, so they know every name, with or without a marker.
+/// Takes the interfaces of the ports and the wires away, then the trees. The trees are written before the
+/// interfaces are made and removed after them, so they know every name, with or without a marker.
 fn remove(root: &Root, route: &mut Route) -> Result<(), Error> {
     let trees = root.path(trees());
     for name in names(&trees.join("sys/class/net"))? {
         netdev::remove(route, &name)?;
+    }
+    for link in route.links()?.into_iter().filter(|link| link.name.starts_with("fbf")) {
+        wire::remove(route, &link.name)?;
     }
     files::remove_directory(&trees)
 }
@@ -150,7 +143,7 @@ fn names(directory: &Path) -> Result<Vec<String>, Error> {
 }
 
 /// One `up` or `down` at a time; held until dropped.
-fn lock(root: &Root) -> Result<File, Error> {
+pub(crate) fn lock(root: &Root) -> Result<File, Error> {
     let path = root.run("ferroband");
     files::directory(&path)?;
     // The directory itself, so that nothing is left behind.

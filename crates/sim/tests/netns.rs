@@ -1,4 +1,5 @@
-//! Simulated hardware on the running kernel: each test in network namespaces of its own, seen by `ip` and `ping`.
+//! Simulated hardware on the running kernel: each test in network namespaces of its own, seen by `ip` and
+//! `ping`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -8,5 +9,11 @@ mod bench;
 mod children;
 #[path = "netns/fabric.rs"]
 mod fabric;
+#[path = "netns/functions.rs"]
+mod functions;
 #[path = "netns/hardware.rs"]
 mod hardware;
+#[path = "netns/spaces.rs"]
+mod spaces;
+#[path = "netns/watching.rs"]
+mod watching;

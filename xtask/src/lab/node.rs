@@ -118,6 +118,7 @@ imageGCLowThresholdPercent: 99
 localStorageCapacityIsolation: false
 failSwapOn: false
 nodeStatusUpdateFrequency: 1s
+syncFrequency: 5s
 # Tests kill daemons again and again; the default would make the tenth restart wait for minutes.
 featureGates: {{KubeletCrashLoopBackOffMax: true}}
 crashLoopBackOff: {{maxContainerRestartPeriod: 2s}}

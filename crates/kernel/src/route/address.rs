@@ -1,8 +1,8 @@
 //! Addresses of interfaces.
 
 use super::Route;
-use super::wire::{self, Message};
 use crate::Error;
+use crate::netlink::{Message, wire};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
@@ -15,8 +15,8 @@ const RTM_NEWADDR: u16 = 20;
 const HEAD: usize = 8;
 
 impl Route {
-    /// Gives the interface an address. The same address with the same prefix length, already there, is success;
-    /// with another prefix length it is not.
+    /// Gives the interface an address. The same address with the same prefix length, already there, is
+    /// success; with another prefix length it is not.
     pub fn add_address(&mut self, index: u32, address: IpNet) -> Result<(), Error> {
         let message = RouteNetlinkMessage::NewAddress(message(index, address));
         match self.socket.request(message, NLM_F_CREATE | NLM_F_EXCL) {

@@ -54,6 +54,12 @@ impl Route {
         }
     }
 
+    /// Writes something on the interface, for people and programs; it stays there when it moves or is
+    /// renamed.
+    pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), Error> {
+        self.set("write an alias on", index, LinkAttribute::IfAlias(alias.to_owned()))
+    }
+
     /// Gives the interface one more name. One that it has already is given.
     pub fn add_altname(&mut self, index: u32, altname: &str) -> Result<(), Error> {
         let message = RouteNetlinkMessage::NewLinkProp(property(index, altname));

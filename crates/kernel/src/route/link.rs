@@ -1,7 +1,7 @@
 //! What an interface is.
 
-use super::wire::{self, Message};
 use crate::IpoibMode;
+use crate::netlink::{Message, wire};
 use ferroband_model::PKey;
 
 /// RTM_NEWLINK of linux/rtnetlink.h: what a question about a link is answered with.
@@ -35,13 +35,34 @@ pub struct Link {
     pub carrier: bool,
     /// ARPHRD_* of linux/if_arp.h: 1 Ethernet, 32 InfiniBand.
     pub link_type: u16,
-    /// The index of what it stands on: the parent of an IPoIB child, the peer of a veth. It may be an index of
-    /// another namespace.
+    /// The index of what it stands on: the parent of an IPoIB child, the peer of a veth. It may be an index
+    /// of another namespace.
     pub parent: Option<u32>,
     /// The index of the bridge it is a port of.
     pub master: Option<u32>,
     /// What only an IPoIB interface has.
     pub ipoib: Option<Ipoib>,
+    /// The device that it is on, by name: a PCI address, as a rule. The kernel says so since 5.14.
+    pub device: Option<String>,
+    /// What somebody wrote on it (`ip link set … alias`).
+    pub alias: Option<String>,
+    /// The identifier here of the namespace that [`Self::parent`] is in, when that is another one.
+    pub parent_netns: Option<i32>,
+    /// What went through it until then.
+    pub traffic: Option<Traffic>,
+}
+
+/// What went through an interface, from struct rtnl_link_stats64 of linux/if_link.h.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets received.
+    pub received: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
 }
 
 /// The IPoIB side of an interface.
@@ -87,7 +108,11 @@ impl Link {
                 5 => link.parent = wire::u32(value),         // IFLA_LINK
                 10 => link.master = wire::u32(value),        // IFLA_MASTER
                 18 => link.decode_info(value),               // IFLA_LINKINFO
+                20 => link.alias = Some(wire::text(value)),  // IFLA_IFALIAS
+                23 => link.traffic = Traffic::decode(value), // IFLA_STATS64
+                37 => link.parent_netns = wire::i32(value),  // IFLA_LINK_NETNSID
                 52 => link.altnames.extend(altnames(value)), // IFLA_PROP_LIST
+                56 => link.device = Some(wire::text(value)), // IFLA_PARENT_DEV_NAME
                 _ => {}
             }
         }
@@ -100,6 +125,18 @@ impl Link {
         if self.kind.as_deref() == Some("ipoib") {
             self.ipoib = find(2).and_then(Ipoib::decode); // IFLA_INFO_DATA
         }
+    }
+}
+
+impl Traffic {
+    fn decode(statistics: &[u8]) -> Option<Self> {
+        let number = |position: usize| statistics.get(8 * position..).and_then(wire::u64);
+        Some(Self {
+            received: number(0)?,
+            sent: number(1)?,
+            received_bytes: number(2)?,
+            sent_bytes: number(3)?,
+        })
     }
 }
 

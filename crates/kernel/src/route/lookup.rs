@@ -1,7 +1,8 @@
 //! Finding interfaces.
 
-use super::{Failure, Link, Route};
+use super::{Link, Route};
 use crate::Error;
+use crate::netlink::Failure;
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};

@@ -1,36 +1,47 @@
 //! Interfaces, addresses and routes, by NETLINK_ROUTE (rtnetlink(7)).
 //!
-//! A socket keeps the network namespace that it was opened in, so one opened with [`Route::inside`] works there
-//! from any thread.
+//! A socket keeps the network namespace that it was opened in, so one opened with [`Route::inside`] works
+//! there from any thread.
 //!
 //! ```text
 //! Route ─┬─ lookup   link, link_by_index, links            ──▶ Link
 //!        ├─ create   create(NewLink { kind: Kind, … })
 //!        ├─ change   rename, set_mtu, up, down, move_to, altnames, master, delete
 //!        ├─ address  add_address, addresses
-//!        └─ path     add_route, routes                      ──▶ Path
-//!             └─ socket   one request, its answers, the kernel's words when it refuses; wire reads them
+//!        ├─ path     append_route, routes, all_routes      ──▶ Path, RouteSpec, RouteEntry
+//!        ├─ rule     add_rule, remove_rule, rules          ──▶ Rule
+//!        └─ vf       vfs, set_vf_guid, set_vf_state        ──▶ Vf
+//!
+//! LinkEvents ── what happens to interfaces meanwhile
 //! ```
 //!
-//! VF lists are never asked for: with many VFs they outgrow a netlink attribute. sysfs has them.
+//! VF lists are asked for only where they are needed: with many VFs they outgrow a netlink attribute.
 
 mod address;
 mod change;
 mod create;
+mod entry;
+mod events;
 mod link;
 mod lookup;
 mod path;
-mod socket;
+mod rule;
 #[cfg(test)]
 mod tests;
-mod wire;
+mod vf;
+#[cfg(test)]
+mod vf_tests;
 
 pub use create::{Kind, NewLink, Vxlan};
-pub use link::{Ipoib, Link};
-pub use path::Path;
+pub use entry::RouteEntry;
+pub use events::{LinkEvent, LinkEvents};
+pub use link::{Ipoib, Link, Traffic};
+pub use path::{Path, RouteSpec};
+pub use rule::Rule;
+pub use vf::{GuidKind, Vf, VfState};
 
+use crate::netlink::{Failure, Family, Socket};
 use crate::{Error, Netns};
-use socket::{Failure, Socket};
 
 /// A blocking route netlink socket in one network namespace.
 #[derive(Debug)]
@@ -41,7 +52,7 @@ pub struct Route {
 impl Route {
     /// In the calling thread's namespace.
     pub fn here() -> Result<Self, Error> {
-        Ok(Self { socket: Socket::open()? })
+        Ok(Self { socket: Socket::open(Family::Route)? })
     }
 
     /// In `netns`; the calling thread stays where it is.

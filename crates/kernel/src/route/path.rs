@@ -1,26 +1,28 @@
 //! Routes through interfaces.
 
 use super::Route;
-use super::wire::{self, Message};
+use super::entry::RouteEntry;
 use crate::Error;
+use crate::netlink::{Body, Message};
 use ipnet::IpNet;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 use nix::errno::Errno;
 use nix::libc::{AF_INET, AF_INET6};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fmt;
+use std::net::IpAddr;
 
-/// RTM_NEWROUTE of linux/rtnetlink.h.
+/// RTM_NEWROUTE, RTM_DELROUTE and RTM_GETROUTE of linux/rtnetlink.h.
 const RTM_NEWROUTE: u16 = 24;
-/// struct rtmsg: family, two prefix lengths, tos, table, protocol, scope, type, 1 each; flags 4.
-const HEAD: usize = 12;
-/// RTN_UNICAST of linux/rtnetlink.h.
-const RTN_UNICAST: u8 = 1;
+const RTM_DELROUTE: u16 = 25;
+const RTM_GETROUTE: u16 = 26;
+/// RTPROT_STATIC of linux/rtnetlink.h.
+const RTPROT_STATIC: u8 = 4;
+/// RT_SCOPE_UNIVERSE, RT_SCOPE_LINK and RT_SCOPE_NOWHERE of linux/rtnetlink.h.
+const UNIVERSE: u8 = 0;
+const LINK: u8 = 253;
+const NOWHERE: u8 = 255;
 
-/// A unicast route of the main table.
+/// A unicast route of the main table, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Where to.
@@ -29,92 +31,170 @@ pub struct Path {
     pub gateway: Option<IpAddr>,
 }
 
+/// A unicast route in full; the fields are those of a route in a CNI result, and the preferred source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RouteSpec {
+    /// Where to; bits beyond the prefix do not matter.
+    pub destination: IpNet,
+    /// Through whom; nobody when the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// Its priority: the lower, the sooner used. The kernel's choice when absent (IPv4 0, IPv6 1024).
+    pub priority: Option<u32>,
+    /// The table; the main one when absent.
+    pub table: Option<u32>,
+    /// RT_SCOPE_* of linux/rtnetlink.h; `universe` through a gateway and `link` without one when absent.
+    pub scope: Option<u8>,
+    /// The MTU of the path.
+    pub mtu: Option<u32>,
+    /// The segment size that TCP advertises.
+    pub advmss: Option<u32>,
+    /// The address that packets are sent from.
+    pub source: Option<IpAddr>,
+}
+
+impl RouteSpec {
+    /// RT_TABLE_MAIN of linux/rtnetlink.h.
+    pub const MAIN: u32 = 254;
+    /// RT_TABLE_LOCAL of linux/rtnetlink.h.
+    pub const LOCAL: u32 = 255;
+
+    /// The plain route to `destination`, in the main table.
+    pub fn to(destination: IpNet, gateway: Option<IpAddr>) -> Self {
+        Self {
+            destination,
+            gateway,
+            priority: None,
+            table: None,
+            scope: None,
+            mtu: None,
+            advmss: None,
+            source: None,
+        }
+    }
+
+    /// By struct rtmsg, RTA_* and RTAX_* of linux/rtnetlink.h.
+    pub(super) fn message(&self, kind: u16, index: u32) -> Message {
+        let destination = self.destination.trunc();
+        let table = self.table.unwrap_or(Self::MAIN);
+        let scope = match (self.scope, kind, self.gateway) {
+            (Some(scope), ..) => scope,
+            // To a deletion it means: whatever it is.
+            (None, RTM_DELROUTE, _) => NOWHERE,
+            (None, _, Some(_)) => UNIVERSE,
+            (None, _, None) => LINK,
+        };
+        // Tables above 255 are in RTA_TABLE only.
+        let short = u8::try_from(table).unwrap_or(0);
+        let (protocol, unicast) = if kind == RTM_DELROUTE { (0, 0) } else { (RTPROT_STATIC, 1) };
+        let head = [
+            family(&destination),
+            destination.prefix_len(),
+            0,
+            0,
+            short,
+            protocol,
+            scope,
+            unicast,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let metrics = Body::default()
+            .with_some(2, self.mtu.map(u32::to_ne_bytes)) // RTAX_MTU
+            .with_some(8, self.advmss.map(u32::to_ne_bytes)); // RTAX_ADVMSS
+        let body = Body::new(&head)
+            .with(1, &bytes(destination.addr())) // RTA_DST
+            .with_some(5, self.gateway.map(bytes)) // RTA_GATEWAY
+            .with_some(7, self.source.map(bytes)) // RTA_PREFSRC
+            .with(4, &index.to_ne_bytes()) // RTA_OIF
+            .with_some(6, self.priority.map(u32::to_ne_bytes)) // RTA_PRIORITY
+            .with(15, &table.to_ne_bytes()); // RTA_TABLE
+        let body = if metrics.is_empty() { body } else { body.with_marked_nest(8, &metrics) }; // RTA_METRICS
+        body.message(kind)
+    }
+}
+
 impl Route {
-    /// Adds a route through the interface. The same route, already there, is success; another one to the same
-    /// destination is not.
+    /// Adds a plain route through the interface: [`Route::append_route`] in short.
     pub fn add_route(
         &mut self,
         index: u32,
         destination: IpNet,
         gateway: Option<IpAddr>,
     ) -> Result<(), Error> {
-        let path = Path { destination: destination.trunc(), gateway };
-        let message = RouteNetlinkMessage::NewRoute(path.message(index));
-        match self.socket.request(message, NLM_F_CREATE | NLM_F_EXCL) {
+        self.append_route(index, &RouteSpec::to(destination, gateway))
+    }
+
+    /// Adds a route through the interface beside those that are there: a second default route does not fail,
+    /// and does not take the place of the first one. The same route, already there, is success.
+    pub fn append_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
+        match self.socket.request(route.message(RTM_NEWROUTE, index), NLM_F_CREATE | NLM_F_APPEND) {
             Ok(_) => Ok(()),
-            Err(failure) => {
-                let there = failure.errno() == Some(Errno::EEXIST) && self.routes(index)?.contains(&path);
-                if there {
-                    Ok(())
-                } else {
-                    Err(self.refused(format!("add a {path} through"), index, failure))
-                }
-            }
+            // Without NLM_F_EXCL the kernel says this of a route that is the same in everything only
+            // (fib_table_insert of net/ipv4/fib_trie.c, fib6_add_rt2node of net/ipv6/ip6_fib.c).
+            Err(failure) if failure.errno() == Some(Errno::EEXIST) => Ok(()),
+            Err(failure) => Err(self.refused(format!("add a {route} through"), index, failure)),
+        }
+    }
+
+    /// Removes the first route through the interface that agrees with everything said. None left is success.
+    pub fn remove_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
+        match self.socket.request(route.message(RTM_DELROUTE, index), 0) {
+            Ok(_) => Ok(()),
+            // ENODEV: the interface is gone, and its routes with it.
+            Err(failure) if matches!(failure.errno(), Some(Errno::ESRCH | Errno::ENODEV)) => Ok(()),
+            Err(failure) => Err(self.refused(format!("remove the {route} through"), index, failure)),
         }
     }
 
     /// The unicast routes of the main table through the interface.
     pub fn routes(&mut self, index: u32) -> Result<Vec<Path>, Error> {
-        match self.socket.dump(RouteNetlinkMessage::GetRoute(RouteMessage::default())) {
-            Ok(answers) => Ok(answers.iter().filter_map(|answer| Path::decode(answer, index)).collect()),
-            Err(failure) => Err(self.refused("list the routes through", index, failure)),
+        let entries = self.all_routes()?.into_iter();
+        let through = entries.filter(|entry| entry.is_main_unicast() && entry.interface == Some(index));
+        Ok(through
+            .map(|entry| Path { destination: entry.route.destination, gateway: entry.route.gateway })
+            .collect())
+    }
+
+    /// All routes of all tables, the kernel's own included. One over several next hops is several of these.
+    pub fn all_routes(&mut self) -> Result<Vec<RouteEntry>, Error> {
+        match self.socket.dump(Body::new(&[0; 12]).message(RTM_GETROUTE)) {
+            Ok(answers) => Ok(answers.iter().flat_map(RouteEntry::decode).collect()),
+            Err(failure) => Err(failure.about("list the routes through", "any")),
         }
     }
 }
 
-impl std::fmt::Display for Path {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "route to {}", self.destination)?;
         self.gateway.map_or(Ok(()), |gateway| write!(f, " via {gateway}"))
     }
 }
 
-impl Path {
-    fn message(&self, index: u32) -> RouteMessage {
-        let mut message = RouteMessage::default();
-        message.header = RouteHeader {
-            address_family: match self.destination {
-                IpNet::V4(_) => AddressFamily::Inet,
-                IpNet::V6(_) => AddressFamily::Inet6,
-            },
-            destination_prefix_length: self.destination.prefix_len(),
-            table: RouteHeader::RT_TABLE_MAIN,
-            protocol: RouteProtocol::Static,
-            scope: match self.gateway {
-                Some(_) => RouteScope::Universe,
-                None => RouteScope::Link,
-            },
-            kind: RouteType::Unicast,
-            ..RouteHeader::default()
-        };
-        let destination = self.destination.addr();
-        message.attributes.push(RouteAttribute::Destination(destination.into()));
-        message.attributes.extend(self.gateway.map(|gateway| RouteAttribute::Gateway(gateway.into())));
-        message.attributes.push(RouteAttribute::Oif(index));
-        message
-    }
-
-    /// By RTA_* of linux/rtnetlink.h.
-    fn decode(answer: &Message, index: u32) -> Option<Self> {
-        let head = answer.head::<HEAD>(RTM_NEWROUTE)?;
-        let [family, length, _, _, table, _, _, kind, ..] = *head;
-        let mut destination: IpAddr = match i32::from(family) {
-            AF_INET => Ipv4Addr::UNSPECIFIED.into(),
-            AF_INET6 => Ipv6Addr::UNSPECIFIED.into(),
-            _ => return None,
-        };
-        let (mut through, mut gateway, mut table) = (None, None, u32::from(table));
-        for (kind, value) in answer.attributes(HEAD) {
-            match kind {
-                1 => destination = wire::ip(value)?,   // RTA_DST
-                4 => through = wire::u32(value),       // RTA_OIF
-                5 => gateway = Some(wire::ip(value)?), // RTA_GATEWAY
-                15 => table = wire::u32(value)?,       // RTA_TABLE
-                _ => {}
-            }
+impl fmt::Display for RouteSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Path { destination: self.destination.trunc(), gateway: self.gateway })?;
+        match self.table {
+            Some(table) if table != Self::MAIN => write!(f, " in table {table}"),
+            _ => Ok(()),
         }
-        let main = table == u32::from(RouteHeader::RT_TABLE_MAIN) && kind == RTN_UNICAST;
-        let destination = IpNet::new(destination, length).ok()?;
-        (main && through == Some(index)).then_some(Self { destination, gateway })
+    }
+}
+
+/// AF_INET or AF_INET6 as the first byte of rtnetlink's fixed parts.
+pub(super) fn family(net: &IpNet) -> u8 {
+    let family = match net {
+        IpNet::V4(_) => AF_INET,
+        IpNet::V6(_) => AF_INET6,
+    };
+    u8::try_from(family).unwrap_or_default()
+}
+
+pub(super) fn bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
     }
 }

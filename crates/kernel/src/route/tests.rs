@@ -2,9 +2,8 @@
 
 use super::create::{Kind, NewLink};
 use super::link::{Ipoib, Link};
-use super::socket::serialize;
-use super::wire::Message;
 use crate::IpoibMode;
+use crate::netlink::{Message, serialize};
 use ferroband_model::PKey;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -24,11 +23,12 @@ fn request(link: &NewLink<'_>) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
     header.sequence_number = 7;
-    serialize(header, RouteNetlinkMessage::NewLink(link.message()))
+    serialize(header, &RouteNetlinkMessage::NewLink(link.message()))
 }
 
-/// RTM_NEWLINK with IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast } }, nothing else:
-/// what `ip link add link PARENT name NAME type ipoib pkey 0x7fff mode datagram umcast 1` of iproute2 6.1 sends.
+/// RTM_NEWLINK with IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast } }, nothing
+/// else: what `ip link add link PARENT name NAME type ipoib pkey 0x7fff mode datagram umcast 1` of iproute2
+/// 6.1 sends.
 fn expected(name: &[u8], parent: u32, pkey: u16, mode: u16) -> Vec<u8> {
     let data = [
         attribute(1, &pkey.to_ne_bytes()), // IFLA_IPOIB_PKEY
@@ -71,7 +71,8 @@ fn cni_20_child_of_partition_5_in_connected_mode() {
     assert_eq!(request(&link), expected(b"net1\0", 3, 0x0005, 1));
 }
 
-/// What the kernel answers about an IPoIB interface: rtnl_fill_ifinfo with ipoib_fill_info, cut to what matters.
+/// What the kernel answers about an IPoIB interface: rtnl_fill_ifinfo with ipoib_fill_info, cut to what
+/// matters.
 fn answer(kind: &[u8], pkey: u16, mode: u16) -> Vec<u8> {
     let data = [
         attribute(1, &pkey.to_ne_bytes()),

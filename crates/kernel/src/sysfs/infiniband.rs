@@ -1,7 +1,7 @@
 //! RDMA devices and their ports.
 
-use super::attribute;
 use super::chardev::{self, CharDevice};
+use super::{attribute, table};
 use crate::{Error, Root};
 use ferroband_model::{Guid, LinkLayer, Malformed, PKey, PciAddress};
 use std::path::Path;
@@ -65,6 +65,19 @@ pub enum PortState {
     Unknown,
 }
 
+impl PortState {
+    /// The state of this number.
+    pub const fn of(number: u8) -> Self {
+        match number {
+            1 => Self::Down,
+            2 => Self::Init,
+            3 => Self::Armed,
+            4 => Self::Active,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// All RDMA devices, by name. One that vanishes while it is being read is left out.
 pub fn devices(root: &Root) -> Result<Vec<RdmaDevice>, Error> {
     let mut devices = Vec::new();
@@ -91,6 +104,11 @@ pub fn device(root: &Root, name: &str) -> Result<Option<RdmaDevice>, Error> {
     Ok(directory.exists().then_some(device))
 }
 
+/// The names of the RDMA devices of the function, in this namespace.
+pub fn of_function(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
+    attribute::names(&root.sys("bus/pci/devices").join(address.to_string()).join("infiniband"))
+}
+
 fn ports(directory: &Path) -> Result<Vec<Port>, Error> {
     let mut ports = Vec::new();
     for name in attribute::names(directory)? {
@@ -107,19 +125,13 @@ fn port(directory: &Path, number: u32) -> Result<Port, Error> {
     Ok(Port {
         number,
         link_layer: attribute::text(&at("link_layer"))?.and_then(|text| text.parse().ok()),
-        state: match numbered(&at("state"))?.map(|(state, _)| state) {
-            Some(1) => PortState::Down,
-            Some(2) => PortState::Init,
-            Some(3) => PortState::Armed,
-            Some(4) => PortState::Active,
-            _ => PortState::Unknown,
-        },
+        state: numbered(&at("state"))?.map_or(PortState::Unknown, |(state, _)| PortState::of(state)),
         physical: numbered(&at("phys_state"))?.map(|(_, word)| word),
         rate: attribute::text(&at("rate"))?,
         lid: attribute::sized(&at("lid"))?,
         sm_lid: attribute::sized(&at("sm_lid"))?,
         guid: port_guid(&at("gids/0"))?,
-        pkeys: pkeys(&at("pkeys"))?,
+        pkeys: table::read_pkeys(&at("pkeys"))?.into_iter().map(|(_, key)| key).collect(),
     })
 }
 
@@ -144,19 +156,8 @@ fn port_guid(path: &Path) -> Result<Option<Guid>, Error> {
     }
 }
 
-fn pkeys(directory: &Path) -> Result<Vec<PKey>, Error> {
-    let mut slots: Vec<(u32, PKey)> = Vec::new();
-    for name in attribute::names(directory)? {
-        let Ok(slot) = name.parse() else { continue };
-        let value: Option<u16> = attribute::sized(&directory.join(name))?;
-        slots.extend(value.and_then(PKey::new).map(|key| (slot, key)));
-    }
-    slots.sort();
-    Ok(slots.into_iter().map(|(_, key)| key).collect())
-}
-
 /// The nearest PCI function above the device; a sub-function sits on the auxiliary bus below one.
-fn pci(device: &Path) -> Option<PciAddress> {
+pub(super) fn pci(device: &Path) -> Option<PciAddress> {
     let path = device.canonicalize().ok()?;
     path.iter().rev().find_map(|part| part.to_str()?.parse().ok())
 }

@@ -8,11 +8,21 @@
 //! class/infiniband_verbs/uverbs0   ┐
 //! class/infiniband_mad/umad0       ├─ the device files that belong to it
 //! class/infiniband_mad/issm0       ┘
+//!
+//! counters, table ── of a port       topology, gpu ── on the PCIe tree       driver ── the few things written
 //! ```
 
 mod attribute;
 pub mod chardev;
+pub mod counters;
+pub mod driver;
+pub mod gpu;
 pub mod infiniband;
+pub mod net;
 pub mod pci;
 #[cfg(test)]
+mod place_tests;
+pub mod table;
+#[cfg(test)]
 mod tests;
+pub mod topology;

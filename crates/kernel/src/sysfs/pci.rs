@@ -68,7 +68,26 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
     }))
 }
 
+/// The physical function of a virtual one, and the index of the virtual one on it.
+pub fn physical_function(root: &Root, address: PciAddress) -> Result<Option<(PciAddress, u32)>, Error> {
+    let physical = attribute::target(&directory(root, address).join("physfn"))?;
+    let Some(physical) = physical.and_then(|name| name.parse().ok()) else { return Ok(None) };
+    let found = numbered_functions(root, physical)?.into_iter().find(|(_, function)| *function == address);
+    Ok(found.map(|(index, _)| (physical, index)))
+}
+
+/// The IOMMU group of the function, which is what vfio-pci hands out.
+pub fn iommu_group(root: &Root, address: PciAddress) -> Result<Option<u32>, Error> {
+    let group = attribute::target(&directory(root, address).join("iommu_group"))?;
+    Ok(group.and_then(|name| name.parse().ok()))
+}
+
 fn virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<PciAddress>, Error> {
+    Ok(numbered_functions(root, address)?.into_iter().map(|(_, address)| address).collect())
+}
+
+/// The virtual functions with their indexes; `virtfn3` is index 3 although 2 may be missing for a moment.
+fn numbered_functions(root: &Root, address: PciAddress) -> Result<Vec<(u32, PciAddress)>, Error> {
     let directory = directory(root, address);
     let mut found: Vec<(u32, PciAddress)> = Vec::new();
     for name in attribute::names(&directory)? {
@@ -77,7 +96,7 @@ fn virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<PciAddress>
         found.extend(target.and_then(|target| target.parse().ok()).map(|address| (index, address)));
     }
     found.sort();
-    Ok(found.into_iter().map(|(_, address)| address).collect())
+    Ok(found)
 }
 
 fn directory(root: &Root, address: PciAddress) -> PathBuf {

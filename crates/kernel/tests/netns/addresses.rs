@@ -117,14 +117,11 @@ fn host_bits_of_a_destination_do_not_matter() {
 }
 
 #[test]
-fn another_route_to_the_same_place_is_refused() {
+fn a_gateway_that_is_nowhere_is_refused() {
     let mut route = fresh();
     let link = lively(&mut route);
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
-    route.add_route(link.index, net("10.1.0.0/16"), Some([192, 168, 0, 1].into())).unwrap();
-    let error = route.add_route(link.index, net("10.1.0.0/16"), Some([192, 168, 0, 2].into())).unwrap_err();
-    assert_eq!(error.errno(), Some(Errno::EEXIST));
-    assert!(error.to_string().contains("route to 10.1.0.0/16 via 192.168.0.2"), "{error}");
     let error = route.add_route(link.index, net("10.9.0.0/16"), Some([172, 16, 0, 1].into())).unwrap_err();
-    assert_eq!(error.errno(), Some(Errno::ENETUNREACH), "a gateway that is nowhere: {error}");
+    assert_eq!(error.errno(), Some(Errno::ENETUNREACH));
+    assert!(error.to_string().contains("route to 10.9.0.0/16 via 172.16.0.1"), "{error}");
 }

@@ -1,8 +1,9 @@
 //! What a kernel without InfiniBand says to requests for it.
 
 use super::bench::{fresh, names, shown, wire};
-use ferroband_kernel::{Errno, Error, Host, IpoibChild, IpoibMode, Link, Linux, tap};
-use ferroband_model::{FaultCode, PKey};
+use ferroband_kernel::route::{GuidKind, VfState};
+use ferroband_kernel::{Errno, Error, Hardware, Host, IpoibChild, IpoibMode, Link, Linux, NetnsMode, tap};
+use ferroband_model::{FaultCode, Guid, PKey};
 
 #[test]
 fn cni_18_a_parent_that_is_not_there() {
@@ -59,4 +60,55 @@ fn a_tap_can_say_that_it_is_infiniband() {
         assert_eq!(tap::create(name, 1).unwrap_err().errno(), Some(Errno::EINVAL), "{name:?}");
     }
     assert_eq!(names(), ["ibs5f0"]);
+}
+
+/// A veth has no virtual functions. EOPNOTSUPP comes from after the kernel's policy, which knows the length
+/// of every attribute: with the GUID in the wrong place it would be ERANGE.
+#[test]
+fn requests_about_virtual_functions_pass_the_kernels_policy() {
+    let mut route = fresh();
+    let link = wire(&mut route, "eth7", "peer");
+    let guid = Guid::new(0x0200_0000_0000_0101);
+    for attempt in [
+        route.set_vf_guid(link.index, 3, GuidKind::Node, guid),
+        route.set_vf_guid(link.index, 3, GuidKind::Port, guid),
+        route.set_vf_state(link.index, 3, VfState::Enable),
+    ] {
+        match attempt {
+            Err(Error::Refused { interface, errno, doing, .. }) => {
+                assert_eq!((interface.as_str(), errno), ("eth7", Errno::EOPNOTSUPP));
+                assert!(doing.contains("of virtual function 3"), "{doing}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(route.vfs(link.index).unwrap(), []);
+    assert_eq!(route.vfs(99_999).unwrap_err().errno(), Some(Errno::ENODEV));
+}
+
+/// On a kernel without RDMA; the machine of the `vm` tier has it.
+#[test]
+fn a_machine_without_rdma_says_so() {
+    if ferroband_kernel::Rdma::here().is_ok() {
+        return;
+    }
+    fresh();
+    let linux = Linux::default();
+    let other = super::bench::another();
+    for attempt in [
+        linux.rdma_devices(None).map(drop),
+        linux.rdma_devices(Some(&other)).map(drop),
+        linux.rdma_netns_mode().map(drop),
+        linux.set_rdma_netns_mode(NetnsMode::Exclusive),
+        linux.move_rdma_device("mlx5_0", None, &other),
+    ] {
+        assert!(matches!(attempt, Err(Error::NoRdma)), "{attempt:?}");
+    }
+    let nowhere = "ffff:00:00.0".parse().unwrap();
+    let error = linux.vfs(nowhere).unwrap_err();
+    assert_eq!((error.errno(), error.fault().code), (Some(Errno::ENODEV), FaultCode::NoDevice));
+    assert_eq!(linux.set_vf_count(nowhere, 1).unwrap_err().errno(), Some(Errno::ENOENT));
+    assert!(linux.interfaces(nowhere, None).unwrap().is_empty());
+    linux.unbind_driver(nowhere).unwrap();
+    linux.refresh().unwrap();
 }

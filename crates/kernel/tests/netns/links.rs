@@ -195,3 +195,44 @@ fn a_move_may_change_the_index() {
     inside.rename(moved.index, "net1").unwrap();
     assert_eq!(pod.run(|| shown("net1")["ifindex"].clone()).unwrap(), moved.index);
 }
+
+#[test]
+fn what_is_written_on_a_link_goes_with_it() {
+    let mut route = fresh();
+    let pod = another();
+    let link = wire(&mut route, "one", "two");
+    route.set_alias(link.index, "0000:86:00.2").unwrap();
+    assert_eq!(shown("one")["ifalias"], "0000:86:00.2");
+    route.move_to(link.index, &pod).unwrap();
+    let mut inside = ferroband_kernel::Route::inside(&pod).unwrap();
+    let moved = inside.link("one").unwrap().unwrap();
+    inside.rename(moved.index, "net1").unwrap();
+    assert_eq!(inside.link("net1").unwrap().unwrap().alias.as_deref(), Some("0000:86:00.2"));
+    let left = route.link("two").unwrap().unwrap();
+    assert!(left.parent_netns.is_some(), "its other end is in another namespace");
+    assert_eq!(left.device, None);
+}
+
+#[test]
+fn traffic_is_counted_as_ip_counts_it() {
+    let mut route = fresh();
+    let lo = route.link("lo").unwrap().unwrap();
+    route.up(lo.index).unwrap();
+    let ping =
+        std::process::Command::new("ping").args(["-c", "2", "-i", "0.2", "127.0.0.1"]).output().unwrap();
+    assert!(ping.status.success());
+    let seen = route.links().unwrap();
+    let traffic = seen.iter().find(|link| link.name == "lo").unwrap().traffic.unwrap();
+    let shown = ip("-s link show dev lo");
+    let counted = &shown[0]["stats64"];
+    assert_eq!(
+        (traffic.received, traffic.received_bytes, traffic.sent, traffic.sent_bytes),
+        (
+            counted["rx"]["packets"].as_u64().unwrap(),
+            counted["rx"]["bytes"].as_u64().unwrap(),
+            counted["tx"]["packets"].as_u64().unwrap(),
+            counted["tx"]["bytes"].as_u64().unwrap()
+        )
+    );
+    assert!(traffic.received >= 4);
+}

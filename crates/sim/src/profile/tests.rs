@@ -1,4 +1,6 @@
 use super::*;
+use crate::Error;
+use std::collections::BTreeSet;
 
 #[test]
 fn the_default_is_the_card_of_the_documents() {
@@ -24,7 +26,7 @@ fn a_description_is_read_as_it_was_written() {
 fn unknown_fields_and_wrong_numbers_are_refused() {
     let text = serde_json::to_string(&Profile::default()).unwrap();
     for (right, wrong) in [
-        (r#""name":"default""#, r#""name":"default","gpus":[]"#),
+        (r#""name":"default""#, r#""name":"default","cpus":[]"#),
         (r#""totalVfs":16"#, r#""totalVfs":16,"vfs":4"#),
         (r#""vendor":"15b3""#, r#""vendor":"mellanox""#),
         (r#""pci":"0000:86:00.0""#, r#""pci":"86:00.0""#),
@@ -64,4 +66,54 @@ fn two_adapters_cannot_be_in_one_place() {
     second.ports.clear();
     profile.hcas.push(second);
     assert!(matches!(profile.check(), Err(Error::Profile { field: "pci", .. })));
+}
+
+#[test]
+fn every_builtin_could_be_a_machine() {
+    let names: Vec<String> = Profile::builtins()
+        .into_iter()
+        .map(|profile| {
+            profile.check().unwrap_or_else(|error| panic!("{error}"));
+            profile.name
+        })
+        .collect();
+    assert_eq!(names, ["default", "connectx-6", "dgx", "ethernet"]);
+}
+
+#[test]
+fn dgx_pairs_each_processor_with_an_adapter() {
+    let profile = Profile::builtin("dgx").unwrap();
+    assert_eq!((profile.hcas.len(), profile.gpus.len()), (8, 8));
+    for (hca, gpu) in profile.hcas.iter().zip(&profile.gpus) {
+        // Root port and upstream port in common, downstream ports apart.
+        assert_eq!(hca.behind[..2], gpu.behind[..2]);
+        assert_ne!(hca.behind[2], gpu.behind[2]);
+        assert_eq!(hca.numa, gpu.numa);
+    }
+    let switches: BTreeSet<_> = profile.hcas.iter().map(|hca| hca.behind[1]).collect();
+    assert_eq!(switches.len(), 8);
+    assert!(profile.netdevs().any(|netdev| netdev.name == "eno3np2"));
+    assert!(profile.hcas.iter().all(|hca| hca.link_layer() == LinkLayer::InfiniBand));
+}
+
+#[test]
+fn ethernet_functions_share_a_card() {
+    let profile = Profile::builtin("ethernet").unwrap();
+    assert!(profile.hcas.iter().all(|hca| hca.link_layer() == LinkLayer::Ethernet));
+    let vfs: Vec<_> = profile.hcas.iter().map(|hca| hca.vf(0).unwrap().to_string()).collect();
+    assert_eq!(vfs, ["0000:3b:00.2", "0000:3b:01.2"]);
+}
+
+#[test]
+fn virtual_functions_need_places_of_their_own() {
+    let mut profile = Profile::default();
+    let mut second = profile.hcas[0].clone();
+    second.pci = profile.hcas[0].vf(3).unwrap();
+    second.rdma = "mlx5_1".to_owned();
+    second.ports.clear();
+    profile.hcas.push(second);
+    assert!(matches!(profile.check(), Err(Error::Profile { field: "pci", .. })));
+    let mut profile = Profile::default();
+    profile.hcas[0].pci = "0000:ff:1f.0".parse().unwrap();
+    assert!(matches!(profile.check(), Err(Error::Profile { field: "totalVfs", .. })));
 }

@@ -1,8 +1,8 @@
 //! Simulated nodes to work on, and `ip` to look with.
 
 use ferroband_kernel::route::Route;
-use ferroband_kernel::{Host, IpoibChild, Netns, Root};
-use ferroband_model::PKey;
+use ferroband_kernel::{Hardware, Host, IpoibChild, Netns, Root};
+use ferroband_model::{PKey, PciAddress};
 use ferroband_sim::{Error, Options, Profile, Simulation};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
@@ -48,12 +48,36 @@ impl Node {
         self.run(|| Simulation::up(&self.root, Profile::default(), options))
     }
 
+    /// Brings other hardware up.
+    pub fn up_with(&self, profile: Profile, seed: &str) {
+        let options = Options { seed: seed.to_owned(), uplink: None };
+        self.run(|| Simulation::up(&self.root, profile, options)).unwrap();
+    }
+
     pub fn down(&self) -> Result<(), Error> {
         self.run(|| Simulation::down(&self.root))
     }
 
     pub fn host(&self) -> Box<dyn Host> {
         ferroband_sim::host(&self.root).unwrap()
+    }
+
+    pub fn hardware(&self) -> Box<dyn Hardware> {
+        ferroband_sim::hardware(&self.root).unwrap()
+    }
+
+    /// Moves the interface of a function to a pod of its own as `net1` with an address; called inside the
+    /// node.
+    pub fn give(&self, hardware: &dyn Hardware, function: PciAddress, address: &str) -> Netns {
+        let pod = netns();
+        let link = hardware.interfaces(function, None).unwrap().remove(0);
+        Route::here().unwrap().move_to(link.index, &pod).unwrap();
+        let mut inside = Route::inside(&pod).unwrap();
+        let link = inside.link(&link.name).unwrap().unwrap();
+        inside.rename(link.index, "net1").unwrap();
+        inside.add_address(link.index, address.parse().unwrap()).unwrap();
+        inside.up(link.index).unwrap();
+        pod
     }
 
     /// Makes a child of `ib0` and moves it to a pod of its own as `net1` with an address.

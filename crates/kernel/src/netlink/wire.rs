@@ -1,17 +1,17 @@
 //! Reading what the kernel sends, and only as much of it as is needed.
 //!
-//! Answers are full of attributes of other people's drivers. A reader that takes them all apart stops working on
-//! the first one it does not understand; this one looks at a handful and steps over the rest.
+//! Answers are full of attributes of other people's drivers. A reader that takes them all apart stops working
+//! on the first one it does not understand; this one looks at a handful and steps over the rest.
 
-use netlink_packet_core::{NetlinkDeserializable, NetlinkHeader};
+use netlink_packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A message as it came, its type and what follows the netlink header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) kind: u16,
-    pub(super) payload: Vec<u8>,
+pub(crate) struct Message {
+    pub(crate) kind: u16,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl NetlinkDeserializable for Message {
@@ -22,20 +22,34 @@ impl NetlinkDeserializable for Message {
     }
 }
 
+impl NetlinkSerializable for Message {
+    fn message_type(&self) -> u16 {
+        self.kind
+    }
+
+    fn buffer_len(&self) -> usize {
+        self.payload.len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.payload);
+    }
+}
+
 impl Message {
     /// The fixed part of the payload, when the message is of this type and as long.
-    pub(super) fn head<const LENGTH: usize>(&self, kind: u16) -> Option<&[u8; LENGTH]> {
+    pub(crate) fn head<const LENGTH: usize>(&self, kind: u16) -> Option<&[u8; LENGTH]> {
         if self.kind == kind { self.payload.first_chunk() } else { None }
     }
 
     /// The attributes after a fixed part of this length: type and value.
-    pub(super) fn attributes(&self, head: usize) -> impl Iterator<Item = (u16, &[u8])> {
+    pub(crate) fn attributes(&self, head: usize) -> impl Iterator<Item = (u16, &[u8])> {
         attributes(self.payload.get(head..).unwrap_or_default())
     }
 }
 
 /// The attributes in these bytes: type (flags taken off) and value. Ends at the first that is cut short.
-pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let length = usize::from(u16(rest)?);
@@ -48,23 +62,33 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// A text, up to its terminating zero.
-pub(super) fn text(value: &[u8]) -> String {
+pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
 /// A number of two bytes, in the machine's order.
-pub(super) fn u16(value: &[u8]) -> Option<u16> {
+pub(crate) fn u16(value: &[u8]) -> Option<u16> {
     value.first_chunk().copied().map(u16::from_ne_bytes)
 }
 
 /// A number of four bytes, in the machine's order.
-pub(super) fn u32(value: &[u8]) -> Option<u32> {
+pub(crate) fn u32(value: &[u8]) -> Option<u32> {
     value.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
+/// A number of four bytes with a sign, in the machine's order.
+pub(crate) fn i32(value: &[u8]) -> Option<i32> {
+    value.first_chunk().copied().map(i32::from_ne_bytes)
+}
+
+/// A number of eight bytes, in the machine's order.
+pub(crate) fn u64(value: &[u8]) -> Option<u64> {
+    value.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
 /// An address of either family, told by its length.
-pub(super) fn ip(value: &[u8]) -> Option<IpAddr> {
+pub(crate) fn ip(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => value.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into()),
         16 => value.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into()),

@@ -1,13 +1,13 @@
 //! One request to the kernel and its answers.
 
+use super::failure::{Failure, Family};
 use super::wire::{self, Message};
 use crate::Error;
 use netlink_packet_core::{
-    DecodeError, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_sys::{SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::SocketAddr;
 use nix::errno::Errno;
 use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use std::io;
@@ -21,49 +21,13 @@ const HEADER: usize = 16;
 /// NLMSGERR_ATTR_MSG of linux/netlink.h.
 const WORDS: u16 = 1;
 
-/// A bound NETLINK_ROUTE socket.
+/// A bound netlink socket.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
+    family: Family,
     socket: netlink_sys::Socket,
     sequence: u32,
     buffer: Vec<u8>,
-}
-
-/// Why a request did not succeed, before it is known what it was about.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// The kernel said no, perhaps with words.
-    Kernel(Errno, Option<String>),
-    Io(io::Error),
-    Decode(DecodeError),
-}
-
-impl Failure {
-    pub(super) fn errno(&self) -> Option<Errno> {
-        match self {
-            Self::Kernel(errno, _) => Some(*errno),
-            Self::Io(_) | Self::Decode(_) => None,
-        }
-    }
-
-    /// The error of a request that was to give an interface the name `name`. When the name is taken the kernel
-    /// says EEXIST without words; when something else is in the way it uses words.
-    pub(super) fn about_name(self, doing: impl Into<String>, interface: &str, name: &str) -> Error {
-        match self {
-            Self::Kernel(Errno::EEXIST, None) => Error::NameTaken { interface: name.to_owned() },
-            other => other.about(doing, interface),
-        }
-    }
-
-    pub(super) fn about(self, doing: impl Into<String>, interface: impl Into<String>) -> Error {
-        match self {
-            Self::Kernel(errno, message) => {
-                Error::Refused { doing: doing.into(), interface: interface.into(), errno, message }
-            }
-            Self::Io(source) => Error::Socket { doing: "use", source },
-            Self::Decode(source) => Error::Undecodable { interface: interface.into(), source },
-        }
-    }
 }
 
 /// What one received message means for the request under way.
@@ -74,9 +38,10 @@ enum Answer {
 }
 
 impl Socket {
-    pub(super) fn open() -> Result<Self, Error> {
+    /// In the calling thread's network namespace, which it keeps.
+    pub(crate) fn open(family: Family) -> Result<Self, Error> {
         let open = || {
-            let mut socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+            let mut socket = netlink_sys::Socket::new(family.protocol())?;
             socket.bind_auto()?;
             socket.connect(&SocketAddr::new(0, 0))?;
             // Both since 4.12; without them there are only fewer words.
@@ -85,28 +50,28 @@ impl Socket {
             Ok(socket)
         };
         match open() {
-            Ok(socket) => Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(BUFFER) }),
-            Err(source) => Err(Error::Socket { doing: "open", source }),
+            Ok(socket) => Ok(Self { family, socket, sequence: 0, buffer: Vec::with_capacity(BUFFER) }),
+            Err(source) => Err(family.failed("open", source)),
         }
     }
 
     /// Sends a request and waits until the kernel has done it. The answers, if it is a question.
-    pub(super) fn request(
+    pub(crate) fn request(
         &mut self,
-        message: RouteNetlinkMessage,
+        message: impl NetlinkSerializable,
         flags: u16,
     ) -> Result<Vec<Message>, Failure> {
         let mut answers = Vec::new();
-        self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        self.send(&message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
         self.receive(&mut answers)?;
         Ok(answers)
     }
 
     /// Asks for everything of a kind, until an answer comes that no change has torn.
-    pub(super) fn dump(&mut self, message: RouteNetlinkMessage) -> Result<Vec<Message>, Failure> {
+    pub(crate) fn dump(&mut self, message: impl NetlinkSerializable) -> Result<Vec<Message>, Failure> {
         for _ in 0..DUMPS {
             let mut answers = Vec::new();
-            self.send(message.clone(), NLM_F_REQUEST | NLM_F_DUMP)?;
+            self.send(&message, NLM_F_REQUEST | NLM_F_DUMP)?;
             if self.receive(&mut answers)? {
                 return Ok(answers);
             }
@@ -114,20 +79,20 @@ impl Socket {
         Err(Failure::Kernel(Errno::EINTR, None))
     }
 
-    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<(), Failure> {
+    fn send(&mut self, message: &impl NetlinkSerializable, flags: u16) -> Result<(), Failure> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = flags;
         header.sequence_number = self.sequence;
         let bytes = serialize(header, message);
-        retry(|| self.socket.send(&bytes, 0)).map_err(Failure::Io).map(drop)
+        retry(|| self.socket.send(&bytes, 0)).map_err(|error| Failure::Io(self.family, error)).map(drop)
     }
 
     /// Collects until the acknowledgement or the end of the dump; false when the dump was torn.
     fn receive(&mut self, answers: &mut Vec<Message>) -> Result<bool, Failure> {
         let mut whole = true;
         loop {
-            self.datagram().map_err(Failure::Io)?;
+            self.datagram().map_err(|error| Failure::Io(self.family, error))?;
             let mut rest = self.buffer.as_slice();
             while !rest.is_empty() {
                 let length = NetlinkBuffer::new_checked(rest).map_err(Failure::Decode)?.length() as usize;
@@ -159,12 +124,17 @@ impl Socket {
     }
 }
 
-/// The bytes of a request.
-pub(super) fn serialize(header: NetlinkHeader, message: RouteNetlinkMessage) -> Vec<u8> {
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
+/// The bytes of a request: its header, and what it says.
+pub(crate) fn serialize(header: NetlinkHeader, message: &impl NetlinkSerializable) -> Vec<u8> {
+    let length = HEADER + message.buffer_len();
+    let mut bytes = vec![0; length];
+    let (head, body) = bytes.split_at_mut(HEADER);
+    head[..4].copy_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+    head[4..6].copy_from_slice(&message.message_type().to_ne_bytes());
+    head[6..8].copy_from_slice(&header.flags.to_ne_bytes());
+    head[8..12].copy_from_slice(&header.sequence_number.to_ne_bytes());
+    head[12..].copy_from_slice(&header.port_number.to_ne_bytes());
+    message.serialize(body);
     bytes
 }
 

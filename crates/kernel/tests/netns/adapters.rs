@@ -1,0 +1,265 @@
+//! Adapters of a kernel that has InfiniBand, judged by `rdma` and `ip`. The machine of the `vm` tier has two
+//! with SR-IOV, in exclusive mode; there run these with `--ignored --test-threads 1`. Each puts back what it
+//! changes.
+
+use super::bench::{another, ip};
+use ferroband_kernel::route::{GuidKind, VfState};
+use ferroband_kernel::sysfs::{counters, infiniband, pci};
+use ferroband_kernel::{Change, Errno, Error, Hardware, Host, Linux, Netns, NetnsMode, Rdma, Watch};
+use ferroband_model::{Guid, PciAddress};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What `rdma -j …` says in the calling thread's namespace.
+fn rdma(arguments: &str) -> Vec<Value> {
+    let output = Command::new("rdma").args(["-j", "-d"]).args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "rdma {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn names(seen: &[Value]) -> Vec<String> {
+    seen.iter().map(|device| device["ifname"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The adapters that have virtual functions, and those.
+fn adapters() -> Vec<(PciAddress, Vec<PciAddress>)> {
+    let functions = pci::functions(Linux::default().root()).unwrap();
+    let capable = functions.into_iter().filter(|function| !function.virtual_functions.is_empty());
+    let seen: Vec<_> = capable.map(|function| (function.address, function.virtual_functions)).collect();
+    assert!(!seen.is_empty(), "this machine has no adapter with virtual functions");
+    seen
+}
+
+/// The last virtual function of the last adapter: index, address, RDMA device.
+fn last() -> (PciAddress, u32, PciAddress, String) {
+    let (pf, vfs) = adapters().pop().unwrap();
+    let vf = *vfs.last().unwrap();
+    let [device] = infiniband::of_function(Linux::default().root(), vf).unwrap().try_into().unwrap();
+    (pf, u32::try_from(vfs.len() - 1).unwrap(), vf, device)
+}
+
+/// The virtual functions of an adapter as `ip` shows them.
+fn shown_vfs(pf: PciAddress) -> Vec<Value> {
+    let [netdev] = pci::function(Linux::default().root(), pf).unwrap().unwrap().netdevs.try_into().unwrap();
+    ip(&format!("link show dev {netdev}"))[0]["vfinfo_list"].as_array().unwrap().clone()
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn devices_and_ports_are_as_rdma_shows_them() {
+    let mut socket = Rdma::here().unwrap();
+    let shown = rdma("dev show");
+    let devices = socket.devices().unwrap();
+    assert_eq!(devices.iter().map(|device| device.name.clone()).collect::<Vec<_>>(), names(&shown));
+    let links: BTreeMap<String, Value> = rdma("link show")
+        .into_iter()
+        .map(|link| (format!("{}/{}", link["ifname"].as_str().unwrap(), link["port"]), link))
+        .collect();
+    for (device, shown) in devices.iter().zip(&shown) {
+        assert_eq!(shown["ifindex"], device.index);
+        assert_eq!(shown["fw"].as_str(), device.firmware.as_deref());
+        let guid: Guid = shown["node_guid"].as_str().unwrap().parse().unwrap();
+        assert_eq!(device.node_guid, Some(guid).filter(|guid| !guid.is_unset()));
+        let sysfs = infiniband::device(Linux::default().root(), &device.name).unwrap().unwrap();
+        assert_eq!(sysfs.node_guid, Some(guid), "and as sysfs has it");
+        let ports = socket.ports(&device.name).unwrap();
+        assert_eq!((ports.len(), device.ports as usize), (sysfs.ports.len(), sysfs.ports.len()));
+        for (port, sysfs) in ports.iter().zip(&sysfs.ports) {
+            let link = &links[&format!("{}/{}", device.name, port.number)];
+            assert_eq!(link["lid"].as_u64(), port.lid.map(u64::from));
+            assert_eq!(link["sm_lid"].as_u64(), port.sm_lid.map(u64::from));
+            assert_eq!(
+                link["state"].as_str().unwrap().to_lowercase(),
+                format!("{:?}", port.state).to_lowercase()
+            );
+            assert_eq!((port.state, port.lid), (sysfs.state, sysfs.lid.map(u32::from)));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn the_mode_is_as_rdma_shows_it_and_fixed_while_there_are_namespaces() {
+    let linux = Linux::default();
+    let mode = linux.rdma_netns_mode().unwrap();
+    // What `rdma -j` of iproute2 6.1 prints of this is not JSON.
+    let shown = Command::new("rdma").args(["system", "show"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).starts_with(&format!("netns {mode}")), "{shown:?}");
+    let _other = another();
+    linux.set_rdma_netns_mode(mode).unwrap();
+    let opposite = if mode == NetnsMode::Shared { NetnsMode::Exclusive } else { NetnsMode::Shared };
+    let error = linux.set_rdma_netns_mode(opposite).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::EBUSY), "{error}");
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn virtual_functions_are_as_ip_shows_them() {
+    let linux = Linux::default();
+    for (pf, addresses) in adapters() {
+        let vfs = linux.vfs(pf).unwrap();
+        let shown = shown_vfs(pf);
+        assert_eq!((vfs.len(), shown.len()), (addresses.len(), addresses.len()));
+        for (vf, shown) in vfs.iter().zip(&shown) {
+            assert_eq!(shown["vf"], vf.index);
+            let guid = |key: &str| shown[key].as_str().map(|text| text.parse::<Guid>().unwrap());
+            assert_eq!(guid("node guid").or(guid("node_guid")), vf.node_guid, "{shown}");
+            assert_eq!(guid("port guid").or(guid("port_guid")), vf.port_guid);
+            assert_eq!(shown["link_state"], vf.state.unwrap().to_string());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn a_guid_is_set_and_taken_on_with_the_next_driver() {
+    let linux = Linux::default();
+    let (pf, index, vf, device) = last();
+    let before = linux.vfs(pf).unwrap()[index as usize];
+    let other = Guid::new(0x02ab_cdef_0123_4567);
+    linux.set_vf_guid(pf, index, GuidKind::Node, other).unwrap();
+    linux.set_vf_guid(pf, index, GuidKind::Port, other).unwrap();
+    let shown = shown_vfs(pf)[index as usize].to_string();
+    assert_eq!(shown.matches(&other.to_string()).count(), 2, "{shown}");
+    let node_guid = |name: &str| infiniband::device(linux.root(), name).unwrap().unwrap().node_guid;
+    assert_eq!(node_guid(&device), before.node_guid);
+    let driver = pci::function(linux.root(), vf).unwrap().unwrap().driver.unwrap();
+    linux.unbind_driver(vf).unwrap();
+    linux.unbind_driver(vf).unwrap();
+    assert!(!names(&rdma("dev show")).contains(&device));
+    linux.bind_driver(vf, &driver).unwrap();
+    linux.bind_driver(vf, &driver).unwrap();
+    let [bound] = infiniband::of_function(linux.root(), vf).unwrap().try_into().unwrap();
+    assert_eq!(node_guid(&bound), Some(other));
+    linux.set_vf_guid(pf, index, GuidKind::Node, before.node_guid.unwrap()).unwrap();
+    linux.set_vf_guid(pf, index, GuidKind::Port, before.port_guid.unwrap()).unwrap();
+    linux.unbind_driver(vf).unwrap();
+    linux.probe_driver(vf).unwrap();
+    assert_eq!(node_guid(&bound), before.node_guid);
+    let error = linux.set_vf_guid(pf, 1000, GuidKind::Node, other).unwrap_err();
+    assert!(error.to_string().contains("virtual function 1000"), "{error}");
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn link_states_are_set() {
+    let linux = Linux::default();
+    let (pf, index, ..) = last();
+    for state in [VfState::Disable, VfState::Enable, VfState::Auto] {
+        linux.set_vf_state(pf, index, state).unwrap();
+        assert_eq!(shown_vfs(pf)[index as usize]["link_state"], state.to_string());
+        assert_eq!(linux.vfs(pf).unwrap()[index as usize].state, Some(state));
+    }
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn their_number_changes_only_by_way_of_none() {
+    let linux = Linux::default();
+    let (pf, vfs) = adapters().pop().unwrap();
+    let count = u16::try_from(vfs.len()).unwrap();
+    linux.set_vf_count(pf, count).unwrap();
+    let error = linux.set_vf_count(pf, count - 1).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::EBUSY), "{error}");
+    let error = linux.set_vf_count(pf, 10_000).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::ERANGE), "{error}");
+    let error = linux.set_vf_count(vfs[0], 1).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::ENOENT), "a virtual function has none: {error}");
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn a_device_moves_to_a_namespace_and_back() {
+    let linux = Linux::default();
+    let (_, _, vf, device) = last();
+    let here = Netns::current().unwrap();
+    let pod = another();
+    let before = linux.interfaces(vf, None).unwrap();
+    assert_eq!(before.len(), 1);
+    linux.move_rdma_device(&device, None, &pod).unwrap();
+    assert!(!names(&rdma("dev show")).contains(&device));
+    assert_eq!(pod.run(|| names(&rdma("dev show"))).unwrap(), [device.as_str()]);
+    assert_eq!(linux.rdma_devices(Some(&pod)).unwrap()[0].name, device);
+    assert!(infiniband::of_function(linux.root(), vf).unwrap().is_empty());
+    let (host, moved) = (linux.interfaces(vf, None).unwrap(), linux.interfaces(vf, Some(&pod)).unwrap());
+    assert_eq!(host.len() + moved.len(), 1, "in one of the two: {host:?} {moved:?}");
+    let mut seen = Vec::new();
+    linux
+        .look_inside(&pod, &mut |root| {
+            for found in infiniband::devices(root).unwrap() {
+                let counted = counters::port(root, &found.name, 1).unwrap().port.len();
+                seen.push((found.name, found.pci, counted > 0));
+            }
+        })
+        .unwrap();
+    assert_eq!(seen, [(device.clone(), Some(vf), true)]);
+    let error = linux.move_rdma_device(&device, None, &pod).unwrap_err();
+    assert!(matches!(error, Error::NoRdmaDevice { .. }), "{error}");
+    linux.move_rdma_device(&device, Some(&pod), &here).unwrap();
+    assert!(names(&rdma("dev show")).contains(&device));
+    assert_eq!(linux.interfaces(vf, None).unwrap().len(), 1);
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn a_device_is_renamed() {
+    let (.., device) = last();
+    let mut socket = Rdma::here().unwrap();
+    socket.rename(&device, "renamed_0").unwrap();
+    assert!(names(&rdma("dev show")).contains(&"renamed_0".to_owned()));
+    socket.rename("renamed_0", &device).unwrap();
+    assert!(names(&rdma("dev show")).contains(&device));
+    let taken = rdma("dev show")[0]["ifname"].as_str().unwrap().to_owned();
+    assert_eq!(socket.rename(&device, &taken).unwrap_err().errno(), Some(Errno::EEXIST));
+}
+
+#[test]
+#[ignore = "needs adapters"]
+fn changes_are_heard_within_a_second() {
+    let linux = Linux::default();
+    let (pf, index, vf, _) = last();
+    let expect = |watch: &mut Watch, wanted: &str, mut right: Box<dyn FnMut(&Change) -> bool>| {
+        let until = Instant::now() + Duration::from_secs(1);
+        while let Some(change) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
+            if right(&change) {
+                return;
+            }
+        }
+        panic!("nobody said {wanted}");
+    };
+    let device = |one: &'static str, of: &'static str| -> Box<dyn FnMut(&Change) -> bool> {
+        let address = vf.to_string();
+        Box::new(move |change| {
+            matches!(change, Change::Device { action, subsystem, path }
+                if action == one && subsystem == of && path.contains(&address))
+        })
+    };
+    let mut watch = linux.watch().unwrap();
+    linux.unbind_driver(vf).unwrap();
+    expect(&mut watch, "that the RDMA device went", device("remove", "infiniband"));
+    expect(&mut watch, "that the driver went", device("unbind", "pci"));
+    linux.probe_driver(vf).unwrap();
+    expect(&mut watch, "that the RDMA device came", device("add", "infiniband"));
+    expect(&mut watch, "that the driver came", device("bind", "pci"));
+    // There is no event of the port, but its interface loses the carrier.
+    let link = linux.interfaces(vf, None).unwrap().remove(0);
+    ip(&format!("link set {} up", link.name));
+    let carrier = |wanted: bool| -> Box<dyn FnMut(&Change) -> bool> {
+        let index = link.index;
+        Box::new(
+            move |change| matches!(change, Change::Link(link) if link.index == index && link.carrier == wanted),
+        )
+    };
+    let until = Instant::now() + Duration::from_secs(20);
+    while !linux.interfaces(vf, None).unwrap()[0].carrier {
+        assert!(Instant::now() < until, "no carrier");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    while watch.poll().unwrap().is_some() {}
+    linux.set_vf_state(pf, index, VfState::Disable).unwrap();
+    expect(&mut watch, "that the carrier is lost", carrier(false));
+    linux.set_vf_state(pf, index, VfState::Auto).unwrap();
+    ip(&format!("link set {} down", link.name));
+}

@@ -1,0 +1,177 @@
+//! Routes beside others, with everything that can be said of them, and the rules that choose their tables.
+
+use super::bench::{fresh, ip, wire};
+use ferroband_kernel::route::{Link, Path, Route, RouteSpec, Rule};
+use ipnet::IpNet;
+use serde_json::Value;
+use std::net::IpAddr;
+
+fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+fn address(text: &str) -> Option<IpAddr> {
+    Some(text.parse().unwrap())
+}
+
+/// A wire with addresses, both ends up.
+fn lively(route: &mut Route, name: &str, addresses: &[&str]) -> Link {
+    let peer = format!("{name}p");
+    let link = wire(route, name, &peer);
+    let other = route.link(&peer).unwrap().unwrap();
+    for one in addresses {
+        route.add_address(link.index, net(one)).unwrap();
+    }
+    route.up(other.index).unwrap();
+    route.up(link.index).unwrap();
+    link
+}
+
+fn routes(question: &str) -> Vec<Value> {
+    ip(question).as_array().unwrap().clone()
+}
+
+/// The pod's `eth0` and the network's `net1`, each with an address of both families.
+fn pod(route: &mut Route) -> (Link, Link) {
+    let eth0 = lively(route, "eth0", &["10.244.0.7/24", "fd44::7/64"]);
+    let net1 = lively(route, "net1", &["192.168.0.5/24", "fd00::5/64"]);
+    (eth0, net1)
+}
+
+#[test]
+fn cni_1_3_a_second_default_route_stands_beside_the_first_and_after_it() {
+    let mut route = fresh();
+    let (eth0, net1) = pod(&mut route);
+    for _ in 0..2 {
+        route.add_route(eth0.index, net("0.0.0.0/0"), address("10.244.0.1")).unwrap();
+        route.add_route(net1.index, net("0.0.0.0/0"), address("192.168.0.1")).unwrap();
+        route.add_route(eth0.index, net("::/0"), address("fd44::1")).unwrap();
+        route.add_route(net1.index, net("::/0"), address("fd00::1")).unwrap();
+    }
+    let four = routes("-4 route show default");
+    let seen: Vec<_> = four.iter().map(|route| (&route["dev"], &route["gateway"])).collect();
+    assert_eq!(
+        seen,
+        [(&"eth0".into(), &"10.244.0.1".into()), (&"net1".into(), &"192.168.0.1".into())],
+        "the pod's own one stays first"
+    );
+    assert_eq!(ip("-4 route get 8.8.8.8")[0]["dev"], "eth0");
+    // IPv6 makes one route with two next hops of them.
+    for (link, gateway) in [(&eth0, "fd44::1"), (&net1, "fd00::1")] {
+        let seen = route.routes(link.index).unwrap();
+        let wanted = Path { destination: net("::/0"), gateway: address(gateway) };
+        assert_eq!(seen.iter().filter(|path| **path == wanted).count(), 1, "{seen:?}");
+    }
+}
+
+#[test]
+fn everything_said_of_a_route_is_kept() {
+    let mut route = fresh();
+    let (_, net1) = pod(&mut route);
+    let four = RouteSpec {
+        priority: Some(77),
+        table: Some(1000),
+        mtu: Some(1400),
+        advmss: Some(1360),
+        source: address("192.168.0.5"),
+        ..RouteSpec::to(net("10.1.2.3/16"), address("192.168.0.1"))
+    };
+    let six = RouteSpec {
+        priority: Some(78),
+        table: Some(100),
+        mtu: Some(1380),
+        ..RouteSpec::to(net("fd01::/48"), address("fd00::1"))
+    };
+    let host = RouteSpec { scope: Some(254), ..RouteSpec::to(net("10.7.0.0/16"), None) };
+    for _ in 0..2 {
+        for spec in [&four, &six, &host] {
+            route.append_route(net1.index, spec).unwrap();
+        }
+    }
+    let shown = routes("-4 route show table 1000");
+    let [one] = shown.as_slice() else { panic!("{shown:?}") };
+    assert_eq!((&one["dst"], &one["gateway"]), (&"10.1.0.0/16".into(), &"192.168.0.1".into()));
+    assert_eq!((&one["metric"], &one["prefsrc"]), (&77.into(), &"192.168.0.5".into()));
+    assert_eq!(
+        (&one["metrics"][0]["mtu"], &one["metrics"][0]["advmss"]),
+        (&1400.into(), &1360.into()),
+        "{one}"
+    );
+    let shown = routes("-6 route show table 100");
+    assert_eq!((shown.len(), &shown[0]["metric"]), (1, &78.into()), "{shown:?}");
+    assert_eq!(routes("-4 route show 10.7.0.0/16")[0]["scope"], "host");
+
+    let all = route.all_routes().unwrap();
+    let find = |table| all.iter().find(|entry| entry.route.table == Some(table)).unwrap();
+    let entry = find(1000);
+    let expected = RouteSpec { destination: net("10.1.0.0/16"), scope: Some(0), ..four };
+    assert_eq!((entry.route, entry.interface, entry.kind), (expected, Some(net1.index), 1));
+    assert_eq!(find(100).route.mtu, Some(1380));
+    assert!(!route.routes(net1.index).unwrap().iter().any(|path| path.destination == net("10.1.0.0/16")));
+
+    for _ in 0..2 {
+        route.remove_route(net1.index, &four).unwrap();
+        route.remove_route(net1.index, &six).unwrap();
+        route.remove_route(net1.index, &RouteSpec::to(net("10.7.0.0/16"), None)).unwrap();
+    }
+    assert!(routes("-4 route show table 1000").is_empty());
+    assert!(routes("-6 route show table 100").is_empty());
+    assert!(routes("-4 route show 10.7.0.0/16").is_empty());
+}
+
+#[test]
+fn routes_over_several_hops_are_several() {
+    let mut route = fresh();
+    let (eth0, net1) = pod(&mut route);
+    ip("-4 route add 10.5.0.0/16 nexthop via 10.244.0.1 nexthop via 192.168.0.1");
+    let entries: Vec<_> = route
+        .all_routes()
+        .unwrap()
+        .into_iter()
+        .filter(|entry| entry.route.destination == net("10.5.0.0/16"))
+        .map(|entry| (entry.interface, entry.route.gateway))
+        .collect();
+    assert_eq!(
+        entries,
+        [(Some(eth0.index), address("10.244.0.1")), (Some(net1.index), address("192.168.0.1"))]
+    );
+}
+
+#[test]
+fn rules_come_and_go_as_ip_sees_them() {
+    let mut route = fresh();
+    pod(&mut route);
+    let from = Rule { priority: Some(1000), ..Rule::from(net("192.168.0.5/32"), 100) };
+    let six = Rule { priority: Some(1001), ..Rule::to(net("fd00::/64"), 2000) };
+    let marked = Rule {
+        priority: Some(1002),
+        mark: Some((0x10, 0xff)),
+        input: Some("eth0".to_owned()),
+        ..Rule::all(false, 101)
+    };
+    for _ in 0..2 {
+        for rule in [&from, &six, &marked] {
+            route.add_rule(rule).unwrap();
+        }
+    }
+    let four = routes("-4 rule show");
+    let find = |priority: u32| four.iter().find(|rule| rule["priority"] == priority).unwrap();
+    assert_eq!((&find(1000)["src"], &find(1000)["table"]), (&"192.168.0.5".into(), &"100".into()));
+    assert_eq!((&find(1002)["iif"], &find(1002)["fwmark"]), (&"eth0".into(), &"0x10".into()));
+    let six_shown = routes("-6 rule show to fd00::/64");
+    assert_eq!((six_shown.len(), &six_shown[0]["table"]), (1, &"2000".into()), "{six_shown:?}");
+    let seen = route.rules().unwrap();
+    for rule in [&from, &six, &marked] {
+        assert_eq!(seen.iter().filter(|seen| *seen == rule).count(), 1, "{rule:?} in {seen:?}");
+    }
+    assert!(
+        seen.iter().any(|rule| !rule.v6 && rule.table == RouteSpec::MAIN && rule.priority == Some(32766))
+    );
+    for _ in 0..2 {
+        for rule in [&from, &six, &marked] {
+            route.remove_rule(rule).unwrap();
+        }
+    }
+    assert_eq!(routes("-4 rule show").len(), 3);
+    assert!(routes("-6 rule show to fd00::/64").is_empty());
+}

@@ -1,0 +1,128 @@
+//! What people do to the simulated machine: pull adapters out, cut cables, make virtual functions.
+
+use crate::machine::Machine;
+use crate::state::Which;
+use crate::{Error, PortState, Simulation};
+use ferroband_kernel::Root;
+use ferroband_model::{PKey, PciAddress};
+
+/// Something to do to a device, which is named by its PCI address, its RDMA device or its interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Pull the adapter out of its slot.
+    Unplug {
+        /// The adapter.
+        device: String,
+    },
+    /// Put it back.
+    Replug {
+        /// The adapter; when it is out, its PCI address or what the profile calls its RDMA device or
+        /// interface.
+        device: String,
+    },
+    /// Do something to the cable of a port, or to the subnet manager.
+    Port {
+        /// The adapter.
+        device: String,
+        /// The port, from 1.
+        port: u32,
+        /// What it is like from then on.
+        state: PortState,
+    },
+    /// Have so many virtual functions; from one number to another by way of 0, as an administrator does.
+    Vfs {
+        /// The adapter.
+        device: String,
+        /// How many.
+        count: u16,
+    },
+    /// Count something on a port: `symbol_error`, `out_of_sequence`.
+    Count {
+        /// The adapter or virtual function.
+        device: String,
+        /// The port, from 1.
+        port: u32,
+        /// The counter, by the kernel's name.
+        counter: String,
+        /// How much to add.
+        by: u64,
+    },
+    /// Write the P_Key table of a virtual function, as a subnet manager does. Its interface is in the
+    /// partition of the first key.
+    PKeys {
+        /// The virtual function.
+        device: String,
+        /// The table, from slot 0.
+        keys: Vec<PKey>,
+    },
+}
+
+impl Simulation {
+    /// Does something to the hardware of the simulation that is up on the machine under `root`. To be called
+    /// in the network namespace of the node.
+    pub fn change(root: &Root, change: &Change) -> Result<(), Error> {
+        let simulation = Self::find(root)?.ok_or(Error::Down)?;
+        let mut machine = Machine::open(root, &simulation)?;
+        match change {
+            Change::Unplug { device } => {
+                let adapter = simulation.adapter(&machine, device)?;
+                machine.unplug(adapter)?;
+            }
+            Change::Replug { device } => {
+                let adapter = simulation.adapter(&machine, device)?;
+                machine.plug(adapter)?;
+            }
+            Change::Port { device, port, state } => {
+                let adapter = simulation.adapter(&machine, device)?;
+                machine.set_port(adapter, *port as usize, *state)?;
+            }
+            Change::Vfs { device, count } => {
+                let adapter = simulation.adapter(&machine, device)?;
+                let which = Which { adapter, vf: None };
+                let now = machine.state().adapters.get(adapter).map_or(0, |adapter| adapter.vfs.len());
+                if now != usize::from(*count) && now != 0 {
+                    machine.set_vf_count(which, 0)?;
+                }
+                machine.set_vf_count(which, *count)?;
+            }
+            Change::Count { device, port, counter, by } => {
+                let which = simulation.function(&machine, device)?;
+                machine.count(which, *port as usize, counter, *by)?;
+            }
+            Change::PKeys { device, keys } => {
+                let which = simulation.function(&machine, device)?;
+                machine.set_pkeys(which, keys.clone())?;
+            }
+        }
+        machine.commit()
+    }
+
+    /// The adapter of this name, plugged in or not.
+    fn adapter(&self, machine: &Machine, name: &str) -> Result<usize, Error> {
+        if let Ok(address) = name.parse::<PciAddress>() {
+            return machine.adapter(address);
+        }
+        if let Ok(which) = self.function(machine, name)
+            && which.vf.is_none()
+        {
+            return Ok(which.adapter);
+        }
+        let known = self.profile.hcas.iter().position(|hca| {
+            let mut netdevs = hca.ports.iter().filter_map(|port| port.netdev.as_ref());
+            hca.rdma == name
+                || netdevs.any(|netdev| netdev.name == name || netdev.altnames.iter().any(|one| one == name))
+        });
+        known.ok_or_else(|| Error::NoDevice { device: name.to_owned() })
+    }
+
+    /// The function of this name that is there.
+    fn function(&self, machine: &Machine, name: &str) -> Result<Which, Error> {
+        if let Ok(address) = name.parse::<PciAddress>() {
+            return machine.find(address);
+        }
+        let found = machine.state().devices().find(|(_, device)| {
+            device.name == name || device.netdevs.iter().flatten().any(|netdev| netdev == name)
+        });
+        found.map(|(which, _)| which).ok_or_else(|| Error::NoDevice { device: name.to_owned() })
+    }
+}

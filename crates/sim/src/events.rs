@@ -1,0 +1,161 @@
+//! What happened to the simulated hardware, told as the kernel tells it.
+//!
+//! Changes are appended to `run/ferroband/simulation.events`, one line of JSON each, after the tree shows
+//! them. Whoever watches the directory (inotify(7)) reads on from where the file ended; so nobody has to be
+//! there when something happens, and any number may be. A file that grew long, or a simulation that was
+//! brought up anew, begins a new file: that is [`Change::Lost`] to a watcher, who looks at everything then.
+
+use crate::{Error, files};
+use ferroband_kernel::watch::Source;
+use ferroband_kernel::{Change, Error as KernelError, Root};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// When to begin a new file.
+const LONG: u64 = 1 << 20;
+/// The first line of a file: thirty-two digits that no other file has. An inode's number would come again.
+const NAME: usize = 33;
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Event {
+    action: String,
+    subsystem: String,
+    path: String,
+}
+
+impl Event {
+    /// `action` happened to the device at `place` of the tree.
+    pub(crate) fn new(action: &str, subsystem: &str, place: &Path) -> Self {
+        Self {
+            action: action.to_owned(),
+            subsystem: subsystem.to_owned(),
+            path: format!("/{}", place.display()),
+        }
+    }
+}
+
+fn path(root: &Root) -> PathBuf {
+    root.run("ferroband/simulation.events")
+}
+
+/// Tells these events, in order; the caller holds the lock.
+pub(crate) fn tell(root: &Root, events: &[Event]) -> Result<(), Error> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let path = path(root);
+    let mut lines = Vec::new();
+    for event in events {
+        serde_json::to_writer(&mut lines, event)
+            .map_err(|source| Error::Marker { path: path.clone(), source })?;
+        lines.push(b'\n');
+    }
+    if std::fs::metadata(&path).map_or(true, |file| file.len() > LONG) {
+        begin(root)?;
+    }
+    let append = || {
+        let mut options = OpenOptions::new();
+        options.append(true).open(&path)?.write_all(&lines)
+    };
+    append().map_err(|source| files::error("append to", &path, source))
+}
+
+/// Begins a new file.
+pub(crate) fn begin(root: &Root) -> Result<(), Error> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = now << 32 | u128::from(std::process::id());
+    files::passing_file(&path(root), format!("{name:032x}\n").as_bytes())
+}
+
+/// Takes the file away.
+pub(crate) fn remove(root: &Root) -> Result<(), Error> {
+    files::remove_file(&path(root))
+}
+
+/// Reads events as they are told.
+pub(crate) struct Events {
+    inotify: Inotify,
+    path: PathBuf,
+    /// The file that was read last, by its first line; empty when there was none.
+    name: Vec<u8>,
+    /// Up to where it was read.
+    read: u64,
+}
+
+impl Events {
+    /// From now on.
+    pub(crate) fn of(root: &Root) -> Result<Self, KernelError> {
+        let path = path(root);
+        let directory = path.parent().unwrap_or(&path);
+        let open = || {
+            let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+            let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_DELETE;
+            inotify.add_watch(directory, flags)?;
+            Ok(inotify)
+        };
+        let inotify = open().map_err(|errno: nix::errno::Errno| KernelError::File {
+            doing: "watch",
+            path: directory.to_owned(),
+            source: errno.into(),
+        })?;
+        let mut events = Self { inotify, path, name: Vec::new(), read: 0 };
+        // What was told before is not news.
+        Source::read(&mut events, &mut VecDeque::new())?;
+        Ok(events)
+    }
+
+    fn new_lines(&mut self, changes: &mut VecDeque<Change>) -> std::io::Result<()> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if !std::mem::take(&mut self.name).is_empty() {
+                    changes.push_back(Change::Lost);
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut name = Vec::with_capacity(NAME);
+        Read::by_ref(&mut file).take(NAME as u64).read_to_end(&mut name)?;
+        if name != self.name {
+            (self.name, self.read) = (name, NAME as u64);
+            changes.push_back(Change::Lost);
+        }
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        // A line that is still being written is read the next time.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.read += whole as u64;
+        changes.extend(text[..whole].lines().map(|line| match serde_json::from_str::<Event>(line) {
+            Ok(Event { action, subsystem, path }) => Change::Device { action, subsystem, path },
+            Err(_) => Change::Lost,
+        }));
+        Ok(())
+    }
+}
+
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+impl Source for Events {
+    fn read(&mut self, changes: &mut VecDeque<Change>) -> Result<(), KernelError> {
+        // What inotify says is only that something happened; it is read until it has nothing more.
+        while self.inotify.read_events().is_ok_and(|events| !events.is_empty()) {}
+        self.new_lines(changes).map_err(|source| KernelError::File {
+            doing: "read",
+            path: self.path.clone(),
+            source,
+        })
+    }
+}

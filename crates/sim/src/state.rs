@@ -1,0 +1,201 @@
+//! What the simulated machine is like now: what the kernel and the firmware of a real one would remember.
+
+use crate::numbers::Node;
+use crate::{PortState, Profile};
+use ferroband_kernel::route::{Traffic, VfState};
+use ferroband_kernel::{NetnsId, NetnsMode};
+use ferroband_model::{Guid, PKey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The machine. Adapters stand in the profile's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// How RDMA devices and namespaces go together.
+    pub(crate) netns_mode: NetnsMode,
+    /// Counts what is made anew, so that no two have the same index or queue pair number.
+    pub(crate) serial: u32,
+    pub(crate) adapters: Vec<Adapter>,
+}
+
+/// One adapter with its virtual functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Adapter {
+    /// Whether it is in its slot.
+    pub(crate) plugged: bool,
+    /// What its ports are like.
+    pub(crate) ports: Vec<PortState>,
+    pub(crate) function: Function,
+    pub(crate) vfs: Vec<Virtual>,
+    /// What went through each interface of ours when it was last looked at, by the name of the end that stays
+    /// here.
+    #[serde(default)]
+    pub(crate) seen: BTreeMap<String, Counted>,
+}
+
+/// What went through an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counted {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) sent_bytes: u64,
+}
+
+impl Counted {
+    /// As the other end of a wire counts it.
+    pub(crate) fn turned(traffic: Traffic) -> Self {
+        Self {
+            received: traffic.sent,
+            sent: traffic.received,
+            received_bytes: traffic.sent_bytes,
+            sent_bytes: traffic.received_bytes,
+        }
+    }
+
+    /// What came since `before`; all of it when the interface was made anew meanwhile.
+    pub(crate) fn since(self, before: Self) -> Self {
+        if self.received < before.received || self.sent < before.sent {
+            return self;
+        }
+        Self {
+            received: self.received - before.received,
+            sent: self.sent - before.sent,
+            received_bytes: self.received_bytes.saturating_sub(before.received_bytes),
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.received += more.received;
+        self.sent += more.sent;
+        self.received_bytes += more.received_bytes;
+        self.sent_bytes += more.sent_bytes;
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// A virtual function: what its physical function knows of it, and itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Virtual {
+    pub(crate) node_guid: Guid,
+    pub(crate) port_guid: Guid,
+    pub(crate) state: VfState,
+    /// Its P_Key table, from slot 0.
+    pub(crate) pkeys: Vec<PKey>,
+    pub(crate) function: Function,
+}
+
+impl Default for Virtual {
+    /// As it is when it is made: without a GUID.
+    fn default() -> Self {
+        Self {
+            node_guid: Guid::new(0),
+            port_guid: Guid::new(0),
+            state: VfState::Auto,
+            pkeys: vec![PKey::DEFAULT],
+            function: Function::default(),
+        }
+    }
+}
+
+/// What a driver makes of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Function {
+    /// The driver it is bound to.
+    pub(crate) driver: Option<String>,
+    /// The driver it is reserved for.
+    pub(crate) reserved: Option<String>,
+    /// Its RDMA device; only the adapter's own driver makes one.
+    pub(crate) device: Option<Device>,
+}
+
+/// An RDMA device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Device {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    pub(crate) node_guid: Guid,
+    /// One for each port.
+    pub(crate) port_guids: Vec<Guid>,
+    /// The number of the queue pair that IPoIB's addresses begin with.
+    pub(crate) queue_pair: u32,
+    pub(crate) verbs: Node,
+    /// For each port of InfiniBand: its number, and the files to manage it and to say that it is a subnet
+    /// manager's.
+    pub(crate) managed: Vec<(usize, Node, Node)>,
+    /// The namespace it is in; none is the host's.
+    pub(crate) netns: Option<NetnsId>,
+    /// The interface of each port as it is called in the host's namespace; none when it is not there.
+    pub(crate) netdevs: Vec<Option<String>>,
+    /// The counters of each port that are not zero.
+    pub(crate) counters: Vec<BTreeMap<String, u64>>,
+    /// What went through the interface of each port.
+    pub(crate) traffic: Vec<Counted>,
+}
+
+/// A function: an adapter's own, or a virtual one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Which {
+    pub(crate) adapter: usize,
+    pub(crate) vf: Option<usize>,
+}
+
+impl State {
+    /// The machine as it is switched on: no drivers, no virtual functions.
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let adapter = |hca: &crate::Hca| Adapter {
+            plugged: true,
+            ports: hca.ports.iter().map(|port| port.state).collect(),
+            ..Adapter::default()
+        };
+        Self {
+            netns_mode: profile.netns_mode,
+            serial: 0,
+            adapters: profile.hcas.iter().map(adapter).collect(),
+        }
+    }
+
+    /// All functions that are there.
+    pub(crate) fn functions(&self) -> Vec<Which> {
+        let plugged = self.adapters.iter().enumerate().filter(|(_, adapter)| adapter.plugged);
+        plugged
+            .flat_map(|(position, adapter)| {
+                let vfs = (0..adapter.vfs.len()).map(Some);
+                std::iter::once(None).chain(vfs).map(move |vf| Which { adapter: position, vf })
+            })
+            .collect()
+    }
+
+    pub(crate) fn function(&self, which: Which) -> Option<&Function> {
+        let adapter = self.adapters.get(which.adapter)?;
+        match which.vf {
+            None => Some(&adapter.function),
+            Some(vf) => Some(&adapter.vfs.get(vf)?.function),
+        }
+    }
+
+    pub(crate) fn function_mut(&mut self, which: Which) -> Option<&mut Function> {
+        let adapter = self.adapters.get_mut(which.adapter)?;
+        match which.vf {
+            None => Some(&mut adapter.function),
+            Some(vf) => Some(&mut adapter.vfs.get_mut(vf)?.function),
+        }
+    }
+
+    pub(crate) fn device(&self, which: Which) -> Option<&Device> {
+        self.function(which)?.device.as_ref()
+    }
+
+    pub(crate) fn device_mut(&mut self, which: Which) -> Option<&mut Device> {
+        self.function_mut(which)?.device.as_mut()
+    }
+
+    /// All RDMA devices, wherever they are.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (Which, &Device)> {
+        self.functions().into_iter().filter_map(|which| Some((which, self.device(which)?)))
+    }
+}

@@ -1,0 +1,118 @@
+//! Several networks on one pod, in both spellings of the annotation, and plugins that are not ours.
+
+use ferroband_cluster_tests::evidence::{audit_mark, audited, interface, ipv4, network_status};
+use ferroband_cluster_tests::{Objects, eventually, inside, nodes};
+use serde_json::{Value, json};
+
+fn definition(name: &str, config: &Value) -> String {
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name}, "spec": {"config": config.to_string()},
+    })
+    .to_string()
+}
+
+fn ipoib(name: &str, third: usize) -> String {
+    let range = format!("192.168.{third}.0/24");
+    let ipam = json!({"type": "whereabouts", "range": range});
+    definition(
+        name,
+        &json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ibs5f0", "ipam": ipam}),
+    )
+}
+
+fn pod(name: &str, node: &str, networks: &str) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
+        },
+    })
+    .to_string()
+}
+
+#[test]
+fn three_networks_in_text_and_in_json() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    for (name, third) in [("tri-a", 61), ("tri-b", 62), ("tri-c", 63)] {
+        objects.apply(&ipoib(name, third));
+    }
+    let listed = r#"[{"name": "tri-a"}, {"name": "tri-b", "interface": "ib-b"}, {"name": "tri-c", "namespace": "default"}]"#;
+    objects.apply(&pod("in-text", &nodes[0], "tri-a, default/tri-b@ib-b ,tri-c"));
+    objects.apply(&pod("in-json", &nodes[1], listed));
+    for name in ["in-text", "in-json"] {
+        let status = network_status(&objects.running(name, 60));
+        let seen: Vec<&str> = status.iter().filter_map(|e| e["interface"].as_str()).collect();
+        assert_eq!(seen, ["eth0", "net1", "ib-b", "net3"], "{name}");
+        for (at, third) in [("net1", 61), ("ib-b", 62), ("net3", 63)] {
+            let (address, prefix) = ipv4(&interface(name, at));
+            assert!(
+                address.starts_with(&format!("192.168.{third}.")) && prefix == 24,
+                "{name} {at} {address}"
+            );
+        }
+    }
+    let (there, _) = ipv4(&interface("in-json", "ib-b"));
+    inside("in-text", &format!("ping -c 2 -w 15 -I ib-b {there}")).good();
+}
+
+#[test]
+fn eight_networks_cost_no_reads_and_one_write_of_the_pod() {
+    let mut objects = Objects::default();
+    let names: Vec<String> = (0..8).map(|n| format!("oct-{n}")).collect();
+    for (position, name) in names.iter().enumerate() {
+        objects.apply(&ipoib(name, 70 + position));
+    }
+    let mark = audit_mark();
+    objects.apply(&pod("octopus", &nodes()[0], &names.join(",")));
+    let status = network_status(&objects.running("octopus", 60));
+    assert_eq!(status.len(), 9, "{status:?}");
+    let ours: Vec<String> = eventually("the audit log", 10, || {
+        let lines: Vec<String> = audited(mark)
+            .iter()
+            .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband")))
+            .filter(|e| e["verb"] != "watch" && e["objectRef"]["resource"] != "nodes")
+            .map(|e| {
+                format!(
+                    "{} {}",
+                    e["verb"].as_str().unwrap_or(""),
+                    e["objectRef"]["resource"].as_str().unwrap_or("")
+                )
+            })
+            .collect();
+        if lines.iter().any(|l| l == "patch pods") { Ok(lines) } else { Err(format!("{lines:?}")) }
+    });
+    assert_eq!(ours.iter().filter(|l| l.ends_with(" pods")).count(), 1, "{ours:?}");
+    assert!(!ours.iter().any(|l| l.starts_with("get") || l.starts_with("list")), "no reads: {ours:?}");
+    // Eight pools are eight granules.
+    assert_eq!(ours.iter().filter(|l| l.ends_with("addressgranules")).count(), 8, "{ours:?}");
+}
+
+#[test]
+fn a_chain_of_other_peoples_plugins_works_beside_ours() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    let chain = json!({
+        "cniVersion": "1.0.0", "name": "foreign", "plugins": [
+            {"type": "bridge", "bridge": "foreign0", "ipam": {"type": "host-local", "subnet": "10.99.0.0/24"}},
+            {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_announce": "2"}},
+        ],
+    });
+    objects.apply(&definition("foreign", &chain)).apply(&ipoib("beside", 64));
+    objects.apply(&pod("mixed", &nodes[0], "foreign,beside"));
+    objects.running("mixed", 60);
+    assert!(ipv4(&interface("mixed", "net1")).0.starts_with("10.99.0."));
+    assert_eq!(inside("mixed", "cat /proc/sys/net/ipv4/conf/net1/arp_announce").good().trim(), "2");
+    assert!(ipv4(&interface("mixed", "net2")).0.starts_with("192.168.64."));
+    drop(objects);
+    // The bridge is the plugin's own and stays; its port and the lease go with the pod.
+    eventually("the foreign lease is released", 30, || {
+        let left = ferroband_cluster_tests::on(
+            &nodes[0],
+            "ls /var/lib/cni/networks/foreign | grep -c '^10[.]' || true",
+        );
+        if left.out.trim() == "0" { Ok(()) } else { Err(left.out) }
+    });
+    ferroband_cluster_tests::on(&nodes[0], "ip link delete foreign0").good();
+}
