@@ -10,9 +10,10 @@ mod programs;
 mod progress;
 mod test;
 mod tools;
+mod vm;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Build, try and test Ferroband on this machine.
@@ -29,8 +30,15 @@ enum Task {
     Demo,
     /// Run the tests; all tiers when none is named
     Test(test::Test),
+    /// Play the CNI conformance cases against any plugin binary
+    Conformance(test::Conformance),
     /// A real Kubernetes on this machine, in namespaces of its own
     Lab(lab::LabCommand),
+    /// A shell in an emulated machine with InfiniBand: no hardware, no Kubernetes
+    Fabric {
+        #[command(subcommand)]
+        verb: Fabric,
+    },
     /// Write the generated files (definitions, manifests, completions, manual pages) anew
     Generate,
     /// Build the images of the product and of the tests, as archives
@@ -39,6 +47,21 @@ enum Task {
     LabInit(lab::Init),
     #[command(hide = true)]
     LabJanitor(lab::Janitor),
+}
+
+#[derive(Subcommand, Debug)]
+enum Fabric {
+    /// Start it; it ends with the shell
+    Up(Series),
+    /// Make its kernel and its initramfs, and print where they are
+    Build(Series),
+}
+
+#[derive(Args, Debug)]
+struct Series {
+    /// The kernel series, of Debian's packages
+    #[arg(long, value_name = "SERIES", default_value = "6.1")]
+    kernel: String,
 }
 
 fn main() -> ExitCode {
@@ -55,7 +78,19 @@ fn run(task: &Task) -> Result<i32> {
     match task {
         Task::Demo => demo::demo().map(|()| 0),
         Task::Test(args) => test::test(args),
+        Task::Conformance(args) => test::play(args),
         Task::Lab(command) => lab::run(command),
+        Task::Fabric { verb: Fabric::Up(series) } => vm::fabric_up(&series.kernel).map(|()| 0),
+        Task::Fabric { verb: Fabric::Build(series) } => {
+            let made = vm::build(&series.kernel)?;
+            println!(
+                "kernel {}: {}\ninitramfs: {}",
+                made.release,
+                made.kernel.display(),
+                made.initramfs.display()
+            );
+            Ok(0)
+        }
         Task::Generate => generate::generate().map(|()| 0),
         Task::Image => image::build_all().map(|()| 0),
         Task::LabInit(args) => lab::init(args).map(|()| 0),

@@ -49,10 +49,10 @@ pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
 }
 
 /// The scenarios, against the lab named in the environment.
-pub fn cluster(tally: &mut Tally, only: Option<&str>, lab: &str) -> Result<()> {
+pub fn cluster(tally: &mut Tally, only: Option<&str>, lab: &str, rounds: usize) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast", "--tests"]);
-    cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
+    cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab).env("FERROBAND_SOAK", rounds.to_string());
     run(tally, &mut cargo, only, &["--test-threads=1"])
 }
 

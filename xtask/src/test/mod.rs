@@ -3,27 +3,37 @@
 //! ```text
 //! unit         formatting, lints, dependency direction, generated files, tests without privileges     seconds
 //! netns        the kernel's own answers, in network namespaces of the test's                          seconds
+//! conformance  CNI cases as files, played against ferroband-cni                                        seconds
 //! cluster      scenarios on a real Kubernetes                                                         minutes
+//! soak         the cluster's loops, many times; only when named                                       an hour
+//! vm           the kernel's own InfiniBand in an emulated machine, with a soft adapter                minutes
 //! ```
 
 mod cargo;
 mod cluster;
+mod conformance;
 mod direction;
 mod tally;
+mod vm;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use tally::Tally;
 
+pub use conformance::{Conformance, play};
+
 /// Which tiers.
 #[derive(Args, Debug)]
 pub struct Test {
-    /// Tiers to run; all of them when none is given
+    /// Tiers to run; unit, netns, conformance and cluster when none is given
     #[arg(value_enum)]
     tiers: Vec<Tier>,
     /// Only tests whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// The emulated machine's kernel, for the tier `vm`
+    #[arg(long, value_name = "SERIES", default_value = "6.1")]
+    kernel: String,
     /// Leave the cluster tier's lab up for a look around
     #[arg(long)]
     keep: bool,
@@ -36,11 +46,21 @@ enum Tier {
     Unit,
     /// Tests in network namespaces of their own; need root
     Netns,
+    /// CNI cases as files, played against our binary; need root
+    Conformance,
     /// Scenarios on a real Kubernetes in a lab of their own; need root
     Cluster,
+    /// The kernel's own InfiniBand stack in an emulated machine
+    Vm,
+    /// The cluster tier's loops many times over; runs only when named
+    Soak,
 }
 
-const ALL: [Tier; 3] = [Tier::Unit, Tier::Netns, Tier::Cluster];
+/// What runs when no tier is named. `vm` joins when its tests have proved steady on a busy machine.
+const ALL: [Tier; 4] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster];
+
+/// How often `soak` does what the cluster tier does once.
+const SOAK_ROUNDS: usize = 50;
 
 /// Run the tiers; the exit code says whether all passed.
 pub fn test(args: &Test) -> Result<i32> {
@@ -55,7 +75,10 @@ pub fn test(args: &Test) -> Result<i32> {
                 crate::tools::require(crate::tools::LAB)?;
                 cargo::netns(tally, only)
             }
-            Tier::Cluster => cluster::run(tally, only, args.keep),
+            Tier::Conformance => conformance::run(tally, only),
+            Tier::Cluster => cluster::run(tally, only, args.keep, 1),
+            Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS),
+            Tier::Vm => vm::run(tally, only, &args.kernel),
         });
     }
     Ok(tally.close())

@@ -62,6 +62,21 @@ impl Tally {
         seen
     }
 
+    /// Take over the counts of a plain closing line, `N passed, N failed, N skipped`; whether there is one.
+    pub fn plain(&mut self, output: &str) -> bool {
+        let Some(line) = output.lines().rev().find(|l| l.contains(" passed, ") && l.contains(" failed"))
+        else {
+            return false;
+        };
+        self.passed += count(line, "passed");
+        self.failed += count(line, "failed");
+        self.skipped += count(line, "skipped");
+        if count(line, "failed") > 0 {
+            self.reasons.push(line.to_string());
+        }
+        true
+    }
+
     /// The closing line; the exit code.
     pub fn close(&self) -> i32 {
         for reason in &self.reasons {
@@ -90,6 +105,14 @@ mod tests {
         assert!(tally.libtest(text));
         assert_eq!((tally.passed, tally.failed, tally.skipped), (12, 1, 3));
         assert_eq!(tally.close(), 1);
+    }
+
+    #[test]
+    fn a_plain_closing_line_is_counted() {
+        let mut tally = Tally::default();
+        assert!(tally.plain("case 1: passed\n25 passed, 0 failed, 2 skipped\n"));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (25, 0, 2));
+        assert!(!tally.plain("nothing of the kind\n"));
     }
 
     #[test]

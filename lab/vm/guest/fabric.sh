@@ -1,0 +1,248 @@
+# Words for talking about the fabric, for scripts of the guest: `. /lab/guest/fabric.sh`.
+# shellcheck shell=bash
+#
+# RDMA devices and interfaces are numbered in this order: mlx5_0/ib0 and mlx5_1/ib1 are the adapters (PF 0 and 1), then
+# come the virtual functions of PF 0, then those of PF 1. VF v of PF p has node GUID 02:00:00:00:nn:pp:vv:01 and
+# port GUID 02:00:00:00:nn:pp:vv:02, with nn = $NODE: 0, or 1 and 2 where two machines share a fabric.
+
+: "${VFS:=4}" # virtual functions of each adapter
+: "${SWEEP:=5}" # seconds between opensm's sweeps; the switch tells changes by trap, but opensm disregards frequent ones
+: "${NODE:=0}"
+case $(cat /proc/cmdline) in
+*mode=peer*) NODE=2 ;;
+*machines=2*) NODE=1 ;;
+esac
+CONNECTX="drvname=mlx5_core spoof_vendor=0x15b3 spoof_pf=0x101b spoof_vf=0x101c"
+PARTITIONS=/run/partitions.conf
+OPENSM_LOG=/run/opensm.log
+PCI=/sys/bus/pci/devices
+
+die() {
+	echo "$*"
+	exit 1
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for() {
+	local until=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		if ((SECONDS >= until)); then
+			echo "not within the time: $*"
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+# refuse COMMAND...: succeeds when the command fails.
+refuse() {
+	if "$@" >/dev/null 2>&1; then
+		echo "succeeded, but should not: $*"
+		return 1
+	fi
+}
+
+# expect WHAT GOT WANTED
+expect() {
+	[ "$2" = "$3" ] || die "$1: got '$2', wanted '$3'"
+}
+
+# PCI addresses of the adapters.
+pfs() {
+	local d
+	for d in "$PCI"/*/sriov_totalvfs; do
+		basename "$(dirname "$d")"
+	done
+}
+
+pf() {
+	pfs | sed -n "$(($1 + 1))p"
+}
+
+# vf_of PF NUMBER, vf PF-NUMBER VF-NUMBER: PCI address of a virtual function.
+vf_of() {
+	basename "$(readlink "$PCI/$1/virtfn$2")"
+}
+
+vf() {
+	vf_of "$(pf "$1")" "$2"
+}
+
+# Names of a PCI function's network interface and RDMA device, as seen from this namespace.
+netdev_of() {
+	ls "$PCI/$1/net"
+}
+
+rdma_of() {
+	ls "$PCI/$1/infiniband"
+}
+
+rebind() {
+	echo "$1" >/sys/bus/pci/drivers/mlx5_core/unbind
+	echo "$1" >/sys/bus/pci/drivers/mlx5_core/bind
+}
+
+# The kernel's InfiniBand, RDMA devices in exclusive mode.
+modules_up() {
+	modprobe ib_core
+	# Before any other network namespace exists: the kernel refuses the change later.
+	rdma system set netns exclusive
+	# 64 receives instead of 256: in connected mode each interface pins 64 KiB for each of them.
+	modprobe ib_ipoib recv_queue_size=64 send_queue_size=64
+	modprobe -a ib_umad ib_uverbs rdma_ucm rdmavt virtio_pci tun
+	modprobe dummy numdummies=0 # else the first use of a dummy interface makes one that nobody asked for
+	ip link set lo up
+}
+
+# Where there are two machines: the cable between them, and the module's options to join the switches.
+other_machine() {
+	((NODE)) || return 0
+	modprobe virtio_net
+	wait_for 10 test -e /sys/class/net/eth0 >&2
+	ip addr replace 10.9.0.$NODE/24 dev eth0
+	ip link set eth0 mtu 9000 up
+	echo "nodeid=$NODE isl=10.9.0.$((3 - NODE))"
+}
+
+# adapters_up [MODULE-OPTION...]: the module and all virtual functions.
+adapters_up() {
+	# shellcheck disable=SC2086
+	insmod /lab/softib.ko $CONNECTX $(other_machine) "$@"
+	echo "$VFS" >"$PCI/$(pf 0)/sriov_numvfs"
+	vfs_up 1 # before the GUIDs of the others, so that numbers follow the order of the functions
+	vfs_guids 0
+}
+
+# vfs_up PF, vfs_guids PF: make the virtual functions of an adapter; give them their GUIDs.
+vfs_up() {
+	echo "$VFS" >"$PCI/$(pf "$1")/sriov_numvfs"
+	vfs_guids "$1"
+}
+
+vfs_guids() {
+	local v netdev
+	netdev=$(netdev_of "$(pf "$1")")
+	for ((v = 0; v < VFS; v++)); do
+		ip link set "$netdev" vf $v node_guid "$(guid "$1" $v 1)"
+		ip link set "$netdev" vf $v port_guid "$(guid "$1" $v 2)"
+		ip link set "$netdev" vf $v state auto
+		rebind "$(vf "$1" $v)"
+	done
+}
+
+# guid PF VF 1|2: of the node or the port, written with colons; plain_guid the same as opensm wants it.
+guid() {
+	printf '02:00:00:00:%02x:%02x:%02x:%02x' "${GUID_NODE:-$NODE}" "$1" "$2" "$3"
+}
+
+plain_guid() {
+	echo "0x$(guid "$1" "$2" "$3" | tr -d :)"
+}
+
+# partitions [LINE...]: the default partition, plus these lines; takes effect on reload_opensm.
+partitions() {
+	{
+		echo "Default=0x7fff, ipoib : ALL=full, SELF=full;"
+		printf '%s\n' "$@"
+	} >"$PARTITIONS"
+}
+
+start_opensm() {
+	local guid
+	guid=$(cat "/sys/class/infiniband/$(rdma_of "$(pf 0)")/ports/1/gids/0" | cut -d: -f5- | tr -d :)
+	echo "force_log_flush TRUE" >/run/opensm.conf
+	: >"$OPENSM_LOG"
+	setsid opensm -F /run/opensm.conf -g "0x$guid" -s "$SWEEP" -P "$PARTITIONS" -f "$OPENSM_LOG" </dev/null >/run/opensm.out 2>&1 &
+	echo $! >/run/opensm.pid
+}
+
+# With SIGKILL: after another signal it may look up from its sleep only 10 s later.
+stop_opensm() {
+	local pid
+	pid=$(cat /run/opensm.pid)
+	kill -9 "$pid"
+	# Until init has collected it, it stays as an entry without a program.
+	wait_for 20 refuse readlink "/proc/$pid/exe"
+}
+
+reload_opensm() {
+	kill -HUP "$(cat /run/opensm.pid)"
+}
+
+# pkey_index DEVICE KEY: where it stands in the port's table. opensm remembers old places, so it may be anywhere.
+pkey_index() {
+	basename "$(grep -lx "$2" "/sys/class/infiniband/$1/ports/1/pkeys/"* | head -n 1)"
+}
+
+has_pkey() {
+	grep -qx "$2" "/sys/class/infiniband/$1/ports/1/pkeys/"*
+}
+
+# diagnose PROGRAM ...: of infiniband-diags, through the first adapter; left to themselves they take any active port.
+diagnose() {
+	local program=$1
+	shift
+	"$program" -C mlx5_0 -P 1 "$@"
+}
+
+# The switch's LID, and the switch's port that leads to a LID (written 0x..)
+switch_lid() {
+	diagnose ibswitches | grep -oE 'lid [0-9]+' | cut -d' ' -f2
+}
+
+switch_port_of() {
+	diagnose ibroute "$(switch_lid)" | awk -v lid="$(printf '0x%04x' "$1")" '$1 == lid { print $2 + 0 }'
+}
+
+port_state() {
+	cut -d' ' -f2 "/sys/class/infiniband/$1/ports/1/state"
+}
+
+all_active() {
+	local f
+	for f in /sys/class/infiniband/*/ports/1/state; do
+		[ "$(cat "$f")" = "4: ACTIVE" ] || return 1
+	done
+}
+
+# In namespace $1 (init: no namespace) ...
+in_ns() {
+	local ns=$1
+	shift
+	if [ "$ns" = init ]; then "$@"; else ip netns exec "$ns" "$@"; fi
+}
+
+# carrier NAMESPACE NETDEV
+carrier() {
+	[ "$(in_ns "$1" cat "/sys/class/net/$2/carrier")" = 1 ]
+}
+
+# give VF-ADDRESS NAMESPACE ADDRESS: a virtual function to a namespace, RDMA device first (that re-creates the netdev).
+# Prints the name of the interface.
+give() {
+	local device netdev
+	device=$(rdma_of "$1")
+	rdma dev set "$device" netns "$2"
+	if [ -d "$PCI/$1/net" ] && netdev=$(netdev_of "$1") && [ -n "$netdev" ]; then
+		ip link set "$netdev" netns "$2"
+	else # born in the namespace of its RDMA device: kernels from 6.17 on
+		netdev=$(ip netns exec "$2" ls "$PCI/$1/net")
+	fi
+	ip -n "$2" link set lo up
+	ip -n "$2" addr add "$3" dev "$netdev"
+	ip -n "$2" link set "$netdev" up
+	echo "$netdev"
+}
+
+# What must be the same before and after a test.
+snapshot() {
+	local pf
+	ip netns list
+	for pf in $(pfs); do
+		ip -d link show dev "$(netdev_of "$pf")" | grep -oE 'vf [0-9]+ |NODE_GUID [0-9a-f:]+|PORT_GUID [0-9a-f:]+|link-state [a-z]+'
+	done
+	rdma dev show | sed 's/.*: \(mlx5_[0-9]*\): .*node_guid \([0-9a-f:]*\).*/\1 \2/' | sort
+	ip -br link show type ipoib | sed 's/ .*//' | sort
+	cat "$PARTITIONS"
+}

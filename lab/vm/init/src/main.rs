@@ -1,0 +1,36 @@
+//! The first process of the lab's machine.
+//!
+//! ```text
+//!  kernel ──▶ mount ──▶ fabric up ──┬─ mode test:  each test ─▶ settle ─▶ VERDICT line ─▶ power off
+//!                                   ├─ mode shell: a shell on the console ─▶ power off
+//!                                   └─ mode peer:  serve the tests of another machine
+//! ```
+//!
+//! A test is any program. It passes when it exits with 0 within its limit, leaves the machine as it found it, and the
+//! kernel logged nothing it should not have. Exactly one line is printed for each:
+//! `VERDICT pass NAME 1.2s` or `VERDICT fail NAME 1.2s REASON`.
+
+mod kernel_log;
+mod mounts;
+mod program;
+mod shell;
+mod suite;
+
+use nix::sys::reboot::{RebootMode, reboot};
+
+fn main() {
+    if let Err(error) = mounts::all() {
+        println!("init: {error}");
+    }
+    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let option =
+        |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    match option("ferroband.mode") {
+        Some("shell") => shell::run(),
+        Some("peer") => suite::serve(),
+        _ => suite::run(option("ferroband.machines").unwrap_or("1")),
+    }
+    nix::unistd::sync();
+    // Returns only if the kernel cannot; then the panic of a lost init ends the machine as well.
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+}

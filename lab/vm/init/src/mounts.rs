@@ -1,0 +1,37 @@
+//! The file systems a Linux userland takes for granted.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use nix::mount::{MsFlags, mount};
+
+/// What, where, options.
+const MOUNTS: &[(&str, &str, Option<&str>)] = &[
+    ("proc", "/proc", None),
+    ("sysfs", "/sys", None),
+    ("devtmpfs", "/dev", None),
+    ("devpts", "/dev/pts", Some("gid=5,mode=620,ptmxmode=666")),
+    ("tmpfs", "/dev/shm", None),
+    ("tmpfs", "/run", Some("mode=755")),
+    ("tmpfs", "/tmp", None),
+    ("cgroup2", "/sys/fs/cgroup", None),
+    ("debugfs", "/sys/kernel/debug", None),
+];
+
+/// Mounts them all; the first failure ends it, as everything later depends on them.
+pub fn all() -> Result<(), String> {
+    for &(kind, place, options) in MOUNTS {
+        fs::create_dir_all(place).map_err(|error| format!("create {place}: {error}"))?;
+        mount(Some(kind), place, Some(kind), MsFlags::empty(), options)
+            .map_err(|error| format!("mount {kind} on {place}: {error}"))?;
+    }
+    for (link, target) in
+        [("/dev/fd", "/proc/self/fd"), ("/dev/stdin", "/proc/self/fd/0"), ("/dev/stdout", "/proc/self/fd/1")]
+    {
+        if !Path::new(link).exists() {
+            symlink(target, link).map_err(|error| format!("link {link}: {error}"))?;
+        }
+    }
+    nix::unistd::sethostname("fabric").map_err(|error| format!("host name: {error}"))
+}

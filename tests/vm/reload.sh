@@ -1,0 +1,31 @@
+#!/bin/bash
+# limit 120
+# The module goes and comes back; with virt=1 virtual functions stay down under a manager that knows none.
+. /lab/guest/fabric.sh
+set -euo pipefail
+
+all_gone() {
+	local pf
+	for pf in $(pfs); do
+		echo 0 >"$PCI/$pf/sriov_numvfs"
+	done
+	rmmod softib
+	expect "devices" "$(ls /sys/class/infiniband)" ""
+}
+stop_opensm
+all_gone
+insmod /lab/softib.ko nsw=4 drvname=softib
+expect "devices without PCI" "$(ls /sys/class/infiniband | wc -l)" 6
+rmmod softib
+
+adapters_up virt=1
+start_opensm
+pfs_active() { [ "$(port_state mlx5_0)$(port_state mlx5_1)" = ACTIVEACTIVE ]; }
+wait_for 30 pfs_active
+expect "VF with virt=1" "$(port_state "$(rdma_of "$(vf 0 0)")")" DOWN
+stop_opensm
+all_gone
+
+adapters_up
+start_opensm
+wait_for 60 all_active

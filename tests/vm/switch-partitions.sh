@@ -1,0 +1,31 @@
+#!/bin/bash
+# The switch itself refuses a P_Key its port does not have: a HCA that gave itself a key gains nothing.
+. /lab/guest/fabric.sh
+set -euo pipefail
+
+partitions "t3=0x3, ipoib : $(plain_guid 0 0 2)=full;"
+reload_opensm
+member=$(rdma_of "$(vf 0 0)") thief=$(rdma_of "$(vf 0 1)")
+wait_for 20 has_pkey "$member" 0x8003
+verbs 0x3 "$member" "$member"
+refuse verbs 0x3 "$thief" "$member"
+
+# The switch port of the thief, and what it has refused so far
+switch=$(switch_lid)
+port=$(switch_port_of "$(cat "/sys/class/infiniband/$thief/ports/1/lid")")
+diagnose smpquery portinfo "$switch" "$port" | grep -qE "PartEnforceInb:\.+1"
+refused() { diagnose perfquery "$switch" "$port" | awk -F. '/PortRcvConstraintErrors/ { print $NF }'; }
+before=$(refused)
+
+# With the umad device of its own port it writes 0x8003 into its own table. Its HCA now sends with that key.
+set-pkey "$thief" 5 0x8003
+has_pkey "$thief" 0x8003
+refuse verbs 0x3 "$thief" "$member"
+after=$(refused)
+((after > before)) || die "the switch refused nothing: $before, $after"
+
+set-pkey "$thief" 5 0x0000
+partitions
+reload_opensm
+lost() { ! has_pkey "$member" 0x8003; }
+wait_for 20 lost

@@ -1,0 +1,132 @@
+//! Debian packages by name, without root: apt with its state in our cache, unpacked with dpkg-deb.
+//!
+//! apt resolves against an empty package status, so the closure is complete whatever the host has installed, and it
+//! checks every file against the signed lists. Which mirror is asked is the host's own configuration.
+
+use super::cache::{Cache, key};
+use crate::command::{command, output};
+use crate::progress::step;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long a resolved set of packages is used before the archive is asked for newer ones.
+const FRESH: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Downloads packages with everything they depend on.
+pub fn closure(cache: &Cache, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let apt = Apt::open(cache)?;
+    let debs = cache.dir(&format!("debs/{}", key(names)))?;
+    fs::create_dir_all(debs.join("partial"))?;
+    let archives = format!("Dir::Cache::archives={}", debs.display());
+    let fetch = || {
+        let mut command = apt.command("apt-get");
+        command.args(["-o", &archives, "-y", "-q", "--no-install-recommends", "--download-only", "install"]);
+        output(command.args(names))
+    };
+    if fetch().is_err() {
+        // A list that has aged names files the archive no longer has.
+        apt.update()?;
+        fetch()?;
+    }
+    packages_in(&debs)
+}
+
+/// Downloads exactly the named packages, no dependencies.
+pub fn download(cache: &Cache, names: &[String], into: &Path) -> Result<Vec<PathBuf>> {
+    let apt = Apt::open(cache)?;
+    let fetch = || output(apt.command("apt-get").current_dir(into).args(["-q", "download"]).args(names));
+    if fetch().is_err() {
+        apt.update()?;
+        fetch()?;
+    }
+    packages_in(into)
+}
+
+/// All package names that begin with `prefix`.
+pub fn names(cache: &Cache, prefix: &str) -> Result<Vec<String>> {
+    let listed = output(Apt::open(cache)?.command("apt-cache").args(["pkgnames", prefix]))?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}
+
+/// The packages a package depends on, by name.
+pub fn depends(cache: &Cache, name: &str) -> Result<Vec<String>> {
+    let listed = output(Apt::open(cache)?.command("apt-cache").args(["depends", "-i", name]))?;
+    Ok(listed.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
+}
+
+/// The version apt would take now.
+pub fn candidate(cache: &Cache, name: &str) -> Result<String> {
+    let shown = output(Apt::open(cache)?.command("apt-cache").args(["policy", name]))?;
+    let version = shown.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
+    version.map(str::to_owned).with_context(|| format!("package {name} is not known to apt"))
+}
+
+/// Unpacks packages into `root`.
+pub fn unpack(debs: &[PathBuf], root: &Path) -> Result<()> {
+    for deb in debs {
+        output(command("dpkg-deb", ["-x"]).arg(deb).arg(root))?;
+    }
+    Ok(())
+}
+
+fn packages_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut debs = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            debs.push(path);
+        }
+    }
+    debs.sort();
+    if debs.is_empty() {
+        bail!("apt left no package in {}", dir.display());
+    }
+    Ok(debs)
+}
+
+/// apt with its lists and caches in our folder; sources and keys are the host's.
+struct Apt {
+    state: PathBuf,
+}
+
+impl Apt {
+    fn open(cache: &Cache) -> Result<Self> {
+        let state = cache.dir("apt")?;
+        fs::create_dir_all(state.join("lists/partial"))?;
+        fs::write(state.join("status"), "")?;
+        let apt = Self { state };
+        let stamp = fs::metadata(apt.state.join("updated")).and_then(|meta| meta.modified()).ok();
+        if stamp.and_then(|time| time.elapsed().ok()).is_none_or(|age| age >= FRESH) {
+            apt.update()?;
+        }
+        Ok(apt)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let state = self.state.display();
+        for option in [
+            format!("Dir::State::lists={state}/lists"),
+            format!("Dir::State::status={state}/status"),
+            format!("Dir::State::extended_states={state}/extended_states"),
+            format!("Dir::Cache={state}"),
+            "APT::Sandbox::User=".to_owned(),
+            "Debug::NoLocking=true".to_owned(),
+        ] {
+            command.args(["-o", &option]);
+        }
+        command.env("LC_ALL", "C");
+        command
+    }
+
+    fn update(&self) -> Result<()> {
+        step("package lists", |_| {
+            output(self.command("apt-get").args(["-q", "update"]))?;
+            fs::write(self.state.join("updated"), "")?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! A Debian kernel: its image, the modules the guest loads, and the headers our module is built with.
+
+use super::apt;
+use super::cache::{Cache, key};
+use crate::command::{command, output};
+use crate::progress::step;
+use crate::tools::find;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Modules the guest may load; what they need comes along.
+const MODULES: &[&str] = &[
+    "rdmavt",
+    "ib_core",
+    "ib_ipoib",
+    "ib_umad",
+    "ib_uverbs",
+    "rdma_ucm",
+    "rdma_rxe",
+    "virtio_net",
+    "virtio_pci",
+    "veth",
+    "bridge",
+    "br_netfilter",
+    "macvlan",
+    "ipvlan",
+    "dummy",
+    "tun",
+    "vrf",
+    "vxlan",
+    "8021q",
+    "overlay",
+    "9p",
+    "9pnet_virtio",
+    "af_packet",
+    "nf_tables",
+    "nft_compat",
+    "nf_conntrack",
+    "xt_conntrack",
+    "xt_MASQUERADE",
+    "xt_comment",
+    "xt_mark",
+    "iptable_nat",
+    "iptable_filter",
+    "ip6table_nat",
+    "nft_chain_nat",
+    "nft_ct",
+    "nft_masq",
+    "sch_fq_codel",
+    "sch_netem",
+];
+
+/// An unpacked kernel.
+pub struct Kernel {
+    /// As `uname -r` will say.
+    pub release: String,
+    /// The compressed image.
+    pub image: PathBuf,
+    /// Folder with `lib/modules/<release>`: the chosen modules and their index.
+    pub modules: PathBuf,
+    /// The prepared header tree to give to make.
+    pub headers: PathBuf,
+}
+
+/// The newest packaged kernel of `series` (`6.1`, `6.12`): everything about it, from the cache if it is there.
+pub fn get(cache: &Cache, series: &str) -> Result<Kernel> {
+    let image = newest(cache, series)?;
+    let release = image.trim_start_matches("linux-image-").to_owned();
+    let version = apt::candidate(cache, &image)?;
+    let dir = cache.keyed("kernel", &format!("{release}-{}", key((&version, MODULES))), |dir| {
+        step(format!("kernel {version}"), |_| {
+            fill_image(cache, &image, &release, dir)?;
+            fill_headers(cache, &release, dir)
+        })
+    })?;
+    let headers = dir.join(format!("headers/usr/src/linux-headers-{release}"));
+    repoint(&headers, &dir.join("headers"))?;
+    Ok(Kernel { image: dir.join("vmlinuz"), modules: dir.join("modules"), headers, release })
+}
+
+/// `linux-image-6.1.0-54-amd64`, of all the packages of the series the one with the highest number.
+fn newest(cache: &Cache, series: &str) -> Result<String> {
+    let numbers = |name: &str| -> Vec<u32> {
+        name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    let other = ["cloud", "rt", "dbg", "unsigned"];
+    apt::names(cache, &format!("linux-image-{series}."))?
+        .into_iter()
+        .filter(|name| name.ends_with("-amd64") && !name.split('-').any(|part| other.contains(&part)))
+        .max_by_key(|name| numbers(name))
+        .with_context(|| {
+            format!(
+                "no package linux-image-{series}.*-amd64 in the configured archives; add the one that has it"
+            )
+        })
+}
+
+fn fill_image(cache: &Cache, package: &str, release: &str, dir: &Path) -> Result<()> {
+    let raw = dir.join("raw");
+    fs::create_dir_all(&raw)?;
+    let debs = apt::download(cache, &[package.to_owned()], &raw)?;
+    apt::unpack(&debs, &raw)?;
+    fs::copy(raw.join(format!("boot/vmlinuz-{release}")), dir.join("vmlinuz")).context("the kernel image")?;
+    let tree = ["lib/modules", "usr/lib/modules"].map(|lib| raw.join(lib).join(release));
+    let tree = tree.iter().find(|tree| tree.join("kernel").is_dir()).context("no modules in the package")?;
+    pick_modules(tree, release, &dir.join("modules"))?;
+    fs::remove_dir_all(&raw)?;
+    Ok(())
+}
+
+/// Copies the wanted modules and what they need, uncompressed: an emulated processor unpacks slowly.
+fn pick_modules(tree: &Path, release: &str, into: &Path) -> Result<()> {
+    let staged = into.join("lib/modules").join(release);
+    fs::create_dir_all(&staged)?;
+    for file in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
+        fs::copy(tree.join(file), staged.join(file)).with_context(|| file.to_owned())?;
+    }
+    let base = tree.ancestors().nth(if tree.ends_with(format!("usr/lib/modules/{release}")) { 4 } else { 3 });
+    let base = base.context("module tree")?;
+    // depmod of a tree that was only unpacked: the package would have done it when installed.
+    output(depmod().arg("-b").arg(base).arg(release))?;
+    let index = fs::read_to_string(tree.join("modules.dep"))?;
+    for module in wanted(&index) {
+        let target = staged.join(&module);
+        fs::create_dir_all(target.parent().context("module path")?)?;
+        fs::copy(tree.join(&module), &target).with_context(|| module.clone())?;
+        if module.ends_with(".xz") {
+            output(command("xz", ["-d", "-f"]).arg(&target))?;
+        }
+    }
+    output(depmod().arg("-b").arg(into).arg(release))?;
+    Ok(())
+}
+
+fn depmod() -> Command {
+    let program = find("depmod").unwrap_or_else(|| "depmod".into()); // in sbin, which a user's path may lack
+    Command::new(program)
+}
+
+/// Lines of `modules.dep`: "path: dependency dependency"; dependencies are complete, not only direct ones.
+fn wanted(index: &str) -> BTreeSet<String> {
+    let stem = |path: &str| {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        file.split(".ko").next().unwrap_or(file).replace('-', "_")
+    };
+    index
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(path, _)| MODULES.contains(&stem(path).as_str()))
+        .flat_map(|(path, needs)| std::iter::once(path).chain(needs.split_whitespace()))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn fill_headers(cache: &Cache, release: &str, dir: &Path) -> Result<()> {
+    let package = format!("linux-headers-{release}");
+    let mut names = vec![package.clone()];
+    names.extend(
+        apt::depends(cache, &package)?
+            .into_iter()
+            .filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-")),
+    );
+    let raw = dir.join("raw");
+    fs::create_dir_all(&raw)?;
+    let debs = apt::download(cache, &names, &raw)?;
+    let headers = dir.join("headers");
+    fs::create_dir_all(&headers)?;
+    apt::unpack(&debs, &headers)?;
+    fs::remove_dir_all(&raw)?;
+    let _ = fs::remove_dir_all(headers.join("usr/share"));
+    if !headers.join(format!("usr/src/linux-headers-{release}/Makefile")).is_file() {
+        bail!("the headers of {release} have no Makefile");
+    }
+    Ok(())
+}
+
+/// The packaged Makefiles name `/usr/src`, where these headers are not installed: point them at the unpacked tree.
+fn repoint(tree: &Path, root: &Path) -> Result<()> {
+    let root = root.display().to_string();
+    for file in [tree.join("Makefile"), tree.join(".kernelvariables")] {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        if !text.contains(&root) && text.contains("/usr/src/") {
+            fs::write(&file, text.replace("/usr/src/", &format!("{root}/usr/src/")))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! QEMU by software emulation: one machine with two SR-IOV functions for the soft HCA to sit on.
+
+use super::cache::Cache;
+use super::{Artifacts, Verdict};
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// From power on to the verdict over the fabric. It takes 15 s; a busy machine may take many times that.
+const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// Silence after which a machine counts as hung: init says every 30 s that it lives.
+const SILENCE_LIMIT: Duration = Duration::from_secs(180);
+/// A machine of tests ends by itself long before.
+const TOTAL_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Memory: the unpacked initramfs, one IPoIB receive queue per interface, and room for the tests.
+const MEMORY: &str = "1024";
+
+/// Boots one machine or two, collects verdicts as they appear, and makes one for every test that has none.
+pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Result<Vec<Verdict>> {
+    let log = console_log(artifacts, machines)?;
+    eprintln!("  · {machines} machine(s) with {}, console in {}", artifacts.release, log.display());
+    let cable = log.with_extension("cable");
+    let mut command = qemu(artifacts, "test", machines);
+    if machines == 2 {
+        cable_end(&mut command, 1, &cable);
+    }
+    command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start qemu-system-x86_64")?;
+    let first = Machine(child);
+    let second = (machines == 2).then(|| peer(artifacts, &cable, &log)).transpose()?;
+    let (verdicts, ended) = watch(first, &log)?;
+    drop(second);
+    let _ = fs::remove_file(&cable);
+    let fabric = if machines == 2 { "fabric-of-two" } else { "fabric" };
+    let mut all = Vec::new();
+    for name in std::iter::once(fabric).chain(tests.iter().map(String::as_str)) {
+        let found = verdicts.iter().find(|verdict| verdict.name == name).cloned();
+        all.push(found.unwrap_or_else(|| Verdict::missing(name, &format!("no verdict: {ended}"))));
+    }
+    if all.iter().all(|verdict| verdict.passed) {
+        // One good console of each kind is enough to compare with.
+        let _ = fs::rename(&log, log.with_file_name(format!("passed-{}-{machines}.log", artifacts.release)));
+    } else {
+        eprintln!("  · console kept: {}", log.display());
+    }
+    Ok(all)
+}
+
+/// The second machine of a pair: its switch is joined to the first one's, its console goes to a file of its own.
+fn peer(artifacts: &Artifacts, cable: &Path, log: &Path) -> Result<Machine> {
+    // QEMU gives up where nobody listens yet.
+    let start = Instant::now();
+    while !cable.exists() && start.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let mut command = qemu(artifacts, "peer", 2);
+    cable_end(&mut command, 2, cable);
+    let console = log.with_extension("peer.log");
+    command.args(["-serial", &format!("file:{}", console.display())]);
+    let child = command.stdin(Stdio::null()).spawn().context("start the second machine")?;
+    Ok(Machine(child))
+}
+
+/// An Ethernet cable between two machines: a socket file, listened at by the first. Softib's switches talk over it.
+fn cable_end(command: &mut Command, node: u8, cable: &Path) {
+    let server = if node == 1 { "on" } else { "off" };
+    command.args([
+        "-netdev",
+        &format!("stream,id=cable,server={server},addr.type=unix,addr.path={}", cable.display()),
+    ]);
+    command.args(["-device", &format!("virtio-net-pci,netdev=cable,mac=02:00:00:00:00:0{node}")]);
+}
+
+/// Gives this terminal to the machine until it is off.
+pub fn shell(artifacts: &Artifacts) -> Result<()> {
+    eprintln!("A machine with InfiniBand starts; leave it with `exit`, or Ctrl-A X if it hangs.");
+    let status = qemu(artifacts, "shell", 1)
+        .args(["-serial", "mon:stdio"])
+        .status()
+        .context("start qemu-system-x86_64")?;
+    if !status.success() {
+        bail!("the machine ended with {status}");
+    }
+    Ok(())
+}
+
+fn qemu(artifacts: &Artifacts, mode: &str, machines: u8) -> Command {
+    let mut command = Command::new("setpriv");
+    // The machine must not outlive whoever started it, however that one ends.
+    command.args(["--pdeathsig", "KILL", "nice", "-n", "10", "qemu-system-x86_64"]);
+    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", MEMORY]);
+    command.args(["-nodefaults", "-no-reboot", "-display", "none"]);
+    // Two NUMA nodes: placement by NUMA is part of what a device plugin reports.
+    command.args([
+        "-object",
+        "memory-backend-ram,id=m0,size=512M",
+        "-object",
+        "memory-backend-ram,id=m1,size=512M",
+    ]);
+    command.args(["-numa", "node,cpus=0,memdev=m0", "-numa", "node,cpus=1,memdev=m1"]);
+    for i in 1..=2 {
+        command.args(["-device", &format!("pcie-root-port,id=port{i},slot={i},chassis={i}")]);
+        command.args(["-device", &format!("nvme-subsys,id=subsystem{i}")]);
+        // Only its configuration space is used: SR-IOV with 16 functions. No drive, no queue is ever touched.
+        let function =
+            "sriov_max_vfs=16,sriov_vq_flexible=32,sriov_vi_flexible=16,max_ioqpairs=40,msix_qsize=40";
+        command.args(["-device", &format!("nvme,bus=port{i},serial={i},subsys=subsystem{i},{function}")]);
+    }
+    command.arg("-kernel").arg(&artifacts.kernel).arg("-initrd").arg(&artifacts.initramfs);
+    let quiet = if mode == "shell" { 3 } else { 4 };
+    command.arg("-append").arg(format!(
+        "console=ttyS0 loglevel={quiet} panic=-1 oops=panic mitigations=off nowatchdog \
+         rcupdate.rcu_cpu_stall_suppress=1 ferroband.mode={mode} ferroband.machines={machines}"
+    ));
+    command
+}
+
+fn console_log(artifacts: &Artifacts, machines: u8) -> Result<PathBuf> {
+    let dir = Cache::open()?.dir("logs")?;
+    Ok(dir.join(format!("console-{}-{machines}-{}.log", artifacts.release, std::process::id())))
+}
+
+/// A running QEMU that is killed when this is dropped.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Copies the console to `log`, shows verdicts as they come, and returns them with the reason the machine ended.
+fn watch(mut machine: Machine, log: &Path) -> Result<(Vec<Verdict>, String)> {
+    let console = machine.0.stdout.take().context("console of the machine")?;
+    let mut file = File::create(log).with_context(|| format!("create {}", log.display()))?;
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut console = BufReader::new(console);
+        let mut line = Vec::new();
+        while console.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    let start = Instant::now();
+    let mut verdicts = Vec::new();
+    loop {
+        let left = TOTAL_LIMIT.saturating_sub(start.elapsed());
+        let patience =
+            if verdicts.is_empty() { BOOT_LIMIT.saturating_sub(start.elapsed()) } else { SILENCE_LIMIT };
+        match lines.recv_timeout(patience.min(left)) {
+            Ok(line) => {
+                file.write_all(line.as_bytes())?;
+                if let Some(verdict) = Verdict::parse(&line) {
+                    show(&verdict);
+                    verdicts.push(verdict);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok((verdicts, "the machine ended".to_owned())),
+            Err(RecvTimeoutError::Timeout) => {
+                let hung = format!("the machine said nothing for {} s", patience.min(left).as_secs());
+                return Ok((verdicts, hung));
+            }
+        }
+    }
+}
+
+fn show(verdict: &Verdict) {
+    let Verdict { name, seconds, reason, .. } = verdict;
+    match verdict.passed {
+        true => eprintln!("  ✓ {name} ({seconds:.1} s)"),
+        false => eprintln!("  ✗ {name} ({seconds:.1} s): {reason}"),
+    }
+}

@@ -1,0 +1,106 @@
+//! An emulated machine with InfiniBand: the kernel's real stack, no hardware, no root.
+//!
+//! ```text
+//!  Debian packages by name ──▶ userland, kernel, headers     apt, userland, kernel
+//!  lab/softib  (C) ──make──▶ softib.ko                       softib
+//!  lab/vm/init (Rust), tests/vm ──▶ what runs in the guest   guest
+//!            all of it ──▶ one initramfs file                image, cpio
+//!  initramfs ──QEMU (TCG)──▶ console ──▶ verdicts            machine, verdict
+//! ```
+//!
+//! Whatever is slow is kept under `$FERROBAND_CACHE/vm`, keyed by what it was made from, so that a second run goes
+//! straight to the machine. `lab/vm/README.md` says how to use it by hand.
+
+mod apt;
+mod cache;
+mod cpio;
+mod guest;
+mod image;
+mod kernel;
+mod machine;
+mod softib;
+mod userland;
+mod verdict;
+
+use crate::tools::{Need, require};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+pub use verdict::Verdict;
+
+/// What the host must have; a package manager and util-linux every Debian has.
+const HOST: &[Need] = &[
+    Need { file: "qemu-system-x86_64", package: "qemu-system-x86" },
+    Need { file: "gcc", package: "gcc" },
+    Need { file: "/usr/include/stdio.h", package: "libc6-dev" },
+    Need { file: "make", package: "make" },
+    // The kernel's own build programs are linked to it.
+    Need { file: "/usr/lib/x86_64-linux-gnu/libelf.so.1", package: "libelf1" },
+    Need { file: "depmod", package: "kmod" },
+    Need { file: "xz", package: "xz-utils" },
+];
+
+/// What a machine is started from.
+#[derive(Debug, Clone)]
+pub struct Artifacts {
+    /// The compressed kernel.
+    pub kernel: PathBuf,
+    /// The whole userland, the modules and the tests, as one file.
+    pub initramfs: PathBuf,
+    /// The kernel's full release, as `uname -r` gives it.
+    pub release: String,
+    /// The guest tests inside, in the order they will run.
+    pub tests: Vec<String>,
+    /// Those that run in a machine that has a second one beside it.
+    pub pair_tests: Vec<String>,
+}
+
+/// Makes everything a machine needs, for the newest packaged kernel of a series such as `6.1` or `6.12`.
+///
+/// # Errors
+/// When a host program is missing and cannot be installed, a package cannot be had, or something does not compile.
+pub fn build(kernel: &str) -> Result<Artifacts> {
+    assemble(kernel, &|_, on_demand| !on_demand)
+}
+
+/// Boots a machine, runs the guest tests whose name contains `filter`, and returns one verdict for each. Tests that run
+/// on demand only must be named in full.
+///
+/// # Errors
+/// When the machine cannot be built or started, or ends before every test has its verdict.
+pub fn test(kernel: &str, filter: Option<&str>) -> Result<Vec<Verdict>> {
+    let artifacts = assemble(kernel, &|name, on_demand| match filter {
+        Some(part) => name == part || !on_demand && name.contains(part),
+        None => !on_demand,
+    })?;
+    if artifacts.tests.is_empty() && artifacts.pair_tests.is_empty() {
+        bail!("no guest test in tests/vm has {:?} in its name", filter.unwrap_or_default());
+    }
+    let mut verdicts = Vec::new();
+    for (machines, tests) in [(1, &artifacts.tests), (2, &artifacts.pair_tests)] {
+        if !tests.is_empty() {
+            verdicts.extend(machine::run_tests(&artifacts, machines, tests)?);
+        }
+    }
+    Ok(verdicts)
+}
+
+/// A shell on the serial console of a machine with InfiniBand; returns when that machine is off.
+///
+/// # Errors
+/// When the machine cannot be built or started.
+pub fn fabric_up(kernel: &str) -> Result<()> {
+    machine::shell(&assemble(kernel, &|_, _| false)?)
+}
+
+/// Makes everything, with the guest tests whose names are wanted.
+fn assemble(kernel: &str, wanted: &guest::Wanted<'_>) -> Result<Artifacts> {
+    let checkout = crate::cache::checkout();
+    require(HOST)?;
+    let cache = cache::Cache::open()?;
+    let userland = userland::get(&cache)?;
+    let kernel = kernel::get(&cache, kernel)?;
+    let module = softib::build(&cache, &checkout, &kernel)?;
+    let guest = guest::Guest::build(&cache, &checkout, &userland, wanted)?;
+    image::assemble(&cache, &userland, &kernel, &module, &guest)
+}

@@ -1,0 +1,31 @@
+//! `softib.ko` for one kernel, built from `lab/softib` in a copy: make writes beside the sources.
+
+use super::cache::{Cache, files_under};
+use super::kernel::Kernel;
+use crate::command::{command, output};
+use crate::progress::step;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The module file.
+pub fn build(cache: &Cache, checkout: &Path, kernel: &Kernel) -> Result<PathBuf> {
+    let sources = checkout.join("lab/softib");
+    let mut files = files_under(&sources)?;
+    files.retain(|file| file.extension().is_none_or(|extension| extension != "md"));
+    let key = format!("{}-{}", kernel.release, crate::cache::key(&files)?);
+    let dir = cache.keyed("softib", &key, |dir| {
+        step(format!("softib.ko for {}", kernel.release), |_| {
+            for file in &files {
+                fs::copy(file, dir.join(file.file_name().context("source file name")?))?;
+            }
+            // No BTF: it wants pahole and the kernel's own vmlinux, and a test module gains nothing from it.
+            let mut make =
+                command("nice", ["-n", "10", "make", "-j2", "CONFIG_DEBUG_INFO_BTF_MODULES=", "-C"]);
+            let made = output(make.arg(dir).arg(format!("KDIR={}", kernel.headers.display())))?;
+            fs::write(dir.join("make.log"), made)?;
+            Ok(())
+        })
+    })?;
+    Ok(dir.join("softib.ko"))
+}

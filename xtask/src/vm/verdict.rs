@@ -1,0 +1,64 @@
+//! The console of a machine, read line by line for the verdicts of its tests.
+
+/// How one guest test ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The test's name.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// Seconds it took in the guest.
+    pub seconds: f32,
+    /// Why it failed; empty when it passed.
+    pub reason: String,
+}
+
+impl Verdict {
+    /// Reads `VERDICT pass NAME 1.2s` or `VERDICT fail NAME 1.2s REASON`; any other line is none.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (_, rest) = line.split_once("VERDICT ")?;
+        let mut words = rest.trim_end().splitn(4, ' ');
+        let passed = match words.next()? {
+            "pass" => true,
+            "fail" => false,
+            _ => return None,
+        };
+        let name = words.next()?.to_owned();
+        let seconds = words.next()?.strip_suffix('s')?.parse().ok()?;
+        let reason = words.next().unwrap_or_default().to_owned();
+        Some(Self { name, passed, seconds, reason })
+    }
+
+    /// The verdict over a test that never gave one.
+    pub fn missing(name: &str, reason: &str) -> Self {
+        Self { name: name.to_owned(), passed: false, seconds: 0.0, reason: reason.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+
+    #[test]
+    fn a_pass_and_a_fail_are_read() {
+        let pass = Verdict::parse("VERDICT pass netns-death 3.4s\r").unwrap();
+        assert!(pass.passed && pass.name == "netns-death" && (pass.seconds - 3.4).abs() < 0.01);
+        let fail = Verdict::parse("[   12.1] VERDICT fail verbs 60.0s no answer within 60 s").unwrap();
+        assert!(!fail.passed);
+        assert_eq!(fail.reason, "no answer within 60 s");
+    }
+
+    #[test]
+    fn other_lines_are_none() {
+        for line in [
+            "",
+            "VERDICT",
+            "VERDICT maybe x 1.0s",
+            "VERDICT pass x",
+            "verdict pass x 1.0s",
+            "VERDICT pass x 1.0",
+        ] {
+            assert_eq!(Verdict::parse(line), None, "{line}");
+        }
+    }
+}
