@@ -24,7 +24,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
     (
         "ferroband-api",
-        &["ferroband-kernel", "ferroband-address", "tokio"],
+        &["ferroband-kernel", "ferroband-address", "nix"],
         "what users write knows no kernel",
     ),
     (
