@@ -21,8 +21,8 @@ pub struct Janitor {
 
 /// Leave a janitor behind, in a session of its own.
 pub fn start(lab: &Lab, owner: u32) -> Result<()> {
-    let xtask = std::env::current_exe().context("cannot find this program")?;
-    let mut janitor = command("setsid", [xtask.as_os_str()]);
+    let xtask = format!("/proc/{}/exe", std::process::id());
+    let mut janitor = command("setsid", [&xtask]);
     janitor.args(["lab-janitor", "--name", lab.name(), "--owner", &owner.to_string()]);
     janitor.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
     janitor.spawn().map(drop).context("cannot leave a janitor behind")

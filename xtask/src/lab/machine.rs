@@ -53,7 +53,8 @@ impl Machine {
             let _ = fs::remove_file(self.folder.join(stale));
         }
         let log = fs::File::create(self.log("init")).context("cannot create the log of init")?;
-        let xtask = std::env::current_exe().context("cannot find this program")?;
+        // By this link the program is found even if cargo has replaced its file meanwhile.
+        let xtask = format!("/proc/{}/exe", std::process::id());
         let net = format!("--net=/run/netns/{}", self.netns);
         let mut start = command("setsid", ["nsenter", &net, "--"]);
         start.args(["unshare", "--mount", "--pid", "--fork", "--"]).arg(xtask).arg("lab-init");

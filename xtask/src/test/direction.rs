@@ -22,11 +22,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"],
         "the engine is pure",
     ),
-    (
-        "ferroband-api",
-        &["ferroband-kernel", "ferroband-address", "nix"],
-        "what users write knows no kernel",
-    ),
+    ("ferroband-api", &["ferroband-kernel", "ferroband-address", "nix"], "what users write knows no kernel"),
     (
         "ferroband-kernel",
         &["ferroband-sim", "tokio", "kube"],
