@@ -31,14 +31,17 @@ pub fn checkout() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }
 
-/// A short key of files' contents (FNV-1a, 64 bits): names cache entries, protects nothing.
+/// A short key of files' contents: names cache entries, protects nothing.
 pub fn key(files: &[PathBuf]) -> Result<String> {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut bytes = Vec::new();
     for file in files {
-        let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        for byte in bytes {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        bytes.extend(fs::read(file).with_context(|| format!("cannot read {}", file.display()))?);
     }
-    Ok(format!("{hash:016x}"))
+    Ok(key_of(&bytes))
+}
+
+/// The same of bytes (FNV-1a, 64 bits).
+pub fn key_of(bytes: &[u8]) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }

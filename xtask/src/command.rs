@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// A command from a program and its arguments, without standard input.
@@ -26,6 +27,17 @@ pub fn output(command: &mut Command) -> Result<String> {
 /// Run to the end, output thrown away unless it fails.
 pub fn run(command: &mut Command) -> Result<()> {
     output(command).map(drop)
+}
+
+/// Run to the end with `input` on standard input; where its output goes is the caller's to say.
+pub fn feed(command: &mut Command, input: &str) -> Result<()> {
+    let line = shown(command);
+    let mut child = command.stdin(Stdio::piped()).spawn().with_context(|| format!("cannot run: {line}"))?;
+    let mut stdin = child.stdin.take().with_context(|| format!("{line}: no standard input"))?;
+    stdin.write_all(input.as_bytes()).with_context(|| format!("{line}: does not read"))?;
+    drop(stdin);
+    let status = child.wait().with_context(|| format!("waiting for: {line}"))?;
+    if status.success() { Ok(()) } else { bail!("{line}: {status}") }
 }
 
 /// Whether it ran and ended well; silent either way.

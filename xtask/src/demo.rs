@@ -1,7 +1,7 @@
 //! The product's main job, shown: two pods on two nodes with an InfiniBand network between them.
 
 use crate::cache;
-use crate::command::{output, tail};
+use crate::command::{feed, output, tail};
 use crate::lab::{Lab, Up, up};
 use anyhow::{Context, Result, bail};
 use std::io::Write;
@@ -77,9 +77,7 @@ fn kubectl(lab: &Lab, line: &str) -> Result<()> {
 }
 
 fn apply(lab: &Lab, manifest: &str) -> Result<()> {
-    let mut child = lab.kubectl()?.args(["apply", "-f", "-"]).stdin(Stdio::piped()).spawn()?;
-    child.stdin.take().context("kubectl has no standard input")?.write_all(manifest.as_bytes())?;
-    if child.wait()?.success() { Ok(()) } else { bail!("kubectl apply failed") }
+    feed(lab.kubectl()?.args(["apply", "-f", "-"]), manifest)
 }
 
 fn ready(lab: &Lab, pod: &str) -> Result<()> {

@@ -84,11 +84,7 @@ fn pack(binaries: &Binaries) -> Result<PathBuf> {
 
 /// Two checkouts have two products; their archives must not overwrite each other.
 fn checkout_key() -> String {
-    let path = cache::checkout().to_string_lossy().into_owned();
-    let hash = path
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{hash:016x}")
+    cache::key_of(cache::checkout().to_string_lossy().as_bytes())
 }
 
 /// Where cargo puts what it builds.

@@ -1,12 +1,11 @@
 //! Ferroband in the lab, put in as a user would: definitions, then manifests, both from the product itself.
 
 use super::{Lab, node};
-use crate::command::output;
+use crate::command::{feed, output};
 use crate::image;
 use crate::progress::step;
 use anyhow::{Context, Result};
 use std::fs;
-use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Install it with simulated hardware of `profile` on each node.
@@ -29,7 +28,7 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         let print = ["manifests", "--image", image::NAME, "--simulate", profile, "--simulate-uplink", "eth0"];
         let manifests = output(Command::new(&program).args(print).stdin(Stdio::null()))?;
         let there = output(daemons(lab)?.args(["get", DAEMONS]).stdin(Stdio::null())).is_ok();
-        feed(lab.kubectl()?.args(["apply", "-f", "-"]), &manifests)?;
+        feed(lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()), &manifests)?;
         // The image has one name for ever; a new one under it must be told.
         let stamp = node::stamp(&product.archive)?;
         let mark = lab.folder.join("installed");
@@ -47,17 +46,4 @@ fn daemons(lab: &Lab) -> Result<Command> {
     let mut kubectl = lab.kubectl()?;
     kubectl.args(["-n", "ferroband-system"]);
     Ok(kubectl)
-}
-
-fn feed(command: &mut Command, input: &str) -> Result<()> {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().context("cannot run kubectl")?;
-    child
-        .stdin
-        .take()
-        .context("no standard input")?
-        .write_all(input.as_bytes())
-        .context("kubectl does not read")?;
-    let status = child.wait().context("waiting for kubectl")?;
-    if status.success() { Ok(()) } else { anyhow::bail!("kubectl apply: {status}") }
 }
