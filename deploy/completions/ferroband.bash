@@ -16,6 +16,9 @@ _ferroband() {
             ",$1")
                 cmd="ferroband"
                 ;;
+            ferroband,cluster)
+                cmd="ferroband__subcmd__cluster"
+                ;;
             ferroband,completions)
                 cmd="ferroband__subcmd__completions"
                 ;;
@@ -60,6 +63,9 @@ _ferroband() {
                 ;;
             ferroband__subcmd__crds__subcmd__help,print)
                 cmd="ferroband__subcmd__crds__subcmd__help__subcmd__print"
+                ;;
+            ferroband__subcmd__help,cluster)
+                cmd="ferroband__subcmd__help__subcmd__cluster"
                 ;;
             ferroband__subcmd__help,completions)
                 cmd="ferroband__subcmd__help__subcmd__completions"
@@ -170,12 +176,42 @@ _ferroband() {
 
     case "${cmd}" in
         ferroband)
-            opts="-h -V --log --help --version node device-plugin crds manifests inspect sim completions man help"
+            opts="-h -V --log --help --version node cluster device-plugin crds manifests inspect sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__cluster)
+            opts="-h -V --pod-name --namespace --lease-seconds --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --pod-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lease-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -378,8 +414,22 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help)
-            opts="node device-plugin crds manifests inspect sim completions man help"
+            opts="node cluster device-plugin crds manifests inspect sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__cluster)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

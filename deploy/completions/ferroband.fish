@@ -28,6 +28,7 @@ complete -c ferroband -n "__fish_ferroband_needs_command" -l log -d 'What to log
 complete -c ferroband -n "__fish_ferroband_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_needs_command" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "cluster" -d 'Run the cluster daemon'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "device-plugin" -d 'Run the device plugin alone'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
@@ -55,6 +56,12 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l use-cdi -d 
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l check -d 'Do not run; ask the daemon that runs here whether it is ready, and exit with 0 if so'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l pod-name -d 'Who this replica is; its pod\'s name' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l namespace -d 'The namespace that Ferroband is installed in; the lease is there' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l lease-seconds -d 'How many seconds after the leader\'s last sign of life another replica takes over' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l node-name -d 'The name of this node, to find its file in a folder of configurations' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l device-dir -d 'The folder of RDMA device files; /dev/infiniband under the root unless given' -r -F
@@ -166,15 +173,16 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'The 
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node device-plugin crds manifests inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "cluster" -d 'Run the cluster daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'

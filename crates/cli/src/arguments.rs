@@ -1,6 +1,6 @@
 //! What can be said on the command line.
 
-use crate::{completions, crds, device_plugin, inspect, man, manifests, node, sim};
+use crate::{cluster, completions, crds, device_plugin, inspect, man, manifests, node, sim};
 use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
@@ -33,6 +33,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Node(node::Node),
+    Cluster(cluster::Cluster),
     DevicePlugin(device_plugin::DevicePlugin),
     Crds(crds::Crds),
     Manifests(manifests::Manifests),
@@ -47,7 +48,7 @@ impl Command {
     pub fn is_daemon(&self) -> bool {
         match self {
             Self::Node(node) => !node.check,
-            Self::DevicePlugin(_) => true,
+            Self::Cluster(_) | Self::DevicePlugin(_) => true,
             _ => false,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ferroband node            the node daemon                       (DaemonSet)
+//! ferroband cluster         the cluster daemon                    (Deployment)
 //! ferroband device-plugin   its part that tells the kubelet of devices, alone
 //! ferroband crds            the custom resource definitions       (whoever installs)
 //! ferroband manifests       what to `kubectl apply`
@@ -11,6 +12,7 @@
 //! ```
 
 mod arguments;
+mod cluster;
 mod completions;
 mod crds;
 mod device_plugin;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     exit::code(match arguments.command {
         Command::Node(command) => command.run(),
+        Command::Cluster(command) => command.run(),
         Command::DevicePlugin(command) => command.run(),
         Command::Crds(command) => command.run(),
         Command::Manifests(command) => command.run(),

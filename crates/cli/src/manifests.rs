@@ -9,7 +9,7 @@ use std::io::{Write, stdout};
 
 /// Print what to `kubectl apply` to run Ferroband
 ///
-/// A namespace, the node daemon's account with its rights, and its DaemonSet. The custom resource definitions are
+/// A namespace, the accounts of the two daemons with their rights, the DaemonSet and the Deployment. The custom resource definitions are
 /// not among them: run `ferroband crds apply` first.
 #[derive(Args, Debug)]
 pub struct Manifests {
@@ -30,10 +30,12 @@ pub struct Manifests {
     simulate_uplink: Option<String>,
 }
 
-const PARTS: [&str; 3] = [
+const PARTS: [&str; 5] = [
     include_str!("manifests/account.yaml"),
     include_str!("manifests/rights.yaml"),
+    include_str!("manifests/cluster-rights.yaml"),
     include_str!("manifests/daemonset.yaml"),
+    include_str!("manifests/deployment.yaml"),
 ];
 
 impl Manifests {
@@ -84,6 +86,10 @@ mod tests {
         serde_saphyr::from_multiple(yaml).unwrap()
     }
 
+    fn daemonset(objects: &[Value]) -> &Value {
+        objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap()
+    }
+
     #[test]
     fn the_committed_file_is_what_is_printed() {
         let committed = include_str!("../../../deploy/ferroband.yaml");
@@ -102,9 +108,7 @@ mod tests {
             "--simulate-uplink=eth0",
         ]);
         let objects = objects(&yaml);
-        let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"]);
-        let container = &objects[4]["spec"]["template"]["spec"]["containers"][0];
+        let container = &daemonset(&objects)["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "r.example/f:1");
         assert_eq!(
             container["args"],
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn every_mount_is_at_the_hosts_own_path() {
         let objects = objects(&render(&[]));
-        let pod = &objects[4]["spec"]["template"]["spec"];
+        let pod = &daemonset(&objects)["spec"]["template"]["spec"];
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
         let volumes = pod["volumes"].as_array().unwrap();
         assert_eq!(mounts.len(), volumes.len());
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_right_has_its_reason() {
-        let text = PARTS[1];
+        let text = PARTS.concat();
         let rules = text.lines().filter(|line| line.trim_start().starts_with("- apiGroups"));
         let reasons = text.lines().zip(text.lines().skip(1)).filter(|(above, line)| {
             line.trim_start().starts_with("- apiGroups") && above.trim_start().starts_with('#')

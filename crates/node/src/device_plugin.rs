@@ -5,10 +5,10 @@ use crate::{
     advertise::{Board, Given, Kubelet, keep_board, keep_offered},
     allocate::Desk,
     discover::{self, Inventory, Sight},
-    lifecycle::Tasks,
     pools::{Configured, Sources, keep_read},
     run::stop_asked,
 };
+use ferroband_daemon::tasks::Tasks;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tracing::info;
@@ -36,7 +36,7 @@ pub(crate) struct Shown {
 
 impl DevicePlugin {
     /// Start everything in `tasks`.
-    pub(crate) async fn start(self, tasks: &mut Tasks) -> Result<Shown, Error> {
+    pub(crate) async fn start(self, tasks: &mut Tasks<Error>) -> Result<Shown, Error> {
         let Self { sight, kubelet, sources, cdi } = self;
         let stop = tasks.stop.clone();
         let first = discover::look(sight.clone()).await?;

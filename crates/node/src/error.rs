@@ -1,5 +1,7 @@
 //! What can go wrong in the daemon.
 
+pub use ferroband_daemon::chain;
+use ferroband_daemon::tasks::Ended;
 use ferroband_model::{Fault, FaultCode};
 use std::{io, path::PathBuf};
 
@@ -138,18 +140,8 @@ impl Error {
     }
 }
 
-/// An error with its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        // Many libraries repeat the cause in their own words; say it once.
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
+impl From<Ended> for Error {
+    fn from(Ended { task, source }: Ended) -> Self {
+        Self::Task { task, source }
     }
-    text
 }

@@ -15,18 +15,18 @@
 //!  install: puts ferroband-cni in front of the cluster's default network, once all of this works
 //! ```
 
-mod call;
 mod device_plugin;
 mod error;
 #[cfg(test)]
 mod fake;
 mod folder;
-mod lifecycle;
 mod node_object;
 mod own;
 mod run;
 mod settings;
 mod simulate;
+
+use ferroband_daemon::call;
 
 pub mod address;
 pub mod advertise;

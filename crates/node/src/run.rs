@@ -8,7 +8,6 @@ use crate::{
     discover::Sight,
     install,
     kubelet::Kubelet,
-    lifecycle::Tasks,
     node_object,
     observe::{
         Events, Status, condition,
@@ -22,14 +21,9 @@ use crate::{
     simulate,
 };
 use ferroband_attach::socket_path;
-use kube::{Client, Config};
+use ferroband_daemon::{client, tasks::Tasks};
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    runtime::Handle,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-    task::spawn_blocking,
-};
+use tokio::{runtime::Handle, sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 
 /// How long running ADDs may go on after the daemon is asked to stop. The pod's grace period is longer.
@@ -59,7 +53,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let Shown { board, registered } = plugin.start(&mut tasks).await?;
 
     // What the API server has.
-    let client = client().await?;
+    let client = client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
     let pods = Pods::new(client.clone());
     let networks = Networks::new(client.clone());
     let ledger = Arc::new(Ledger::default());
@@ -143,24 +137,10 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     ended
 }
 
-async fn client() -> Result<Client, Error> {
-    let unreachable = |source: kube::Error| Error::Config { source: Box::new(source) };
-    let config = Config::infer().await.map_err(|e| unreachable(kube::Error::InferConfig(e)))?;
-    info!(server = %config.cluster_url, "API server");
-    Client::try_from(config).map_err(unreachable)
-}
-
 /// Completes when the daemon is asked to stop.
 pub(crate) fn stop_asked() -> Result<impl Future<Output = ()>, Error> {
     let failed = |e: std::io::Error| Error::Task { task: "waiting for signals", source: Some(Box::new(e)) };
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
+    ferroband_daemon::stop_asked().map_err(failed)
 }
 
 async fn blocking<T: Send + 'static>(

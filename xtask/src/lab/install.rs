@@ -27,20 +27,25 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
         let print = ["manifests", "--image", image::NAME, "--simulate", profile, "--simulate-uplink", "eth0"];
         let manifests = output(Command::new(&program).args(print).stdin(Stdio::null()))?;
-        let there = output(daemons(lab)?.args(["get", DAEMONS]).stdin(Stdio::null())).is_ok();
+        let there = output(daemons(lab)?.args(["get", DAEMONS[0]]).stdin(Stdio::null())).is_ok();
         feed(lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()), &manifests)?;
         // The image has one name for ever; a new one under it must be told.
         let stamp = node::stamp(&product.archive)?;
         let mark = lab.folder.join("installed");
         if there && fs::read_to_string(&mark).ok().as_ref() != Some(&stamp) {
-            output(daemons(lab)?.args(["rollout", "restart", DAEMONS]).stdin(Stdio::null()))?;
+            for daemons_of in DAEMONS {
+                output(daemons(lab)?.args(["rollout", "restart", daemons_of]).stdin(Stdio::null()))?;
+            }
         }
-        output(daemons(lab)?.args(["rollout", "status", DAEMONS, "--timeout=180s"]).stdin(Stdio::null()))?;
+        for daemons_of in DAEMONS {
+            let wait = ["rollout", "status", daemons_of, "--timeout=180s"];
+            output(daemons(lab)?.args(wait).stdin(Stdio::null()))?;
+        }
         fs::write(mark, stamp).context("cannot remember the installation")
     })
 }
 
-const DAEMONS: &str = "daemonset/ferroband-node";
+const DAEMONS: [&str; 2] = ["daemonset/ferroband-node", "deployment/ferroband-cluster"];
 
 fn daemons(lab: &Lab) -> Result<Command> {
     let mut kubectl = lab.kubectl()?;

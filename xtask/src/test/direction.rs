@@ -23,6 +23,12 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "the engine is pure",
     ),
     ("ferroband-api", &["ferroband-kernel", "ferroband-address", "nix"], "what users write knows no kernel"),
+    ("ferroband-node", &["ferroband-cluster"], "the daemons meet in objects of the API server"),
+    (
+        "ferroband-cluster",
+        &["ferroband-node", "ferroband-kernel", "ferroband-sim", "ferroband-attach"],
+        "it runs anywhere; nodes do what is done on nodes",
+    ),
     (
         "ferroband-kernel",
         &["ferroband-sim", "tokio", "kube"],

@@ -10,10 +10,10 @@ mod granules;
 mod networks;
 mod owners;
 mod pods;
-mod watching;
 
+use ferroband_daemon::watching;
+pub use ferroband_daemon::watching::Cache;
 pub use granules::watch as watch_granules;
 pub use networks::Networks;
 pub use owners::PodOwner;
 pub use pods::{PodFacts, Pods};
-pub use watching::Cache;

@@ -1,6 +1,6 @@
 //! Following one kind of object, and the cache that comes of it.
 
-use crate::error::chain;
+use crate::chain;
 use futures::{StreamExt, pin_mut};
 use kube::{
     Api, Resource,
@@ -100,6 +100,17 @@ impl<V> Cache<V> {
         time::timeout(patience, found).await.ok()
     }
 
+    /// All of them.
+    pub fn all(&self) -> Vec<(Name, Arc<V>)> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
+    }
+
+    /// How often it changed, for whoever acts on every change; zero until the first list is complete.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     /// Returns once the first list is complete.
     pub async fn complete(&self) {
         let _ = self.changes.subscribe().wait_for(|count| *count > 0).await;
@@ -170,7 +181,7 @@ fn hint(error: &watcher::Error) -> &'static str {
         kube::Error::Api(status) if status.code == 404 => {
             "the custom resource is not defined: run `ferroband crds apply`"
         }
-        kube::Error::Api(status) if status.code == 403 => "the ClusterRole `ferroband-node` is not in place",
+        kube::Error::Api(status) if status.code == 403 => "the ClusterRole of this daemon is not in place",
         _ => "",
     }
 }

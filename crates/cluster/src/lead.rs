@@ -1,0 +1,9 @@
+//! The leader's work, put together: the caches it needs, and what wakes what.
+
+use crate::{Context, Error};
+use ferroband_daemon::tasks::Tasks;
+
+/// Start all of it. It ends with `tasks`, when the lease is lost or the daemon stops.
+pub fn start(context: &Context, tasks: &mut Tasks<Error>) {
+    let _ = (context, tasks);
+}

@@ -1,0 +1,14 @@
+//! What the daemon is told when it starts.
+
+use std::time::Duration;
+
+/// How a cluster daemon is to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who it is: the name of its pod.
+    pub identity: String,
+    /// The namespace it lives in.
+    pub namespace: String,
+    /// How long a lease counts after it was last renewed: the longest time nobody leads after a leader died.
+    pub lease: Duration,
+}

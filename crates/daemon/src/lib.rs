@@ -1,0 +1,21 @@
+//! What the node daemon and the cluster daemon are both made of. They never see each other; they meet in objects of
+//! the API server, and both have to live with one that comes and goes.
+//!
+//! ```text
+//!  API server ──watching::follow──▶ watching::Cache ──▶ whoever decides     for ever, whatever becomes of the server
+//!             ◀──call::bounded───── writes                                 an answer, a refusal, or "unknown" in time
+//!
+//!  tasks::Tasks: what runs as long as the daemon; stop: SIGTERM and SIGINT
+//! ```
+
+mod chain;
+mod client;
+mod stop;
+
+pub mod call;
+pub mod tasks;
+pub mod watching;
+
+pub use chain::chain;
+pub use client::client;
+pub use stop::stop_asked;
