@@ -13,7 +13,7 @@ pub mod evidence;
 mod objects;
 mod wait;
 
-pub use document::manifests;
+pub use document::{applied, manifests};
 pub use objects::{Objects, running};
 pub use wait::{eventually, holds_for};
 
