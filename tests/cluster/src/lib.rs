@@ -11,10 +11,14 @@
 mod document;
 pub mod evidence;
 mod objects;
+mod own;
+mod statement;
 mod wait;
 
 pub use document::{applied, manifests};
-pub use objects::{Objects, running};
+pub use objects::{Objects, of_label, running};
+pub use own::own_lab;
+pub use statement::needs_kernel;
 pub use wait::{eventually, holds_for};
 
 use serde_json::Value;
@@ -48,13 +52,15 @@ pub fn lab(args: &[&str]) -> Outcome {
 
 /// The same as a command not yet started, for what runs beside the test.
 pub fn lab_command(args: &[&str]) -> Command {
-    let variable = |name: &str| {
-        std::env::var(name)
-            .unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
-    };
+    let name = own::name().unwrap_or_else(|| variable("FERROBAND_LAB"));
     let mut command = Command::new(variable("FERROBAND_XTASK"));
-    command.args(["lab", "--name", &variable("FERROBAND_LAB")]).args(args);
+    command.args(["lab", "--name", &name]).args(args);
     command
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
 }
 
 /// kubectl as the administrator.

@@ -44,6 +44,27 @@ pub fn running(pod: &str, seconds: u64) -> Value {
     })
 }
 
+/// Wait until every node runs one Ready pod with this label, and give them back in the order of their nodes.
+#[track_caller]
+pub fn of_label(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
+    eventually(&format!("{pods} pods {label} Ready"), seconds, || {
+        let seen = kubectl(&["get", "pods", "-l", label, "-o", "json"]);
+        let list: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let mut found = list["items"].as_array().cloned().unwrap_or_default();
+        let ready = |pod: &Value| {
+            let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+        };
+        if found.len() == pods && found.iter().all(ready) {
+            found.sort_by_key(|pod| pod["spec"]["nodeName"].to_string());
+            return Ok(found);
+        }
+        let names = found.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default());
+        let told = kubectl(&["get", "events", "--field-selector", "type=Warning"]).out;
+        Err(format!("{:?}\n{told}", names.collect::<Vec<_>>()))
+    })
+}
+
 impl Drop for Objects {
     fn drop(&mut self) {
         while let Some(yaml) = self.0.pop() {
