@@ -1,5 +1,6 @@
 //! The project's tasks: `cargo xtask demo` and `cargo xtask test` do everything; the rest are their parts.
 
+mod bench;
 mod cache;
 mod command;
 mod demo;
@@ -30,6 +31,11 @@ enum Task {
     Demo,
     /// Run the tests; all tiers when none is named
     Test(test::Test),
+    /// Measure what the product costs, against its budgets
+    Bench {
+        #[command(subcommand)]
+        what: bench::Bench,
+    },
     /// Play the CNI conformance cases against any plugin binary
     Conformance(test::Conformance),
     /// A real Kubernetes on this machine, in namespaces of its own
@@ -78,6 +84,7 @@ fn run(task: &Task) -> Result<i32> {
     match task {
         Task::Demo => demo::demo().map(|()| 0),
         Task::Test(args) => test::test(args),
+        Task::Bench { what } => bench::bench(what),
         Task::Conformance(args) => test::play(args),
         Task::Lab(command) => lab::run(command),
         Task::Fabric { verb: Fabric::Up(series) } => vm::fabric_up(&series.kernel).map(|()| 0),

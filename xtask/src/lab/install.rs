@@ -1,11 +1,13 @@
 //! Ferroband in the lab, put in as a user would: definitions, then manifests, both from the product itself.
 
+use super::machine::Machine;
 use super::{Lab, node};
 use crate::command::{feed, output};
 use crate::image;
 use crate::progress::step;
 use anyhow::{Context, Result};
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Install it with simulated hardware of `profile` on each node.
@@ -13,7 +15,9 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
     let product = image::product()?;
     step("image on every node", |step| {
         for name in lab.nodes()? {
-            node::import(&lab.node(&name), &product.archive, step)?;
+            let machine = lab.node(&name);
+            node::import(&machine, &product.archive, step)?;
+            hand_out(&machine, &product.ferroband)?;
         }
         Ok(())
     })?;
@@ -43,6 +47,19 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         }
         fs::write(mark, stamp).context("cannot remember the installation")
     })
+}
+
+/// For people on the node: `ferroband inspect`, `ferroband sim unplug …`.
+fn hand_out(machine: &Machine, program: &Path) -> Result<()> {
+    let folder = machine.root().join("opt/ferroband/bin");
+    let draft = folder.join("ferroband.new");
+    let copy = || {
+        fs::create_dir_all(&folder)?;
+        fs::copy(program, &draft)?;
+        // One that runs cannot be written over.
+        fs::rename(&draft, folder.join("ferroband"))
+    };
+    copy().with_context(|| format!("cannot put {} on {}", program.display(), machine.name))
 }
 
 const DAEMONS: [&str; 2] = ["daemonset/ferroband-node", "deployment/ferroband-cluster"];
