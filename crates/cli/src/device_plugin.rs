@@ -2,14 +2,14 @@
 
 use crate::offered::Offered;
 use clap::{Args, ValueEnum};
-use ferroband_kernel::Root;
+use ferroband_kernel::{Hardware, Root};
 use ferroband_node::{
     DevicePlugin as Plugin,
     advertise::{Kubelet, Way},
     device_plugin,
     discover::Sight,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// Run the device plugin alone
 ///
@@ -56,8 +56,8 @@ enum Registration {
 impl DevicePlugin {
     /// Run until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
-        let host = ferroband_sim::host(&Root::at(self.root.clone()))?;
-        let mut sight = Sight::of(host.as_ref());
+        let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&Root::at(self.root.clone()))?.into();
+        let mut sight = Sight::of(hardware.as_ref());
         if let Some(folder) = self.device_dir {
             sight.files = folder;
         }
@@ -69,7 +69,7 @@ impl DevicePlugin {
         };
         let cdi = self.offered.use_cdi;
         let sources = self.offered.sources(&self.node_name)?;
-        let plugin = Plugin { sight, kubelet: Kubelet { folder, way }, sources, cdi };
+        let plugin = Plugin { sight, hardware, kubelet: Kubelet { folder, way }, sources, cdi };
         // It mostly waits: one thread serves it, and reads of files have threads of their own.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(device_plugin(plugin))?)

@@ -39,7 +39,9 @@ enum Output {
 impl Inspect {
     /// Look, and print.
     pub fn run(self) -> anyhow::Result<()> {
-        let host = ferroband_sim::host(&Root::at(self.root))?;
+        let host = ferroband_sim::hardware(&Root::at(self.root))?;
+        // Simulated trees are brought up to date by whoever may write them; others see them as they are.
+        let _ = host.refresh();
         let inventory = Inventory::read(host.root(), host.simulated())?;
         let shown = match self.output {
             Output::Table => columns(&inventory, false),

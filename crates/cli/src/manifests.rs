@@ -5,7 +5,10 @@
 
 use crate::node::ALIASES;
 use clap::{Args, builder::PossibleValuesParser};
-use std::io::{Write, stdout};
+use std::{
+    io::{Write, stdout},
+    net::SocketAddr,
+};
 
 /// Print what to `kubectl apply` to run Ferroband
 ///
@@ -28,6 +31,10 @@ pub struct Manifests {
     /// Join the simulated fabrics of the nodes over this interface.
     #[arg(long, value_name = "INTERFACE", requires = "simulate")]
     simulate_uplink: Option<String>,
+
+    /// Serve metrics of every node for Prometheus at this address, for example 0.0.0.0:5711. Off unless given.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_address: Option<SocketAddr>,
 }
 
 const PARTS: [&str; 5] = [
@@ -59,6 +66,9 @@ impl Manifests {
         }
         if let Some(uplink) = &self.simulate_uplink {
             arguments.push(format!("--simulate-uplink={uplink}"));
+        }
+        if let Some(address) = &self.metrics_address {
+            arguments.push(format!("--metrics-address={address}"));
         }
         // JSON is YAML, and quotes whatever needs it.
         let list = |words: &[String]| serde_json::Value::from(words).to_string();

@@ -63,6 +63,10 @@ pub trait Hardware: Host {
     /// The interfaces of the function in a namespace (here when none is given), whatever they are called now.
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error>;
 
+    /// What the driver of an interface counts, by its own names (`ethtool -S`), in a namespace (here when none is
+    /// given).
+    fn statistics(&self, interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, Error>;
+
     /// Lets `look` read sysfs as it is in another namespace: what an RDMA device that was moved there counts,
     /// its P_Key table, its state. Called once, on a thread of its own.
     fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;

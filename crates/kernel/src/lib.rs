@@ -22,6 +22,7 @@
 
 mod boot;
 mod error;
+pub mod ethtool;
 mod fault;
 mod hardware;
 mod host;

@@ -4,7 +4,7 @@ use crate::rdma::{NetnsMode, Rdma, RdmaLink};
 use crate::route::{GuidKind, Kind, NewLink, Vf, VfState};
 use crate::sysfs::{driver, pci};
 use crate::watch::Watch;
-use crate::{Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, Route, inside};
+use crate::{Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, Route, ethtool, inside};
 use ferroband_model::{Guid, PciAddress};
 use nix::errno::Errno;
 
@@ -143,6 +143,10 @@ impl Hardware for Linux {
             None => names.contains(&link.name),
         });
         Ok(links)
+    }
+
+    fn statistics(&self, interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, Error> {
+        ethtool::statistics(interface, netns)
     }
 
     fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {

@@ -9,15 +9,17 @@ use crate::{
     run::stop_asked,
 };
 use ferroband_daemon::tasks::Tasks;
+use ferroband_kernel::Hardware;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tracing::info;
 
 /// A device plugin as it is to run.
-#[derive(Debug)]
 pub struct DevicePlugin {
-    /// The machine.
+    /// The machine, as it is looked at.
     pub sight: Sight,
+    /// The same, as it tells of changes.
+    pub hardware: Arc<dyn Hardware>,
     /// The kubelet.
     pub kubelet: Kubelet,
     /// What is offered.
@@ -37,11 +39,11 @@ pub(crate) struct Shown {
 impl DevicePlugin {
     /// Start everything in `tasks`.
     pub(crate) async fn start(self, tasks: &mut Tasks<Error>) -> Result<Shown, Error> {
-        let Self { sight, kubelet, sources, cdi } = self;
+        let Self { sight, hardware, kubelet, sources, cdi } = self;
         let stop = tasks.stop.clone();
         let first = discover::look(sight.clone()).await?;
         let (inventory, seen) = watch::channel(Arc::<Inventory>::new(first));
-        tasks.start("discovery", discover::keep_current(sight.clone(), inventory, stop.clone()));
+        tasks.start("discovery", discover::keep_current(sight.clone(), hardware, inventory, stop.clone()));
         let (tell, configured) = watch::channel(Arc::new(Configured::default()));
         tasks.start("device configuration", keep_read(sources, tell, stop.clone()));
         let given = Given::default();

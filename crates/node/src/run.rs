@@ -46,6 +46,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     // What the node has, to the kubelet. Needs no API server.
     let plugin = DevicePlugin {
         sight: Sight::of(host.as_ref()),
+        hardware: host.clone(),
         kubelet: settings.kubelet(),
         sources: settings.devices.clone(),
         cdi: settings.cdi,
@@ -63,7 +64,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
 
     if let Some(address) = settings.metrics {
         let exporter = Exporter {
-            counters: Counters { root: host.root().clone(), node: settings.node.clone() },
+            counters: Counters { hardware: host.clone(), node: settings.node.clone() },
             notes: settings.kubelet().device_plugins(),
             pods: pods.owners().clone(),
         };

@@ -1,20 +1,20 @@
 //! Simulated hardware, where there is none.
 
 use crate::{Error, settings::Settings};
-use ferroband_kernel::Host;
+use ferroband_kernel::Hardware;
 use ferroband_model::{Fault, FaultCode};
 use ferroband_sim::{Options, Profile, Simulation};
 use std::sync::Arc;
 use tracing::warn;
 
 /// The machine as it is to be used: simulated if that is asked for or was brought up before.
-pub fn host(settings: &Settings) -> Result<Arc<dyn Host>, Error> {
+pub fn host(settings: &Settings) -> Result<Arc<dyn Hardware>, Error> {
     if let Some(simulate) = &settings.simulate {
         let profile = profile(&simulate.profile)?;
         let options = Options { seed: settings.node.clone(), uplink: simulate.uplink.clone() };
         Simulation::up(&settings.root, profile, options)?;
     }
-    let host: Arc<dyn Host> = ferroband_sim::host(&settings.root)?.into();
+    let host: Arc<dyn Hardware> = ferroband_sim::hardware(&settings.root)?.into();
     if host.simulated() {
         warn!("the InfiniBand hardware of this node is SIMULATED");
     }

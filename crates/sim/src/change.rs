@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::state::Which;
 use crate::{Error, PortState, Simulation};
-use ferroband_kernel::Root;
+use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::{PKey, PciAddress};
 
 /// Something to do to a device, which is named by its PCI address, its RDMA device or its interface.
@@ -47,6 +47,11 @@ pub enum Change {
         /// How much to add.
         by: u64,
     },
+    /// Make RDMA devices belong to one network namespace each, or to all of them.
+    Namespaces {
+        /// Which.
+        mode: NetnsMode,
+    },
     /// Write the P_Key table of a virtual function, as a subnet manager does. Its interface is in the
     /// partition of the first key.
     PKeys {
@@ -89,6 +94,7 @@ impl Simulation {
                 let which = simulation.function(&machine, device)?;
                 machine.count(which, *port as usize, counter, *by)?;
             }
+            Change::Namespaces { mode } => machine.set_mode(*mode)?,
             Change::PKeys { device, keys } => {
                 let which = simulation.function(&machine, device)?;
                 machine.set_pkeys(which, keys.clone())?;

@@ -2,7 +2,7 @@
 
 use crate::events::Events;
 use crate::machine::Machine;
-use crate::state::Which;
+use crate::state::{Counted, Which};
 use crate::{Error, Simulated, netdev};
 use ferroband_kernel::route::{GuidKind, LinkEvents, Vf, VfState};
 use ferroband_kernel::{
@@ -120,6 +120,22 @@ impl Hardware for Simulated {
         // The end of a child's wire that stays has it too.
         links.retain(|link| link.alias.as_ref() == Some(&alias) && !link.name.starts_with("fbv"));
         Ok(links)
+    }
+
+    fn statistics(
+        &self,
+        interface: &str,
+        netns: Option<&Netns>,
+    ) -> Result<Vec<(String, u64)>, KernelError> {
+        let link = netns.map_or_else(Route::here, Route::inside)?.link(interface)?;
+        let address = link.as_ref().and_then(|link| netdev::function(link.alias.as_deref()?));
+        let Some(address) = address else { return ferroband_kernel::ethtool::statistics(interface, netns) };
+        self.refresh()?;
+        self.with(address, |machine, which| {
+            let ethernet = machine.link_layer(which) == LinkLayer::Ethernet;
+            let counted = machine.state().device(which).and_then(|device| device.traffic.first().copied());
+            Ok(counted.filter(|_| ethernet).map(Counted::statistics).unwrap_or_default())
+        })
     }
 
     fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), KernelError> {

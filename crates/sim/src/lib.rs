@@ -44,6 +44,7 @@ mod netdev;
 mod numbers;
 mod partition;
 mod profile;
+mod report;
 mod simulated;
 mod simulation;
 mod state;
@@ -53,6 +54,7 @@ mod wire;
 pub use change::Change;
 pub use error::Error;
 pub use profile::{Gpu, Hca, Netdev, PciId, Port, PortState, Profile};
+pub use report::{AdapterReport, Report};
 pub use simulated::Simulated;
 pub use simulation::{Options, Simulation};
 

@@ -15,6 +15,11 @@ pub(crate) fn alias(function: PciAddress) -> String {
     format!("ferroband {function}")
 }
 
+/// The function whose interface has this alias.
+pub(crate) fn function(alias: &str) -> Option<PciAddress> {
+    alias.strip_prefix("ferroband ")?.parse().ok()
+}
+
 /// Has the interface in this thread's network namespace, up and with all its names.
 ///
 /// A tap can say that its link is InfiniBand; the kernel gives such a tap no hardware address, so the 20

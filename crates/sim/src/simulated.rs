@@ -33,7 +33,7 @@ impl Simulated {
 
     /// The adapter whose IPoIB interface, or whose virtual function's, this is.
     fn parent(&self, link: &Link) -> Option<PciAddress> {
-        let function: PciAddress = link.alias.as_deref()?.strip_prefix("ferroband ")?.parse().ok()?;
+        let function = netdev::function(link.alias.as_deref()?)?;
         let hcas = self.simulation.profile.hcas.iter();
         let mut infiniband = hcas.filter(|hca| hca.link_layer() == LinkLayer::InfiniBand);
         let own =

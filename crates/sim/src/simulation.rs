@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The form of the files; raised when an older one must be written anew.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A simulation that is up; also the content of its marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -73,6 +73,21 @@ impl Counted {
         self.sent_bytes += more.sent_bytes;
     }
 
+    /// The same by the names of mlx5's Ethernet driver (vport_stats_desc of en_stats.c). Its IPoIB has none of these.
+    pub(crate) fn statistics(self) -> Vec<(String, u64)> {
+        let named = |(name, value): (&str, u64)| (name.to_owned(), value);
+        let vport = [
+            ("rx_vport_unicast_packets", self.received),
+            ("rx_vport_unicast_bytes", self.received_bytes),
+            ("tx_vport_unicast_packets", self.sent),
+            ("tx_vport_unicast_bytes", self.sent_bytes),
+            ("rx_prio0_pause", 0),
+            ("tx_prio0_pause", 0),
+            ("rx_prio0_discards", 0),
+        ];
+        vport.map(named).into()
+    }
+
     pub(crate) fn is_zero(self) -> bool {
         self == Self::default()
     }

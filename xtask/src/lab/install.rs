@@ -30,7 +30,8 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
     step(format!("daemons, with simulated hardware `{profile}`"), |_| {
         // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
         let print = ["manifests", "--image", image::NAME, "--simulate", profile, "--simulate-uplink", "eth0"];
-        let manifests = output(Command::new(&program).args(print).stdin(Stdio::null()))?;
+        let more = ["--metrics-address", "127.0.0.1:5711"];
+        let manifests = output(Command::new(&program).args(print).args(more).stdin(Stdio::null()))?;
         let there = output(daemons(lab)?.args(["get", DAEMONS[0]]).stdin(Stdio::null())).is_ok();
         feed(lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()), &manifests)?;
         // The image has one name for ever; a new one under it must be told.

@@ -2,6 +2,7 @@
 
 use super::attribute;
 use crate::{Error, Root};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A character device under `/dev/infiniband`.
@@ -38,27 +39,41 @@ pub enum Role {
 
 /// The device files of the RDMA device called `device`.
 pub fn of(root: &Root, device: &str) -> Result<Vec<CharDevice>, Error> {
-    let mut found = Vec::new();
+    Ok(read(root, |owner| owner == device)?.remove(device).unwrap_or_default())
+}
+
+/// The device files of all RDMA devices, by the device's name.
+pub fn all(root: &Root) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
+    read(root, |_| true)
+}
+
+/// sysfs keeps the files by themselves, each naming its device: whoever wants those of many reads them once.
+fn read(root: &Root, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
+    let mut found: BTreeMap<String, Vec<CharDevice>> = BTreeMap::new();
     for class in ["infiniband_verbs", "infiniband_mad"] {
         let directory = root.sys("class").join(class);
         for name in attribute::names(&directory)? {
             let at = |file: &str| directory.join(&name).join(file);
-            // `abi_version` lies among them and has no `ibdev`; ENOTDIR is what reading below it answers.
-            if !directory.join(&name).is_dir() || attribute::text(&at("ibdev"))?.as_deref() != Some(device) {
+            let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+            // `abi_version` lies among them and belongs to no device.
+            if !["uverbs", "umad", "issm"].contains(&kind) {
                 continue;
             }
+            let Some(owner) = attribute::text(&at("ibdev"))?.filter(|owner| wanted(owner)) else { continue };
             let port = attribute::sized(&at("port"))?.unwrap_or(1);
-            let role = match name.trim_end_matches(|digit: char| digit.is_ascii_digit()) {
-                "uverbs" => Role::Verbs,
+            let role = match kind {
                 "umad" => Role::Management { port },
                 "issm" => Role::SubnetManager { port },
-                _ => continue,
+                _ => Role::Verbs,
             };
             let number = attribute::text(&at("dev"))?.and_then(|text| number(&text));
-            found.push(CharDevice { path: path(root, &name), name, role, number });
+            let file = CharDevice { path: path(root, &name), name, role, number };
+            found.entry(owner).or_default().push(file);
         }
     }
-    found.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
+    for files in found.values_mut() {
+        files.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
+    }
     Ok(found)
 }
 

@@ -81,14 +81,20 @@ impl PortState {
 /// All RDMA devices, by name. One that vanishes while it is being read is left out.
 pub fn devices(root: &Root) -> Result<Vec<RdmaDevice>, Error> {
     let mut devices = Vec::new();
+    let mut files = chardev::all(root)?;
     for name in attribute::names(&root.sys("class/infiniband"))? {
-        devices.extend(device(root, &name)?);
+        let files = files.remove(&name).unwrap_or_default();
+        devices.extend(read(root, &name, files)?);
     }
     Ok(devices)
 }
 
 /// The RDMA device called `name`; nothing when it is not there.
 pub fn device(root: &Root, name: &str) -> Result<Option<RdmaDevice>, Error> {
+    read(root, name, chardev::of(root, name)?)
+}
+
+fn read(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option<RdmaDevice>, Error> {
     let directory = root.sys("class/infiniband").join(name);
     let ports = ports(&directory.join("ports"))?;
     let device = RdmaDevice {
@@ -99,7 +105,7 @@ pub fn device(root: &Root, name: &str) -> Result<Option<RdmaDevice>, Error> {
         pci: pci(&directory.join("device")),
         netdevs: attribute::names(&directory.join("device/net"))?,
         ports,
-        files: chardev::of(root, name)?,
+        files,
     };
     Ok(directory.exists().then_some(device))
 }

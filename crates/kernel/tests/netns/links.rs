@@ -1,6 +1,7 @@
 //! Finding, making and changing interfaces.
 
 use super::bench::{another, fresh, ip, names, shown, wire};
+use ferroband_kernel::ethtool::statistics;
 use ferroband_kernel::route::{Kind, NewLink, Vxlan};
 use ferroband_kernel::{Errno, Error};
 
@@ -235,4 +236,20 @@ fn traffic_is_counted_as_ip_counts_it() {
         )
     );
     assert!(traffic.received >= 4);
+}
+
+#[test]
+fn a_drivers_statistics_are_the_kernels_own() {
+    let mut route = fresh();
+    wire(&mut route, "one", "two");
+    let value = |interface: &str| {
+        let all = statistics(interface, None).unwrap();
+        all.into_iter().find(|(name, _)| name == "peer_ifindex").map(|(_, value)| value)
+    };
+    // What veth counts first is where its other end is.
+    assert_eq!(value("one"), shown("two")["ifindex"].as_u64());
+    assert_eq!(value("two"), shown("one")["ifindex"].as_u64());
+    let other = another();
+    let error = statistics("one", Some(&other)).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::ENODEV), "in another namespace");
 }

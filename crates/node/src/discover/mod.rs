@@ -3,6 +3,7 @@
 mod function;
 mod inventory;
 mod sight;
+mod signs;
 pub(crate) mod sysfs;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
 use super::{Class, Inventory, Netdev, Sight, keep_current};
-use ferroband_kernel::Root;
+use ferroband_kernel::{Linux, Root};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -130,10 +130,11 @@ async fn a_device_file_that_comes_or_goes_is_seen_within_a_second() {
     plug(folder.path());
     fs::create_dir_all(folder.path().join("dev/infiniband")).unwrap();
     let root = Root::at(folder.path());
+    let hardware = Arc::new(Linux::new(root.clone()));
     let sight = Sight { files: root.dev("infiniband"), simulated: true, root };
     let (sender, mut seen) = watch::channel(Arc::default());
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(keep_current(sight, sender, stop.clone()));
+    let watching = tokio::spawn(keep_current(sight, hardware, sender, stop.clone()));
     let soon = Duration::from_secs(1);
     let has = |inventory: &Arc<Inventory>| inventory.devices.iter().any(|device| device.uverbs().is_some());
     timeout(soon, seen.wait_for(|inventory| !inventory.devices.is_empty())).await.unwrap().unwrap();

@@ -198,7 +198,7 @@ impl Machine {
             files::remove_directory(&self.trees.join(directory))?;
         }
         let tree = self.tree();
-        tree.machine()?;
+        tree.machine(self.state.netns_mode)?;
         let (name, node) = CONNECTION_MANAGER;
         files::directory(&self.root.dev("infiniband"))?;
         node.make(&self.root.dev("infiniband").join(name), 0o666)?;

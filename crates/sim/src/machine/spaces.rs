@@ -89,7 +89,7 @@ impl Machine {
         }
         self.touch()?;
         self.state.netns_mode = mode;
-        Ok(())
+        self.tree().mode(mode)
     }
 
     /// Takes away the trees of namespaces that have no device any more.

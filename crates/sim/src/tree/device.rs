@@ -4,6 +4,7 @@ use super::{Tree, Unit, grouped};
 use crate::Error;
 use crate::numbers::{CONNECTION_MANAGER, Node};
 use crate::state::Device;
+use ferroband_kernel::NetnsMode;
 use ferroband_model::LinkLayer;
 use std::path::{Path, PathBuf};
 
@@ -71,8 +72,9 @@ impl Tree {
 
     /// What the machine has once: the connection manager, and the directories that are there without any
     /// device.
-    pub(crate) fn machine(&self) -> Result<(), Error> {
+    pub(crate) fn machine(&self, mode: NetnsMode) -> Result<(), Error> {
         self.file(super::ZERO, 0)?;
+        self.mode(mode)?;
         let (name, node) = CONNECTION_MANAGER;
         let place = Path::new("devices/virtual/misc").join(name);
         self.file(place.join("dev"), node.number())?;
@@ -84,6 +86,14 @@ impl Tree {
             crate::files::directory(&self.base.join(directory))?;
         }
         Ok(())
+    }
+}
+
+impl Tree {
+    /// How RDMA devices and namespaces go together, as the module's parameter shows it: whether they are shared.
+    pub(crate) fn mode(&self, mode: NetnsMode) -> Result<(), Error> {
+        let shared = if mode == NetnsMode::Shared { "Y" } else { "N" };
+        self.file("module/ib_core/parameters/netns_mode", shared)
     }
 }
 

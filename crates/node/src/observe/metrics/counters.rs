@@ -1,21 +1,27 @@
 //! What the kernel counts.
 
 use super::{
-    Holders, Owner, Sandbox, inside,
+    Holders, Owner, Sandbox,
     text::{Kind, Labels, Metrics},
+    vport,
 };
-use crate::discover::sysfs::{names, text};
-use ferroband_kernel::Root;
-use std::path::{Path, PathBuf};
-
-/// Files among the counters that are settings.
-const SETTINGS: [&str; 1] = ["lifespan"];
+use crate::{
+    discover::sysfs::{names, text},
+    error::chain,
+};
+use ferroband_kernel::{Hardware, Netns, Root, sysfs::counters};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tracing::debug;
 
 /// Where to read, and for whom.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Counters {
-    /// The machine's trees.
-    pub root: Root,
+    /// The machine.
+    pub hardware: Arc<dyn Hardware>,
     /// The name of this node.
     pub node: String,
 }
@@ -24,31 +30,46 @@ impl Counters {
     /// Read all counters of all RDMA devices of the host's namespace, and in exclusive mode of those of `sandboxes`.
     pub fn read(&self, holders: &Holders, sandboxes: &[Sandbox]) -> Metrics {
         let mut metrics = Metrics::default();
-        self.namespace(&self.root, &|pci| holders.get(pci).cloned(), &mut metrics);
-        let mode = text(&self.root.sys("module/ib_core/parameters/netns_mode"));
+        // Only simulated trees need it; what cannot be brought up to date is shown as it was.
+        let _ = self.hardware.refresh();
+        let root = self.hardware.root();
+        self.namespace(root, None, &|pci| holders.get(pci).cloned(), &mut metrics);
+        let mode = text(&root.sys("module/ib_core/parameters/netns_mode"));
         if mode.as_deref() == Some("N") {
-            let place = self.root.run("ferroband/sandbox");
             for sandbox in sandboxes {
+                // One that is gone or going has no devices.
+                let Ok(netns) = Netns::open(&sandbox.netns) else { continue };
                 let owner = |_: &str| Some(sandbox.owner.clone());
-                inside(&sandbox.netns, &place, |root| self.namespace(root, &owner, &mut metrics));
+                let looked = self.hardware.look_inside(&netns, &mut |root| {
+                    self.namespace(root, Some(&netns), &owner, &mut metrics);
+                });
+                if let Err(e) = looked {
+                    debug!(netns = %sandbox.netns.display(), error = %chain(&e), "cannot look inside");
+                }
             }
         }
         metrics
     }
 
-    /// Read what the trees under `root` show.
-    fn namespace(&self, root: &Root, owner: &Owned<'_>, metrics: &mut Metrics) {
+    /// Read what the trees under `root` show, which are those of `netns`.
+    fn namespace(&self, root: &Root, netns: Option<&Netns>, owner: &Owned<'_>, metrics: &mut Metrics) {
         let devices = root.sys("class/infiniband");
         for name in names(&devices) {
             let folder = devices.join(&name);
             let device = Device { labels: self.labels(&folder, &name, owner), folder };
-            device.counters(&device.folder.join("hw_counters"), None, metrics);
+            device.counters(counters::device(root, &name).unwrap_or_default(), None, metrics);
             device.traffic_class(metrics);
             for port in names(&device.folder.join("ports")) {
-                let folder = device.folder.join("ports").join(&port);
-                device.counters(&folder.join("counters"), Some(&port), metrics);
-                device.counters(&folder.join("hw_counters"), Some(&port), metrics);
-                device.port(&folder, &port, metrics);
+                // A device that vanishes while it is read has counted nothing.
+                let number = port.parse().unwrap_or_default();
+                let counted = counters::port(root, &name, number).unwrap_or_default();
+                device.counters(counted.port, Some(&port), metrics);
+                device.counters(counted.hardware, Some(&port), metrics);
+                device.port(&device.folder.join("ports").join(&port), &port, metrics);
+            }
+            for interface in names(&device.folder.join("device/net")).iter().take(1) {
+                let counted = self.hardware.statistics(interface, netns).unwrap_or_default();
+                vport::add(&counted, &device.labels, metrics);
             }
         }
     }
@@ -88,11 +109,8 @@ impl Device {
         self.labels.iter().cloned().chain(port).collect()
     }
 
-    fn counters(&self, folder: &Path, port: Option<&str>, metrics: &mut Metrics) {
-        for counter in names(folder) {
-            // A counter that the device lacks cannot be read.
-            let value = text(&folder.join(&counter)).and_then(|text| text.parse().ok());
-            let Some(value) = value.filter(|_| !SETTINGS.contains(&counter.as_str())) else { continue };
+    fn counters(&self, counted: BTreeMap<String, u64>, port: Option<&str>, metrics: &mut Metrics) {
+        for (counter, value) in counted {
             let name = format!("rdma_{}_total", counter.to_lowercase());
             let help = || match counter.as_str() {
                 "port_xmit_data" | "port_rcv_data" => {

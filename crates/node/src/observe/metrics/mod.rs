@@ -6,7 +6,8 @@
 //! ```text
 //! GET /metrics ──serve──▶ counters: sysfs, read at that moment, no program started ──text──▶ exposition format
 //!                            ├─ pods: who holds the function, from the kubelet's notes and the cache of pods
-//!                            └─ sandbox: devices that live in a pod's namespace
+//!                            ├─ sandbox: devices that live in a pod's namespace
+//!                            └─ vport: what the drivers of their interfaces count
 //! ```
 
 mod counters;
@@ -16,9 +17,10 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod text;
+mod vport;
 
 pub use counters::Counters;
 pub use pods::{Holders, Owner};
-pub use sandbox::{Sandbox, inside, sandboxes};
+pub use sandbox::{Sandbox, sandboxes};
 pub use serve::Exporter;
 pub use text::{Kind, Metrics};

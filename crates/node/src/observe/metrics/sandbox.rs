@@ -1,24 +1,16 @@
 //! RDMA devices that live in a pod's namespace.
 //!
-//! In exclusive mode a device is out of the host's sight as soon as it is a pod's. sysfs shows the devices of the
-//! namespace that it was mounted from, so each pod's is mounted for a moment, where nobody else sees it: on a thread
-//! with mounts of its own, which go with the thread. Nothing is opened for longer than that.
+//! In exclusive mode a device is out of the host's sight as soon as it is a pod's; it is looked for in the namespaces of
+//! which we keep a journal, which are those of all pods. They are open only while they are looked at.
 
 use super::Owner;
 use crate::{
     caches::{Cache, PodOwner},
     discover::sysfs::{names, text},
 };
-use ferroband_kernel::{Netns, Root};
-use nix::{
-    mount::{MsFlags, mount},
-    sched::{CloneFlags, unshare},
-};
+use ferroband_kernel::Root;
 use serde_json::Value;
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 /// A pod's namespace, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,26 +35,4 @@ pub fn sandboxes(root: &Root, pods: &Cache<PodOwner>) -> Vec<Sandbox> {
         Some(Sandbox { netns, owner: Owner { namespace, name, controller } })
     };
     journals.filter_map(sandbox).collect()
-}
-
-/// Do `work` with the trees of the namespace at `netns`; nothing when it is gone or cannot be entered. `place` is a
-/// folder of ours that nothing else is mounted on.
-pub fn inside<T: Send>(netns: &Path, place: &Path, work: impl FnOnce(&Root) -> T + Send) -> Option<T> {
-    fs::create_dir_all(place.join("sys")).ok()?;
-    let namespace = Netns::open(netns).ok()?;
-    let entered = namespace.run(|| {
-        look_from_here(&place.join("sys"))?;
-        Ok::<_, io::Error>(work(&Root::at(place)))
-    });
-    entered.ok()?.ok()
-}
-
-/// Mount the sysfs of this thread's network namespace at `place`, for this thread alone.
-fn look_from_here(place: &Path) -> io::Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS)?;
-    // Else the mount would be everybody's.
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("sysfs"), place, Some("sysfs"), flags, None::<&str>)?;
-    Ok(())
 }

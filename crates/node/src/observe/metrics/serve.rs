@@ -113,7 +113,7 @@ impl Exporter {
         let page = spawn_blocking(move || {
             let held = held(&exporter.notes).unwrap_or_default();
             let holders = Holders::of(&held, &exporter.pods);
-            let sandboxes = sandboxes(&exporter.counters.root, &exporter.pods);
+            let sandboxes = sandboxes(exporter.counters.hardware.root(), &exporter.pods);
             exporter.counters.read(&holders, &sandboxes).text()
         });
         page.await.unwrap_or_default()

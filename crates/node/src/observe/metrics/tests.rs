@@ -1,6 +1,6 @@
 use super::{Counters, Exporter, Holders, Owner, Sandbox, sandboxes};
 use crate::caches::{Cache, PodOwner};
-use ferroband_kernel::Root;
+use ferroband_kernel::{Linux, Root};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -38,6 +38,10 @@ fn plug(base: &Path) {
     symlink("../../../devices/pci0000:3a/0000:3b:00.2", device.join("device")).unwrap();
 }
 
+fn counters(base: &Path) -> Counters {
+    Counters { hardware: Arc::new(Linux::new(Root::at(base))), node: "n1".to_owned() }
+}
+
 const HOST: &str = "node_name=\"n1\",ifname=\"mlx5_2\",net_dev_name=\"ibs1v0\",is_root=\"false\",\
     node_guid=\"b859:9f03:00a1:b2c4\",sys_image_guid=\"b859:9f03:00a1:b2c0\",rdma_parent_name=\"ibs1\"";
 
@@ -45,7 +49,7 @@ const HOST: &str = "node_name=\"n1\",ifname=\"mlx5_2\",net_dev_name=\"ibs1v0\",i
 fn counters_are_what_sysfs_says_under_spiderpools_names() {
     let folder = tempfile::tempdir().unwrap();
     plug(folder.path());
-    let at = Counters { root: Root::at(folder.path()), node: "n1".to_owned() };
+    let at = counters(folder.path());
     let text = at.read(&Holders::default(), &[]).text();
     for line in [
         "# TYPE rdma_out_of_sequence_total counter".to_owned(),
@@ -69,7 +73,7 @@ fn counters_are_what_sysfs_says_under_spiderpools_names() {
 fn a_pods_function_carries_the_pod() {
     let folder = tempfile::tempdir().unwrap();
     plug(folder.path());
-    let at = Counters { root: Root::at(folder.path()), node: "n1".to_owned() };
+    let at = counters(folder.path());
     let owner = Owner {
         namespace: "ml".to_owned(),
         name: "train-\"0\"".to_owned(),
@@ -108,7 +112,7 @@ async fn the_page_is_served_with_the_pods_of_the_kubelets_notes() {
     let name = ("ml".to_owned(), "p".to_owned());
     pods.apply(kube::runtime::watcher::Event::Apply((name, Some(facts))));
     let exporter = Exporter {
-        counters: Counters { root: Root::at(folder.path()), node: "n1".to_owned() },
+        counters: counters(folder.path()),
         notes: folder.path().to_owned(),
         pods,
     };

@@ -1,20 +1,42 @@
 //! `ferroband sim`.
 
+mod change;
+mod status;
+
 use anyhow::Context;
+use change::Happens;
 use clap::{Args, Subcommand};
 use ferroband_kernel::Root;
 use ferroband_node::profile;
-use ferroband_sim::{Change, Options, Profile, Simulation};
+use ferroband_sim::{Options, Profile, Simulation};
 use std::{
     io::{Write, stdout},
     path::PathBuf,
 };
 
+const AFTER: &str = "\
+A day with simulated hardware:
+  ferroband sim up --profile dgx          eight adapters and eight GPUs
+  ferroband inspect -o wide               as if they were there
+  ferroband sim vfs mlx5_0 4              an administrator makes virtual functions
+  ferroband sim port mlx5_0 down          somebody trips over a cable
+  ferroband sim count mlx5_0 symbol_error --by 3
+  ferroband sim unplug mlx5_1             an adapter dies
+  ferroband sim down
+
+Hardware of your own:
+  ferroband sim profile dgx > mine.yaml   edit it, then
+  ferroband sim up --file mine.yaml
+
+A device is named by its PCI address, its RDMA device or its interface.";
+
 /// Simulate InfiniBand hardware on this machine
 ///
 /// For development without hardware: everything else behaves as if the devices were there, and says that they are
-/// simulated. Needs root. `ferroband node --simulate PROFILE` does the same for a node of a cluster.
+/// simulated. Needs root. `ferroband node --simulate PROFILE` does the same for a node of a cluster; there, run the
+/// commands that change the hardware on the node, or in the daemon's pod.
 #[derive(Args, Debug)]
+#[command(after_help = AFTER)]
 pub struct Sim {
     #[command(subcommand)]
     action: Action,
@@ -43,38 +65,15 @@ enum Action {
     },
     /// Take it down: interfaces, partitions, files.
     Down,
-    /// Say whether it is up, and what is simulated.
-    Status,
-    /// Pull an adapter out of its slot.
-    Unplug {
-        /// Its PCI address, RDMA device or interface.
-        device: String,
+    /// Say whether it is up, and what its adapters are like.
+    Status(status::Status),
+    /// Print the description of a profile, as `up --file` takes it; without a name, list them.
+    Profile {
+        /// The profile.
+        name: Option<String>,
     },
-    /// Put an adapter back.
-    Replug {
-        /// Its PCI address, or what the profile calls its RDMA device or interface.
-        device: String,
-    },
-    /// Have so many virtual functions.
-    Vfs {
-        /// The adapter: its PCI address, RDMA device or interface.
-        device: String,
-        /// How many.
-        count: u16,
-    },
-    /// Count something on a port, as errors do.
-    Count {
-        /// The device.
-        device: String,
-        /// The counter by the kernel's name: symbol_error, link_downed, …
-        counter: String,
-        /// How much to add.
-        #[arg(long, default_value_t = 1)]
-        by: u64,
-        /// The port.
-        #[arg(long, default_value_t = 1)]
-        port: u32,
-    },
+    #[command(flatten)]
+    Happens(Happens),
 }
 
 impl Sim {
@@ -95,23 +94,20 @@ impl Sim {
                 Simulation::down(&root).map_err(|e| e.fault()).context("taking it down")?;
                 writeln!(out, "down")?;
             }
-            Action::Status => match Simulation::find(&root)? {
-                Some(simulation) => writeln!(out, "up: {}", told(&simulation))?,
-                None => writeln!(out, "down")?,
-            },
-            Action::Unplug { device } => change(&root, &Change::Unplug { device })?,
-            Action::Replug { device } => change(&root, &Change::Replug { device })?,
-            Action::Vfs { device, count } => change(&root, &Change::Vfs { device, count })?,
-            Action::Count { device, counter, by, port } => {
-                change(&root, &Change::Count { device, port, counter, by })?;
+            Action::Status(status) => status.print(&root)?,
+            Action::Profile { name: Some(name) } => {
+                write!(out, "{}", serde_saphyr::to_string(&profile(&name)?)?)?;
+            }
+            Action::Profile { name: None } => write!(out, "{}", status::profiles())?,
+            Action::Happens(happens) => {
+                let change = happens.change();
+                Simulation::change(&root, &change)
+                    .map_err(|e| e.fault())
+                    .context("changing the simulated hardware")?;
             }
         }
         Ok(())
     }
-}
-
-fn change(root: &Root, change: &Change) -> anyhow::Result<()> {
-    Simulation::change(root, change).map_err(|e| e.fault()).context("changing the simulated hardware")
 }
 
 fn told(simulation: &Simulation) -> String {

@@ -1,0 +1,80 @@
+//! What is simulated, and what could be.
+
+use crate::table::{table, text};
+use clap::{Args, ValueEnum};
+use ferroband_kernel::Root;
+use ferroband_sim::{Profile, Report, Simulation};
+use serde_json::json;
+use std::io::{Write, stdout};
+
+/// `ferroband sim status`
+#[derive(Args, Debug)]
+pub struct Status {
+    /// The form of the output.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    /// Columns, for people.
+    Table,
+    /// For programs.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+impl Status {
+    /// Print it.
+    pub fn print(&self, root: &Root) -> anyhow::Result<()> {
+        let report = Simulation::report(root).map_err(|e| e.fault())?;
+        let shown = match self.output {
+            Output::Table => report.as_ref().map_or_else(|| "down\n".to_owned(), columns),
+            Output::Json => format!("{}\n", serde_json::to_string_pretty(&json!({ "up": report }))?),
+            Output::Yaml => serde_saphyr::to_string(&json!({ "up": report }))?,
+        };
+        stdout().write_all(shown.as_bytes())?;
+        Ok(())
+    }
+}
+
+fn columns(report: &Report) -> String {
+    let mut rows = table(["ADAPTER", "PCI", "NETDEV", "SLOT", "PORTS", "VFS"]);
+    for adapter in &report.adapters {
+        let ports: Vec<String> = adapter.ports.iter().map(|state| format!("{state:?}").to_lowercase()).collect();
+        rows.add_row([
+            adapter.rdma.clone(),
+            adapter.pci.to_string(),
+            adapter.netdevs.join(","),
+            if adapter.plugged { "plugged" } else { "empty" }.to_owned(),
+            ports.join(","),
+            format!("{}/{}", adapter.vfs, adapter.total_vfs),
+        ]);
+    }
+    let uplink = report.uplink.as_deref().unwrap_or("none");
+    format!(
+        "up: profile {}, seed {}, uplink {uplink}, RDMA namespaces {}\n{}",
+        report.profile,
+        report.seed,
+        report.netns_mode,
+        text(rows)
+    )
+}
+
+/// The profiles that come with the product.
+pub fn profiles() -> String {
+    let mut rows = table(["PROFILE", "ADAPTERS", "CHIP", "LINK", "GPUS"]);
+    for profile in Profile::builtins() {
+        let first = profile.hcas.first();
+        rows.add_row([
+            profile.name.clone(),
+            profile.hcas.len().to_string(),
+            first.map(|hca| hca.model.clone()).unwrap_or_default(),
+            first.map(|hca| hca.link_layer().to_string()).unwrap_or_default(),
+            profile.gpus.len().to_string(),
+        ]);
+    }
+    text(rows)
+}

@@ -1,0 +1,78 @@
+//! What the driver of an interface counts about the port that it shares with RDMA.
+
+use super::text::{Kind, Labels, Metrics};
+
+/// Add what Spiderpool shows of a driver's statistics: everything about the virtual port, and pauses and discards by
+/// priority, which are one metric each.
+pub fn add(counted: &[(String, u64)], labels: &Labels, metrics: &mut Metrics) {
+    for (name, value) in counted {
+        let by_priority = by_priority(name);
+        let (short, priority) = match &by_priority {
+            Some((short, priority)) => (short.as_str(), Some(*priority)),
+            None if name.contains("vport") => (name.as_str(), None),
+            None => continue,
+        };
+        let mut labels = labels.clone();
+        labels.extend(priority.map(|priority| ("priority", priority.to_owned())));
+        let help = || match priority {
+            Some(_) => format!("The driver's statistics {short} of the interface, by priority."),
+            None => format!("The driver's statistic {short} of the interface."),
+        };
+        metrics.add(format!("rdma_{}_total", snake(short)), Kind::Counter, help, labels, *value);
+    }
+}
+
+/// `rx_prio3_pause` as `rx_pause` and `3`.
+fn by_priority(name: &str) -> Option<(String, &str)> {
+    let (way, rest) = name.split_once("_prio")?;
+    let (priority, what) = rest.split_once('_')?;
+    let known = ["rx", "tx"].contains(&way) && ["pause", "discards"].contains(&what);
+    let number = !priority.is_empty() && priority.bytes().all(|digit| digit.is_ascii_digit());
+    (known && number).then(|| (format!("{way}_{what}"), priority))
+}
+
+/// The name as Prometheus takes it: `rxVport` is `rx_vport`, and what is no letter, digit or underscore becomes one.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for character in name.chars() {
+        if character.is_ascii_uppercase() && !snake.is_empty() && !snake.ends_with('_') {
+            snake.push('_');
+        }
+        let fits = character.is_ascii_alphanumeric() || character == '_';
+        snake.push(if fits { character.to_ascii_lowercase() } else { '_' });
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_spiderpools() {
+        let counted: Vec<(String, u64)> = [
+            ("rx_vport_rdma_unicast_bytes", 7),
+            ("tx_prio3_pause", 5),
+            ("tx_prio4_pause", 6),
+            ("rx_prio0_discards", 1),
+            ("rx_prio0_bytes", 99),
+            ("tx_prio_pause", 99),
+            ("rx_packets", 99),
+            ("rxVportBytes", 8),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let mut metrics = Metrics::default();
+        add(&counted, &vec![("ifname", "mlx5_0".to_owned())], &mut metrics);
+        let text = metrics.text();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            "rdma_rx_discards_total{ifname=\"mlx5_0\",priority=\"0\"} 1",
+            "rdma_rx_vport_bytes_total{ifname=\"mlx5_0\"} 8",
+            "rdma_rx_vport_rdma_unicast_bytes_total{ifname=\"mlx5_0\"} 7",
+            "rdma_tx_pause_total{ifname=\"mlx5_0\",priority=\"3\"} 5",
+            "rdma_tx_pause_total{ifname=\"mlx5_0\",priority=\"4\"} 6",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,16 @@
+//! A device file beside the RDMA ones.
+
+use ferroband_kernel::Root;
+use ferroband_node::discover::Inventory;
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use std::fs;
+
+#[test]
+fn c102_a_character_device_called_knem_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    fs::create_dir_all(root.dev("")).unwrap();
+    assert_eq!(Inventory::read(&root, false).unwrap().knem, None);
+    mknod(&root.dev("knem"), SFlag::S_IFCHR, Mode::S_IRUSR, makedev(1, 3)).unwrap();
+    assert_eq!(Inventory::read(&root, false).unwrap().knem, Some(root.dev("knem")));
+}
