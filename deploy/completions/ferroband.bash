@@ -106,6 +106,18 @@ _ferroband() {
             ferroband__subcmd__help__subcmd__sim,down)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__down"
                 ;;
+            ferroband__subcmd__help__subcmd__sim,netns)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__netns"
+                ;;
+            ferroband__subcmd__help__subcmd__sim,pkeys)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__pkeys"
+                ;;
+            ferroband__subcmd__help__subcmd__sim,port)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__port"
+                ;;
+            ferroband__subcmd__help__subcmd__sim,profile)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__profile"
+                ;;
             ferroband__subcmd__help__subcmd__sim,replug)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__replug"
                 ;;
@@ -130,6 +142,18 @@ _ferroband() {
             ferroband__subcmd__sim,help)
                 cmd="ferroband__subcmd__sim__subcmd__help"
                 ;;
+            ferroband__subcmd__sim,netns)
+                cmd="ferroband__subcmd__sim__subcmd__netns"
+                ;;
+            ferroband__subcmd__sim,pkeys)
+                cmd="ferroband__subcmd__sim__subcmd__pkeys"
+                ;;
+            ferroband__subcmd__sim,port)
+                cmd="ferroband__subcmd__sim__subcmd__port"
+                ;;
+            ferroband__subcmd__sim,profile)
+                cmd="ferroband__subcmd__sim__subcmd__profile"
+                ;;
             ferroband__subcmd__sim,replug)
                 cmd="ferroband__subcmd__sim__subcmd__replug"
                 ;;
@@ -153,6 +177,18 @@ _ferroband() {
                 ;;
             ferroband__subcmd__sim__subcmd__help,help)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__help"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,netns)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__netns"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,pkeys)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__pkeys"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,port)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__port"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,profile)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__profile"
                 ;;
             ferroband__subcmd__sim__subcmd__help,replug)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__replug"
@@ -582,7 +618,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim)
-            opts="up down status unplug replug vfs count"
+            opts="up down status profile unplug replug port vfs pkeys count netns"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -610,6 +646,62 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim__subcmd__down)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__netns)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__pkeys)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__port)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__profile)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -746,7 +838,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__manifests)
-            opts="-h -V --image --alias --simulate --simulate-uplink --log --help --version"
+            opts="-h -V --image --alias --simulate --simulate-uplink --metrics-address --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -765,6 +857,10 @@ _ferroband() {
                     return 0
                     ;;
                 --simulate-uplink)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics-address)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -846,7 +942,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim)
-            opts="-h -V --root --log --help --version up down status unplug replug vfs count help"
+            opts="-h -V --root --log --help --version up down status profile unplug replug port vfs pkeys count netns help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -920,7 +1016,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__help)
-            opts="up down status unplug replug vfs count help"
+            opts="up down status profile unplug replug port vfs pkeys count netns help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -962,6 +1058,62 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__netns)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__pkeys)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__port)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__profile)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1045,6 +1197,98 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__sim__subcmd__netns)
+            opts="-h -V --root --log --help --version shared exclusive"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__pkeys)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__port)
+            opts="-h -V --port --root --log --help --version down init active"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__profile)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__sim__subcmd__replug)
             opts="-h -V --root --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1068,12 +1312,20 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__status)
-            opts="-h -V --root --log --help --version"
+            opts="-o -h -V --output --root --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -101,6 +101,7 @@ multus-shim\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate -d 'Simulate the InfiniBand hardware of this profile on every node' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l metrics-address -d 'Serve metrics of every node for Prometheus at this address, for example 0.0.0.0:5711. Off unless given' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s V -l version -d 'Print version'
@@ -112,18 +113,22 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l root -d 
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -l root -d 'Where the host\'s file system is' -r -F
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "up" -d 'Bring it up; what is up already stays'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "status" -d 'Say whether it is up, and what is simulated'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "unplug" -d 'Pull an adapter out of its slot'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "replug" -d 'Put an adapter back'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "vfs" -d 'Have so many virtual functions'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "count" -d 'Count something on a port, as errors do'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status unplug replug vfs count help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "up" -d 'Bring it up; what is up already stays'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "status" -d 'Say whether it is up, and what its adapters are like'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "profile" -d 'Print the description of a profile, as `up --file` takes it; without a name, list them'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "unplug" -d 'Pull an adapter out of its slot'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "replug" -d 'Put an adapter back'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "port" -d 'Do something to the cable of a port, or to the subnet manager'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "vfs" -d 'Have so many virtual functions; those that are there are made anew'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "pkeys" -d 'Write the P_Key table of a virtual function, as a subnet manager does'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "count" -d 'Count something on a port, as errors do'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "netns" -d 'Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l profile -d 'The hardware to simulate: default, connectx-6, dgx, ethernet' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l file -d 'A description of hardware instead, in YAML' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from up" -l uplink -d 'Join the simulated fabrics of several machines over this interface' -r
@@ -136,10 +141,17 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
+json\t'For programs'
+yaml\t'The same as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from profile" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from profile" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from profile" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from profile" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from unplug" -s h -l help -d 'Print help'
@@ -148,23 +160,40 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l port -d 'The port' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from vfs" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -s h -l help -d 'Print help'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l by -d 'How much to add' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l port -d 'The port' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from netns" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from netns" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from netns" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from netns" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "up" -d 'Bring it up; what is up already stays'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "down" -d 'Take it down: interfaces, partitions, files'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "status" -d 'Say whether it is up, and what its adapters are like'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "profile" -d 'Print the description of a profile, as `up --file` takes it; without a name, list them'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "unplug" -d 'Pull an adapter out of its slot'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "replug" -d 'Put an adapter back'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "vfs" -d 'Have so many virtual functions'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "port" -d 'Do something to the cable of a port, or to the subnet manager'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "vfs" -d 'Have so many virtual functions; those that are there are made anew'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "pkeys" -d 'Write the P_Key table of a virtual function, as a subnet manager does'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "count" -d 'Count something on a port, as errors do'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "netns" -d 'Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -187,8 +216,12 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_see
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "down" -d 'Take it down: interfaces, partitions, files'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "status" -d 'Say whether it is up, and what is simulated'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "status" -d 'Say whether it is up, and what its adapters are like'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "profile" -d 'Print the description of a profile, as `up --file` takes it; without a name, list them'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "unplug" -d 'Pull an adapter out of its slot'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "replug" -d 'Put an adapter back'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "vfs" -d 'Have so many virtual functions'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "port" -d 'Do something to the cable of a port, or to the subnet manager'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "vfs" -d 'Have so many virtual functions; those that are there are made anew'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "pkeys" -d 'Write the P_Key table of a virtual function, as a subnet manager does'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "count" -d 'Count something on a port, as errors do'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "netns" -d 'Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`)'

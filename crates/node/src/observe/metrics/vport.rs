@@ -6,19 +6,20 @@ use super::text::{Kind, Labels, Metrics};
 /// priority, which are one metric each.
 pub fn add(counted: &[(String, u64)], labels: &Labels, metrics: &mut Metrics) {
     for (name, value) in counted {
-        let by_priority = by_priority(name);
-        let (short, priority) = match &by_priority {
-            Some((short, priority)) => (short.as_str(), Some(*priority)),
-            None if name.contains("vport") => (name.as_str(), None),
-            None => continue,
+        let (short, priority) = match by_priority(name) {
+            Some((short, priority)) => (short, Some(priority)),
+            None => (snake(name), None),
         };
+        if priority.is_none() && !short.contains("vport") {
+            continue;
+        }
         let mut labels = labels.clone();
         labels.extend(priority.map(|priority| ("priority", priority.to_owned())));
         let help = || match priority {
             Some(_) => format!("The driver's statistics {short} of the interface, by priority."),
             None => format!("The driver's statistic {short} of the interface."),
         };
-        metrics.add(format!("rdma_{}_total", snake(short)), Kind::Counter, help, labels, *value);
+        metrics.add(format!("rdma_{short}_total"), Kind::Counter, help, labels, *value);
     }
 }
 
