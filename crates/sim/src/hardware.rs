@@ -122,11 +122,7 @@ impl Hardware for Simulated {
         Ok(links)
     }
 
-    fn statistics(
-        &self,
-        interface: &str,
-        netns: Option<&Netns>,
-    ) -> Result<Vec<(String, u64)>, KernelError> {
+    fn statistics(&self, interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, KernelError> {
         let link = netns.map_or_else(Route::here, Route::inside)?.link(interface)?;
         let address = link.as_ref().and_then(|link| netdev::function(link.alias.as_deref()?));
         let Some(address) = address else { return ferroband_kernel::ethtool::statistics(interface, netns) };

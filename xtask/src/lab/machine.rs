@@ -90,7 +90,10 @@ impl Machine {
         let target = init.to_string();
         let mut enter = Command::new("nsenter");
         enter.args(["--target", &target, "--mount", "--net", "--pid", "--uts", "--root", "--wd", "--"]);
-        enter.env("PATH", "/opt/lab/bin:/opt/ferroband/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        enter.env(
+            "PATH",
+            "/opt/lab/bin:/opt/ferroband/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        );
         enter.env("HOME", "/root").env_remove("TMPDIR");
         Ok(enter)
     }

@@ -43,7 +43,8 @@ impl Status {
 fn columns(report: &Report) -> String {
     let mut rows = table(["ADAPTER", "PCI", "NETDEV", "SLOT", "PORTS", "VFS"]);
     for adapter in &report.adapters {
-        let ports: Vec<String> = adapter.ports.iter().map(|state| format!("{state:?}").to_lowercase()).collect();
+        let ports: Vec<String> =
+            adapter.ports.iter().map(|state| format!("{state:?}").to_lowercase()).collect();
         rows.add_row([
             adapter.rdma.clone(),
             adapter.pci.to_string(),

@@ -111,11 +111,7 @@ async fn the_page_is_served_with_the_pods_of_the_kubelets_notes() {
     let facts = PodOwner { uid: "u1".to_owned(), ..PodOwner::default() };
     let name = ("ml".to_owned(), "p".to_owned());
     pods.apply(kube::runtime::watcher::Event::Apply((name, Some(facts))));
-    let exporter = Exporter {
-        counters: counters(folder.path()),
-        notes: folder.path().to_owned(),
-        pods,
-    };
+    let exporter = Exporter { counters: counters(folder.path()), notes: folder.path().to_owned(), pods };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(exporter.accept(listener));
