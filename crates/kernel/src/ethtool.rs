@@ -58,11 +58,8 @@ fn read(interface: &str) -> Result<Vec<(String, u64)>, Errno> {
     let count = usize::try_from(names[2]).unwrap_or(MOST).min(MOST);
     // struct ethtool_stats: cmd, n_stats, then the numbers.
     let mut values = vec![0_u64; 1 + MOST];
-    let head = |one: u32, other: u32| {
-        let ([a, b, c, d], [e, f, g, h]) = (one.to_ne_bytes(), other.to_ne_bytes());
-        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
-    };
-    values[0] = head(ETHTOOL_GSTATS, u32::try_from(count).unwrap_or(u32::MAX));
+    let ([a, b, c, d], [e, f, g, h]) = (ETHTOOL_GSTATS.to_ne_bytes(), names[2].to_ne_bytes());
+    values[0] = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
     ask(&door, interface, &mut values)?;
     let name = |words: &[u32]| {
         let bytes: Vec<u8> =
