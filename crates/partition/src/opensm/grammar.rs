@@ -1,0 +1,130 @@
+//! The grammar of `partitions.conf`, as far as a careful writer goes.
+//!
+//! opensm's own reader takes prefixes of keywords, cuts long lines and drops what does not fit. Ours takes none of
+//! that: what it does not know is an error, so what it accepts, opensm reads the same way.
+
+use crate::{Error, Membership};
+use ferroband_model::{Guid, PKey};
+
+/// opensm reads lines into a buffer of 4096 bytes and cuts what is longer.
+const LONGEST_LINE: usize = 4000;
+
+/// A file that has been understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File {
+    /// Its statements in order.
+    pub statements: Vec<Statement>,
+}
+
+/// One statement: a partition and some of its members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statement {
+    /// The partition's name.
+    pub name: String,
+    /// Its number, without the membership bit.
+    pub number: u16,
+    /// Whether the key goes to the table's first slot.
+    pub index0: bool,
+    /// Whether IPoIB runs in it.
+    pub ipoib: bool,
+    /// Ports by GUID.
+    pub members: Vec<(Guid, Membership)>,
+    /// Groups of ports: `ALL`, `SELF` and so on.
+    pub groups: Vec<(String, Membership)>,
+}
+
+/// Reads a file. An empty one is an error: opensm would open the fabric.
+pub fn parse(text: &str) -> Result<File, Error> {
+    let wrong = |problem: String| Error::Unsafe { problem };
+    let mut bare = String::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.len() > LONGEST_LINE {
+            return Err(wrong(format!("line {} has {} characters; opensm cuts it", number + 1, line.len())));
+        }
+        if !line.is_ascii() {
+            let (code, _) = line.split_once('#').unwrap_or((line, ""));
+            if !code.is_ascii() {
+                return Err(wrong(format!("line {} has characters outside ASCII", number + 1)));
+            }
+        }
+        let code = line.split('#').next().unwrap_or_default();
+        // A header must stand on one line.
+        if code.contains(['=', ':']) && !code.contains(':') && bare.trim_end().ends_with(';') {
+            return Err(wrong(format!("line {}: a statement's head goes over several lines", number + 1)));
+        }
+        bare.push_str(code);
+        bare.push('\n');
+    }
+    if bare.trim().is_empty() {
+        return Err(wrong("it is empty, and opensm would put every port into one partition".to_owned()));
+    }
+    let mut statements = Vec::new();
+    for statement in bare.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        statements.push(read(statement).map_err(|problem| {
+            let shown: String = statement.chars().take(60).collect();
+            wrong(format!("{problem} in {shown:?}"))
+        })?);
+    }
+    if !bare.trim_end().ends_with(';') {
+        return Err(wrong("its last statement has no end".to_owned()));
+    }
+    Ok(File { statements })
+}
+
+fn read(text: &str) -> Result<Statement, String> {
+    let (head, members) = text.split_once(':').ok_or("no colon")?;
+    if head.contains('\n') {
+        return Err("a head over several lines".to_owned());
+    }
+    let mut statement = Statement::default();
+    let mut default = Membership::Limited;
+    let mut parts = head.split(',').map(str::trim);
+    let first = parts.next().unwrap_or_default();
+    let (name, number) = first.split_once('=').ok_or("a partition without a number")?;
+    statement.name = name.trim().to_owned();
+    statement.number = partition(number.trim())?;
+    for flag in parts {
+        match flag.split_once('=').map_or((flag, None), |(flag, value)| (flag.trim(), Some(value.trim()))) {
+            ("indx0", None) => statement.index0 = true,
+            ("ipoib", None) => statement.ipoib = true,
+            ("defmember", Some(value)) => default = value.parse()?,
+            ("rate" | "mtu" | "sl" | "scope" | "Q_Key" | "TClass" | "FlowLabel", Some(value)) => {
+                number_of(value).ok_or_else(|| format!("{flag:?} is no number"))?;
+            }
+            _ => return Err(format!("an unknown flag {flag:?}")),
+        }
+    }
+    for member in members.split(',').map(str::trim).filter(|member| !member.is_empty()) {
+        let (port, kind) =
+            member.split_once('=').map_or((member, None), |(port, kind)| (port.trim(), Some(kind.trim())));
+        let kind = kind.map_or(Ok(default), str::parse)?;
+        match port {
+            "ALL" | "ALL_CAS" | "ALL_SWITCHES" | "ALL_ROUTERS" | "SELF" | "NONE" => {
+                statement.groups.push((port.to_owned(), kind));
+            }
+            guid => {
+                // Without 0x it would be octal or decimal; shorter, it may have been cut.
+                let digits = guid.strip_prefix("0x").filter(|digits| digits.len() == 16);
+                let guid = digits.and_then(|digits| digits.parse().ok());
+                statement.members.push((guid.ok_or_else(|| format!("{port:?} is no GUID"))?, kind));
+            }
+        }
+    }
+    Ok(statement)
+}
+
+/// Never 0: opensm would invent a number. Never more than fifteen bits: it would cut them.
+fn partition(text: &str) -> Result<u16, String> {
+    let number = number_of(text).and_then(|number| u16::try_from(number).ok());
+    let number = number.filter(|number| (1..=PKey::DEFAULT.base()).contains(number));
+    number.ok_or_else(|| format!("{text:?} is no partition"))
+}
+
+/// A number as C reads it.
+fn number_of(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u64::from_str_radix(text, 8).ok(),
+        None => text.parse().ok(),
+    }
+}

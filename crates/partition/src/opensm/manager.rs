@@ -1,0 +1,105 @@
+//! Several opensm as one subnet manager.
+
+use super::render::understood;
+use crate::{Batch, Error, Fabric, Pace, SubnetManager, Table};
+use futures::future::{BoxFuture, join_all};
+use std::time::Duration;
+
+/// A machine with an opensm: master or standby, nobody knows which it will be next.
+pub trait Host: Send + Sync {
+    /// Its name.
+    fn name(&self) -> String;
+
+    /// The file as it is.
+    fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>>;
+
+    /// Makes the file say what is wanted; the opensm need not look yet.
+    fn write<'a>(&'a self, wanted: &'a Table) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Makes the opensm look. A standby shrugs.
+    fn signal(&self) -> BoxFuture<'_, Result<(), Error>>;
+}
+
+/// All opensm of a fabric.
+///
+/// Whoever becomes master applies its own file, so a change is on every host before any is told to look: a takeover
+/// in between gives the old partitions or the new ones, never a mix over time.
+pub struct Opensm {
+    hosts: Vec<Box<dyn Host>>,
+    interval: Duration,
+}
+
+impl Opensm {
+    /// The opensm of these hosts.
+    pub fn new(hosts: Vec<Box<dyn Host>>) -> Self {
+        Self { hosts, interval: Duration::from_secs(1) }
+    }
+
+    async fn write_all(&self, wanted: &Table) -> Result<(), Error> {
+        if self.hosts.is_empty() {
+            return Err(Error::Host {
+                host: "(none)".to_owned(),
+                problem: "no node is chosen to run one; label nodes ferroband.io/subnet-manager".to_owned(),
+            });
+        }
+        let written = join_all(self.hosts.iter().map(|host| host.write(wanted))).await;
+        written.into_iter().collect::<Result<(), _>>()?;
+        let signalled = join_all(self.hosts.iter().map(|host| host.signal())).await;
+        signalled.into_iter().collect()
+    }
+
+    async fn read_all(&self) -> Result<Fabric, Error> {
+        let mut fabric = Fabric { virtualization: Some(false), open: Some(false), ..Fabric::default() };
+        let texts = join_all(self.hosts.iter().map(|host| host.read())).await;
+        for (position, (host, text)) in self.hosts.iter().zip(texts).enumerate() {
+            let Some(text) = text? else {
+                // Without a file everybody is in.
+                fabric.open = Some(true);
+                fabric.remarks.push(format!("{} has no partitions file", host.name()));
+                fabric.members = Table::default();
+                continue;
+            };
+            match understood(&text) {
+                Ok((members, open)) => {
+                    fabric.open = fabric.open.map(|before| before || open);
+                    // What not all have is not there yet: it will be written again everywhere.
+                    if position == 0 {
+                        fabric.members = members;
+                    } else if members != fabric.members {
+                        let both = members
+                            .iter()
+                            .filter(|(key, guid, kind)| fabric.members.get(*key, *guid) == Some(*kind));
+                        fabric.members = both.collect();
+                        fabric.remarks.push(format!("{} differs from the others", host.name()));
+                    }
+                }
+                Err(error) => {
+                    fabric.open = Some(true);
+                    fabric.remarks.push(format!("{}: {error}", host.name()));
+                    fabric.members = Table::default();
+                }
+            }
+        }
+        Ok(fabric)
+    }
+}
+
+impl SubnetManager for Opensm {
+    fn name(&self) -> String {
+        let names: Vec<String> = self.hosts.iter().map(|host| host.name()).collect();
+        format!("opensm on {}", names.join(", "))
+    }
+
+    fn observe(&self) -> BoxFuture<'_, Result<Fabric, Error>> {
+        Box::pin(self.read_all())
+    }
+
+    fn apply(&self, batch: Batch) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move { self.write_all(&batch.wanted).await })
+    }
+
+    fn pace(&self) -> Pace {
+        // Each signal is a heavy sweep of the fabric.
+        Pace { window: Duration::from_millis(50), interval: self.interval, at_once: 1 }
+    }
+}

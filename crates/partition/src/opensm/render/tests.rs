@@ -1,0 +1,101 @@
+use super::*;
+use crate::Membership;
+use ferroband_model::Guid;
+use proptest::prelude::*;
+
+fn table(members: &[(u16, u64, Membership)]) -> Table {
+    members.iter().map(|(key, guid, kind)| (Key::new(*key).unwrap(), Guid::new(*guid), *kind)).collect()
+}
+
+#[test]
+fn case_39_and_69_membership_and_index_as_opensm_writes_them() {
+    let wanted = table(&[
+        (5, 0x0200_0000_0000_3001, Membership::Full),
+        (5, 0x0200_0000_0000_4001, Membership::Limited),
+    ]);
+    let text = render(None, &wanted).unwrap();
+    assert_eq!(
+        text,
+        format!(
+            "{BEGIN}\n\
+             Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;\n\
+             fb0005=0x0005,indx0,ipoib,defmember=full:\n \
+             0x0200000000003001=full, 0x0200000000004001=limited;\n\
+             {END}\n"
+        )
+    );
+    assert_eq!(understood(&text).unwrap(), (wanted, false));
+}
+
+#[test]
+fn case_71_nothing_wanted_is_still_a_rule_for_the_default_partition() {
+    let text = render(None, &Table::default()).unwrap();
+    assert_eq!(parse(&text).unwrap().statements.len(), 1);
+    for broken in [
+        "",
+        "# nothing\n",
+        "Default=0x7fff: ALL",
+        "Default=0x7fff ALL;",
+        "a=0x5: 0x1;",
+        "a=0: ALL;",
+        "a=0x8005: ALL;",
+        "a=0x10005: ALL;",
+        "a: ALL;",
+        "a=0x5,indx: ALL;",
+        "a=0x5: 020000000000ab01;",
+        "a=0x5: ALL=f;",
+        "a=0x5,defmember=both: ALL;",
+        "a=0x5\n: ALL;",
+    ] {
+        assert!(parse(broken).is_err(), "{broken:?}");
+    }
+    let long = format!("a=0x5: {};", ["0x0200000000003001"; 300].join(","));
+    assert!(parse(&long).unwrap_err().to_string().contains("cuts"));
+}
+
+#[test]
+fn case_70_five_thousand_members_in_short_lines() {
+    let members: Vec<_> = (0..5000).map(|n| (5, 0x0200_0000_0000_0000 + n, Membership::Full)).collect();
+    let wanted = table(&members);
+    let text = render(None, &wanted).unwrap();
+    assert!(text.lines().all(|line| line.len() < 4000));
+    assert_eq!(understood(&text).unwrap().0, wanted);
+}
+
+#[test]
+fn what_others_wrote_stays() {
+    let theirs = "# the storage people\nDefault=0x7fff,ipoib: ALL=full, SELF=full;\nstorage=0x0100,ipoib: 0xe41d2d0300000001=full;\n";
+    let first = render(Some(theirs), &table(&[(5, 0x0200_0000_0000_0001, Membership::Full)])).unwrap();
+    assert!(first.starts_with(theirs));
+    assert_eq!(first.matches("0x7fff").count(), 1);
+    assert!(understood(&first).unwrap().1, "the default partition lets everybody in");
+    let second = render(Some(&first), &table(&[(6, 0x0200_0000_0000_0002, Membership::Full)])).unwrap();
+    assert!(second.starts_with(theirs) && !second.contains("fb0005") && second.contains("fb0006"));
+    let error =
+        render(Some(theirs), &table(&[(0x100, 0x0200_0000_0000_0002, Membership::Full)])).unwrap_err();
+    assert!(error.to_string().contains("somebody else's"), "{error}");
+    for broken in [&first.replace(END, ""), &first.replace(BEGIN, ""), "storage=0x0100: nonsense;\n"] {
+        assert!(render(Some(broken), &Table::default()).is_err(), "{broken}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_wanted_reads_back_the_same(
+        members in proptest::collection::vec((1_u16..0x7fff, 1..u64::MAX, any::<bool>()), 0..200)
+    ) {
+        let kind = |limited| if limited { Membership::Limited } else { Membership::Full };
+        let members: Vec<_> = members.into_iter().map(|(key, guid, limited)| (key, guid, kind(limited))).collect();
+        let wanted = table(&members);
+        let text = render(None, &wanted).unwrap();
+        prop_assert_eq!(understood(&text).unwrap().0, wanted);
+    }
+
+    /// The strict reader never panics, and never takes a text for empty.
+    #[test]
+    fn any_text_gets_an_answer(text in "[a-zA-Z0-9=,:;# \n_x]{0,200}") {
+        if let Ok(file) = parse(&text) {
+            prop_assert!(!file.statements.is_empty());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The loop between a [`Programmer`] and its manager.
+
+use crate::{Backoff, Error, Fabric, Programmer, SubnetManager};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tracing::{debug, info, warn};
+
+/// A programmer at work, shared between the loop and those who tell it what is wanted.
+#[derive(Clone, Default)]
+pub struct Running {
+    programmer: Arc<Mutex<Programmer>>,
+    wake: Arc<Notify>,
+}
+
+/// What is known of the manager.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// What it told last; nothing before the first answer.
+    pub fabric: Option<Arc<Fabric>>,
+    /// Why the last request failed, while it does.
+    pub problem: Option<String>,
+    /// Whether the credentials are refused.
+    pub unauthorized: bool,
+    /// Raised with every batch and list that ended.
+    pub serial: u64,
+}
+
+impl Running {
+    /// The programmer, for a moment.
+    pub fn lock(&self) -> MutexGuard<'_, Programmer> {
+        self.programmer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wanted has changed.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+}
+
+type Listed = (u64, Result<Fabric, Error>);
+
+/// Keeps the manager as the programmer wants it; ends when the sender of managers goes. `period`: how often everything is
+/// listed anew although nothing failed.
+pub async fn run(
+    running: Running,
+    mut managers: watch::Receiver<Arc<dyn SubnetManager>>,
+    period: Duration,
+    health: watch::Sender<Health>,
+) {
+    loop {
+        let manager = managers.borrow_and_update().clone();
+        info!(manager = manager.name(), "subnet manager");
+        running.lock().forget();
+        tokio::select! {
+            changed = managers.changed() => if changed.is_err() { return },
+            () = serve(&running, manager, period, &health) => {}
+        }
+    }
+}
+
+async fn serve(
+    running: &Running,
+    manager: Arc<dyn SubnetManager>,
+    period: Duration,
+    health: &watch::Sender<Health>,
+) {
+    let pace = manager.pace();
+    let mut batches = JoinSet::new();
+    let mut lists: JoinSet<Listed> = JoinSet::new();
+    let mut list_at = Instant::now();
+    let mut failures = 0;
+    let mut last_batch: Option<Instant> = None;
+    loop {
+        let now = Instant::now();
+        if now >= list_at && lists.is_empty() {
+            let (manager, mark) = (manager.clone(), running.lock().listing());
+            lists.spawn(async move { (mark, manager.observe().await) });
+        }
+        let rests =
+            last_batch.map_or(Duration::ZERO, |last| (last + pace.interval).saturating_duration_since(now));
+        if rests.is_zero() {
+            for batch in running.lock().batches(now, pace) {
+                last_batch = Some(now);
+                let manager = manager.clone();
+                batches.spawn(async move {
+                    let outcome = manager.apply(batch.clone()).await;
+                    (batch, outcome)
+                });
+            }
+        }
+        let mut wait = period;
+        if lists.is_empty() {
+            wait = wait.min(list_at.saturating_duration_since(now));
+        }
+        if !rests.is_zero() {
+            wait = wait.min(rests);
+        }
+        if let Some(next) = running.lock().next(now) {
+            wait = wait.min(next);
+        }
+        tokio::select! {
+            Some(ended) = batches.join_next(), if !batches.is_empty() => {
+                let Ok((batch, outcome)) = ended else { continue };
+                let now = Instant::now();
+                running.lock().finished(&batch, &outcome, now);
+                match &outcome {
+                    Ok(()) => debug!(partitions = batch.changes.len(), "programmed"),
+                    Err(error) => {
+                        warn!(%error, "partitions are not programmed");
+                        // What it has is to be heard before it is believed again.
+                        list_at = list_at.min(now + Backoff::default().first);
+                    }
+                }
+                told(health, outcome.as_ref().err(), None);
+            }
+            Some(ended) = lists.join_next(), if !lists.is_empty() => {
+                let Ok((mark, outcome)) = ended else { continue };
+                let now = Instant::now();
+                match outcome {
+                    Ok(fabric) => {
+                        running.lock().listed(mark, fabric.members.clone());
+                        (failures, list_at) = (0, now + period);
+                        told(health, None, Some(fabric));
+                    }
+                    Err(error) => {
+                        if failures == 0 {
+                            warn!(%error, "the subnet manager does not list its partitions");
+                        }
+                        failures += 1;
+                        list_at = now + Backoff::default().after(failures);
+                        told(health, Some(&error), None);
+                    }
+                }
+            }
+            () = running.wake.notified() => tokio::time::sleep(pace.window).await,
+            () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
+        }
+    }
+}
+
+fn told(health: &watch::Sender<Health>, error: Option<&Error>, fabric: Option<Fabric>) {
+    health.send_modify(|health| {
+        health.serial += 1;
+        health.problem = error.map(ToString::to_string);
+        health.unauthorized = error.is_some_and(Error::is_unauthorized);
+        if let Some(fabric) = fabric {
+            health.fabric = Some(Arc::new(fabric));
+        }
+    });
+}

@@ -1,0 +1,130 @@
+//! The settings of ib-kubernetes, read as they are: from its ConfigMap, its Secret, or the environment.
+
+use crate::{BadSetting, GuidRange, KeyRange, ufm};
+use std::time::Duration;
+
+/// Which subnet manager.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plugin {
+    /// NVIDIA's UFM.
+    Ufm(Box<ufm::Settings>),
+    /// opensm on nodes of the cluster.
+    Opensm,
+    /// None: GUIDs only.
+    None,
+}
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The manager.
+    pub plugin: Plugin,
+    /// How often everything is compared anew (`DAEMON_PERIODIC_UPDATE` was the pause between two looks; changes go out
+    /// at once here).
+    pub period: Duration,
+    /// Where GUIDs are taken from.
+    pub range: GuidRange,
+    /// The partitions that we may touch (`FERROBAND_PKEYS`).
+    pub keys: KeyRange,
+}
+
+impl Settings {
+    /// Reads them. `of` gives the value of a variable; an empty one counts as not set.
+    pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, BadSetting> {
+        let of = |name: &str| of(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let plugin = match of("DAEMON_SM_PLUGIN").as_deref() {
+            None => return Err(BadSetting::Missing { names: vec!["DAEMON_SM_PLUGIN"] }),
+            Some("ufm") => Plugin::Ufm(Box::new(ufm::Settings::read(of)?)),
+            Some("opensm") => Plugin::Opensm,
+            Some("noop" | "none") => Plugin::None,
+            Some(other) => {
+                return Err(BadSetting::Value {
+                    name: "DAEMON_SM_PLUGIN",
+                    value: other.to_owned(),
+                    wanted: "ufm, opensm, or noop",
+                });
+            }
+        };
+        Ok(Self {
+            plugin,
+            period: period(of("DAEMON_PERIODIC_UPDATE"))?,
+            range: range(&of)?,
+            keys: keys(&of)?,
+        })
+    }
+
+    /// The part that nodes need: where GUIDs come from. Needs no manager.
+    pub fn guids(of: impl Fn(&str) -> Option<String>) -> Result<GuidRange, BadSetting> {
+        range(&|name: &str| of(name).filter(|value| !value.trim().is_empty()))
+    }
+}
+
+fn period(text: Option<String>) -> Result<Duration, BadSetting> {
+    let text = text.unwrap_or_else(|| "5".to_owned());
+    match text.parse::<i64>() {
+        Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds.unsigned_abs())),
+        _ => Err(BadSetting::Value {
+            name: "DAEMON_PERIODIC_UPDATE",
+            value: text,
+            wanted: "a whole number of seconds above 0",
+        }),
+    }
+}
+
+fn range(of: &impl Fn(&str) -> Option<String>) -> Result<GuidRange, BadSetting> {
+    let end = |name: &str, default: ferroband_model::Guid| of(name).unwrap_or_else(|| default.to_string());
+    GuidRange::parse(
+        &end("GUID_POOL_RANGE_START", GuidRange::DEFAULT.first),
+        &end("GUID_POOL_RANGE_END", GuidRange::DEFAULT.last),
+    )
+}
+
+fn keys(of: &impl Fn(&str) -> Option<String>) -> Result<KeyRange, BadSetting> {
+    match of("FERROBAND_PKEYS") {
+        None => Ok(KeyRange::default()),
+        Some(text) => text.parse().map_err(|_| BadSetting::Value {
+            name: "FERROBAND_PKEYS",
+            value: text,
+            wanted: "a range of P_Keys such as 0x100-0x1ff",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, BadSetting> {
+        Settings::read(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn case_01_no_plugin_is_told_by_name() {
+        assert_eq!(read(&[]), Err(BadSetting::Missing { names: vec!["DAEMON_SM_PLUGIN"] }));
+        assert!(read(&[("DAEMON_SM_PLUGIN", "sorcery")]).unwrap_err().to_string().contains("sorcery"));
+    }
+
+    #[test]
+    fn case_02_periods() {
+        let with = |period| read(&[("DAEMON_SM_PLUGIN", "noop"), ("DAEMON_PERIODIC_UPDATE", period)]);
+        for wrong in ["0", "-10", "soon", "1.5"] {
+            assert!(with(wrong).unwrap_err().to_string().contains("DAEMON_PERIODIC_UPDATE"), "{wrong}");
+        }
+        assert_eq!(with("10").unwrap().period, Duration::from_secs(10));
+        assert_eq!(with("").unwrap().period, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_config_map_of_ib_kubernetes_as_printed() {
+        let settings = read(&[
+            ("DAEMON_SM_PLUGIN", "noop"),
+            ("DAEMON_PERIODIC_UPDATE", "5"),
+            ("GUID_POOL_RANGE_START", "02:00:00:00:00:00:00:00"),
+            ("GUID_POOL_RANGE_END", "02:FF:FF:FF:FF:FF:FF:FF"),
+        ]);
+        let settings = settings.unwrap();
+        assert_eq!((settings.plugin, settings.range), (Plugin::None, GuidRange::DEFAULT));
+    }
+}

@@ -1,0 +1,177 @@
+//! Requests with credentials and deadlines.
+
+use super::{Login, Settings, tls};
+use crate::{BadSetting, Error};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use std::time::Duration;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a whole request may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The largest answer: a hundred thousand members are about ten megabytes.
+const LARGEST: usize = 64 << 20;
+
+/// A logged-in client.
+pub(super) struct Client {
+    http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base: String,
+    credentials: Option<HeaderValue>,
+    pub(super) name: String,
+    patience: Duration,
+}
+
+/// A status and a body.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+    /// The text, shortened, for messages.
+    pub(super) text: String,
+}
+
+impl Answer {
+    /// UFM's versions differ in which of them they use.
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl Client {
+    pub(super) fn new(settings: &Settings) -> Result<Self, BadSetting> {
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(CONNECT));
+        tcp.enforce_http(false);
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls::config(settings)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let credentials = match &settings.login {
+            Login::Basic { user, password } => Some(encode(format!("{user}:{password}").as_bytes())),
+            Login::Token(token) => Some(token.clone()),
+            Login::Certificate { .. } => None,
+        };
+        let credentials = credentials.map(|text| HeaderValue::from_str(&format!("Basic {text}"))).transpose();
+        let mut credentials = credentials.map_err(|_| BadSetting::Value {
+            name: "UFM_TOKEN",
+            value: "(not shown)".to_owned(),
+            wanted: "text without control characters",
+        })?;
+        if let Some(value) = &mut credentials {
+            value.set_sensitive(true);
+        }
+        let host = match settings.address.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => settings.address.clone(),
+        };
+        let server = format!("{}://{host}:{}", settings.schema, settings.port);
+        Ok(Self {
+            http: Http::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(20)).build(https),
+            base: format!("{server}{}", settings.prefix()),
+            credentials,
+            name: format!("ufm {server}"),
+            patience: PATIENCE,
+        })
+    }
+
+    pub(super) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Asks, and waits for the answer at most as long as allowed.
+    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer, Error> {
+        let what = format!("{method} {path}");
+        match tokio::time::timeout(self.patience, self.send(method, path, body)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Late { manager: self.name.clone(), request: what, patience: self.patience }),
+        }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer, Error> {
+        let unreachable = |source: Box<dyn std::error::Error + Send + Sync>| Error::Unreachable {
+            manager: self.name.clone(),
+            source,
+        };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header(header::CONTENT_TYPE, "application/json; charset=utf-8");
+        if let Some(credentials) = &self.credentials {
+            request = request.header(header::AUTHORIZATION, credentials);
+        }
+        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let request = request.body(Full::new(body)).map_err(|error| unreachable(error.into()))?;
+        let answer = self.http.request(request).await.map_err(|error| unreachable(told(error).into()))?;
+        let status = answer.status().as_u16();
+        let body = Limited::new(answer.into_body(), LARGEST).collect().await.map_err(unreachable)?.to_bytes();
+        let text: String = String::from_utf8_lossy(&body).trim().chars().take(300).collect();
+        // Not every answer is JSON; those whose content counts are looked at by who asked.
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        Ok(Answer { status, body, text })
+    }
+
+    pub(super) fn refused(&self, request: &str, answer: &Answer) -> Error {
+        Error::Refused {
+            manager: self.name.clone(),
+            request: request.to_owned(),
+            status: answer.status,
+            body: answer.text.clone(),
+        }
+    }
+
+    pub(super) fn garbled(&self, request: &str, problem: impl ToString) -> Error {
+        Error::Garbled {
+            manager: self.name.clone(),
+            request: request.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
+/// An error with its causes: the outermost one says only that the request failed.
+fn told(error: hyper_util::client::legacy::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// Base64 (RFC 4648, section 4).
+fn encode(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0_u32, |group, byte| (group << 8) | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for position in 0..4 {
+            let letter = LETTERS[(group >> (18 - 6 * position)) as usize & 63];
+            text.push(if position <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encode;
+
+    #[test]
+    fn base64_of_the_rfc() {
+        for (plain, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(encode(plain.as_bytes()), text);
+        }
+        assert_eq!(encode(b"admin:123456"), "YWRtaW46MTIzNDU2");
+    }
+}

@@ -1,0 +1,178 @@
+//! How to reach UFM: the variables of ib-kubernetes, and a few more for what it could not do.
+
+use crate::BadSetting;
+use std::fmt;
+
+/// Where UFM is and how to log in.
+#[derive(Clone, PartialEq)]
+pub struct Settings {
+    /// `http` or `https`.
+    pub schema: &'static str,
+    /// Host name or address.
+    pub address: String,
+    /// Port.
+    pub port: u16,
+    /// How to log in.
+    pub login: Login,
+    /// Certificates to trust: of UFM itself (pinned), or of who signed it. The system's trust where there are none.
+    pub certificate: Option<String>,
+}
+
+/// How to log in.
+#[derive(Clone, PartialEq)]
+pub enum Login {
+    /// `UFM_USERNAME` and `UFM_PASSWORD`.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// `UFM_TOKEN`.
+    Token(String),
+    /// `UFM_CLIENT_CERTIFICATE` and `UFM_CLIENT_KEY`, in PEM form.
+    Certificate {
+        /// The chain.
+        chain: String,
+        /// The key.
+        key: String,
+    },
+}
+
+impl Settings {
+    /// Reads the variables.
+    pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, BadSetting> {
+        let of = |name: &str| of(name).filter(|value| !value.trim().is_empty());
+        let schema = match of("UFM_HTTP_SCHEMA").map(|schema| schema.to_lowercase()).as_deref() {
+            None | Some("https") => "https",
+            Some("http") => "http",
+            Some(other) => {
+                let wanted = "http or https";
+                return Err(BadSetting::Value { name: "UFM_HTTP_SCHEMA", value: other.to_owned(), wanted });
+            }
+        };
+        let port = match of("UFM_PORT") {
+            None => {
+                if schema == "https" {
+                    443
+                } else {
+                    80
+                }
+            }
+            Some(text) => text.trim().parse().map_err(|_| BadSetting::Value {
+                name: "UFM_PORT",
+                value: text.clone(),
+                wanted: "a port number",
+            })?,
+        };
+        let address = of("UFM_ADDRESS");
+        let login = match (of("UFM_TOKEN"), of("UFM_CLIENT_CERTIFICATE"), of("UFM_CLIENT_KEY")) {
+            (Some(token), _, _) => Some(Login::Token(token)),
+            (None, Some(chain), Some(key)) => Some(Login::Certificate { chain, key }),
+            (None, ..) => {
+                // The name that the documents tell people to use, and the one that the program read.
+                let user = of("UFM_USERNAME").or_else(|| of("UFM_USER"));
+                user.zip(of("UFM_PASSWORD")).map(|(user, password)| Login::Basic { user, password })
+            }
+        };
+        let (Some(address), Some(login)) = (address, login) else {
+            return Err(BadSetting::Missing { names: vec!["UFM_USERNAME", "UFM_PASSWORD", "UFM_ADDRESS"] });
+        };
+        let settings = Self { schema, address, port, login, certificate: of("UFM_CERTIFICATE") };
+        super::tls::check(&settings)?;
+        Ok(settings)
+    }
+
+    /// What the paths of requests begin with: it depends on the login.
+    pub fn prefix(&self) -> &'static str {
+        match self.login {
+            Login::Token(_) => "/ufmRestV3",
+            _ => "/ufmRest",
+        }
+    }
+}
+
+/// Without anything secret: this goes into logs.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let login = match &self.login {
+            Login::Basic { user, .. } => format!("user {user}"),
+            Login::Token(_) => "token".to_owned(),
+            Login::Certificate { .. } => "client certificate".to_owned(),
+        };
+        let trust = if self.certificate.is_some() { "UFM_CERTIFICATE" } else { "the system" };
+        write!(f, "{}://{}:{} as {login}, trusting {trust}", self.schema, self.address, self.port)
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, BadSetting> {
+        Settings::read(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    const LOGIN: [(&str, &str); 3] =
+        [("UFM_USERNAME", "admin"), ("UFM_PASSWORD", "hunter2"), ("UFM_ADDRESS", "172.16.10.10")];
+
+    fn with<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        LOGIN.iter().copied().chain(more.iter().copied()).collect()
+    }
+
+    #[test]
+    fn case_05_what_is_missing_is_listed() {
+        let text = read(&LOGIN[..2]).unwrap_err().to_string();
+        for name in ["UFM_USERNAME", "UFM_PASSWORD", "UFM_ADDRESS"] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn case_06_the_secret_of_the_document() {
+        let settings =
+            read(&[("UFM_USER", "admin"), ("UFM_PASSWORD", "12345"), ("UFM_ADDRESS", "172.16.10.10")]);
+        assert_eq!(settings.unwrap().login, Login::Basic { user: "admin".into(), password: "12345".into() });
+    }
+
+    #[test]
+    fn case_07_and_08_schema_and_port() {
+        assert_eq!(read(&LOGIN).unwrap().port, 443);
+        let plain = read(&with(&[("UFM_HTTP_SCHEMA", "HTTP")])).unwrap();
+        assert_eq!((plain.schema, plain.port), ("http", 80));
+        assert_eq!(read(&with(&[("UFM_PORT", "")])).unwrap().port, 443);
+        assert_eq!(read(&with(&[("UFM_PORT", "8443")])).unwrap().port, 8443);
+        for wrong in [("UFM_PORT", "70000"), ("UFM_PORT", "x"), ("UFM_HTTP_SCHEMA", "gopher")] {
+            assert!(read(&with(&[wrong])).is_err());
+        }
+    }
+
+    #[test]
+    fn case_09_a_certificate_that_is_none_is_told_at_once() {
+        let error = read(&with(&[("UFM_CERTIFICATE", "c2VjcmV0")])).unwrap_err();
+        assert!(matches!(error, BadSetting::Certificate { name: "UFM_CERTIFICATE", .. }));
+        assert!(!error.to_string().contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn case_82_nothing_secret_is_shown() {
+        for more in [("UFM_TOKEN", "hunter2"), ("UFM_PORT", "1")] {
+            let settings = read(&with(&[more])).unwrap();
+            assert!(!format!("{settings:?} {:?}", settings.login).contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn case_52_a_token_goes_to_version_3() {
+        assert_eq!(read(&with(&[("UFM_TOKEN", "t")])).unwrap().prefix(), "/ufmRestV3");
+        assert_eq!(read(&LOGIN).unwrap().prefix(), "/ufmRest");
+    }
+}

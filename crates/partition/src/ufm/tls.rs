@@ -1,0 +1,131 @@
+//! Whom to trust.
+//!
+//! The certificate that UFM's documents tell people to make names no host that could be checked (seed 003: its
+//! only name is the text `${UFM_ADDRESS}`). What can be checked is that it is this certificate and no other. So a
+//! certificate given to us is first a pin: a server that shows exactly it, and proves that it has the key, is UFM. Else
+//! it is the authority that must have signed the server's, for the server's name.
+
+use super::{Login, Settings};
+use crate::BadSetting;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::sync::Arc;
+
+/// Whether the certificates and keys of the settings can be read.
+pub(super) fn check(settings: &Settings) -> Result<(), BadSetting> {
+    config(settings).map(drop)
+}
+
+/// The TLS side of a client.
+pub(super) fn config(settings: &Settings) -> Result<ClientConfig, BadSetting> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| bad("UFM_CERTIFICATE", &error))?;
+    let builder = match &settings.certificate {
+        Some(pem) => {
+            let verifier = Pinned::new(certificates("UFM_CERTIFICATE", pem)?, provider)?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        None => {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            builder.with_root_certificates(roots)
+        }
+    };
+    match &settings.login {
+        Login::Certificate { chain, key } => {
+            let chain = certificates("UFM_CLIENT_CERTIFICATE", chain)?;
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+                .map_err(|error| bad("UFM_CLIENT_KEY", &error))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| bad("UFM_CLIENT_KEY", &error))
+        }
+        _ => Ok(builder.with_no_client_auth()),
+    }
+}
+
+fn certificates(name: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, BadSetting> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let read = read.map_err(|error| bad(name, &error))?;
+    if read.is_empty() {
+        return Err(bad(name, &"there is no BEGIN CERTIFICATE in it"));
+    }
+    Ok(read)
+}
+
+fn bad(name: &'static str, problem: &dyn ToString) -> BadSetting {
+    BadSetting::Certificate { name, problem: problem.to_string() }
+}
+
+/// Accepts the given certificates themselves, and what they have signed.
+#[derive(Debug)]
+struct Pinned {
+    pins: Vec<CertificateDer<'static>>,
+    signed: Arc<WebPkiServerVerifier>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Pinned {
+    fn new(pins: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, BadSetting> {
+        let mut roots = RootCertStore::empty();
+        for pin in &pins {
+            roots.add(pin.clone()).map_err(|error| bad("UFM_CERTIFICATE", &error))?;
+        }
+        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| bad("UFM_CERTIFICATE", &error))?;
+        Ok(Self { pins, signed, provider })
+    }
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        server: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.pins.iter().any(|pin| pin.as_ref() == shown.as_ref()) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.signed.verify_server_cert(shown, between, server, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
