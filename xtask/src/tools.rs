@@ -28,6 +28,14 @@ pub const LAB: &[Need] = &[
     Need { file: "openssl", package: "openssl" },
 ];
 
+/// What a simulated fabric with a real subnet manager runs on.
+pub const FABRIC: &[Need] = &[
+    Need { file: "opensm", package: "opensm" },
+    Need { file: "ibsim", package: "ibsim-utils" },
+    Need { file: "smpquery", package: "infiniband-diags" },
+    Need { file: "openssl", package: "openssl" },
+];
+
 /// Install the packages of whatever is missing.
 pub fn require(needs: &[Need]) -> Result<()> {
     let missing: Vec<&Need> = needs.iter().filter(|n| find(n.file).is_none()).collect();

@@ -42,6 +42,8 @@ pub struct Fabric {
     pub default_secrets: Vec<String>,
     /// Whether it programs the ports of virtual functions. Unknown where the manager does not tell.
     pub virtualization: Option<bool>,
+    /// Whether it is to be told anew although no membership differs: its file is gone, broken or not as we left it.
+    pub stale: bool,
     /// What it has to say besides.
     pub remarks: Vec<String>,
 }

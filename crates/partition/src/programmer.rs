@@ -51,6 +51,10 @@ pub struct Programmer {
     clock: u64,
     touched: BTreeMap<Key, u64>,
     backoff: Backoff,
+    /// Nothing is sent before it has been said once what is wanted.
+    told: bool,
+    /// The manager is not as we left it, although no membership differs.
+    stale: bool,
     /// What differs, kept from one look to the next: with a thousand partitions a look at all of them is not for free.
     open: Option<BTreeMap<Key, Change>>,
 }
@@ -63,6 +67,7 @@ impl Programmer {
         self.trouble.retain(|key, _| !gone(key) || self.unsure.iter().any(|(unsure, _)| unsure == key));
         self.wanted = Arc::new(wanted);
         self.owned = owned;
+        self.told = true;
         self.open = None;
     }
 
@@ -83,7 +88,8 @@ impl Programmer {
     }
 
     /// The manager has listed its partitions. What was changed since it was asked stays as we know it.
-    pub fn listed(&mut self, mark: u64, mut table: Table) {
+    pub fn listed(&mut self, mark: u64, mut table: Table, stale: bool) {
+        self.stale = stale;
         let newer = self.touched.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
         let keep: BTreeSet<Key> = newer.chain(self.under_way.keys().copied()).collect();
         if let Some(seen) = &self.seen {
@@ -127,7 +133,7 @@ impl Programmer {
     pub fn batches(&mut self, now: Instant, pace: Pace) -> Vec<Batch> {
         let most =
             if pace.at_once <= 1 { usize::MAX } else { pace.at_once.saturating_sub(self.under_way.len()) };
-        if pace.at_once <= 1 && !self.under_way.is_empty() {
+        if !self.told || (pace.at_once <= 1 && !self.under_way.is_empty()) {
             return Vec::new();
         }
         self.differences();
@@ -141,7 +147,7 @@ impl Programmer {
             .map(|(key, change)| (*key, change.clone()))
             .collect();
         let groups: Vec<BTreeMap<Key, Change>> = match pace.at_once {
-            0 | 1 if ready.is_empty() => Vec::new(),
+            0 | 1 if ready.is_empty() && !std::mem::take(&mut self.stale) => Vec::new(),
             0 | 1 => vec![ready],
             _ => ready.into_iter().map(|entry| BTreeMap::from([entry])).collect(),
         };

@@ -120,7 +120,7 @@ async fn serve(
                 let now = Instant::now();
                 match outcome {
                     Ok(fabric) => {
-                        running.lock().listed(mark, fabric.members.clone());
+                        running.lock().listed(mark, fabric.members.clone(), fabric.stale);
                         (failures, list_at) = (0, now + period);
                         told(health, None, Some(fabric));
                     }

@@ -22,6 +22,16 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"],
         "the engine is pure",
     ),
+    (
+        "ferroband-partition",
+        &["ferroband-kernel", "ferroband-api", "kube", "nix"],
+        "partitions know neither the kernel nor Kubernetes",
+    ),
+    (
+        "ferroband-cli",
+        &["ferroband-testbed", "reqwest", "openssl"],
+        "what tests stand on is no part of the product, and there is one HTTP client and one TLS",
+    ),
     ("ferroband-api", &["ferroband-kernel", "ferroband-address", "nix"], "what users write knows no kernel"),
     ("ferroband-node", &["ferroband-cluster"], "the daemons meet in objects of the API server"),
     (

@@ -73,6 +73,7 @@ pub fn test(args: &Test) -> Result<i32> {
             Tier::Netns => {
                 crate::tools::require_root()?;
                 crate::tools::require(crate::tools::LAB)?;
+                crate::tools::require(crate::tools::FABRIC)?;
                 cargo::netns(tally, only)
             }
             Tier::Conformance => conformance::run(tally, only),

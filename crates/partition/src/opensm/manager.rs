@@ -1,8 +1,10 @@
 //! Several opensm as one subnet manager.
 
-use super::render::understood;
+use super::render::{render, understood};
 use crate::{Batch, Error, Fabric, Pace, SubnetManager, Table};
 use futures::future::{BoxFuture, join_all};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A machine with an opensm: master or standby, nobody knows which it will be next.
@@ -27,12 +29,21 @@ pub trait Host: Send + Sync {
 pub struct Opensm {
     hosts: Vec<Box<dyn Host>>,
     interval: Duration,
+    /// What was wanted last; nothing after a start, when nobody knows what the opensm have read.
+    last: Mutex<Option<Arc<Table>>>,
+    /// Whether the signal of the last change is to be repeated. One that arrives while opensm sweeps, after it has read the
+    /// file, can be lost (seen with two of them starting on a busy machine); once more at the next look costs a sweep.
+    repeat: AtomicBool,
 }
 
 impl Opensm {
     /// The opensm of these hosts.
     pub fn new(hosts: Vec<Box<dyn Host>>) -> Self {
-        Self { hosts, interval: Duration::from_secs(1) }
+        Self { hosts, interval: Duration::from_secs(1), last: Mutex::default(), repeat: AtomicBool::default() }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Arc<Table>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write_all(&self, wanted: &Table) -> Result<(), Error> {
@@ -44,21 +55,33 @@ impl Opensm {
         }
         let written = join_all(self.hosts.iter().map(|host| host.write(wanted))).await;
         written.into_iter().collect::<Result<(), _>>()?;
+        self.repeat.store(true, Ordering::Relaxed);
+        self.signal_all().await
+    }
+
+    async fn signal_all(&self) -> Result<(), Error> {
         let signalled = join_all(self.hosts.iter().map(|host| host.signal())).await;
         signalled.into_iter().collect()
     }
 
     async fn read_all(&self) -> Result<Fabric, Error> {
         let mut fabric = Fabric { virtualization: Some(false), open: Some(false), ..Fabric::default() };
+        if self.repeat.swap(false, Ordering::Relaxed) {
+            self.signal_all().await?;
+        }
         let texts = join_all(self.hosts.iter().map(|host| host.read())).await;
         for (position, (host, text)) in self.hosts.iter().zip(texts).enumerate() {
             let Some(text) = text? else {
                 // Without a file everybody is in.
-                fabric.open = Some(true);
+                (fabric.open, fabric.stale) = (Some(true), true);
                 fabric.remarks.push(format!("{} has no partitions file", host.name()));
                 fabric.members = Table::default();
                 continue;
             };
+            let last = self.last().clone();
+            let as_left =
+                last.is_some_and(|last| render(Some(&text), &last).is_ok_and(|again| again == text));
+            fabric.stale |= !as_left;
             match understood(&text) {
                 Ok((members, open)) => {
                     fabric.open = fabric.open.map(|before| before || open);
@@ -95,7 +118,12 @@ impl SubnetManager for Opensm {
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move { self.write_all(&batch.wanted).await })
+        Box::pin(async move {
+            *self.last() = None;
+            self.write_all(&batch.wanted).await?;
+            *self.last() = Some(batch.wanted);
+            Ok(())
+        })
     }
 
     fn pace(&self) -> Pace {

@@ -25,7 +25,7 @@ fn programmer(wanted: &[(u16, u64)], seen: &[(u16, u64)]) -> Programmer {
     let mut programmer = Programmer::default();
     programmer.want(table(wanted), owned());
     let mark = programmer.listing();
-    programmer.listed(mark, table(seen));
+    programmer.listed(mark, table(seen), false);
     programmer
 }
 
@@ -109,11 +109,11 @@ fn an_old_list_does_not_undo_what_was_done_since() {
     let mark = programmer.listing();
     let batch = programmer.batches(now, EACH).remove(0);
     programmer.finished(&batch, &Ok(()), now);
-    programmer.listed(mark, Table::default());
+    programmer.listed(mark, Table::default(), false);
     assert_eq!(programmer.standing(key(5), Guid::new(1)), Standing::Programmed);
     // A list asked for afterwards counts: the manager has lost its memory.
     let mark = programmer.listing();
-    programmer.listed(mark, Table::default());
+    programmer.listed(mark, Table::default(), false);
     assert_eq!(programmer.standing(key(5), Guid::new(1)), Standing::Pending);
     assert_eq!(programmer.batches(now, EACH).len(), 1);
 }
@@ -157,7 +157,7 @@ proptest! {
                         _ => programmer.finished(&batch, &away(), now),
                     }
                 },
-                4 => { let mark = programmer.listing(); programmer.listed(mark, real.clone()); }
+                4 => { let mark = programmer.listing(); programmer.listed(mark, real.clone(), false); }
                 // It forgets everything.
                 _ => { real = Table::default(); }
             }
@@ -168,7 +168,7 @@ proptest! {
             programmer.finished(&batch, &Ok(()), now);
         }
         let mark = programmer.listing();
-        programmer.listed(mark, real.clone());
+        programmer.listed(mark, real.clone(), false);
         for _ in 0..10 {
             now += Duration::from_secs(60);
             for batch in programmer.batches(now, EACH) {

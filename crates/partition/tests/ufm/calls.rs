@@ -1,0 +1,137 @@
+//! What is sent, and what is made of the answers.
+
+use super::*;
+use ferroband_testbed::ufm::{Manners, Missing, Start};
+use serde_json::json;
+
+fn start(manners: Manners) -> Simulator {
+    Simulator::start(Start { manners, ..Start::default() }).unwrap()
+}
+
+#[tokio::test]
+async fn case_26_one_call_for_a_partition_and_case_27_two_partitions_stay_apart() {
+    let simulator = start(Manners::default());
+    let desk = Desk::open(ufm(&simulator));
+    desk.want(&[(0x3e8, POOL + 1), (0x3e8, POOL + 2), (6, POOL + 3)]);
+    desk.settled().await;
+    assert_eq!(members(&simulator, 0x3e8), [POOL + 1, POOL + 2]);
+    assert_eq!(members(&simulator, 6), [POOL + 3]);
+    let adds = simulator.calls_of("POST /ufmRest/resources/pkeys");
+    assert_eq!(adds.len(), 2);
+    let body = &adds.iter().find(|call| call.body["pkey"] == "0x03E8").unwrap().body;
+    // Letter by letter what ib-kubernetes sends.
+    assert_eq!(
+        *body,
+        json!({"pkey": "0x03E8", "index0": true, "ip_over_ib": true, "membership": "full",
+            "guids": ["0200000000000001", "0200000000000002"]})
+    );
+    assert!(simulator.calls_of("remove").is_empty() && simulator.calls_of("DELETE").is_empty());
+}
+
+#[tokio::test]
+async fn case_39_limited_members() {
+    let simulator = start(Manners::default());
+    let desk = Desk::open(ufm(&simulator));
+    let limited = (key(5), Guid::new(POOL + 1), Membership::Limited);
+    desk.want_table(Table::from_iter([limited, (key(5), Guid::new(POOL + 2), Membership::Full)]));
+    desk.settled().await;
+    let kinds: Vec<_> = simulator.partitions()[&5].values().map(|member| member.full).collect();
+    assert_eq!(kinds, [false, true]);
+    let adds = simulator.calls_of("POST");
+    assert_eq!(adds.len(), 2, "never both kinds in one request");
+    // From limited to full is a change like any other.
+    desk.want(&[(5, POOL + 1), (5, POOL + 2)]);
+    desk.settled().await;
+    assert!(simulator.partitions()[&5].values().all(|member| member.full));
+}
+
+#[tokio::test]
+async fn case_44_versions_with_other_statuses_and_without_creation() {
+    for (success, exists) in [(201, 409), (204, 400), (202, 400)] {
+        let simulator = start(Manners { success, exists, creates: false, ..Manners::default() });
+        let desk = Desk::open(ufm(&simulator));
+        desk.want(&[(5, POOL + 1)]);
+        desk.settled().await;
+        assert_eq!(members(&simulator, 5), [POOL + 1]);
+        assert_eq!(simulator.calls_of("/pkeys/add").len(), 1);
+        // Somebody made the partition meanwhile, and it has no member: the list does not show who made it.
+        desk.want(&[(5, POOL + 1), (5, POOL + 2)]);
+        desk.settled().await;
+        assert_eq!(members(&simulator, 5), [POOL + 1, POOL + 2]);
+    }
+}
+
+#[tokio::test]
+async fn case_48_and_50_removing_what_is_not_there() {
+    for missing in [Missing::EmptyObject, Missing::NotFound] {
+        for deletes in [true, false] {
+            let simulator = start(Manners { missing, deletes, ..Manners::default() });
+            let desk = Desk::open(ufm(&simulator));
+            desk.want(&[(5, POOL + 1), (5, POOL + 2), (6, POOL + 3)]);
+            desk.settled().await;
+            // Somebody else is faster.
+            let other = removed_by_hand(&simulator).await;
+            assert!(other);
+            desk.want(&[]);
+            desk.settled().await;
+            assert!(simulator.partitions().is_empty(), "{missing:?} {deletes}");
+        }
+    }
+}
+
+/// The administrator removes one member by hand.
+async fn removed_by_hand(simulator: &Simulator) -> bool {
+    let hand = ufm(simulator);
+    let change = ferroband_partition::Change {
+        remove: [Guid::new(POOL + 1)].into(),
+        ..ferroband_partition::Change::default()
+    };
+    let batch = ferroband_partition::Batch { changes: [(key(5), change)].into(), wanted: Arc::default() };
+    hand.apply(batch.clone()).await.unwrap();
+    // Twice: the second time there is nothing to remove.
+    hand.apply(batch).await.is_ok()
+}
+
+#[tokio::test]
+async fn case_51_a_partition_ends_with_its_last_member_and_is_made_again() {
+    let simulator = start(Manners { creates: false, ..Manners::default() });
+    let desk = Desk::open(ufm(&simulator));
+    for _ in 0..2 {
+        desk.want(&[(5, POOL + 1)]);
+        desk.settled().await;
+        assert_eq!(members(&simulator, 5), [POOL + 1]);
+        desk.want(&[]);
+        desk.settled().await;
+        assert!(!simulator.partitions().contains_key(&5));
+    }
+}
+
+#[tokio::test]
+async fn case_35_and_36_what_is_somebody_elses_stays() {
+    let simulator = start(Manners::default());
+    let storage = Guid::new(0xe41d_2d03_0000_0001);
+    let other_cluster = Guid::new(POOL + 0x9999);
+    simulator.put(7, storage);
+    simulator.put(5, other_cluster);
+    simulator.put(7, Guid::new(POOL + 1)); // One of ours that was left behind.
+    let desk = Desk::open(ufm(&simulator));
+    desk.want(&[(5, POOL + 2)]);
+    desk.settled().await;
+    assert_eq!(members(&simulator, 7), [storage.value()]);
+    assert_eq!(members(&simulator, 5), [POOL + 2, other_cluster.value()]);
+    desk.want(&[]);
+    desk.settled().await;
+    assert_eq!(members(&simulator, 5), [other_cluster.value()]);
+}
+
+#[tokio::test]
+async fn case_83_a_default_partition_that_lets_everybody_in_is_told() {
+    let simulator = start(Manners { default_membership: Some("full"), ..Manners::default() });
+    let told = ufm(&simulator).observe().await.unwrap();
+    assert_eq!(told.open, Some(true));
+    assert_eq!(told.default_secrets, ["m_key is 0", "sm_key is 1", "sa_key is 1", "m_key_per_port is off"]);
+    simulator.behave(|manners| manners.default_membership = Some("limited"));
+    assert_eq!(ufm(&simulator).observe().await.unwrap().open, Some(false));
+    simulator.behave(|manners| manners.default_membership = None);
+    assert_eq!(ufm(&simulator).observe().await.unwrap().open, None);
+}

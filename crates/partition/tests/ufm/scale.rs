@@ -1,0 +1,66 @@
+//! Many at once.
+
+use super::*;
+use ferroband_testbed::ufm::Start;
+
+#[tokio::test]
+async fn case_62_five_hundred_at_once_take_few_calls() {
+    let simulator = Simulator::start(Start::default()).unwrap();
+    let desk = Desk::open(ufm(&simulator));
+    desk.settled().await;
+    let mut wanted = Vec::new();
+    for pod in 0..500_u64 {
+        wanted.push(((5 + pod % 10) as u16, POOL + pod));
+        desk.want(&wanted);
+        if pod % 50 == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    desk.settled().await;
+    let there: usize = simulator.partitions().values().map(BTreeMap::len).sum();
+    assert_eq!(there, 500);
+    let calls = simulator.calls_of("POST").len();
+    assert!(calls <= 10 * 4, "{calls} calls for 10 partitions");
+}
+
+/// 100,000 GUIDs in 1,000 partitions. A thousandth of it always, all of it in the soak tier.
+#[tokio::test]
+async fn everything_anew_within_a_minute() {
+    let soak = std::env::var_os("FERROBAND_SOAK").is_some();
+    let (partitions, each) = if soak { (1000_u16, 100_u64) } else { (100, 20) };
+    let simulator = Simulator::start(Start::default()).unwrap();
+    let settings = settings(&simulator.variables());
+    let desk = Desk::with_period(Arc::new(Ufm::new(&settings).unwrap()), Duration::from_secs(300));
+    let mut table = Table::default();
+    let mut owned = Owned::default();
+    for partition in 0..partitions {
+        for member in 0..each {
+            let guid = Guid::new(POOL + u64::from(partition) * each + member);
+            table.insert(key(partition + 1), guid, Membership::Full);
+            owned.guids.insert(guid);
+        }
+    }
+    let begun = Instant::now();
+    desk.running.lock().want(table.clone(), owned.clone());
+    desk.running.wake();
+    desk.settled().await;
+    let first = begun.elapsed();
+    let there: usize = simulator.partitions().values().map(BTreeMap::len).sum();
+    assert_eq!(there, usize::from(partitions) * each as usize);
+    // The manager forgets everything, and is heard anew.
+    simulator.leave();
+    simulator.come_back(false);
+    let begun = Instant::now();
+    desk.managers.send_replace(Arc::new(Ufm::new(&settings).unwrap()));
+    eventually("all of it again", || {
+        simulator.partitions().values().map(BTreeMap::len).sum::<usize>() == there
+    })
+    .await;
+    let again = begun.elapsed();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let memory = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    println!(
+        "{there} members of {partitions} partitions: {first:.1?}, again {again:.1?}; simulator and client together {memory}"
+    );
+    assert!(first < Duration::from_secs(60) && again < Duration::from_secs(60), "{first:?} {again:?}");
+}

@@ -1,0 +1,265 @@
+//! A real opensm over ibsim: the fabric is a file, the ports are ibsim's, and smpquery tells what their tables hold.
+//!
+//! Several beds run side by side, without root: each has its own name for ibsim's sockets, and each process a folder
+//! of its own (the preloaded library makes files where it stands).
+
+use anyhow::{Context, Result, bail};
+use ferroband_model::Guid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Adapters on one leaf switch.
+const LEAF: usize = 16;
+
+/// A simulated fabric.
+pub struct Bed {
+    folder: TempDir,
+    sockets: String,
+    ibsim: Child,
+    queries: Cell<usize>,
+    managers: Vec<String>,
+    ports: Vec<Guid>,
+}
+
+/// An opensm on it.
+pub struct Manager {
+    /// The file that it reads its partitions from.
+    pub partitions: PathBuf,
+    log: PathBuf,
+    process: Child,
+}
+
+impl Bed {
+    /// A fabric with one adapter for each port GUID, called `P0`, `P1` …, and further ones, `M0` and `M1`, for managers.
+    pub fn new(ports: &[Guid]) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("ferroband-ibsim-").tempdir()?;
+        let managers: Vec<String> = (0..3).map(|number| format!("M{number}")).collect();
+        fs::write(folder.path().join("net"), fabric(ports, &managers))?;
+        let at = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let sockets = format!("{at}-{}", std::process::id());
+        let output = fs::File::create(folder.path().join("ibsim.out"))?;
+        let ibsim = Command::new("ibsim")
+            .args(["-s", "-N", "20000", "-S", "1000", "-P", "60000", "net"])
+            .current_dir(folder.path())
+            .env("IBSIM_SOCKNAME", &sockets)
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("ibsim (Debian's package ibsim-utils)")?;
+        let bed = Self { folder, sockets, ibsim, queries: Cell::new(0), managers, ports: ports.to_vec() };
+        bed.until("ibsim listens", Duration::from_secs(30), || {
+            // Abstract sockets, so /proc is where they show.
+            let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+            sockets.contains(&format!("{}:ctl", bed.sockets))
+        })?;
+        Ok(bed)
+    }
+
+    /// Starts an opensm on the `position`th adapter for managers. Its partitions file is not made.
+    pub fn manager(&self, position: usize, priority: u8) -> Result<Manager> {
+        let host = self.managers.get(position).context("a bed has three adapters for managers")?;
+        let folder = self.folder.path().join(format!("sm-{host}-{}", self.queries.get()));
+        fs::create_dir_all(&folder)?;
+        self.queries.set(self.queries.get() + 1);
+        let partitions = self.folder.path().join(format!("partitions-{host}.conf"));
+        let (configuration, log) = (folder.join("opensm.conf"), folder.join("opensm.log"));
+        let made = self.simulated("opensm", host, &folder).args(["-c"]).arg(&configuration).output()?;
+        let text = fs::read_to_string(&configuration)
+            .with_context(|| format!("opensm -c: {}", String::from_utf8_lossy(&made.stderr)))?;
+        let set = [
+            ("partition_config_file", partitions.display().to_string()),
+            ("log_file", log.display().to_string()),
+            ("dump_files_dir", folder.display().to_string()),
+            ("force_log_flush", "TRUE".to_owned()),
+            ("log_flags", "0x07".to_owned()),
+            ("sm_priority", priority.to_string()),
+            ("sminfo_polling_timeout", "500".to_owned()),
+            ("polling_retry_number", "2".to_owned()),
+        ];
+        let line = |line: &str| {
+            let named = |(name, _): &&(&str, String)| line.split_whitespace().next() == Some(*name);
+            set.iter().find(named).map_or_else(|| line.to_owned(), |(name, value)| format!("{name} {value}"))
+        };
+        fs::write(&configuration, text.lines().map(line).collect::<Vec<_>>().join("\n"))?;
+        let output = fs::File::create(folder.join("out"))?;
+        let process = self
+            .simulated("opensm", host, &folder)
+            .arg("-F")
+            .arg(&configuration)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("opensm (Debian's package opensm)")?;
+        let manager = Manager { partitions, log, process };
+        self.until("opensm has decided what it is", Duration::from_secs(60), || {
+            let log = manager.log();
+            log.contains("SUBNET UP") || log.contains("Entering STANDBY state")
+        })?;
+        Ok(manager)
+    }
+
+    /// The P_Key table of a port, without its empty slots, in the order of the slots.
+    ///
+    /// Asked on the port itself: between two limited members the subnet administration knows no path.
+    pub fn table(&self, port: Guid) -> Result<Vec<u16>> {
+        let position = self.ports.iter().position(|known| *known == port).context("no such port")?;
+        let text = self.query(&format!("P{position}"), &["pkeys", "-D", "0"])?;
+        let mut keys = Vec::new();
+        for line in text.lines().filter(|line| line.contains(": 0x")) {
+            let words = line.split_once(':').map_or("", |(_, words)| words).split_whitespace();
+            keys.extend(words.filter_map(|word| u16::from_str_radix(word.trim_start_matches("0x"), 16).ok()));
+        }
+        let capacity = text.contains("pkeys capacity");
+        if !capacity {
+            bail!("smpquery answered {text:?}");
+        }
+        Ok(keys.into_iter().filter(|key| *key != 0).collect())
+    }
+
+    fn query(&self, host: &str, arguments: &[&str]) -> Result<String> {
+        let number = self.queries.get();
+        self.queries.set(number + 1);
+        let folder = self.folder.path().join(format!("query-{number}"));
+        fs::create_dir(&folder)?;
+        let mut query = Command::new("timeout");
+        query.args(["20", "smpquery"]).args(arguments);
+        self.environment(&mut query, host, &folder);
+        let output = query.output().context("smpquery (Debian's package infiniband-diags)")?;
+        fs::remove_dir_all(&folder).ok();
+        if !output.status.success() {
+            bail!("smpquery {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A command for ibsim's console: `Unlink "P0"[1]`.
+    pub fn console(&mut self, line: &str) -> Result<()> {
+        let stdin = self.ibsim.stdin.as_mut().context("ibsim's console")?;
+        writeln!(stdin, "{line}")?;
+        Ok(stdin.flush()?)
+    }
+
+    fn simulated(&self, program: &str, host: &str, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        self.environment(&mut command, host, folder);
+        command
+    }
+
+    fn environment(&self, command: &mut Command, host: &str, folder: &Path) {
+        command
+            .current_dir(folder)
+            .env("LD_PRELOAD", preload())
+            .env("IBSIM_SOCKNAME", &self.sockets)
+            .env("SIM_HOST", host)
+            .env("OSM_TMP_DIR", folder)
+            .env("OSM_CACHE_DIR", folder);
+    }
+
+    fn until(&self, what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
+        let end = Instant::now() + patience;
+        while !done() {
+            if Instant::now() > end {
+                let said = fs::read_to_string(self.folder.path().join("ibsim.out")).unwrap_or_default();
+                bail!("it did not happen: {what}; ibsim said {said}");
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = self.ibsim.kill();
+        let _ = self.ibsim.wait();
+    }
+}
+
+impl Manager {
+    /// SIGHUP: read the file and sweep.
+    pub fn hang_up(&self) -> Result<()> {
+        Ok(kill(self.pid(), Signal::SIGHUP)?)
+    }
+
+    /// The process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.process.id().cast_signed())
+    }
+
+    /// Everything that it logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// How many heavy sweeps it began so far; each of them reads the file.
+    pub fn sweeps(&self) -> usize {
+        self.log().matches("INITIATING HEAVY SWEEP").count()
+    }
+
+    /// Whether it is the master, as it logged last.
+    pub fn is_master(&self) -> bool {
+        let log = self.log();
+        let last = |word: &str| log.rfind(&format!("Entering {word} state"));
+        last("MASTER") > last("STANDBY")
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The library that stands in for /dev/infiniband, wherever Debian put it for this machine.
+fn preload() -> PathBuf {
+    let found = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let found = found.map(|folder| folder.path().join("umad2sim/libumad2sim.so")).find(|file| file.exists());
+    found.unwrap_or_else(|| PathBuf::from("libumad2sim.so"))
+}
+
+/// A tree of switches with the adapters on the leaves, in ibsim's language. A port's GUID is its node's and 1.
+fn fabric(ports: &[Guid], managers: &[String]) -> String {
+    let mut adapters: Vec<(String, u64)> = managers
+        .iter()
+        .enumerate()
+        .map(|(number, name)| (name.clone(), 0xe41d_2d03_0100_0000 + 0x100 * number as u64))
+        .collect();
+    adapters.extend(ports.iter().enumerate().map(|(number, guid)| (format!("P{number}"), guid.value() - 1)));
+    let leaves = adapters.len().div_ceil(LEAF);
+    let mut text = String::new();
+    let _ = writeln!(text, "switchguid=0xe41d2d0300000001\nSwitch {} \"SPINE\"", leaves.max(8));
+    for leaf in 0..leaves {
+        let _ = writeln!(text, "[{}] \"LEAF{leaf}\"[{}]", leaf + 1, LEAF + 1);
+    }
+    for (leaf, group) in adapters.chunks(LEAF).enumerate() {
+        let _ =
+            writeln!(text, "\nswitchguid=0xe41d2d03{:08x}\nSwitch {} \"LEAF{leaf}\"", 0x100 + leaf, LEAF + 8);
+        for (port, (name, _)) in group.iter().enumerate() {
+            let _ = writeln!(text, "[{}] \"{name}\"[1]", port + 1);
+        }
+        let _ = writeln!(text, "[{}] \"SPINE\"[{}]", LEAF + 1, leaf + 1);
+    }
+    for (position, (name, guid)) in adapters.iter().enumerate() {
+        let _ = writeln!(text, "\ncaguid={guid:#018x}\nHca 1 \"{name}\"");
+        let _ = writeln!(text, "[1] \"LEAF{}\"[{}]", position / LEAF, position % LEAF + 1);
+    }
+    text
+}

@@ -1,0 +1,228 @@
+//! The partitions and what is answered about them.
+
+use super::fault::Waiting;
+use super::http::Request;
+use super::manners::{Manners, Missing};
+use ferroband_model::Guid;
+use ferroband_partition::parse_guid;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// How a GUID is in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Full, or limited.
+    pub full: bool,
+    /// In the table's first slot.
+    pub index0: bool,
+}
+
+/// A change of a partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: Instant,
+    /// The partition.
+    pub key: u16,
+    /// Who.
+    pub guid: Guid,
+    /// In, or out.
+    pub member: bool,
+}
+
+/// A request that was heard.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// When.
+    pub at: Instant,
+    /// Method and path.
+    pub request: String,
+    /// The body.
+    pub body: Value,
+    /// What was answered; 0 for a connection that was dropped.
+    pub status: u16,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) partitions: BTreeMap<u16, BTreeMap<Guid, Member>>,
+    pub(super) events: Vec<Event>,
+    pub(super) calls: Vec<Call>,
+    pub(super) faults: Vec<Waiting>,
+    pub(super) manners: Manners,
+    pub(super) away: bool,
+    /// Raised with every restart; connections of an earlier life are dead.
+    pub(super) life: u64,
+}
+
+impl State {
+    /// Does what is asked and says what to answer.
+    pub(super) fn answer(&mut self, request: &Request, certified: bool) -> (u16, String) {
+        let Some(path) = self.authorized(request, certified) else {
+            return (401, "{\"error\": \"Unauthorized\"}".to_owned());
+        };
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match (request.method.as_str(), parts.as_slice()) {
+            ("GET", ["app", "ufm_version"]) => (200, json!({"ufm_release_version": "6.22.0 build 1"}).to_string()),
+            ("GET", ["app", "smconf"]) => {
+                (200, json!({"subnet_prefix": "0xfe80000000000000", "m_key": "0x0", "sm_key": "0x1", "sa_key": "0x1", "m_key_per_port": false}).to_string())
+            }
+            ("GET", ["resources", "pkeys"]) if query.contains("guids_data=true") => (200, self.list().to_string()),
+            ("GET", ["resources", "pkeys"]) => (200, json!(self.partitions.keys().map(|k| format!("{k:#x}")).collect::<Vec<_>>()).to_string()),
+            ("GET", ["resources", "pkeys", key]) => self.show(key),
+            ("POST", ["resources", "pkeys", "add"]) => self.create(&body),
+            ("POST", ["resources", "pkeys"]) => self.add(&body),
+            ("DELETE", ["resources", "pkeys", key, "guids", guids]) if self.manners.deletes => {
+                let guids: Vec<&str> = guids.split(',').collect();
+                self.remove(key, &guids)
+            }
+            ("DELETE", ["resources", "pkeys", key]) => {
+                let all: Vec<String> = number(key)
+                    .and_then(|key| self.partitions.get(&key))
+                    .map(|members| members.keys().map(|guid| format!("{:016x}", guid.value())).collect())
+                    .unwrap_or_default();
+                self.remove(key, &all.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            ("POST", ["actions", "remove_guids_from_pkey"]) => {
+                let key = body["pkey"].as_str().unwrap_or_default().to_owned();
+                let guids: Vec<&str> = body["guids"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                self.remove(&key, &guids)
+            }
+            _ => (404, "{\"error\": \"no such thing\"}".to_owned()),
+        }
+    }
+
+    /// The path without the prefix, if who asks may.
+    fn authorized<'a>(&self, request: &'a Request, certified: bool) -> Option<&'a str> {
+        let given = request.authorization.as_deref().unwrap_or_default();
+        if let Some(path) = request.path.strip_prefix("/ufmRestV3") {
+            let token = given.strip_prefix("Basic ")?;
+            return self.manners.tokens.iter().any(|known| known == token).then_some(path);
+        }
+        let path = request.path.strip_prefix("/ufmRest")?;
+        let (user, password) = &self.manners.user;
+        (certified || given == format!("Basic {}", base64(&format!("{user}:{password}")))).then_some(path)
+    }
+
+    fn list(&self) -> Value {
+        let mut all = Map::new();
+        let mut default = json!({"partition": "management", "ip_over_ib": true, "guids": []});
+        if let Some(membership) = self.manners.default_membership {
+            default["membership"] = membership.into();
+        }
+        all.insert("0x7fff".to_owned(), default);
+        for (key, members) in &self.partitions {
+            all.insert(format!("{key:#x}"), shown(*key, members));
+        }
+        all.into()
+    }
+
+    fn show(&self, key: &str) -> (u16, String) {
+        match (number(key).and_then(|key| Some((key, self.partitions.get(&key)?))), self.manners.missing) {
+            (Some((key, members)), _) => (200, shown(key, members).to_string()),
+            (None, Missing::EmptyObject) => (200, "{}".to_owned()),
+            (None, Missing::NotFound) => (404, "{}".to_owned()),
+        }
+    }
+
+    fn create(&mut self, body: &Value) -> (u16, String) {
+        let Some(key) = body["pkey"].as_str().and_then(number) else { return refused("pkey") };
+        if self.partitions.contains_key(&key) {
+            return (self.manners.exists, format!("{{\"error\": \"pkey {key:#x} already exists\"}}"));
+        }
+        self.partitions.insert(key, BTreeMap::new());
+        (self.manners.success, "{}".to_owned())
+    }
+
+    fn add(&mut self, body: &Value) -> (u16, String) {
+        let Some(key) = body["pkey"].as_str().and_then(number) else { return refused("pkey") };
+        let Some(listed) = body["guids"].as_array() else { return refused("guids") };
+        let guids: Option<Vec<Guid>> = listed.iter().map(|guid| parse_guid(guid.as_str()?)).collect();
+        let Some(guids) = guids.filter(|guids| !guids.is_empty()) else { return refused("guids") };
+        if !self.manners.creates && !self.partitions.contains_key(&key) {
+            return (404, "{\"error\": \"pkey not found\"}".to_owned());
+        }
+        let full = match body["membership"].as_str() {
+            None | Some("full") => true,
+            Some("limited") => false,
+            Some(_) => return refused("membership"),
+        };
+        let member = Member { full, index0: body["index0"] == true };
+        for guid in guids {
+            self.partitions.entry(key).or_default().insert(guid, member);
+            self.events.push(Event { at: Instant::now(), key, guid, member: true });
+        }
+        (self.manners.success, "{}".to_owned())
+    }
+
+    fn remove(&mut self, key: &str, guids: &[&str]) -> (u16, String) {
+        let missing = (404, "{\"error\": \"not found\"}".to_owned());
+        let Some(key) = number(key) else { return refused("pkey") };
+        let Some(members) = self.partitions.get_mut(&key) else { return missing };
+        let mut found = false;
+        for guid in guids.iter().filter_map(|guid| parse_guid(guid)) {
+            if members.remove(&guid).is_some() {
+                found = true;
+                self.events.push(Event { at: Instant::now(), key, guid, member: false });
+            }
+        }
+        // A partition ends with its last member.
+        if members.is_empty() {
+            self.partitions.remove(&key);
+        }
+        if found { (self.manners.success, "{}".to_owned()) } else { missing }
+    }
+
+    /// Everything is forgotten.
+    pub(super) fn forget(&mut self) {
+        for (key, members) in std::mem::take(&mut self.partitions) {
+            for guid in members.into_keys() {
+                self.events.push(Event { at: Instant::now(), key, guid, member: false });
+            }
+        }
+    }
+}
+
+/// Strictly between 0 and 0x7fff, in hexadecimal.
+fn number(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"))?;
+    u16::from_str_radix(digits, 16).ok().filter(|key| (1..0x7fff).contains(key))
+}
+
+fn refused(field: &str) -> (u16, String) {
+    (400, format!("{{\"error\": \"invalid {field}\"}}"))
+}
+
+fn shown(key: u16, members: &BTreeMap<Guid, Member>) -> Value {
+    let guid = |(guid, member): (&Guid, &Member)| {
+        // Upper case, as some versions have it.
+        json!({
+            "guid": format!("{:016X}", guid.value()),
+            "index0": member.index0,
+            "membership": if member.full { "full" } else { "limited" },
+        })
+    };
+    let guids: Vec<Value> = members.iter().map(guid).collect();
+    json!({"partition": format!("pkey_{key:#x}"), "ip_over_ib": true, "guids": guids})
+}
+
+fn base64(text: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: String = text.bytes().map(|byte| format!("{byte:08b}")).collect();
+    let mut coded: String = bits
+        .as_bytes()
+        .chunks(6)
+        .map(|six| {
+            let six = six.iter().chain(std::iter::repeat(&b'0')).take(6);
+            let index = six.fold(0, |number, bit| number * 2 + usize::from(bit - b'0'));
+            char::from(LETTERS[index])
+        })
+        .collect();
+    while coded.len() % 4 != 0 {
+        coded.push('=');
+    }
+    coded
+}
