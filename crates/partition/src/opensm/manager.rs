@@ -39,7 +39,12 @@ pub struct Opensm {
 impl Opensm {
     /// The opensm of these hosts.
     pub fn new(hosts: Vec<Box<dyn Host>>) -> Self {
-        Self { hosts, interval: Duration::from_secs(1), last: Mutex::default(), repeat: AtomicBool::default() }
+        Self {
+            hosts,
+            interval: Duration::from_secs(1),
+            last: Mutex::default(),
+            repeat: AtomicBool::default(),
+        }
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Arc<Table>>> {
