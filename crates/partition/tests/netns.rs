@@ -1,6 +1,8 @@
 //! A real opensm over ibsim. Needs Debian's opensm, ibsim-utils and infiniband-diags, which `cargo xtask test netns` brings;
 //! no root.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 #[path = "netns/churn.rs"]
 mod churn;
 #[path = "netns/safety.rs"]

@@ -1,5 +1,7 @@
 //! The UFM client and the loop around it, against a simulated UFM over HTTPS.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod calls;
 mod scale;
 mod trouble;

@@ -221,7 +221,7 @@ fn base64(text: &str) -> String {
             char::from(LETTERS[index])
         })
         .collect();
-    while coded.len() % 4 != 0 {
+    while !coded.len().is_multiple_of(4) {
         coded.push('=');
     }
     coded
