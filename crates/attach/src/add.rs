@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ferroband    journal ─ plan from the daemon ─ steps ─ addresses from the daemon ─ status on the pod ─ print
+//! ib-sriov, rdma: as ipoib
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
@@ -16,7 +17,7 @@ use crate::message::{self, Reply, Request};
 use crate::owed::Owed;
 use crate::plan::{Attachment, Doer, Plan, Step};
 use crate::{CniResult, Error, Invocation, Key, Leaving, Lock, Machine, Role, Version};
-use crate::{args, ipoib, leave, readiness, sandbox};
+use crate::{args, leave, readiness, sandbox};
 use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
@@ -32,7 +33,7 @@ pub(crate) fn add(
     let pod = match role {
         Role::Ferroband | Role::Whereabouts => args::pod(&call.args)?,
         // Upstream's plugin does not look at them.
-        Role::Ipoib => args::pod(&call.args).ok().flatten(),
+        Role::Ipoib | Role::IbSriov | Role::Rdma => args::pod(&call.args).ok().flatten(),
     };
     let alone = role.is_meta() && Leaving::load(machine.root)?.is_some();
     let single = match role.is_meta() {
@@ -56,11 +57,15 @@ pub(crate) fn add(
         Some(attachment) => needs_daemon(role, attachment),
     };
     journal.plan(single.into_iter().collect());
+    if role == Role::Rdma {
+        let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
+        journal.entries[0].result = Some(CniResult::read(previous, call.version)?.write(Version::NEWEST)?);
+    }
     let mut work = Work::begin(machine, call, journal, netns, lock)?;
     let done = match role {
         Role::Ferroband if alone => interface(&mut work, asked),
         Role::Ferroband => meta(&mut work, asked),
-        Role::Ipoib => interface(&mut work, asked),
+        Role::Ipoib | Role::IbSriov | Role::Rdma => interface(&mut work, asked),
         Role::Whereabouts => addresses(&mut work, asked),
     };
     let printed = done.and_then(|result| {
@@ -77,7 +82,8 @@ fn meta(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
         Reply::Plan(plan) => plan,
         _ => return Err(Error::Unexpected { wanted: "a plan" }),
     };
-    let Plan { pod, attachments } = plan;
+    let Plan { pod, attachments, membership } = plan;
+    work.membership = membership;
     work.journal.pod = Some(pod);
     work.journal.plan(attachments);
     work.check()?;
@@ -142,21 +148,15 @@ fn reach(work: &mut Work<'_>, request: &Request) -> Result<Reply, Error> {
 fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let ipam = fields.ipam_type()?;
+    // The oldest results cannot say that there is no address.
+    if role.is_interface() && ipam.is_none() && call.version < Version::V0_3_0 {
+        return Err(Error::NoAddressToTell { version: call.version });
+    }
     let steps = match role {
-        Role::Ipoib => {
-            let child = ipoib::of_config(fields)?;
-            match ipam {
-                Some("dhcp") => return Err(Error::Dhcp),
-                // The oldest results cannot say that there is no address.
-                None if call.version < Version::V0_3_0 => {
-                    return Err(Error::NoAddressToTell { version: call.version });
-                }
-                _ => {}
-            }
-            let addressed = ipam == Some(Role::Whereabouts.as_str());
-            vec![Step { config: call.config.map().clone(), by: Doer::Ipoib { child, addressed } }]
+        Role::Ipoib | Role::IbSriov | Role::Rdma => {
+            vec![Step { config: call.config.map().clone(), by: Doer::of_plugin(role, fields)? }]
         }
-        _ => Vec::new(),
+        Role::Ferroband | Role::Whereabouts => Vec::new(),
     };
     let name = call.config.name()?.to_owned();
     Ok(Attachment {
@@ -171,8 +171,7 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
 }
 
 fn needs_daemon(role: Role, attachment: &Attachment) -> bool {
-    let addressed = |step: &Step| matches!(step.by, Doer::Ipoib { addressed: true, .. });
-    role == Role::Whereabouts || attachment.steps.iter().any(addressed)
+    role == Role::Whereabouts || attachment.steps.iter().any(|step| step.by.is_addressed())
 }
 
 fn message_of(call: &Invocation, pod: Option<PodRef>) -> message::Call {

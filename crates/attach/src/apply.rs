@@ -3,13 +3,16 @@
 use crate::daemon::Daemon;
 use crate::delegate::{self, Surroundings};
 use crate::journal::{Entry, Journal, StepState, Trace};
-use crate::message::Outcome;
-use crate::plan::{Doer, IpoibStep};
+use crate::message::{Member, Outcome, Request};
+use crate::plan::{Doer, IpoibStep, Step, VfStep};
+use crate::result::Interface;
 use crate::undo::{Undoing, close};
+use crate::vf::{self, Given, Giving, Owner};
 use crate::{CniResult, Error, Invocation, Lock, Machine, Point, Version};
-use crate::{args, chain, default_route, device_info, ipoib, protocol};
+use crate::{args, chain, default_route, device_info, ipoib, protocol, rdma};
 use ferroband_kernel::{Netns, Route};
 use serde_json::json;
+use std::cell::RefCell;
 
 mod addresses;
 
@@ -22,6 +25,9 @@ pub(crate) struct Work<'a> {
     pub(crate) journal: Journal,
     pub(crate) netns: Netns,
     pub(crate) daemon: Option<Daemon>,
+    /// Ports that have to become members of partitions, if the plan says so.
+    pub(crate) membership: bool,
+    members: Vec<Member>,
     inside: Route,
     lock: Lock,
 }
@@ -36,7 +42,8 @@ impl<'a> Work<'a> {
         lock: Lock,
     ) -> Result<Self, Error> {
         let inside = Route::inside(&netns)?;
-        let work = Self { machine, call, journal, netns, daemon: None, inside, lock };
+        let (membership, members) = (false, Vec::new());
+        let work = Self { machine, call, journal, netns, daemon: None, membership, members, inside, lock };
         work.save()?;
         Ok(work)
     }
@@ -65,8 +72,14 @@ impl<'a> Work<'a> {
             return Err(self.taken(position));
         }
         for step in &attachment.steps {
-            if let Doer::Ipoib { child, .. } = &step.by {
-                ipoib::check(self.machine, child, &step.config)?;
+            match &step.by {
+                Doer::Ipoib { child, .. } => ipoib::check(self.machine, child, &step.config)?,
+                Doer::IbSriov { vf, .. } => {
+                    let owner = Owner::of(&self.journal, &attachment.ifname);
+                    vf::check(self.machine, &owner, vf, &step.config)?;
+                }
+                Doer::Rdma { .. } => rdma::check_mode(self.machine)?,
+                Doer::Foreign => {}
             }
         }
         Ok(())
@@ -79,9 +92,20 @@ impl<'a> Work<'a> {
             let attached = self.attach(position, &mut waiting);
             attached.map_err(|error| error.on(&self.entry(position).attachment.network))?;
         }
+        self.join()?;
         self.address(&waiting)?;
         self.route()?;
         self.stop_if_asked()
+    }
+
+    /// Wait until the pod's ports are in their partitions: before that nothing that is sent arrives.
+    fn join(&mut self) -> Result<(), Error> {
+        if !self.membership {
+            return Ok(());
+        }
+        let unreached = Error::Unexpected { wanted: "a plan before membership" };
+        let daemon = self.daemon.as_mut().ok_or(unreached)?;
+        daemon.tell(self.machine, &Request::Members(std::mem::take(&mut self.members)))
     }
 
     /// Give the pod the default routes that were asked for. At the end, because any plugin may have set one; in the
@@ -107,7 +131,12 @@ impl<'a> Work<'a> {
     }
 
     fn attach(&mut self, position: usize, waiting: &mut Vec<usize>) -> Result<(), Error> {
-        if self.inside.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
+        // A plugin that is chained by somebody else finds the interface that an earlier one made.
+        let chained = matches!(
+            self.entry(position).attachment.steps.as_slice(),
+            [Step { by: Doer::Rdma { .. }, .. }, ..]
+        );
+        if !chained && self.inside.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
             return Err(self.taken(position));
         }
         if self.entry(position).attachment.device.is_some() {
@@ -124,9 +153,16 @@ impl<'a> Work<'a> {
             self.stop_if_asked()?;
             match self.entry(position).attachment.steps[step].by.clone() {
                 Doer::Foreign => self.execute(position, step)?,
-                Doer::Ipoib { child, addressed } => {
-                    self.interface(position, step, &child)?;
-                    match addressed {
+                Doer::Rdma { device } => self.rdma(position, step, device.as_deref())?,
+                by @ (Doer::Ipoib { .. } | Doer::IbSriov { .. }) => {
+                    let made = match &by {
+                        Doer::IbSriov { vf, .. } => self.function(position, step, vf)?,
+                        Doer::Ipoib { child, .. } => self.interface(position, step, child).map(|()| true)?,
+                        Doer::Foreign | Doer::Rdma { .. } => false,
+                    };
+                    match by.is_addressed() {
+                        // A function of vfio-pci has no interface to have addresses.
+                        _ if !made => {}
                         // The next plugin of the chain has to see the addresses.
                         true if step + 1 < steps => self.address(&[position])?,
                         true => waiting.push(position),
@@ -182,7 +218,47 @@ impl<'a> Work<'a> {
         {
             trace.addresses.push(address);
         }
+        self.members.push(Member { attachment: position, ifname, device: None, guid: None });
         Ok(())
+    }
+
+    /// Give the sandbox a function. Says whether there is an interface now.
+    fn function(&mut self, position: usize, step: usize, vf: &VfStep) -> Result<bool, Error> {
+        self.journal.entries[position].steps[step].state = StepState::Intended;
+        self.save()?;
+        let ifname = self.entry(position).attachment.ifname.clone();
+        let giving = Giving {
+            machine: self.machine,
+            owner: Owner::of(&self.journal, &ifname),
+            netns: &self.netns,
+            inside: &mut self.inside,
+            daemon: self.daemon.as_mut(),
+        };
+        let Given { link, guid } = giving.run(vf)?;
+        let interface = Interface {
+            name: ifname.clone(),
+            mac: link.as_ref().map(|link| ipoib::text(&link.address)).unwrap_or_default(),
+            mtu: link.as_ref().map(|link| link.mtu),
+            sandbox: self.journal.netns.clone(),
+            pci_id: vf.device.to_string(),
+            ..Interface::default()
+        };
+        let result = CniResult { interfaces: vec![interface], ..CniResult::default() };
+        self.journal.entries[position].result = Some(result.write(Version::NEWEST)?);
+        self.members.push(Member { attachment: position, ifname, device: Some(vf.device), guid });
+        Ok(link.is_some())
+    }
+
+    /// Give the sandbox the RDMA device behind an interface that it has.
+    fn rdma(&mut self, position: usize, step: usize, device: Option<&str>) -> Result<(), Error> {
+        let previous = read_result(self.entry(position))?;
+        let lending = rdma::Lending::of(self.machine, &previous, device)?;
+        let record = &mut self.journal.entries[position].steps[step];
+        record.state = StepState::Intended;
+        record.rdma = Some(lending.trace());
+        self.save()?;
+        let ifname = self.journal.entries[position].attachment.ifname.clone();
+        lending.run(self.machine, &self.netns, &mut self.inside, self.daemon.as_mut(), (&ifname, &previous))
     }
 
     /// What became of the attachments.
@@ -208,8 +284,10 @@ impl<'a> Work<'a> {
             told_netns: &journal.netns.clone(),
             path: &call.path,
             call: Some(call),
+            daemon: RefCell::new(daemon),
         };
         let errors = undoing.run(&mut journal);
+        let daemon = undoing.daemon.into_inner();
         for error in close(machine, journal, lock, daemon, errors) {
             eprintln!("ferroband: undoing: {error}");
         }

@@ -4,10 +4,11 @@ use crate::apply::{ipam_stdin, read_result};
 use crate::config::Fields;
 use crate::delegate::{self, Surroundings};
 use crate::journal::{Entry, Journal};
-use crate::plan::Doer;
+use crate::plan::{Doer, VfStep};
+use crate::vf::{self, Function};
 use crate::{CniResult, Command, Error, Invocation, Key, Lock, Machine, Role, Version};
-use crate::{address, args, chain, ipoib, sandbox};
-use ferroband_kernel::Route;
+use crate::{address, args, chain, ipoib, rdma, sandbox};
+use ferroband_kernel::{Netns, Route};
 
 /// Check every attachment of the sandbox, or the one interface of a plugin called by itself.
 pub(crate) fn check(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
@@ -34,7 +35,7 @@ pub(crate) fn check(machine: &Machine<'_>, role: Role, call: &Invocation) -> Res
             path: &call.path,
             lock: Some(&lock),
         };
-        let checked = check_entry(machine, call, &journal, entry, &mut inside, &around);
+        let checked = check_entry(machine, call, &journal, entry, (&netns, &mut inside), &around);
         checked.map_err(|error| error.on(&entry.attachment.network))?;
     }
     Ok(())
@@ -45,7 +46,7 @@ fn check_entry(
     call: &Invocation,
     journal: &Journal,
     entry: &Entry,
-    inside: &mut Route,
+    (netns, inside): (&Netns, &mut Route),
     around: &Surroundings<'_>,
 ) -> Result<(), Error> {
     let attachment = &entry.attachment;
@@ -62,7 +63,14 @@ fn check_entry(
                 let stdin = chain::stdin(attachment, step, previous.as_ref());
                 delegate::run(step.plugin(), Command::Check, around, &stdin)?;
             }
-            Doer::Ipoib { addressed, .. } => {
+            Doer::Rdma { .. } => rdma::check(machine, netns, entry.steps[position].rdma.as_ref())?,
+            Doer::IbSriov { vf, .. } if !has_interface(machine, vf)? => {
+                vf::verify(machine, &journal.key().stem(), vf, netns, &attachment.ifname)?;
+            }
+            Doer::Ipoib { addressed, .. } | Doer::IbSriov { addressed, .. } => {
+                if let Doer::IbSriov { vf, .. } = &step.by {
+                    vf::verify(machine, &journal.key().stem(), vf, netns, &attachment.ifname)?;
+                }
                 check_interface(machine, inside, &attachment.ifname, &read_result(entry)?)?;
                 if let Some(plugin) = Fields(&step.config).ipam_type()?
                     && !addressed
@@ -74,6 +82,11 @@ fn check_entry(
         }
     }
     Ok(())
+}
+
+/// A function of vfio-pci has none.
+fn has_interface(machine: &Machine<'_>, vf: &VfStep) -> Result<bool, Error> {
+    Ok(!Function::get(machine.adapters()?, vf.device)?.is_vfio())
 }
 
 /// A later plugin of the chain may have added to it; what we made must be there.

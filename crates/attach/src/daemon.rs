@@ -7,6 +7,7 @@ use crate::{Error, Machine, Point};
 use ferroband_kernel::{Netns, Root};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -68,7 +69,7 @@ impl Daemon {
             };
             let asked = settled.and_then(|()| {
                 *held = true;
-                daemon.ask_about(machine, request, Some(netns))
+                daemon.ask_with(machine, request, &[netns.fd()])
             });
             match asked {
                 Err(Error::Channel { source }) if is_gone(&source) && Instant::now() < end => {
@@ -82,7 +83,7 @@ impl Daemon {
 
     /// Ask, and wait for the answer.
     pub(crate) fn ask(&mut self, machine: &Machine<'_>, request: &Request) -> Result<Reply, Error> {
-        self.ask_about(machine, request, None)
+        self.ask_with(machine, request, &[])
     }
 
     /// Ask for something that is answered by [`Reply::Done`].
@@ -98,17 +99,15 @@ impl Daemon {
         self.usable
     }
 
-    fn ask_about(
+    /// Ask, with descriptors for the daemon, and wait for the answer.
+    pub(crate) fn ask_with(
         &mut self,
         machine: &Machine<'_>,
         request: &Request,
-        netns: Option<&Netns>,
+        fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, Error> {
         self.usable = false;
-        match netns {
-            Some(netns) => self.channel.send_with_fd(request, netns.fd())?,
-            None => self.channel.send(request)?,
-        }
+        self.channel.send_with_fds(request, fds)?;
         let reply = self.channel.recv()?;
         self.usable = true;
         (machine.watch)(Point::Answered);

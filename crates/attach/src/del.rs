@@ -10,10 +10,12 @@ use crate::owed::Owed;
 use crate::result::CniResult;
 use crate::sandbox::Remains;
 use crate::undo::{Undoing, close};
-use crate::upstream::Left;
+use crate::upstream::{self, Left};
+use crate::vf::{Owner, Restoring};
 use crate::{Command, Error, Invocation, Key, Lock, Machine, Point, Role, args, chain, daemon, ipoib};
 use ferroband_kernel::{Link, Netns, Route, boot_id};
 use serde_json::Value;
+use std::cell::RefCell;
 
 /// Detach.
 pub(crate) fn del(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
@@ -47,6 +49,7 @@ pub(crate) fn by_journal(
         told_netns: &remains.told,
         path,
         call,
+        daemon: RefCell::default(),
     };
     let errors = undoing.run(&mut journal);
     Ok(close(machine, journal, lock, None, errors))
@@ -109,10 +112,11 @@ fn without_journal(
         // Made by the plugin that we replace, or by us. Never an interface of another kind: this may be the DEL
         // after an ADD that failed because the name was taken.
         Role::Ipoib => link.name == call.ifname && (damaged || is_child(link)),
-        Role::Whereabouts => false,
+        Role::IbSriov | Role::Rdma | Role::Whereabouts => false,
     };
     errors.extend(sweep(key, remains.netns.as_ref(), ours).err());
     (machine.watch)(Point::Undone);
+    errors.extend(devices(machine, role, call, remains.netns.as_ref(), damaged));
 
     let fields = call.config.fields();
     let ipam = fields.ipam_type().ok().flatten();
@@ -126,18 +130,19 @@ fn without_journal(
                 None => delegates(fields, &around).into_iter().flatten().collect(),
             });
         }
-        Role::Ipoib => match ipam {
+        Role::Ipoib | Role::IbSriov => match ipam {
             None | Some("dhcp") => {}
             Some(ipam) if ipam == Role::Whereabouts.as_str() => {}
             Some(ipam) => {
                 errors.extend(delegate::run(ipam, Command::Del, &around, call.config.bytes()).err());
             }
         },
-        Role::Whereabouts => {}
+        Role::Rdma | Role::Whereabouts => {}
     }
     let held = match role {
         Role::Ferroband => damaged,
-        Role::Ipoib => ipam == Some(Role::Whereabouts.as_str()),
+        Role::Rdma => false,
+        Role::Ipoib | Role::IbSriov => ipam == Some(Role::Whereabouts.as_str()),
         Role::Whereabouts => true,
     };
     if held && errors.is_empty() {
@@ -150,6 +155,28 @@ fn without_journal(
         lock.retire();
     }
     Ok(errors)
+}
+
+/// Take back the functions and RDMA devices that records beside the journal, or upstream's files, say the sandbox has.
+fn devices(
+    machine: &Machine<'_>,
+    role: Role,
+    call: &Invocation,
+    netns: Option<&Netns>,
+    damaged: bool,
+) -> Vec<Error> {
+    let of_call = |owner: &Owner| match role {
+        Role::Ferroband => damaged && owner.container == call.container,
+        Role::IbSriov => owner.container == call.container && owner.ifname == call.ifname,
+        _ => false,
+    };
+    let mut errors = Restoring::run_all(machine, netns, of_call);
+    errors.extend(match role {
+        Role::IbSriov => upstream::function(machine, call, netns).err(),
+        Role::Rdma => upstream::rdma(machine, call, netns).err(),
+        _ => None,
+    });
+    errors
 }
 
 /// Delete the half-made interfaces of `key`, and in the sandbox those that are `ours`.

@@ -3,7 +3,7 @@
 use crate::delegate::Answer;
 use crate::socket::ChannelError;
 use crate::{Command, Version};
-use ferroband_model::Fault;
+use ferroband_model::{Fault, PciAddress};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -49,6 +49,14 @@ pub enum Error {
     TooOldFor { command: Command, asked: Version, needed: Version },
     #[error("host master interface is missing")]
     NoMaster,
+    #[error("deviceID is required")]
+    NoDeviceId,
+    #[error("invalid guid {guid:?}")]
+    InvalidGuid { guid: String },
+    #[error("ibKubernetesEnabled is set, but function {function} was not marked as configured")]
+    Unmanaged { function: PciAddress },
+    #[error("ibKubernetesEnabled is set, but function {function} was given no GUID")]
+    NoManagedGuid { function: PciAddress },
     #[error("IPAM type dhcp does not work on InfiniBand")]
     Dhcp,
     #[error("the configuration has no prevResult")]
@@ -105,6 +113,32 @@ pub enum Error {
     Unready { path: PathBuf },
     #[error("the node daemon answered something else than {wanted}")]
     Unexpected { wanted: &'static str },
+
+    // Functions of adapters.
+    #[error("there is no PCI function {function} on this node")]
+    NoFunction { function: String },
+    #[error("{function} is not a virtual function, and not bound to vfio-pci")]
+    NotVirtual { function: PciAddress },
+    #[error("vfioPciMode is set, but function {function} is bound to {driver:?}")]
+    NotVfio { function: PciAddress, driver: String },
+    #[error("function {function} is of an Ethernet adapter")]
+    NotInfiniBand { function: PciAddress },
+    #[error("VF {interface} GUID is not valid")]
+    NoGuid { interface: String },
+    #[error("function {function} has no interface")]
+    NoNetdev { function: PciAddress },
+    #[error("function {function} is given to container {container} already")]
+    FunctionInUse { function: PciAddress, container: String },
+    #[error("function {function} is not as it was given: {what}")]
+    FunctionChanged { function: PciAddress, what: &'static str },
+    #[error("device {device} has {count} RDMA devices here, not one")]
+    RdmaDevices { device: String, count: usize },
+    #[error("the RDMA devices of this node are shared by all namespaces")]
+    SharedRdma,
+    #[error(
+        "the device behind the interface with address {mac:?} cannot be told: {count} virtual functions have it"
+    )]
+    Underivable { mac: String, count: usize },
 
     // The work.
     #[error(transparent)]

@@ -38,14 +38,78 @@ impl Error {
             Self::Undecodable { .. } => {
                 told(FaultCode::Undecodable, "the network configuration", "correct its JSON")
             }
-            Self::Field { .. } | Self::NetworkName { .. } | Self::NoPreviousResult => {
+            Self::Field { .. } | Self::NetworkName { .. } => {
                 told(FaultCode::InvalidConfig, "the network configuration", "correct the field")
             }
+            Self::NoPreviousResult => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "call the plugin after the one that makes the interface, with that one's result",
+            ),
             Self::NoMaster => told(
                 FaultCode::InvalidConfig,
                 "the network configuration",
                 "name an IPoIB interface of the node in `master`",
             ),
+            Self::NoDeviceId => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "name the resource of the functions in the definition's annotation \
+                 k8s.v1.cni.cncf.io/resourceName, and let the pod ask for one",
+            ),
+            Self::InvalidGuid { .. } => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "write eight bytes in hexadecimal with colons between, not all of them zero",
+            ),
+            Self::Unmanaged { .. } | Self::NoManagedGuid { .. } => told(
+                FaultCode::InvalidConfig,
+                "the pod's InfiniBand network",
+                "see whether the partition's manager runs; the pod is tried again by itself",
+            ),
+            Self::NoFunction { .. } | Self::NotVirtual { .. } | Self::NotVfio { .. } => told(
+                FaultCode::NoDevice,
+                "the pod's device",
+                "see `ferroband inspect` on this node for the functions that there are",
+            ),
+            Self::NotInfiniBand { .. } => told(
+                FaultCode::InvalidConfig,
+                "the pod's device",
+                "take functions of an InfiniBand adapter into the resource, or use another plugin",
+            ),
+            Self::NoGuid { .. } => told(
+                FaultCode::PortNotReady,
+                "the pod's device",
+                "give the function a GUID, in the pod's annotation or by the policy that makes the functions",
+            ),
+            Self::NoNetdev { .. } => told(
+                FaultCode::NoDevice,
+                "the pod's device",
+                "see that ib_ipoib is loaded, and that no other sandbox has the interface",
+            ),
+            Self::FunctionInUse { .. } => told(
+                FaultCode::DeviceBusy,
+                "the pod's device",
+                "it is tried again; if this stays, see why that container still runs",
+            ),
+            Self::FunctionChanged { .. } => told(
+                FaultCode::KernelRefused,
+                "the pod's device",
+                "find who changed it; delete the pod to have it given anew",
+            ),
+            Self::RdmaDevices { .. } => told(
+                FaultCode::NoDevice,
+                "the pod's device",
+                "see `rdma dev` on this node; a device that is in another namespace cannot be given",
+            ),
+            Self::SharedRdma => told(
+                FaultCode::InvalidConfig,
+                "the network configuration",
+                "leave rdmaIsolation out, or make the mode exclusive: `options ib_core netns_mode=0` and a reboot",
+            ),
+            Self::Underivable { .. } => {
+                told(FaultCode::InvalidConfig, "the network configuration", "name the device in `deviceID`")
+            }
             Self::Dhcp => told(
                 FaultCode::InvalidConfig,
                 "the network configuration",

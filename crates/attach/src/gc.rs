@@ -9,6 +9,7 @@ use crate::journal::{Found, Journal};
 use crate::owed::Owed;
 use crate::plan::Attachment;
 use crate::upstream::{self, Left};
+use crate::vf::Restoring;
 use crate::{Command, Error, Invocation, Key, Lock, Machine, Role, chain, daemon, del};
 use serde_json::Value;
 
@@ -49,6 +50,7 @@ pub(crate) fn gc(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result
             Err(error) => errors.push(error),
         }
     }
+    errors.extend(collect_functions(machine, role, &valid));
     if role.is_meta() {
         errors.extend(collect_upstream(machine, call, &valid, &mut networks));
     }
@@ -97,6 +99,16 @@ fn collect_upstream(
     errors
 }
 
+/// Functions of sandboxes whose journal is gone.
+fn collect_functions(machine: &Machine<'_>, role: Role, valid: &[(String, String)]) -> Vec<Error> {
+    let of_role = |key: &Key| key.role() == (!role.is_meta()).then_some(role);
+    Restoring::run_all(machine, None, |owner| {
+        let Some(key) = Key::of_stem(&owner.stem).filter(of_role) else { return false };
+        let known = matches!(Journal::load(machine.root, &key), Ok(Some(_)) | Err(_));
+        !known && !valid.iter().any(|(container, _)| *container == owner.container)
+    })
+}
+
 fn collect(machine: &Machine<'_>, call: &Invocation, key: &Key) -> Vec<Error> {
     let collected = Lock::take(machine.root, key, machine.patience.quick).and_then(|lock| {
         // It may have been deleted since it was listed.
@@ -112,6 +124,7 @@ fn collect(machine: &Machine<'_>, call: &Invocation, key: &Key) -> Vec<Error> {
 fn collect_damaged(machine: &Machine<'_>, key: &Key) -> Vec<Error> {
     let collected = Lock::take(machine.root, key, machine.patience.quick).and_then(|lock| {
         del::sweep(key, None, |_| false)?;
+        Error::all(Restoring::run_all(machine, None, |owner| owner.stem == key.stem()))?;
         daemon::release(machine, &Owed::new(key, None), None)?;
         Journal::remove(machine.root, key)?;
         lock.retire();
@@ -127,7 +140,7 @@ fn forward(role: Role, call: &Invocation, networks: Networks) -> Vec<Error> {
     let fields = call.config.fields();
     if role != Role::Ferroband {
         let ipam = fields.ipam_type().ok().flatten().filter(|ipam| *ipam != Role::Whereabouts.as_str());
-        let ipam = ipam.filter(|_| role == Role::Ipoib);
+        let ipam = ipam.filter(|_| role.is_interface());
         let run = |ipam| delegate::run(ipam, Command::Gc, &around, call.config.bytes());
         return ipam.and_then(|ipam| run(ipam).err()).into_iter().collect();
     }

@@ -95,14 +95,21 @@ pub(crate) fn place(
     }
     inside.up(index)?;
     let link = find(inside, ifname, "the sandbox")?;
-    match child.mtu {
-        // Datagram mode takes any MTU up to the port's and then keeps to the multicast group's.
+    tell_mtu(&link, child.mtu);
+    Ok(link)
+}
+
+/// Datagram mode takes any MTU up to the port's and then keeps to the multicast group's.
+pub(crate) fn tell_mtu(link: &Link, asked: Option<u32>) {
+    match asked {
         Some(asked) if asked != link.mtu => {
-            eprintln!("ferroband: interface {ifname} has MTU {}, not {asked}: the kernel chose", link.mtu);
+            eprintln!(
+                "ferroband: interface {} has MTU {}, not {asked}: the kernel chose",
+                link.name, link.mtu
+            );
         }
         _ => {}
     }
-    Ok(link)
 }
 
 /// The interface as a result tells it.

@@ -7,7 +7,7 @@
 //! A step that is `intended` may or may not have happened, in part or in full. Undoing takes it as done; all
 //! undoing forgives what is not there.
 
-use crate::plan::{Assigned, Attachment};
+use crate::plan::{Assigned, Attachment, Doer};
 use crate::{Error, Invocation, Key, Role, record};
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::PodRef;
@@ -76,6 +76,9 @@ pub struct StepRecord {
     /// How to find the interface that it makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// The RDMA device that it moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<RdmaTrace>,
 }
 
 /// How far a step is.
@@ -111,6 +114,15 @@ pub struct Trace {
     /// The hardware addresses it has had: on IPoIB they contain the queue pair's number, which no two have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+}
+
+/// An RDMA device that a step moved into the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaTrace {
+    /// Its name.
+    pub device: String,
+    /// The function it is on, or the name of the auxiliary device: what its lock is called by.
+    pub on: String,
 }
 
 /// A journal in the folder.
@@ -197,8 +209,11 @@ impl Journal {
 
     /// Whether every interface that we made ourselves is gone, so that its addresses may be given to others.
     pub fn interfaces_gone(&self) -> bool {
-        let mut steps = self.entries.iter().flat_map(|entry| &entry.steps);
-        !steps.any(|step| step.trace.is_some() && step.state.is_open())
+        let mut steps = self.entries.iter().flat_map(|entry| entry.steps.iter().zip(&entry.attachment.steps));
+        !steps.any(|(record, step)| {
+            let ours = record.trace.is_some() || matches!(step.by, Doer::IbSriov { .. });
+            ours && record.state.is_open()
+        })
     }
 }
 

@@ -5,8 +5,9 @@
 //! in the [`journal`] before it is made, and a DEL goes by the journal alone.
 //!
 //! ```text
-//! runtime ── variables, stdin ─▶ protocol ─▶ run ─┬─ add ── apply ─┬─ ipoib ── address      in-process
-//!         ◀─ result or error ──                   │                └─ chain ── delegate     foreign binaries
+//! runtime ── variables, stdin ─▶ protocol ─▶ run ─┬─ add ── apply ─┬─ ipoib, vf ── address  in-process
+//!         ◀─ result or error ──                   │                ├─ rdma
+//!                                                 │                └─ chain ── delegate     foreign binaries
 //!                                                 ├─ del ── undo ──── the same, in reverse
 //!                                                 ├─ check
 //!                                                 ├─ gc
@@ -42,6 +43,7 @@ pub mod message;
 pub mod owed;
 pub mod plan;
 pub mod protocol;
+mod rdma;
 mod readiness;
 mod record;
 pub mod result;
@@ -51,9 +53,11 @@ mod sandbox;
 mod signals;
 pub mod socket;
 mod status;
+pub mod unbroken;
 mod undo;
 mod upstream;
 mod version;
+mod vf;
 
 pub use config::{Config, Fields};
 pub use daemon::socket_path;
@@ -67,4 +71,5 @@ pub use result::CniResult;
 pub use role::Role;
 pub use run::{answer, run};
 pub use signals::Signals;
+pub use unbroken::Unbroken;
 pub use version::Version;

@@ -3,6 +3,7 @@
 use crate::{Error, Key, record};
 use ferroband_kernel::Root;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -46,6 +47,11 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Err(Error::Busy { path }),
             }
         }
+    }
+
+    /// Its descriptor, for somebody who is to hold it as well.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Let programs that are started inherit the lock until the returned guard is dropped.

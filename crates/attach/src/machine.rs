@@ -1,6 +1,8 @@
 //! The machine that a call works on, and the few things about it that tests replace.
 
-use ferroband_kernel::{Host, Root};
+use crate::Error;
+use ferroband_kernel::{Error as KernelError, Hardware, Host, Root};
+use std::path::Path;
 use std::time::Duration;
 
 /// A machine to attach sandboxes on.
@@ -10,6 +12,11 @@ pub struct Machine<'a> {
     pub root: &'a Root,
     /// Its InfiniBand. "The host" is the network namespace of the calling thread.
     pub host: &'a dyn Host,
+    /// Its adapters, to hand out functions of. A machine without can make IPoIB children all the same.
+    pub hardware: Option<&'a dyn Hardware>,
+    /// The program that does what must not be broken off while the node daemon is away (see [`crate::Unbroken`]); this
+    /// process does it itself if there is none.
+    pub detached: Option<&'a Path>,
     /// How long to wait for others.
     pub patience: Patience,
     /// Whether somebody asked us to stop; asked between steps of an ADD.
@@ -21,7 +28,19 @@ pub struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// A machine that nobody watches or stops.
     pub fn new(root: &'a Root, host: &'a dyn Host) -> Self {
-        Self { root, host, patience: Patience::default(), stop: &|| false, watch: &|_| {} }
+        let (patience, stop, watch): (_, &dyn Fn() -> bool, &dyn Fn(Point)) =
+            (Patience::default(), &|| false, &|_| {});
+        Self { root, host, hardware: None, detached: None, patience, stop, watch }
+    }
+
+    /// The same with adapters.
+    pub fn with_hardware(root: &'a Root, hardware: &'a dyn Hardware) -> Self {
+        Self { hardware: Some(hardware), ..Self::new(root, hardware) }
+    }
+
+    /// The adapters.
+    pub(crate) fn adapters(&self) -> Result<&'a dyn Hardware, Error> {
+        self.hardware.ok_or(Error::Kernel(KernelError::NoRdma))
     }
 }
 
@@ -38,6 +57,8 @@ pub struct Patience {
     pub lock: Duration,
     /// For IPv6 addresses to be found unique.
     pub unique: Duration,
+    /// For the interface of a function whose driver was just bound, or whose RDMA device was moved.
+    pub device: Duration,
 }
 
 impl Default for Patience {
@@ -49,6 +70,7 @@ impl Default for Patience {
             answer: seconds(60),
             lock: seconds(30),
             unique: seconds(5),
+            device: seconds(10),
         }
     }
 }
@@ -62,6 +84,10 @@ pub enum Point {
     Answered,
     /// An interface was made in the host's namespace.
     Made,
+    /// The link state or a GUID of a function was set.
+    Set,
+    /// A driver was bound anew, or an RDMA device moved.
+    Unbroken,
     /// It was moved into the sandbox.
     Moved,
     /// It has its final name.

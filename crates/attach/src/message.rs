@@ -6,6 +6,8 @@
 //! cni ── Add ────────▶ node     the plan is made; assigning the addresses starts at once
 //! cni ◀──────── Plan ─ node
 //!  (default network, interfaces …)
+//! cni ── Members ────▶ node     only if the plan says so: waits until the ports are in their partitions
+//! cni ◀──────── Done ─ node
 //! cni ── Addresses ──▶ node     waits for what was started
 //! cni ◀── Addresses ── node
 //!  (addresses, routes …)
@@ -13,10 +15,14 @@
 //! cni ◀──────── Done ─ node
 //! ```
 //!
+//! At any time, on a connection of an ADD or on one of its own, `Unbroken` asks for work that the CNI side must not do
+//! itself, because somebody may kill it meanwhile.
+//!
 //! A connection that ends before `Attached` frees nothing: the interface may exist. `Release` does.
 
+use crate::Unbroken;
 use crate::plan::{Assigned, Plan};
-use ferroband_model::{Fault, PodRef};
+use ferroband_model::{Fault, Guid, PciAddress, PodRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,6 +46,11 @@ pub struct Call {
 pub enum Request {
     /// Plan this sandbox. The network namespace comes along as a file descriptor.
     Add(Call),
+    /// These ports exist now; say when they are members of their partitions. Asked if [`Plan::membership`] says so.
+    Members(Vec<Member>),
+    /// Do this, whatever becomes of me. The lock of the device comes along as a file descriptor, and after it the
+    /// sandbox's network namespace if it is needed.
+    Unbroken(Unbroken),
     /// Give me the addresses that the plan promised.
     Addresses,
     /// It is done; record it on the pod.
@@ -70,6 +81,21 @@ pub enum Reply {
     Done,
     /// It cannot be.
     Fault(Fault),
+}
+
+/// A port of the pod that is to be in a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Position of the attachment in the plan.
+    pub attachment: usize,
+    /// The interface in the pod.
+    pub ifname: String,
+    /// The function behind it; an IPoIB child shares its parent's, which the plan names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PciAddress>,
+    /// The GUID of the function's port now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guid: Option<Guid>,
 }
 
 /// What became of one attachment.

@@ -3,12 +3,14 @@
 //! ```text
 //! Plan ── Attachment (one interface: eth0, net1, …) ── Step (one plugin of its chain)
 //!           default network first, then annotation order      Foreign: somebody's CNI binary
-//!                                                              Ipoib:   done in-process
+//!                                                              Ipoib, IbSriov, Rdma: done in-process
 //! ```
 //!
 //! A plan is also what the journal keeps, so a DEL needs nobody else to know what was done.
 
-use ferroband_model::PodRef;
+use crate::{Error, Fields, Role, ipoib, vf};
+use ferroband_kernel::route::VfState;
+use ferroband_model::{Guid, PciAddress, PodRef};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -22,6 +24,10 @@ pub struct Plan {
     pub pod: PodRef,
     /// The attachments, default network first.
     pub attachments: Vec<Attachment>,
+    /// Whether the ports of the pod have to become members of partitions first: then the daemon is asked to
+    /// wait for that when all interfaces exist, before any of them has an address.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub membership: bool,
 }
 
 /// One interface of the pod.
@@ -117,6 +123,51 @@ pub enum Doer {
         /// Whether the daemon assigns its addresses (else `ipam` is foreign or absent).
         addressed: bool,
     },
+    /// Ferroband itself: a virtual function of an adapter.
+    IbSriov {
+        /// The function, and what is set on it.
+        vf: VfStep,
+        /// As for [`Self::Ipoib`].
+        addressed: bool,
+    },
+    /// Ferroband itself: the RDMA device behind the interface of an earlier plugin.
+    Rdma {
+        /// A PCI address or the name of an auxiliary device; found by the interface's address when absent.
+        device: Option<String>,
+    },
+}
+
+impl Doer {
+    /// Who carries out the plugin of a configuration: we, for the types that we stand in for.
+    pub fn of_config(config: &Map<String, Value>) -> Result<Self, Error> {
+        let fields = Fields(config);
+        match Role::of_name(fields.text("type")?.unwrap_or_default()) {
+            Some(role) => Self::of_plugin(role, fields),
+            None => Ok(Self::Foreign),
+        }
+    }
+
+    /// The same for a plugin whose role is known.
+    pub(crate) fn of_plugin(role: Role, fields: Fields<'_>) -> Result<Self, Error> {
+        let addressed = match fields.ipam_type()? {
+            Some("dhcp") if role.is_interface() => return Err(Error::Dhcp),
+            kind => kind == Some(Role::Whereabouts.as_str()),
+        };
+        Ok(match role {
+            Role::Ipoib => Self::Ipoib { child: ipoib::of_config(fields)?, addressed },
+            Role::IbSriov => Self::IbSriov { vf: vf::of_config(fields)?, addressed },
+            Role::Rdma => {
+                let device = fields.text("deviceID")?.filter(|device| !device.is_empty());
+                Self::Rdma { device: device.map(str::to_owned) }
+            }
+            Role::Ferroband | Role::Whereabouts => Self::Foreign,
+        })
+    }
+
+    /// Whether the daemon assigns addresses for it.
+    pub fn is_addressed(&self) -> bool {
+        matches!(self, Self::Ipoib { addressed: true, .. } | Self::IbSriov { addressed: true, .. })
+    }
 }
 
 /// An IPoIB child interface.
@@ -126,6 +177,32 @@ pub struct IpoibStep {
     pub parent: String,
     /// MTU to set; the kernel's choice when absent.
     pub mtu: Option<u32>,
+}
+
+/// A virtual function for a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VfStep {
+    /// The function.
+    pub device: PciAddress,
+    /// The GUID that it is to have; the one that it has when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guid: Option<Guid>,
+    /// The link state that it is to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_state: Option<VfState>,
+    /// MTU to set; the kernel's choice when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Whether the pod gets the RDMA device for itself; as the node's mode is when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<bool>,
+    /// Whether the function must be vfio-pci's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub vfio: bool,
+    /// Whether a fabric manager decides about its GUID, so that it must have been given one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub managed: bool,
 }
 
 /// The addresses that the daemon assigned to one attachment.

@@ -12,6 +12,11 @@ pub enum Role {
     Ferroband,
     /// One IPoIB interface, called by somebody else's meta plugin or by a runtime.
     Ipoib,
+    /// One virtual function, called in the same way.
+    #[serde(rename = "ib-sriov")]
+    IbSriov,
+    /// The RDMA device behind the interface of an earlier plugin, called in the same way.
+    Rdma,
     /// IPAM alone, called by somebody else's plugin.
     Whereabouts,
 }
@@ -21,7 +26,7 @@ const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ferroband, Self::Ipoib, Self::Whereabouts];
+    pub const ALL: [Self; 5] = [Self::Ferroband, Self::Ipoib, Self::IbSriov, Self::Rdma, Self::Whereabouts];
 
     /// The role of a program started as `program`: the last part of the path counts.
     pub fn of_program(program: &Path) -> Option<Self> {
@@ -39,11 +44,18 @@ impl Role {
         matches!(self, Self::Ferroband)
     }
 
+    /// Whether it makes one interface, with addresses of an IPAM plugin.
+    pub fn is_interface(self) -> bool {
+        matches!(self, Self::Ipoib | Self::IbSriov)
+    }
+
     /// Its name, which is also the `type` in a configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ferroband => "ferroband",
             Self::Ipoib => "ipoib",
+            Self::IbSriov => "ib-sriov",
+            Self::Rdma => "rdma",
             Self::Whereabouts => "whereabouts",
         }
     }
@@ -53,6 +65,8 @@ impl Role {
         match self {
             Self::Ferroband => "Ferroband: the pod's default network and its InfiniBand networks",
             Self::Ipoib => "Ferroband: IPoIB interfaces for pods",
+            Self::IbSriov => "Ferroband: virtual functions of InfiniBand adapters for pods",
+            Self::Rdma => "Ferroband: RDMA devices for pods, after the plugin that made the interface",
             Self::Whereabouts => "Ferroband: cluster-wide addresses for pods",
         }
     }
@@ -72,6 +86,8 @@ mod tests {
     fn the_program_name_decides() {
         let role = |program: &str| Role::of_program(Path::new(program));
         assert_eq!(role("/opt/cni/bin/ipoib"), Some(Role::Ipoib));
+        assert_eq!(role("/opt/cni/bin/ib-sriov"), Some(Role::IbSriov));
+        assert_eq!(role("rdma"), Some(Role::Rdma));
         assert_eq!(role("whereabouts"), Some(Role::Whereabouts));
         assert_eq!(role("./ferroband-cni"), Some(Role::Ferroband));
         assert_eq!(role("/opt/cni/bin/multus"), Some(Role::Ferroband));

@@ -1,6 +1,6 @@
 //! The socket between `ferroband-cni` and the node daemon; both sides use this one implementation.
 //!
-//! A message is its length (four bytes, big-endian) and that many bytes of JSON. A file descriptor may ride on
+//! A message is its length (four bytes, big-endian) and that many bytes of JSON. File descriptors may ride on
 //! the first byte of a message: that is how the pod's network namespace reaches the daemon, so that nobody
 //! can make it open a path.
 
@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// The longest message either side takes.
 pub const LONGEST: usize = 16 << 20;
+/// The most file descriptors that a message has.
+const MOST: usize = 2;
 
 /// What can go wrong between the two sides.
 #[derive(Debug, thiserror::Error)]
@@ -88,12 +90,12 @@ impl Channel {
 
     /// Send a message.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), ChannelError> {
-        self.send_framed(message, None)
+        self.send_with_fds(message, &[])
     }
 
     /// Send a message with a file descriptor.
     pub fn send_with_fd<T: Serialize>(&mut self, message: &T, fd: impl AsFd) -> Result<(), ChannelError> {
-        self.send_framed(message, Some(fd.as_fd()))
+        self.send_with_fds(message, &[fd.as_fd()])
     }
 
     /// Receive a message. A file descriptor that comes along is closed.
@@ -103,8 +105,14 @@ impl Channel {
 
     /// Receive a message, and the file descriptor that came with it.
     pub fn recv_with_fd<T: DeserializeOwned>(&mut self) -> Result<(T, Option<OwnedFd>), ChannelError> {
+        let (message, fds) = self.recv_with_fds()?;
+        Ok((message, fds.into_iter().next()))
+    }
+
+    /// Receive a message, and the file descriptors that came with it.
+    pub fn recv_with_fds<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut header = [0; 4];
-        let (first, fd) = self.recv_first(&mut header)?;
+        let (first, fds) = self.recv_first(&mut header)?;
         self.fill(&mut header[first..])?;
         let length = u32::from_be_bytes(header) as usize;
         if length > LONGEST {
@@ -116,13 +124,14 @@ impl Channel {
         if taken < length {
             return Err(ChannelError::Closed);
         }
-        Ok((serde_json::from_slice(&body)?, fd))
+        Ok((serde_json::from_slice(&body)?, fds))
     }
 
-    fn send_framed<T: Serialize>(
+    /// Send a message with file descriptors, two at most.
+    pub fn send_with_fds<T: Serialize>(
         &mut self,
         message: &T,
-        fd: Option<BorrowedFd<'_>>,
+        fds: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         let mut frame = vec![0; 4];
         serde_json::to_writer(&mut frame, message)?;
@@ -132,10 +141,10 @@ impl Channel {
         }
         frame[..4].copy_from_slice(&(length as u32).to_be_bytes());
 
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if let Some(fd) = &fd {
-            control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(fd)));
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(fds));
         }
         let sent = retry(|| {
             // NOSIGNAL: a daemon that died is an error to handle, not a reason to die as well.
@@ -146,9 +155,9 @@ impl Channel {
         Ok(())
     }
 
-    /// The first bytes of a message and the descriptor that rides on them.
-    fn recv_first(&self, header: &mut [u8; 4]) -> Result<(usize, Option<OwnedFd>), ChannelError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    /// The first bytes of a message and the descriptors that ride on them.
+    fn recv_first(&self, header: &mut [u8; 4]) -> Result<(usize, Vec<OwnedFd>), ChannelError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = retry(|| {
             let buffers = &mut [IoSliceMut::new(header)];
@@ -157,15 +166,13 @@ impl Channel {
         if received.bytes == 0 {
             return Err(ChannelError::Closed);
         }
-        let mut fd = None;
+        let mut fds = Vec::new();
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                for received in fds {
-                    fd.get_or_insert(received);
-                }
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                fds.extend(received);
             }
         }
-        Ok((received.bytes, fd))
+        Ok((received.bytes, fds))
     }
 
     fn fill(&mut self, buffer: &mut [u8]) -> Result<(), ChannelError> {

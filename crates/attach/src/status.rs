@@ -5,6 +5,7 @@ use crate::daemon::Daemon;
 use crate::delegate::{self, Surroundings};
 use crate::message::Request;
 use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoib, readiness};
+use ferroband_kernel::NetnsMode;
 use std::time::Duration;
 
 /// Ask everybody that an ADD with this configuration would need.
@@ -19,12 +20,25 @@ pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Re
             wrapped(fields, &around)
         }
         Role::Whereabouts => daemon(machine),
-        Role::Ipoib => {
-            let parent = ipoib::of_config(fields).and_then(|child| {
-                machine.host.ipoib_parent(&child.parent)?;
-                Ok(())
-            });
-            parent.map_err(not_ready)?;
+        Role::Rdma => match machine.adapters()?.rdma_netns_mode() {
+            Ok(NetnsMode::Exclusive) => Ok(()),
+            Ok(NetnsMode::Shared) => Err(not_ready(Error::SharedRdma)),
+            Err(error) => Err(not_ready(error.into())),
+        },
+        Role::Ipoib | Role::IbSriov => {
+            let usable = match role {
+                Role::Ipoib => ipoib::of_config(fields).and_then(|child| {
+                    machine.host.ipoib_parent(&child.parent)?;
+                    Ok(())
+                }),
+                // Which device it will be, nobody knows yet.
+                _ if fields.flag("rdmaIsolation")? => match machine.adapters()?.rdma_netns_mode()? {
+                    NetnsMode::Exclusive => Ok(()),
+                    NetnsMode::Shared => Err(Error::SharedRdma),
+                },
+                _ => Ok(()),
+            };
+            usable.map_err(not_ready)?;
             match fields.ipam_type()? {
                 None => Ok(()),
                 Some(ipam) if ipam == Role::Whereabouts.as_str() => daemon(machine),

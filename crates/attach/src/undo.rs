@@ -7,8 +7,11 @@ use crate::delegate::{self, Surroundings};
 use crate::journal::{Entry, Journal, StepState};
 use crate::owed::Owed;
 use crate::plan::Doer;
-use crate::{Command, Error, Invocation, Lock, Machine, Point, Version, args, chain, device_info, ipoib};
+use crate::vf::Restoring;
+use crate::{Command, Error, Invocation, Lock, Machine, Point, Version};
+use crate::{args, chain, device_info, ipoib, rdma};
 use ferroband_kernel::Netns;
+use std::cell::RefCell;
 
 /// The surroundings of an undoing.
 pub(crate) struct Undoing<'a> {
@@ -22,6 +25,8 @@ pub(crate) struct Undoing<'a> {
     pub(crate) path: &'a str,
     /// The call, when it is about this very sandbox.
     pub(crate) call: Option<&'a Invocation>,
+    /// A connection to the daemon that may still be open.
+    pub(crate) daemon: RefCell<Option<Daemon>>,
 }
 
 impl Undoing<'_> {
@@ -51,6 +56,16 @@ impl Undoing<'_> {
         }
         match (&entry.attachment.steps[step].by, &record.trace) {
             (Doer::Foreign, _) => self.execute(journal, entry, step)?,
+            (Doer::IbSriov { vf, .. }, _) => {
+                let daemon = &mut *self.daemon.borrow_mut();
+                Restoring { machine: self.machine, netns: self.netns, daemon: daemon.as_mut() }
+                    .run(vf.device, &journal.key().stem())?;
+            }
+            (Doer::Rdma { .. }, _) => {
+                if let Some(trace) = &record.rdma {
+                    rdma::undo(self.machine, self.netns, trace, self.daemon.borrow_mut().as_mut())?;
+                }
+            }
             (_, Some(trace)) => {
                 ipoib::remove(self.machine, self.netns, trace, &entry.attachment.ifname)?;
             }

@@ -9,9 +9,12 @@
 //! alone names what is left.
 
 mod base64;
+mod devices;
 mod read;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use devices::{function, rdma};
 
 use crate::config::{Config, is_identifier};
 use crate::delegate::{self, Surroundings};

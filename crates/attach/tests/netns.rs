@@ -11,12 +11,18 @@ mod crash;
 mod daemon;
 #[path = "netns/fabric.rs"]
 mod fabric;
+#[path = "netns/functions.rs"]
+mod functions;
 #[path = "netns/ipoib.rs"]
 mod ipoib;
+#[path = "netns/lent.rs"]
+mod lent;
 #[path = "netns/meta.rs"]
 mod meta;
 #[path = "netns/networks.rs"]
 mod networks;
+#[path = "netns/rack.rs"]
+mod rack;
 #[path = "netns/shortage.rs"]
 mod shortage;
 #[path = "netns/stage.rs"]

@@ -53,7 +53,7 @@ pub struct Node {
 }
 
 /// The plugins that `ferroband-cni` can stand in for.
-pub const ALIASES: [&str; 4] = ["ipoib", "multus", "multus-shim", "whereabouts"];
+pub const ALIASES: [&str; 6] = ["ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "whereabouts"];
 
 impl Node {
     /// Run until SIGTERM.

@@ -1,11 +1,13 @@
 //! `ferroband-cni`: one file, many names. The name it is started by says which CNI plugin it is.
 
 use ferroband_attach::{
-    Error, Invocation, Machine, Role, Signals, Variables, Version, answer, protocol, run,
+    Error, Invocation, Machine, Role, Signals, Unbroken, Variables, Version, answer, protocol, run, unbroken,
 };
-use ferroband_kernel::Root;
+use ferroband_kernel::{Hardware, Root};
+use std::ffi::OsString;
 use std::io::{Write, stdin, stdout};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,6 +17,7 @@ fn main() -> ExitCode {
     match arguments.next().as_ref().and_then(|argument| argument.to_str()) {
         Some("-V" | "--version") => return say(&about(role)),
         Some("-h" | "--help") => return say(&help(role)),
+        Some(unbroken::ARGUMENT) => return detached(arguments.next()),
         _ => {}
     }
     let Some(role) = role else {
@@ -34,8 +37,33 @@ fn carry_out(role: Role, call: &Invocation, out: &mut dyn Write) -> Result<(), E
     let signals = Signals::hold().ok();
     let stop = || signals.as_ref().is_some_and(Signals::stop);
     let root = Root::default();
-    let host = ferroband_sim::host(&root).map_err(|error| Error::Told(error.fault()))?;
-    run(&Machine { stop: &stop, ..Machine::new(&root, host.as_ref()) }, role, call, out)
+    let hardware = hardware(&root)?;
+    // Even if the file has been replaced since we started.
+    let detached = Some(Path::new("/proc/self/exe"));
+    let machine = Machine { stop: &stop, detached, ..Machine::with_hardware(&root, hardware.as_ref()) };
+    run(&machine, role, call, out)
+}
+
+/// Do what the process that started us must not do itself, because somebody may kill it meanwhile.
+fn detached(work: Option<OsString>) -> ExitCode {
+    let _signals = Signals::hold().ok();
+    let root = Root::default();
+    let work = work.unwrap_or_default();
+    let done = hardware(&root).and_then(|hardware| {
+        let sandbox = stdin().as_fd().try_clone_to_owned().map_err(|source| Error::Stdin { source })?;
+        Unbroken::perform_detached(&work.to_string_lossy(), &root, hardware.as_ref(), sandbox)
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&unbroken::failure(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
+    ferroband_sim::hardware(root).map_err(|error| Error::Told(error.fault()))
 }
 
 fn about(role: Option<Role>) -> String {

@@ -57,6 +57,8 @@ pub enum FaultCode {
     NoNetworkFound,
     /// The pod is not known to the API server.
     PodNotFound,
+    /// The pod of this name is another one now than the one that the sandbox is for.
+    PodReplaced,
     /// The parent interface is not on this node.
     NoParent,
     /// The parent interface exists but is not an IPoIB interface.
@@ -102,6 +104,7 @@ impl FaultCode {
             Self::InvalidAnnotation => "InvalidAnnotation",
             Self::NoNetworkFound => "NoNetworkFound",
             Self::PodNotFound => "PodNotFound",
+            Self::PodReplaced => "PodReplaced",
             Self::NoParent => "NoParent",
             Self::NotIpoib => "NotIpoib",
             Self::NameTaken => "NameTaken",
@@ -147,6 +150,7 @@ impl FaultCode {
             Self::PluginFailed => 109,
             Self::NoRdma => 110,
             Self::NoDevice => 111,
+            Self::PodReplaced => 112,
         }
     }
 }

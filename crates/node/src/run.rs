@@ -17,7 +17,7 @@ use crate::{
     own::make_folders,
     plan::Policy,
     ready,
-    serve::{Decider, Socket},
+    serve::{Decider, Socket, Unmanaged},
     simulate,
 };
 use ferroband_attach::socket_path;
@@ -87,7 +87,9 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
 
     // CNI calls.
     let decider = Arc::new(Decider {
+        hardware: Some(host.clone()),
         host,
+        membership: Arc::new(Unmanaged),
         net_d: settings.net_d(),
         conf_d: settings.root.path("etc/cni/multus/net.d"),
         policy: Policy::of_variables(|name| std::env::var(name).ok()),

@@ -4,7 +4,7 @@ use super::{Work, read_result};
 use crate::config::Fields;
 use crate::journal::{Entry, StepState};
 use crate::message::{Reply, Request};
-use crate::plan::Assigned;
+use crate::plan::{Assigned, Doer};
 use crate::result::{Ip, Route};
 use crate::{CniResult, Error, Invocation, Point, Version, address, chain, delegate};
 use serde_json::{Map, Value};
@@ -77,6 +77,10 @@ impl Work<'_> {
         let mut result = read_result(entry)?;
         result.ips = given.ips.into_iter().map(|ip| Ip { interface: Some(0), ..ip }).collect();
         result.routes = given.routes;
+        // Upstream's two plugins differ in this.
+        if entry.attachment.steps.iter().any(|step| matches!(step.by, Doer::IbSriov { .. })) {
+            result.dns = given.dns;
+        }
         entry.result = Some(result.write(Version::NEWEST)?);
         Ok(())
     }

@@ -59,8 +59,9 @@ pub(super) fn calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
     let call = |step: &crate::plan::Step| {
         let plugin = match step.by {
             Doer::Foreign => step.plugin(),
-            Doer::Ipoib { addressed: true, .. } => return None,
-            Doer::Ipoib { .. } => Fields(&step.config).ipam_type().ok().flatten()?,
+            Doer::Rdma { .. } => return None,
+            _ if step.by.is_addressed() => return None,
+            Doer::Ipoib { .. } | Doer::IbSriov { .. } => Fields(&step.config).ipam_type().ok().flatten()?,
         };
         // What one pod asked for is nothing to the network.
         let mut step = step.clone();

@@ -46,6 +46,7 @@ fn what_is_saved_is_loaded() {
             kind: Some("ipoib".into()),
             addresses: vec!["00:01".into()],
         }),
+        ..StepRecord::default()
     };
     journal.save(&root).unwrap();
     assert_eq!(Journal::load(&root, &journal.key()).unwrap().as_ref(), Some(&journal));

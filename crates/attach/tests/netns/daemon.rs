@@ -19,6 +19,8 @@ use std::time::Duration;
 pub struct Ledger {
     pub attachments: Vec<Attachment>,
     pub assigned: Vec<Assigned>,
+    /// Whether plans say that membership is to be waited for.
+    pub membership: bool,
     /// Refuse requests of this kind.
     pub refuse: Option<&'static str>,
     /// End the connection at requests of this kind.
@@ -130,6 +132,8 @@ fn serve(stream: UnixStream, ledger: &Mutex<Ledger>) -> usize {
 fn answer(ledger: &mut Ledger, request: Request) -> Option<Reply> {
     let kind = match &request {
         Request::Add(_) => "Add",
+        Request::Members(_) => "Members",
+        Request::Unbroken(_) => "Unbroken",
         Request::Addresses => "Addresses",
         Request::Attached(_) => "Attached",
         Request::Assign(_) => "Assign",
@@ -152,7 +156,7 @@ fn answer(ledger: &mut Ledger, request: Request) -> Option<Reply> {
                 name: "unknown".into(),
                 uid: String::new(),
             });
-            Reply::Plan(Plan { pod, attachments: ledger.attachments.clone() })
+            Reply::Plan(Plan { pod, attachments: ledger.attachments.clone(), membership: ledger.membership })
         }
         Request::Addresses => Reply::Addresses(ledger.assigned.clone()),
         Request::Assign(call) => {

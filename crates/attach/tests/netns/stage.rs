@@ -36,6 +36,7 @@ impl Stage {
             answer: Duration::from_secs(5),
             lock: Duration::from_secs(5),
             unique: Duration::from_secs(5),
+            device: Duration::from_secs(5),
         };
         Self { root: Root::at(folder.path()), fabric: Fabric::default(), patience, folder }
     }

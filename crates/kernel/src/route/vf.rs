@@ -20,6 +20,7 @@ const IFLA_NUM_VF: u16 = 21;
 const IFLA_VFINFO_LIST: u16 = 22;
 const IFLA_EXT_MASK: u16 = 29;
 const IFLA_VF_INFO: u16 = 1;
+const IFLA_VF_MAC: u16 = 1;
 const IFLA_VF_LINK_STATE: u16 = 5;
 const IFLA_VF_IB_NODE_GUID: u16 = 10;
 const IFLA_VF_IB_PORT_GUID: u16 = 11;
@@ -37,12 +38,14 @@ pub struct Vf {
     pub node_guid: Option<Guid>,
     /// The port GUID that it was given; nothing before.
     pub port_guid: Option<Guid>,
+    /// The Ethernet address that it was given; nothing before.
+    pub mac: Option<[u8; 6]>,
 }
 
 impl Vf {
     /// A function of which nothing is known but its index.
     pub const fn new(index: u32) -> Self {
-        Self { index, state: None, node_guid: None, port_guid: None }
+        Self { index, state: None, node_guid: None, port_guid: None, mac: None }
     }
 }
 
@@ -192,6 +195,11 @@ fn function(info: &[u8]) -> Option<Vf> {
     for (kind, value) in wire::attributes(info) {
         let guid = || value.get(8..).and_then(wire::u64).map(Guid::new).filter(|guid| !guid.is_unset());
         match kind {
+            // struct ifla_vf_mac: the function 4, the address 32. On InfiniBand it is GUID and more.
+            IFLA_VF_MAC => {
+                let mac = value.get(4..10).and_then(|mac| mac.try_into().ok());
+                vf.mac = mac.filter(|mac| *mac != [0; 6]);
+            }
             IFLA_VF_LINK_STATE => vf.state = value.get(4..).and_then(wire::u32).and_then(VfState::of),
             IFLA_VF_IB_NODE_GUID => vf.node_guid = guid(),
             IFLA_VF_IB_PORT_GUID => vf.port_guid = guid(),

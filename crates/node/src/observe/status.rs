@@ -106,7 +106,7 @@ mod tests {
     fn every_attachment_is_told_and_the_patch_holds_for_this_very_pod() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
         let attachments = vec![attachment("k8s", "eth0", true), attachment("default/ib", "net1", false)];
-        let plan = Plan { pod: pod.clone(), attachments };
+        let plan = Plan { pod: pod.clone(), attachments, membership: false };
         let outcome = |attachment, ifname: &str, ip: &str| Outcome {
             attachment,
             result: json!({
@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn nothing_to_tell_is_no_patch() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
-        let plan = Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)] };
+        let plan =
+            Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)], membership: false };
         assert_eq!(
             patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}), device_info: None }]),
             None

@@ -2,7 +2,7 @@
 
 use super::{
     Chosen, DefaultNetwork, Given, capability,
-    step::{step, within},
+    step::{steps, within},
 };
 use crate::kubelet::Devices;
 use ferroband_api::cncf::NetworkConfig;
@@ -58,16 +58,16 @@ pub fn chosen(
     values.extend(capability::of_selection(selection));
     let info_file = device_info::told_path(&network, given.container, &ifname);
     capability::of_device(&mut values, device.as_ref(), info_file);
-    let steps = config.plugins.iter().cloned().map(|mut plugin| {
+    let plugins = config.plugins.iter().cloned().map(|mut plugin| {
         if let Some(device) = &device {
             capability::inject(&mut plugin, device);
         }
         capability::grant(&mut plugin, &values);
         capability::add_args(&mut plugin, &selection.cni_args);
-        step(&network, plugin)
+        plugin
     });
     Ok(Attachment {
-        steps: steps.collect::<Result<_, _>>()?,
+        steps: steps(&network, plugins)?,
         name: config.name.clone(),
         cni_version: version(&network, config)?,
         ifname,

@@ -78,7 +78,7 @@ pub fn settle_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
         return Ok(pod.clone());
     }
     Err(Fault::new(
-        FaultCode::PodNotFound,
+        FaultCode::PodReplaced,
         format!("pod {pod}"),
         format!("the sandbox is for UID {}, but the pod of that name has UID {} now", pod.uid, facts.uid),
         "nothing: the pod was deleted and made again, and the kubelet starts the new one by itself",
@@ -107,7 +107,7 @@ pub fn make(given: &Given<'_>, devices: &mut Devices) -> Result<Planned, Fault> 
         .enumerate()
         .map(|(position, attachment)| Wanted::of_attachment(given, position, attachment));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    Ok(Planned { plan: Plan { pod: given.pod.clone(), attachments }, wanted })
+    Ok(Planned { plan: Plan { pod: given.pod.clone(), attachments, membership: false }, wanted })
 }
 
 fn refuse_same_names(attachments: &[Attachment]) -> Result<(), Fault> {

@@ -1,34 +1,40 @@
 //! Who carries out a plugin.
 
-use ferroband_attach::{
-    Error, Fields,
-    plan::{Doer, IpoibStep, Step},
-};
+use ferroband_attach::plan::{Doer, Step, VfStep};
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
 /// The step of one plugin of `network`.
-pub fn step(network: &str, config: Map<String, Value>) -> Result<Step, Fault> {
-    let by = doer(&config).map_err(|e| within(network, e.fault()))?;
+fn step(network: &str, config: Map<String, Value>) -> Result<Step, Fault> {
+    let by = Doer::of_config(&config).map_err(|e| within(network, e.fault()))?;
     Ok(Step { config, by })
 }
 
-fn doer(config: &Map<String, Value>) -> Result<Doer, Error> {
-    let fields = Fields(config);
-    match fields.text("type")?.unwrap_or_default() {
-        "ipoib" => ipoib(fields),
-        _ => Ok(Doer::Foreign),
+/// The steps of a network's plugins. The RDMA device of a function goes with the function: moved after it, as a chain
+/// with `rdma` says, it would take the interface away that the function brought.
+pub fn steps(network: &str, plugins: impl Iterator<Item = Map<String, Value>>) -> Result<Vec<Step>, Fault> {
+    let mut steps: Vec<Step> = Vec::new();
+    for plugin in plugins {
+        let step = step(network, plugin)?;
+        match (&step.by, function(&mut steps)) {
+            (Doer::Rdma { device }, Some(vf)) if of_function(device.as_deref(), vf) => {
+                vf.isolation = Some(true);
+            }
+            _ => steps.push(step),
+        }
     }
+    Ok(steps)
 }
 
-fn ipoib(fields: Fields<'_>) -> Result<Doer, Error> {
-    let parent = fields.text("master")?.filter(|name| !name.is_empty()).ok_or(Error::NoMaster)?.to_owned();
-    let mtu = fields.whole("mtu")?.and_then(|mtu| u32::try_from(mtu).ok()).filter(|mtu| *mtu > 0);
-    let addressed = match fields.ipam_type()? {
-        Some("dhcp") => return Err(Error::Dhcp),
-        kind => kind == Some("whereabouts"),
-    };
-    Ok(Doer::Ipoib { child: IpoibStep { parent, mtu }, addressed })
+fn function(steps: &mut [Step]) -> Option<&mut VfStep> {
+    steps.iter_mut().find_map(|step| match &mut step.by {
+        Doer::IbSriov { vf, .. } => Some(vf),
+        _ => None,
+    })
+}
+
+fn of_function(device: Option<&str>, vf: &VfStep) -> bool {
+    device.is_none_or(|device| device.parse() == Ok(vf.device))
 }
 
 /// The fault, with the network that it is about.

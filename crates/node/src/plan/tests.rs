@@ -122,7 +122,7 @@ fn what_the_runtime_gives_goes_to_the_default_network_by_capability_and_nowhere_
 #[test]
 fn c90_a_guid_reaches_only_the_plugin_that_can_use_it() {
     let chain = json!({"cniVersion": "1.0.0", "plugins": [
-        {"type": "ib-sriov", "capabilities": {"infinibandGUID": true}}, {"type": "tuning"}]});
+        {"type": "sriov", "capabilities": {"infinibandGUID": true}}, {"type": "tuning"}]});
     let guid = "c2:11:22:33:44:55:66:77";
     let annotation = json!([{"name": "a", "infiniband-guid": guid}]).to_string();
     let planned = plan(&annotation, &[("a", chain)], json!({})).unwrap();
@@ -163,7 +163,7 @@ fn c26_and_c17_what_cannot_work_is_refused_before_anything_is_made() {
 #[test]
 fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
     let vf = json!({"cniVersion": "1.0.0", "plugins": [
-        {"type": "ib-sriov", "capabilities": {"portMappings": true, "mac": true}}, {"type": "tuning"}]});
+        {"type": "sriov", "capabilities": {"portMappings": true, "mac": true}}, {"type": "tuning"}]});
     let mut facts = facts("ib");
     let mut of = |default: &str| {
         facts.annotations.insert(DEFAULT_NETWORK.into(), default.into());
@@ -208,7 +208,7 @@ fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
     let mut devices = Devices::default();
     devices.add("x/vf", ["d9".to_owned(), "d1".to_owned()]);
     devices.add("x/other", ["o1".to_owned()]);
-    let config = || json!({"type": "ib-sriov"});
+    let config = || json!({"type": "sriov"});
     let networks = [
         ("a:x/vf", config()),
         ("b:x/vf", config()),
@@ -226,7 +226,7 @@ fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
 #[test]
 fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it() {
     let chain = json!({"cniVersion": "1.0.0", "plugins": [
-        {"type": "ib-sriov", "capabilities": {"deviceID": true, "CNIDeviceInfoFile": true}}, {"type": "rdma"}]});
+        {"type": "sriov", "capabilities": {"deviceID": true, "CNIDeviceInfoFile": true}}, {"type": "rdma"}]});
     let mut devices = Devices::default();
     devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
     let planned = plan_with(&facts("a"), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
@@ -253,6 +253,28 @@ fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it
         (json!("given"), Some(json!("given"))),
         "the kubelet's goes first"
     );
+}
+
+#[test]
+fn a_function_is_given_in_process_and_its_rdma_device_goes_with_it() {
+    let guid = "c2:11:22:33:44:55:66:77";
+    let chain = json!({"cniVersion": "1.0.0", "plugins": [
+        {"type": "ib-sriov", "capabilities": {"infinibandGUID": true}, "link_state": "enable",
+            "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}},
+        {"type": "tuning"}, {"type": "rdma"}]});
+    let mut devices = Devices::default();
+    devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
+    let annotation = json!([{"name": "a", "infiniband-guid": guid}]).to_string();
+    let planned =
+        plan_with(&facts(&annotation), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
+    let [function, tuning] = planned.plan.attachments[1].steps.as_slice() else { panic!() };
+    let Doer::IbSriov { vf, addressed: true } = &function.by else { panic!("{:?}", function.by) };
+    assert_eq!((vf.device.to_string().as_str(), vf.guid), ("0000:3b:00.2", Some(guid.parse().unwrap())));
+    assert_eq!((vf.isolation, &tuning.by), (Some(true), &Doer::Foreign));
+    assert_eq!(planned.wanted.len(), 1);
+    // The kubelet has none left for this one.
+    let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
+    assert!(fault.code == FaultCode::InvalidConfig && fault.remedy.contains("resourceName"), "{fault}");
 }
 
 #[test]
@@ -332,7 +354,7 @@ fn c99_the_uid_must_be_the_pods_unless_it_is_static() {
     let mut facts = facts("");
     assert_eq!(settle_uid(&pod("u1"), &facts).unwrap().uid, "u1");
     assert_eq!(settle_uid(&pod(""), &facts).unwrap().uid, "u1");
-    assert_eq!(settle_uid(&pod("u2"), &facts).unwrap_err().code, FaultCode::PodNotFound);
+    assert_eq!(settle_uid(&pod("u2"), &facts).unwrap_err().code, FaultCode::PodReplaced);
     facts.annotations.insert("kubernetes.io/config.source".into(), "file".into());
     assert_eq!(settle_uid(&pod("u2"), &facts).unwrap().uid, "u2");
 }

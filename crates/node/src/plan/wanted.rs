@@ -5,7 +5,7 @@ use ferroband_address::{Request, whereabouts::Whereabouts};
 use ferroband_attach::{
     Fields,
     message::Call,
-    plan::{Assigned, AssignedIp, AssignedRoute, Attachment, Doer},
+    plan::{Assigned, AssignedIp, AssignedRoute, Attachment},
 };
 use ferroband_model::{Fault, PodRef};
 use ipnet::IpNet;
@@ -32,8 +32,7 @@ impl Wanted {
         position: usize,
         attachment: &Attachment,
     ) -> Result<Option<Self>, Fault> {
-        let addressed = |by: &Doer| matches!(by, Doer::Ipoib { addressed: true, .. });
-        let Some(step) = attachment.steps.iter().find(|step| addressed(&step.by)) else { return Ok(None) };
+        let Some(step) = attachment.steps.iter().find(|step| step.by.is_addressed()) else { return Ok(None) };
         let what = format!("network {}", attachment.network);
         let ipam = Whereabouts::of_plugin(&step.config).map_err(|e| e.fault(&what))?;
         let requests = ipam.requests(given.pod, given.facts.stateful, &attachment.ifname, given.container);

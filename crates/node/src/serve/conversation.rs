@@ -46,19 +46,19 @@ fn talk(channel: &mut Channel, decider: &Decider, runtime: &Handle) -> Result<()
     channel.set_patience(Some(GREETING))?;
     let mut adding = None;
     loop {
-        let (request, netns) = match channel.recv_with_fd::<Request>() {
+        let (request, fds) = match channel.recv_with_fds::<Request>() {
             Err(ChannelError::Closed) => return Ok(()),
             other => other?,
         };
         channel.set_patience(Some(BUSY))?;
-        let reply = answer(request, netns, &mut adding, decider, runtime);
+        let reply = answer(request, fds, &mut adding, decider, runtime);
         channel.send(&reply)?;
     }
 }
 
 fn answer(
     request: Request,
-    netns: Option<OwnedFd>,
+    fds: Vec<OwnedFd>,
     adding: &mut Option<Adding>,
     decider: &Decider,
     runtime: &Handle,
@@ -69,7 +69,7 @@ fn answer(
             let span = info_span!("add", container = call.container, pod);
             let _entered = span.clone().entered();
             // The namespace is the CNI side's to work in; that it came shows that the caller has one.
-            drop(netns);
+            drop(fds);
             match decider.plan(&call, runtime) {
                 Ok((planned, known)) => {
                     let plan = planned.plan;
@@ -82,6 +82,34 @@ fn answer(
                 Err(fault) => {
                     warn!(%fault, "cannot be planned");
                     decider.tell_failure(call.pod.as_ref(), &fault, runtime);
+                    Reply::Fault(fault)
+                }
+            }
+        }
+        Request::Members(members) => {
+            let Some(Adding { plan, known, span, .. }) = adding else { return out_of_turn("Members") };
+            let _entered = span.clone().entered();
+            match runtime.block_on(decider.join(plan, &members)) {
+                Ok(()) => Reply::Done,
+                Err(fault) => {
+                    warn!(%fault, "not a member");
+                    decider.tell_failure(Some(known), &fault, runtime);
+                    Reply::Fault(fault)
+                }
+            }
+        }
+        Request::Unbroken(work) => {
+            let _entered = info_span!("unbroken", ?work).entered();
+            let mut fds = fds.into_iter();
+            // Held until the work is done: a call about the same device waits for it, even if this caller is killed.
+            let _lock = fds.next();
+            match decider.unbroken(&work, fds.next()) {
+                Ok(()) => {
+                    info!("done");
+                    Reply::Done
+                }
+                Err(fault) => {
+                    warn!(%fault, "cannot be done");
                     Reply::Fault(fault)
                 }
             }

@@ -1,5 +1,6 @@
 //! What the answers are made from.
 
+use super::Membership;
 use crate::{
     address::{Desk, Ledger},
     caches::{Networks, PodFacts, Pods},
@@ -10,13 +11,14 @@ use crate::{
 };
 use ferroband_address::Release;
 use ferroband_attach::{
-    message::{Call, Outcome},
+    Unbroken,
+    message::{Call, Member, Outcome},
     plan::{Assigned, Doer, Plan},
 };
-use ferroband_kernel::Host;
+use ferroband_kernel::{Hardware, Host, Netns};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::Map;
-use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::Future, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::timeout};
 use tracing::warn;
 
@@ -30,6 +32,10 @@ const RELEASE: Duration = Duration::from_millis(1500);
 pub struct Decider {
     /// The machine.
     pub host: Arc<dyn Host>,
+    /// Its adapters, if it has any.
+    pub hardware: Option<Arc<dyn Hardware>>,
+    /// Who brings the ports of pods into their partitions.
+    pub membership: Arc<dyn Membership>,
     /// The folder of the default network's configuration.
     pub net_d: PathBuf,
     /// The folder of the configurations that definitions leave to the node.
@@ -76,11 +82,12 @@ impl Decider {
             runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
             networks: &networks,
         };
-        let planned = make(&given, &mut devices)?;
+        let mut planned = make(&given, &mut devices)?;
         for warning in planned.wanted.iter().flat_map(|wanted| &wanted.ipam.warnings) {
             warn!(%warning, "in an ipam object");
         }
         self.check_parents(&planned.plan)?;
+        planned.plan.membership = self.membership.begin(&planned.plan, &call.container)?;
         Ok((planned, PodRef { uid: facts.uid.clone(), ..pod }))
     }
 
@@ -144,9 +151,22 @@ impl Decider {
         Ok(wanted.assigned(places))
     }
 
+    /// Wait until the ports of a pod are in their partitions.
+    pub async fn join(&self, plan: &Plan, members: &[Member]) -> Result<(), Fault> {
+        self.membership.await_member(plan, members).await
+    }
+
+    /// Do what the CNI side must not do itself. "Here" is the host's network namespace.
+    pub fn unbroken(&self, work: &Unbroken, sandbox: Option<OwnedFd>) -> Result<(), Fault> {
+        let hardware = self.hardware.as_deref().ok_or_else(|| ferroband_kernel::Error::NoRdma.fault())?;
+        let sandbox = sandbox.map(Netns::from_fd).transpose().map_err(|e| e.fault())?;
+        work.perform(hardware.root(), hardware, sandbox.as_ref()).map_err(|e| e.fault())
+    }
+
     /// Free what a sandbox, or one interface of it, held. A fault means that it is owed.
     pub async fn release(&self, container: String, interface: Option<String>) -> Result<(), Fault> {
         let what = format!("addresses of sandbox {container}");
+        self.membership.end(&container, interface.as_deref());
         if self.desk.release(Release { container, interface }, RELEASE).await {
             return Ok(());
         }

@@ -11,11 +11,13 @@
 mod conversation;
 mod decider;
 mod find;
+mod membership;
 mod running;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use decider::Decider;
+pub use membership::{Membership, Unmanaged};
 pub use running::Running;
 pub use socket::Socket;

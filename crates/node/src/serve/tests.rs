@@ -98,6 +98,8 @@ impl Node {
         let (desk, committer) = address::open("n1".into(), ledger.clone(), ApiStore::new(client.clone()));
         runtime.spawn(committer.run());
         let decider = Arc::new(Decider {
+            hardware: None,
+            membership: Arc::new(super::Unmanaged),
             host: Arc::new(Machine(Root::at(folder.path()))),
             net_d,
             conf_d: folder.path().join("conf.d"),
@@ -338,7 +340,7 @@ fn c99_the_sandbox_of_a_pod_that_was_made_again_is_refused() {
     let pod = json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}});
     node.api.put(&format!("{PODS}/a"), pod);
     let Reply::Fault(fault) = node.ask(&Request::Add(call)) else { panic!() };
-    assert_eq!(fault.code, FaultCode::PodNotFound);
+    assert_eq!(fault.code, FaultCode::PodReplaced);
     assert!(fault.cause.contains("uid-of-before") && fault.cause.contains("uid-a"), "{fault}");
 }
 

@@ -1,0 +1,160 @@
+//! The interface of a function, wherever it is.
+
+use crate::{Error, Machine, Point};
+use ferroband_kernel::{Error as KernelError, Hardware, Link, Netns, Route};
+use ferroband_model::PciAddress;
+use std::time::{Duration, Instant};
+
+/// How often an interface that is to appear is looked for.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What the interface is called on its way: the same on every node at every time, and nobody else's.
+pub(super) fn passing(function: PciAddress) -> String {
+    let (bus, device) = (function.bus(), function.device());
+    format!("vfdev{:04x}{bus:02x}{device:02x}{:x}", function.domain(), function.function())
+}
+
+/// The interface in the host.
+pub(super) fn here(hardware: &dyn Hardware, function: PciAddress) -> Result<Option<Link>, Error> {
+    Ok(first(hardware.interfaces(function, None)?))
+}
+
+/// The interface in the sandbox.
+pub(crate) fn inside(
+    hardware: &dyn Hardware,
+    function: PciAddress,
+    netns: &Netns,
+) -> Result<Option<Link>, Error> {
+    Ok(first(hardware.interfaces(function, Some(netns))?))
+}
+
+fn first(links: Vec<Link>) -> Option<Link> {
+    links.into_iter().min_by_key(|link| link.index)
+}
+
+/// Where an interface was found.
+#[derive(Debug)]
+pub(super) enum Place {
+    Here(Link),
+    Inside(Link),
+}
+
+/// Wait for the interface to appear: in the sandbox, if there is one, or in the host. A driver makes it in its own
+/// time, and udev may name it once more.
+pub(super) fn appear(
+    machine: &Machine<'_>,
+    hardware: &dyn Hardware,
+    function: PciAddress,
+    netns: Option<&Netns>,
+) -> Result<Option<Place>, Error> {
+    let end = Instant::now() + machine.patience.device;
+    loop {
+        if let Some(netns) = netns
+            && let Some(link) = inside(hardware, function, netns)?
+        {
+            return Ok(Some(Place::Inside(link)));
+        }
+        if let Some(link) = here(hardware, function)? {
+            return Ok(Some(Place::Here(link)));
+        }
+        if Instant::now() >= end {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Move the interface from the host into the sandbox, without the names that something there has.
+pub(super) fn send(
+    machine: &Machine<'_>,
+    function: PciAddress,
+    link: &Link,
+    netns: &Netns,
+    inside: &mut Route,
+) -> Result<(), Error> {
+    let mut route = Route::here()?;
+    let passing = passing(function);
+    route.down(link.index)?;
+    rename(&mut route, link, &passing)?;
+    // A name that it has had, and any that is taken there, would stop it (`__dev_change_net_namespace`).
+    for altname in &link.altnames {
+        if *altname == link.name || inside.link(altname)?.is_some() {
+            route.remove_altname(link.index, altname)?;
+        }
+    }
+    route.move_to(link.index, netns)?;
+    (machine.watch)(Point::Moved);
+    Ok(())
+}
+
+/// Move the interface from the sandbox back to the host, under its passing name.
+pub(super) fn fetch(
+    machine: &Machine<'_>,
+    function: PciAddress,
+    link: &Link,
+    netns: &Netns,
+) -> Result<(), Error> {
+    let mut route = Route::inside(netns)?;
+    let mut here = Route::here()?;
+    route.down(link.index)?;
+    rename(&mut route, link, &passing(function))?;
+    for altname in &link.altnames {
+        if here.link(altname)?.is_some() {
+            route.remove_altname(link.index, altname)?;
+        }
+    }
+    route.move_to(link.index, &Netns::current()?)?;
+    (machine.watch)(Point::Moved);
+    Ok(())
+}
+
+/// Give the interface `name`, which may be one of its other names now.
+pub(super) fn rename(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
+    if link.name == name {
+        return Ok(());
+    }
+    if link.altnames.iter().any(|altname| altname == name) {
+        route.remove_altname(link.index, name)?;
+    }
+    Ok(route.rename(link.index, name)?)
+}
+
+/// Give the interface the name that it had, if nobody else has it now.
+pub(super) fn rename_back(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
+    if name.is_empty() || link.name == name {
+        return Ok(());
+    }
+    match rename(route, link, name) {
+        Err(Error::Kernel(KernelError::NameTaken { .. })) => {
+            eprintln!("ferroband: interface {} cannot be called {name} again: the name is taken", link.name);
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Put the interface that an RDMA device's move made in the place of the one that it took away.
+pub(crate) fn place_again(
+    machine: &Machine<'_>,
+    hardware: &dyn Hardware,
+    function: PciAddress,
+    netns: &Netns,
+    route: &mut Route,
+    had: &Link,
+) -> Result<(), Error> {
+    let missing = || Error::NoNetdev { function };
+    let link = match appear(machine, hardware, function, Some(netns))?.ok_or_else(missing)? {
+        Place::Inside(link) => link,
+        Place::Here(link) => {
+            send(machine, function, &link, netns, route)?;
+            inside(hardware, function, netns)?.ok_or_else(missing)?
+        }
+    };
+    route.down(link.index)?;
+    rename(route, &link, &had.name)?;
+    (machine.watch)(Point::Named);
+    if link.mtu != had.mtu {
+        route.set_mtu(link.index, had.mtu)?;
+    }
+    Ok(route.up(link.index)?)
+}

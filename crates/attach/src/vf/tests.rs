@@ -1,0 +1,108 @@
+use super::of_config;
+use crate::config::Fields;
+use crate::plan::VfStep;
+use crate::{Error, Role, plan::Doer};
+use ferroband_kernel::route::VfState;
+use ferroband_model::Guid;
+use serde_json::{Value, json};
+
+const DEVICE: &str = "0000:86:00.2";
+
+fn step(mut config: Value) -> Result<VfStep, Error> {
+    if config.get("deviceID").is_none() {
+        config["deviceID"] = json!(DEVICE);
+    }
+    of_config(Fields(config.as_object().unwrap()))
+}
+
+#[test]
+fn case_35_link_states() {
+    let state = |text: &str| step(json!({"link_state": text})).map(|step| step.link_state);
+    assert_eq!(state("auto").unwrap(), Some(VfState::Auto));
+    assert_eq!(state("enable").unwrap(), Some(VfState::Enable));
+    assert_eq!(state("disable").unwrap(), Some(VfState::Disable));
+    assert_eq!(state("").unwrap(), None);
+    assert!(matches!(state("up"), Err(Error::Field { .. })));
+}
+
+#[test]
+fn case_37_a_managed_function_must_be_marked() {
+    let managed = |mark: Value| step(json!({"ibKubernetesEnabled": true, "args": {"cni": mark}}));
+    for mark in [json!({}), json!({"mellanox.infiniband.app": "pending"})] {
+        assert!(matches!(managed(mark), Err(Error::Unmanaged { .. })));
+    }
+    assert!(managed(json!({"mellanox.infiniband.app": "configured"})).unwrap().managed);
+}
+
+#[test]
+fn case_38_where_the_guid_comes_from() {
+    let (first, second) = ("01:23:45:67:89:ab:cd:ef", "02:00:00:00:00:00:00:02");
+    let runtime = json!({"infinibandGUID": first});
+    let args = json!({"cni": {"guid": second}});
+    let guid = |config| step(config).unwrap().guid;
+    assert_eq!(guid(json!({"runtimeConfig": runtime, "args": args})), Some(Guid::new(0x0123_4567_89ab_cdef)));
+    assert_eq!(guid(json!({"args": args})), Some(Guid::new(0x0200_0000_0000_0002)));
+    assert_eq!(guid(json!({"guid": first})), None);
+}
+
+#[test]
+fn case_39_numbers_among_the_arguments() {
+    assert_eq!(step(json!({"args": {"cni": {"priority": 7, "nested": {"a": 1}}}})).unwrap().guid, None);
+    assert!(matches!(step(json!({"args": {"cni": {"guid": 7}}})), Err(Error::Field { .. })));
+}
+
+#[test]
+fn case_40_guids_that_are_none() {
+    let guid = |text: &str| step(json!({"runtimeConfig": {"infinibandGUID": text}})).map(|step| step.guid);
+    let wrong = [
+        "00:00:00:00:00:00:00:00",
+        "01:23:45:67:89:ab:cd",
+        "01:23:45:67:89:ab:cd:ef:01",
+        "0g:23:45:67:89:ab:cd:ef",
+        "01-23-45-67-89-ab-cd-ef",
+        "0123456789abcdef",
+        "1:23:45:67:89:ab:cd:ef0",
+        "+1:23:45:67:89:ab:cd:ef",
+        "nonsense",
+    ];
+    for text in wrong {
+        let error = guid(text).unwrap_err();
+        assert!(error.to_string().starts_with("invalid guid"), "{text}: {error}");
+        assert_eq!(error.code(), 7);
+    }
+    assert_eq!(guid("AB:CD:EF:01:23:45:67:89").unwrap(), Some(Guid::new(0xabcd_ef01_2345_6789)));
+    assert_eq!(guid("").unwrap(), None);
+}
+
+#[test]
+fn case_45_the_device() {
+    let read = |config: Value| of_config(Fields(config.as_object().unwrap()));
+    assert!(matches!(read(json!({"deviceID": ""})), Err(Error::NoDeviceId)));
+    assert!(matches!(read(json!({"deviceID": "mlx5_core.sf.6"})), Err(Error::NoFunction { .. })));
+    for config in [
+        json!({"deviceID": DEVICE, "runtimeConfig": {"deviceID": "0000:00:00.0"}}),
+        json!({"runtimeConfig": {"deviceID": DEVICE}}),
+        json!({"pciBusID": DEVICE}),
+    ] {
+        assert_eq!(read(config).unwrap().device.to_string(), DEVICE);
+    }
+}
+
+#[test]
+fn isolation_left_out_is_told_from_isolation_refused() {
+    assert_eq!(step(json!({})).unwrap().isolation, None);
+    assert_eq!(step(json!({"rdmaIsolation": null})).unwrap().isolation, None);
+    assert_eq!(step(json!({"rdmaIsolation": false})).unwrap().isolation, Some(false));
+    assert_eq!(step(json!({"rdmaIsolation": true})).unwrap().isolation, Some(true));
+    assert!(step(json!({"rdmaIsolation": 1})).is_err());
+}
+
+#[test]
+fn a_step_survives_the_journal() {
+    let config = json!({"deviceID": DEVICE, "link_state": "enable", "mtu": 2044, "rdmaIsolation": true,
+        "ipam": {"type": "whereabouts"}, "runtimeConfig": {"infinibandGUID": "01:23:45:67:89:ab:cd:ef"}});
+    let doer = Doer::of_plugin(Role::IbSriov, Fields(config.as_object().unwrap())).unwrap();
+    assert!(doer.is_addressed());
+    let text = serde_json::to_string(&doer).unwrap();
+    assert_eq!(serde_json::from_str::<Doer>(&text).unwrap(), doer);
+}

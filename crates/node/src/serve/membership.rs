@@ -1,0 +1,41 @@
+//! Partitions, seen from an ADD.
+//!
+//! ```text
+//! plan made ── begin ──▶ whoever manages partitions starts to bring the pod's ports in
+//! interfaces exist ── await_member ──▶ answers when the ports' own tables show their keys
+//! sandbox gone ── end ──▶ the ports go out again
+//! ```
+
+use ferroband_attach::{message::Member, plan::Plan};
+use ferroband_model::Fault;
+use futures::future::{BoxFuture, ready};
+
+/// Who brings the ports of pods into their partitions.
+pub trait Membership: Send + Sync {
+    /// An ADD begins, for this container. Says whether the CNI side has to ask, before anything is sent, whether all
+    /// ports are members. A fault refuses the pod before anything is made. Must not block.
+    fn begin(&self, plan: &Plan, container: &str) -> Result<bool, Fault>;
+
+    /// Completes when the table of every port shows its key. The interfaces exist, without addresses yet. A wait that
+    /// takes too long ends with a fault whose code says "try again".
+    fn await_member<'a>(&'a self, plan: &'a Plan, members: &'a [Member]) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// The sandbox, or one interface of it, is gone from the node. May be told twice, or of one never heard of.
+    fn end(&self, container: &str, interface: Option<&str>);
+}
+
+/// Nobody manages partitions: every port is in those that the subnet manager has it in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unmanaged;
+
+impl Membership for Unmanaged {
+    fn begin(&self, _: &Plan, _: &str) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
+    fn await_member<'a>(&'a self, _: &'a Plan, _: &'a [Member]) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn end(&self, _: &str, _: Option<&str>) {}
+}
