@@ -121,7 +121,7 @@ static void hca_limits(struct sib_dev *d)
 		a->kernel_cap_flags |= IBK_VIRTUAL_FUNCTION;
 	a->page_size_cap = PAGE_SIZE;
 	a->vendor_id = 0x2c9;
-	a->vendor_part_id = vf ? 0x101c : 0x101b;
+	a->vendor_part_id = identity_part(vf);
 	a->fw_ver = 20ULL << 32 | 31 << 16 | 1014;	/* SIB_FW_VERSION */
 	a->sys_image_guid = d->image_guid;
 	a->max_mr_size = ~0ULL;

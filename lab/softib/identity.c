@@ -62,3 +62,24 @@ void identity_show(struct pci_dev *pdev)
 	pdev->subsystem_device = SUBSYSTEM_CX6;
 	pdev->class = CLASS_INFINIBAND;
 }
+
+u16 identity_part(bool vf)
+{
+	if (vf)
+		return spoof_vf ?: 0x101c;
+	return spoof_pf ?: 0x101b;
+}
+
+/* A function shown as another is found by its driver again when it is bound the next time. */
+int identity_match(struct pci_driver *driver)
+{
+	int ret, i;
+	int shown[] = { spoof_pf, spoof_vf };
+
+	for (i = 0; spoof_vendor && i < ARRAY_SIZE(shown); i++) {
+		ret = pci_add_dynid(driver, spoof_vendor, shown[i], PCI_ANY_ID, PCI_ANY_ID, 0, 0, 0);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

@@ -102,8 +102,6 @@ static const struct pci_device_id pci_ids[] = {
 	{ PCI_DEVICE(0x8086, 0x10c9) },		/* QEMU igb: PF, VF */
 	{ PCI_DEVICE(0x8086, 0x10ca) },
 	{ PCI_DEVICE(0x1b36, 0x0010) },		/* QEMU nvme: PF and VF */
-	{ PCI_DEVICE(0x15b3, 0x101b) },		/* shown as ConnectX-6: PF, VF */
-	{ PCI_DEVICE(0x15b3, 0x101c) },
 	{ }
 };
 
@@ -127,6 +125,12 @@ static int on_bus(struct notifier_block *nb, unsigned long action, void *data)
 
 static struct notifier_block bus_watch = { .notifier_call = on_bus };
 
+void pci_stop(void)
+{
+	pci_unregister_driver(&pci_driver);
+	bus_unregister_notifier(&pci_bus_type, &bus_watch);
+}
+
 int pci_start(void)
 {
 	int ret;
@@ -138,11 +142,7 @@ int pci_start(void)
 	ret = pci_register_driver(&pci_driver);
 	if (ret)
 		bus_unregister_notifier(&pci_bus_type, &bus_watch);
+	else if ((ret = identity_match(&pci_driver)))
+		pci_stop();
 	return ret;
-}
-
-void pci_stop(void)
-{
-	pci_unregister_driver(&pci_driver);
-	bus_unregister_notifier(&pci_bus_type, &bus_watch);
 }

@@ -177,6 +177,8 @@ void pci_stop(void);
 
 /* identity.c: what sysfs and lspci show of a function */
 void identity_show(struct pci_dev *pdev);
+int identity_match(struct pci_driver *driver);
+u16 identity_part(bool vf);
 
 /* devlink.c */
 int sib_devlink_start(struct sib_dev *d);

@@ -17,10 +17,10 @@ listening() { ip netns exec a ss -tlnH | grep -q .; }
 pair() {
 	local program=$1 server
 	shift
-	timeout 30 ip netns exec a "$program" -d "$a" "$@" >/tmp/server 2>&1 &
+	timeout $((30 * PATIENCE)) ip netns exec a "$program" -d "$a" "$@" >/tmp/server 2>&1 &
 	server=$!
 	if [[ " $* " == *" -R "* ]]; then sleep 2; else wait_for 10 listening; fi
-	timeout 30 ip netns exec b "$program" -d "$b" "$@" 10.0.0.1 >/tmp/client 2>&1 || die "$program $*: $(tail -2 /tmp/client /tmp/server | tr '\n' ' ')"
+	timeout $((30 * PATIENCE)) ip netns exec b "$program" -d "$b" "$@" 10.0.0.1 >/tmp/client 2>&1 || die "$program $*: $(tail -2 /tmp/client /tmp/server | tr '\n' ' ')"
 	wait $server || die "$program $*, server: $(tail -2 /tmp/server | tr '\n' ' ')"
 	echo "$program $*: $(grep -vE '^-|^$|arning' /tmp/client | tail -1 | tr -s ' \t' ' ')"
 }
@@ -36,10 +36,10 @@ pair ib_send_lat -F -n 200 -s 64 $old -I 0
 pair ib_atomic_lat -F -n 200 $old
 pair ib_write_bw -F -n 50 -s 8192 -q 8 $old
 pair ib_read_lat -F -n 200 -s 64 $old -R
-timeout 30 ip netns exec a rping -s -a 10.0.0.1 -C 10 >/tmp/server 2>&1 &
+timeout $((30 * PATIENCE)) ip netns exec a rping -s -a 10.0.0.1 -C 10 >/tmp/server 2>&1 &
 server=$!
 sleep 1
-timeout 30 ip netns exec b rping -c -a 10.0.0.1 -C 10 -v -V >/tmp/client || die "rping"
+timeout $((30 * PATIENCE)) ip netns exec b rping -c -a 10.0.0.1 -C 10 -v -V >/tmp/client || die "rping"
 wait $server || true
 
 ip netns del a

@@ -5,11 +5,7 @@
 set -euo pipefail
 
 all_gone() {
-	local pf
-	for pf in $(pfs); do
-		echo 0 >"$PCI/$pf/sriov_numvfs"
-	done
-	rmmod softib
+	adapters_down
 	expect "devices" "$(ls /sys/class/infiniband)" ""
 }
 stop_opensm

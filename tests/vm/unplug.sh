@@ -13,7 +13,7 @@ take() {
 	ip -n a link add link "$netdev" name child type ipoib pkey 0xffff
 	ip -n a link set child up
 	wait_for 20 carrier a "$netdev"
-	timeout 60 ip netns exec a ibv_rc_pingpong -d "$device" -n 10000000 >/tmp/server 2>&1 &
+	timeout $((60 * PATIENCE)) ip netns exec a ibv_rc_pingpong -d "$device" -n 10000000 >/tmp/server 2>&1 &
 	server=$!
 }
 gone() {

@@ -53,6 +53,8 @@ enum Task {
     LabInit(lab::Init),
     #[command(hide = true)]
     LabJanitor(lab::Janitor),
+    #[command(hide = true)]
+    LabRemote(lab::Remote),
 }
 
 #[derive(Subcommand, Debug)]
@@ -102,5 +104,6 @@ fn run(task: &Task) -> Result<i32> {
         Task::Image => image::build_all().map(|()| 0),
         Task::LabInit(args) => lab::init(args).map(|()| 0),
         Task::LabJanitor(args) => lab::janitor(args).map(|()| 0),
+        Task::LabRemote(args) => lab::remote(args),
     }
 }

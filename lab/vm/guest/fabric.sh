@@ -8,6 +8,7 @@
 : "${VFS:=4}" # virtual functions of each adapter
 : "${SWEEP:=5}" # seconds between opensm's sweeps; the switch tells changes by trap, but opensm disregards frequent ones
 : "${NODE:=0}"
+: "${PATIENCE:=5}" # limits are written for an idle host; a busy one may take that many times longer
 case $(cat /proc/cmdline) in
 *mode=peer*) NODE=2 ;;
 *machines=2*) NODE=1 ;;
@@ -22,9 +23,9 @@ die() {
 	exit 1
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# wait_for SECONDS COMMAND...: until the command succeeds. The seconds are those of an idle host.
 wait_for() {
-	local until=$((SECONDS + $1))
+	local until=$((SECONDS + $1 * PATIENCE))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		if ((SECONDS >= until)); then
@@ -114,6 +115,15 @@ adapters_up() {
 	vfs_guids 0
 }
 
+# adapters_down: no virtual function, no module. Whoever uses a device must be gone.
+adapters_down() {
+	local pf
+	for pf in $(pfs); do
+		echo 0 >"$PCI/$pf/sriov_numvfs" || true
+	done
+	wait_for 10 rmmod softib
+}
+
 # vfs_up PF, vfs_guids PF: make the virtual functions of an adapter; give them their GUIDs.
 vfs_up() {
 	echo "$VFS" >"$PCI/$(pf "$1")/sriov_numvfs"
@@ -155,6 +165,10 @@ start_opensm() {
 	: >"$OPENSM_LOG"
 	setsid opensm -F /run/opensm.conf -g "0x$guid" -s "$SWEEP" -P "$PARTITIONS" -f "$OPENSM_LOG" </dev/null >/run/opensm.out 2>&1 &
 	echo $! >/run/opensm.pid
+}
+
+opensm_runs() {
+	[ "$(basename "$(readlink "/proc/$(cat /run/opensm.pid)/exe")")" = opensm ]
 }
 
 # With SIGKILL: after another signal it may look up from its sleep only 10 s later.

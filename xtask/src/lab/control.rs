@@ -40,7 +40,7 @@ pub fn ensure(lab: &Lab, machine: &Machine, nodes: &[String], step: &mut Step) -
     step.at("etcd and API server");
     processes::ensure(machine, &[etcd(), api_server()])?;
     wait_until("the API server", Duration::from_secs(90), step, || ready(lab))?;
-    processes::ensure(machine, &[controllers(), scheduler()])?;
+    processes::ensure(machine, &[controllers(lab.emulated().is_some()), scheduler()])?;
     Ok(())
 }
 
@@ -100,7 +100,9 @@ fn api_server() -> Program {
     )
 }
 
-fn controllers() -> Program {
+fn controllers(emulated: bool) -> Program {
+    // A rebooted node should be noticed in seconds, not in most of a minute; an emulated one is slow, not gone.
+    let grace = if emulated { "120s" } else { "20s" };
     Program::new(
         "kube-controller-manager",
         [
@@ -113,9 +115,8 @@ fn controllers() -> Program {
             &format!("--cluster-cidr={PODS}"),
             "--bind-address=127.0.0.1",
             "--leader-elect=false",
-            // A rebooted node should be noticed in seconds, not in most of a minute.
             "--node-monitor-period=2s",
-            "--node-monitor-grace-period=20s",
+            &format!("--node-monitor-grace-period={grace}"),
         ],
     )
 }

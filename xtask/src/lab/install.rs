@@ -10,8 +10,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Install it with simulated hardware of `profile` on each node.
+/// Install it: with simulated hardware of `profile` on each node, or with what the kernel of emulated nodes has.
 pub fn install(lab: &Lab, profile: &str) -> Result<()> {
+    let emulated = lab.emulated().is_some();
     let product = image::product()?;
     step("image on every node", |step| {
         for name in lab.nodes()? {
@@ -27,9 +28,17 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         output(apply.args(["crds", "apply"]).env("KUBECONFIG", lab.kubeconfig()).stdin(Stdio::null()))
             .map(drop)
     })?;
-    step(format!("daemons, with simulated hardware `{profile}`"), |_| {
-        // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
-        let print = ["manifests", "--image", image::NAME, "--simulate", profile, "--simulate-uplink", "eth0"];
+    let title = if emulated {
+        "daemons".to_string()
+    } else {
+        format!("daemons, with simulated hardware `{profile}`")
+    };
+    step(title, |_| {
+        let mut print = vec!["manifests", "--image", image::NAME];
+        if !emulated {
+            // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
+            print.extend(["--simulate", profile, "--simulate-uplink", "eth0"]);
+        }
         let more = ["--metrics-address", "127.0.0.1:5711"];
         let manifests = output(Command::new(&program).args(print).args(more).stdin(Stdio::null()))?;
         let there = output(daemons(lab)?.args(["get", DAEMONS[0]]).stdin(Stdio::null())).is_ok();
@@ -43,7 +52,8 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
             }
         }
         for daemons_of in DAEMONS {
-            let wait = ["rollout", "status", daemons_of, "--timeout=180s"];
+            let limit = if emulated { "--timeout=900s" } else { "--timeout=180s" };
+            let wait = ["rollout", "status", daemons_of, limit];
             output(daemons(lab)?.args(wait).stdin(Stdio::null()))?;
         }
         fs::write(mark, stamp).context("cannot remember the installation")

@@ -17,11 +17,16 @@ pub struct Machine {
     pub netns: String,
     /// Its folder: `root` outlives a reboot, `log` too.
     pub folder: PathBuf,
+    /// The lab it is of.
+    pub lab: String,
+    /// Whether it has a kernel of its own, in QEMU.
+    pub emulated: bool,
 }
 
 impl Machine {
     pub(super) fn new(lab: &Lab, name: &str, netns: String) -> Self {
-        Self { name: name.to_string(), netns, folder: lab.folder.join("machines").join(name) }
+        let folder = lab.folder.join("machines").join(name);
+        Self { name: name.to_string(), netns, folder, lab: lab.name().to_string(), emulated: false }
     }
 
     /// The persistent part of its file system.
@@ -87,6 +92,11 @@ impl Machine {
         let Some(init) = self.init() else {
             bail!("machine {} is not running: cargo xtask lab up", self.name)
         };
+        if self.emulated {
+            let mut enter = Command::new(format!("/proc/{}/exe", std::process::id()));
+            enter.args(["lab-remote", "--lab", &self.lab, "--machine", &self.name, "--"]);
+            return Ok(enter);
+        }
         let target = init.to_string();
         let mut enter = Command::new("nsenter");
         enter.args(["--target", &target, "--mount", "--net", "--pid", "--uts", "--root", "--wd", "--"]);

@@ -7,6 +7,8 @@
 //!                                                     pods 10.78.n.0/24 (ptp), routed between machines
 //! ```
 //!
+//! With `--kernel vm` the nodes are emulated machines with InfiniBand instead (`emulated`).
+//!
 //! A *machine* is a process tree with its own mount, PID and network namespaces and its own /etc, /run, /var and /opt.
 //! Killing its first process ends it as a power cut would; nothing of it is on the machine's own network.
 
@@ -15,6 +17,7 @@ mod cli;
 mod control;
 mod credentials;
 mod down;
+mod emulated;
 mod init;
 mod install;
 mod janitor;
@@ -29,11 +32,12 @@ mod up;
 
 pub use cli::{LabCommand, run};
 pub use down::down;
+pub use emulated::{Remote, remote};
 pub use init::{Init, init};
 pub use janitor::{Janitor, janitor};
 pub use node::PAUSE;
 pub use traces::traces;
-pub use up::{Up, up};
+pub use up::{Kernel, Up, up};
 
 use anyhow::{Context, Result, bail};
 use machine::Machine;
@@ -53,6 +57,9 @@ pub struct Lab {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Shape {
     nodes: Vec<String>,
+    /// The kernel series of emulated nodes; none where they share this machine's kernel.
+    #[serde(default)]
+    emulated: Option<String>,
 }
 
 impl Lab {
@@ -82,7 +89,14 @@ impl Lab {
 
     /// A node's machine.
     fn node(&self, node: &str) -> Machine {
-        Machine::new(self, node, format!("{}-{node}", self.prefix()))
+        let mut machine = Machine::new(self, node, format!("{}-{node}", self.prefix()));
+        machine.emulated = self.emulated().is_some();
+        machine
+    }
+
+    /// The kernel series of its emulated nodes, if they are.
+    fn emulated(&self) -> Option<String> {
+        self.shape().ok().and_then(|shape| shape.emulated)
     }
 
     /// A machine by the name a person types.

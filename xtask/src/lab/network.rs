@@ -62,6 +62,38 @@ pub fn control(machine: &Machine) -> Result<()> {
 
 /// A node's namespace, its cable to the bridge, and the way to its pods.
 pub fn node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
+    cable(control, node, position)?;
+    let address = node_address(position);
+    in_ns(node, &format!("address replace {address}/24 dev eth0"))?;
+    // Service addresses are rewritten on their way out, which takes a route to begin with.
+    in_ns(node, &format!("route replace default via {CONTROL}"))
+}
+
+/// The same for an emulated node: the cable is bridged to a tap, the address is the guest's.
+pub fn emulated_node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
+    cable(control, node, position)?;
+    for (link, kind) in [("br0", "link add br0 type bridge"), ("tap0", "tuntap add tap0 mode tap")] {
+        if !has_link(node, link) {
+            in_ns(node, kind)?;
+        }
+    }
+    for port in ["eth0", "tap0"] {
+        in_ns(node, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
+    }
+    in_ns(node, &format!("link set br0 mtu {CABLE_MTU} up"))
+}
+
+/// The API server at its service address, for nodes without kube-proxy: an emulated processor has better things to do.
+pub fn api_service(control: &Machine) -> Result<()> {
+    let rule = format!("-d {API_SERVICE} -p tcp --dport 443 -j DNAT --to-destination {CONTROL}:6443");
+    let iptables = |verb: &str| {
+        format!("nsenter --net=/run/netns/{} iptables -w -t nat {verb} PREROUTING {rule}", control.netns)
+    };
+    if sh(&iptables("-C")).is_ok() { Ok(()) } else { sh(&iptables("-A")) }
+}
+
+/// A node's namespace, its cable to the bridge, and the control plane's way to its pods.
+fn cable(control: &Machine, node: &Machine, position: usize) -> Result<()> {
     namespace(node)?;
     let port = format!("node{position}");
     if !has_link(node, "eth0") {
@@ -71,12 +103,8 @@ pub fn node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
         in_ns(control, &format!("link add {port} type veth peer name eth0 netns {}", node.netns))?;
     }
     in_ns(control, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
-    let address = node_address(position);
-    in_ns(node, &format!("address replace {address}/24 dev eth0"))?;
     in_ns(node, &format!("link set eth0 mtu {CABLE_MTU} up"))?;
-    // Service addresses are rewritten on their way out, which takes a route to begin with.
-    in_ns(node, &format!("route replace default via {CONTROL}"))?;
-    in_ns(control, &format!("route replace {} via {address}", pod_range(position)))
+    in_ns(control, &format!("route replace {} via {}", pod_range(position), node_address(position)))
 }
 
 /// Routes from each node to the others' pods.

@@ -24,33 +24,60 @@ pub fn ensure(
     step: &mut Step,
 ) -> Result<()> {
     configure(lab, machine, position)?;
+    if machine.emulated {
+        // Its own /etc is not the folder just written to, which it has mounted.
+        machine.script("cp /lab/host/etc/cni/net.d/10-lab.conflist /etc/cni/net.d/")?;
+    }
     step.at(format!("{}: containerd", machine.name));
     processes::ensure(machine, &[Program::new("containerd", ["--config", "/etc/lab/containerd.toml"])])?;
-    wait_until("containerd", Duration::from_secs(60), step, || {
+    let limit = Duration::from_secs(if machine.emulated { 600 } else { 60 });
+    wait_until("containerd", limit, step, || {
         let socket = "test -S /run/containerd/containerd.sock && ctr version >/dev/null 2>&1";
         machine.script(socket).map(drop).map_err(|_| format!("{}: waiting for containerd", machine.name))
     })?;
     for image in images {
         import(machine, image, step)?;
     }
-    processes::ensure(machine, &[kubelet(&machine.name, position), kube_proxy(&machine.name)])?;
+    let mut programs = vec![kubelet(&machine.name, position)];
+    if !machine.emulated {
+        programs.push(kube_proxy(&machine.name));
+    }
+    processes::ensure(machine, &programs)?;
     Ok(())
+}
+
+/// The programs of a node that must run.
+pub fn programs(machine: &Machine) -> &'static [&'static str] {
+    if machine.emulated { &["containerd", "kubelet"] } else { &["containerd", "kubelet", "kube-proxy"] }
 }
 
 /// Import an image once: what was imported is remembered by size and time of the archive.
 pub fn import(machine: &Machine, image: &Path, step: &mut Step) -> Result<()> {
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let stamp = stamp(image)?;
-    let mark = machine.root().join("var/lib/containerd").join(format!("imported-{name}"));
-    if fs::read_to_string(&mark).is_ok_and(|m| m == stamp) {
+    if fs::read_to_string(mark(machine, image)).is_ok_and(|m| stamp(image).is_ok_and(|s| s == m)) {
         return Ok(());
     }
     step.at(format!("{}: image {name}", machine.name));
-    let archive = fs::File::open(image).with_context(|| format!("cannot read {}", image.display()))?;
     let mut ctr = machine.enter()?;
-    ctr.args(["ctr", "-n", "k8s.io", "images", "import", "--local", "-"]).stdin(Stdio::from(archive));
+    ctr.args(["ctr", "-n", "k8s.io", "images", "import", "--local"]);
+    if machine.emulated {
+        ctr.arg(format!("/lab/images/{name}")).stdin(Stdio::null());
+    } else {
+        let archive = fs::File::open(image).with_context(|| format!("cannot read {}", image.display()))?;
+        ctr.arg("-").stdin(Stdio::from(archive));
+    }
     output(&mut ctr)?;
-    fs::write(mark, stamp).context("cannot remember the import")
+    remember(machine, image)
+}
+
+/// Remember that an image has been imported.
+pub fn remember(machine: &Machine, image: &Path) -> Result<()> {
+    fs::write(mark(machine, image), stamp(image)?).context("cannot remember the import")
+}
+
+fn mark(machine: &Machine, image: &Path) -> PathBuf {
+    let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    machine.root().join("var/lib/containerd").join(format!("imported-{name}"))
 }
 
 /// What tells one archive from another under the same name.
@@ -69,13 +96,16 @@ fn configure(lab: &Lab, machine: &Machine, position: usize) -> Result<()> {
         credentials::write(&etc.join(format!("{file}.kubeconfig")), &text)?;
     }
     fs::write(etc.join("containerd.toml"), containerd_config())?;
-    fs::write(etc.join("kubelet.yaml"), kubelet_config(&machine.netns))?;
+    // An emulated processor needs its time for the pods.
+    let (status, sync) = if machine.emulated { ("10s", "10s") } else { ("1s", "5s") };
+    fs::write(etc.join("kubelet.yaml"), kubelet_config(&machine.netns, status, sync))?;
     fs::write(etc.join("proxy.yaml"), proxy_config())?;
     fs::write(machine.root().join("etc/cni/net.d/10-lab.conflist"), default_network(position))?;
     Ok(())
 }
 
-fn containerd_config() -> String {
+/// containerd's configuration.
+pub fn containerd_config() -> String {
     format!(
         r#"version = 3
 root = "/var/lib/containerd"
@@ -101,7 +131,7 @@ conf_dir = "/etc/cni/net.d"
     )
 }
 
-fn kubelet_config(cgroup: &str) -> String {
+fn kubelet_config(cgroup: &str, status: &str, sync: &str) -> String {
     format!(
         r#"apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -117,8 +147,8 @@ imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 localStorageCapacityIsolation: false
 failSwapOn: false
-nodeStatusUpdateFrequency: 1s
-syncFrequency: 5s
+nodeStatusUpdateFrequency: {status}
+syncFrequency: {sync}
 # Tests kill daemons again and again; the default would make the tenth restart wait for minutes.
 featureGates: {{KubeletCrashLoopBackOffMax: true}}
 crashLoopBackOff: {{maxContainerRestartPeriod: 2s}}

@@ -1,7 +1,7 @@
 //! Bring a lab up, or heal one: everything is checked and only what is missing is started.
 
 use super::machine::Machine;
-use super::{Lab, Shape, control, janitor, network, node, processes};
+use super::{Lab, Shape, control, emulated, janitor, network, node, processes};
 use crate::command::output;
 use crate::progress::{Step, step, wait_until};
 use anyhow::{Context, Result, bail};
@@ -23,6 +23,9 @@ pub struct Up {
     /// What the nodes' kernel is: this machine's, or an emulated one with InfiniBand
     #[arg(long, value_enum, default_value_t = Kernel::Host)]
     pub kernel: Kernel,
+    /// The emulated kernel's series, of Debian's packages
+    #[arg(long, value_name = "SERIES", default_value = "6.1")]
+    pub series: String,
     /// Install Ferroband as a user would
     #[arg(long)]
     pub install: bool,
@@ -50,6 +53,7 @@ impl Up {
             nodes: None,
             node_names: Vec::new(),
             kernel: Kernel::Host,
+            series: String::new(),
             install: false,
             profile: String::new(),
             owner: None,
@@ -98,15 +102,19 @@ fn check_names(up: &Up, names: &[String]) -> Result<()> {
 /// Bring it up.
 pub fn up(lab: &Lab, args: &Up) -> Result<()> {
     crate::tools::require_root()?;
-    if args.kernel == Kernel::Vm {
-        bail!("nodes with an emulated kernel are not there yet: use --kernel host");
-    }
     crate::tools::require(crate::tools::LAB)?;
     let programs = crate::programs::folder()?;
     let images = crate::image::for_lab()?;
     let names = args.names(lab)?;
     fs::create_dir_all(&lab.folder).with_context(|| format!("cannot create {}", lab.folder.display()))?;
-    let shape = serde_json::to_string_pretty(&Shape { nodes: names.clone() })?;
+    // A lab that is there keeps its kind.
+    let asked = (args.kernel == Kernel::Vm).then(|| args.series.clone());
+    let emulated = if lab.nodes().is_ok() { lab.emulated() } else { asked.clone() };
+    if asked.is_some() && asked != emulated {
+        bail!("lab `{}` has other nodes: take it down to change them", lab.name());
+    }
+    let artifacts = emulated.as_deref().map(crate::vm::node::artifacts).transpose()?;
+    let shape = serde_json::to_string_pretty(&Shape { nodes: names.clone(), emulated })?;
     fs::write(lab.folder.join("lab.json"), shape).context("cannot write lab.json")?;
     if let Some(owner) = args.owner {
         janitor::start(lab, owner)?;
@@ -121,17 +129,20 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
         control::ensure(lab, &machine, &names, step)
     })?;
     let machines: Vec<Machine> = names.iter().map(|n| lab.node(n)).collect();
-    step(format!("nodes {}", names.join(", ")), |step| {
-        for (position, machine) in machines.iter().enumerate() {
-            network::node(&lab.control(), machine, position)?;
-            if machine.init().is_none() {
-                machine.boot(&programs)?;
+    match &artifacts {
+        Some(artifacts) => emulated::up(lab, &machines, artifacts, &programs, &images)?,
+        None => step(format!("nodes {}", names.join(", ")), |step| {
+            for (position, machine) in machines.iter().enumerate() {
+                network::node(&lab.control(), machine, position)?;
+                if machine.init().is_none() {
+                    machine.boot(&programs)?;
+                }
+                node::ensure(lab, machine, position, &images, step)?;
             }
-            node::ensure(lab, machine, position, &images, step)?;
-        }
-        network::pod_routes(&machines)?;
-        nodes_ready(lab, &names, step)
-    })?;
+            network::pod_routes(&machines)
+        })?,
+    }
+    step("nodes Ready", |step| nodes_ready(lab, &machines, step))?;
     if args.install {
         super::install::install(lab, &args.profile)?;
     }
@@ -139,14 +150,16 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
 }
 
 /// Wait until each node is Ready at the API server.
-pub fn nodes_ready(lab: &Lab, names: &[String], step: &mut Step) -> Result<()> {
-    wait_until("nodes", Duration::from_secs(120), step, || {
-        for name in names {
-            processes::fallen(&lab.node(name), &["containerd", "kubelet", "kube-proxy"])?;
+fn nodes_ready(lab: &Lab, machines: &[Machine], step: &mut Step) -> Result<()> {
+    let limit = if machines.iter().any(|m| m.emulated) { 900 } else { 120 };
+    wait_until("nodes", Duration::from_secs(limit), step, || {
+        for machine in machines {
+            processes::fallen(machine, node::programs(machine))?;
         }
         let states = node_states(lab).map_err(|e| format!("{e:#}"))?;
-        let late: Vec<&str> = names
+        let late: Vec<&str> = machines
             .iter()
+            .map(|m| &m.name)
             .filter(|n| states.get(*n).map(String::as_str) != Some("True"))
             .map(String::as_str)
             .collect();

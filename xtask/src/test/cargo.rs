@@ -9,7 +9,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 /// The crate whose tests need a cluster.
-pub const CLUSTER: &str = "ferroband-cluster-tests";
+const CLUSTER: &str = "ferroband-cluster-tests";
+/// The crate whose tests need a cluster of emulated nodes.
+const VMLAB: &str = "ferroband-vmlab-tests";
 /// The name of a crate's integration test that needs network namespaces.
 const NETNS: &str = "netns";
 
@@ -32,10 +34,20 @@ pub fn lints() -> Result<()> {
 
 /// Libraries, binaries and integration tests that need no privileges.
 pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
-    let mut args = vec!["test", "--workspace", "--exclude", CLUSTER, "--lib", "--bins", "--no-fail-fast"];
+    let mut args = vec![
+        "test",
+        "--workspace",
+        "--exclude",
+        CLUSTER,
+        "--exclude",
+        VMLAB,
+        "--lib",
+        "--bins",
+        "--no-fail-fast",
+    ];
     let tests = integration_tests()?;
     for (package, test) in &tests {
-        if package != CLUSTER && test != NETNS {
+        if package != CLUSTER && package != VMLAB && test != NETNS {
             args.extend(["--test", test]);
         }
     }
@@ -44,7 +56,8 @@ pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
 
 /// Each crate's `tests/netns.rs`, one test at a time where they share the kernel.
 pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
-    let args = ["test", "--workspace", "--exclude", CLUSTER, "--test", NETNS, "--no-fail-fast"];
+    let args =
+        ["test", "--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--test", NETNS, "--no-fail-fast"];
     run(tally, &mut cargo(&args), only, &[])
 }
 
@@ -53,6 +66,14 @@ pub fn cluster(tally: &mut Tally, only: Option<&str>, lab: &str, rounds: usize) 
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast", "--tests"]);
     cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab).env("FERROBAND_SOAK", rounds.to_string());
+    run(tally, &mut cargo, only, &["--test-threads=1"])
+}
+
+/// The scenarios of emulated nodes, likewise.
+pub fn vmlab(tally: &mut Tally, only: Option<&str>, lab: &str) -> Result<()> {
+    let xtask = std::env::current_exe().context("cannot find this program")?;
+    let mut cargo = cargo(&["test", "--package", VMLAB, "--no-fail-fast", "--tests"]);
+    cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
     run(tally, &mut cargo, only, &["--test-threads=1"])
 }
 

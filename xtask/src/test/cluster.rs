@@ -2,17 +2,32 @@
 
 use super::cargo;
 use super::tally::Tally;
-use crate::lab::{Lab, Up, down, up};
+use crate::lab::{Kernel, Lab, Up, down, up};
 use anyhow::Result;
 
 /// Bring a lab up, run the scenarios, their loops so many rounds, take it down.
 pub fn run(tally: &mut Tally, only: Option<&str>, keep: bool, rounds: usize) -> Result<()> {
-    let name = if keep { "test".to_string() } else { format!("test-{}", std::process::id()) };
+    let shape = Up { nodes: Some(3), profile: "default".to_string(), ..Up::again() };
+    in_lab(tally, "test", keep, shape, |tally, lab| cargo::cluster(tally, only, lab, rounds))
+}
+
+/// The same with two nodes whose kernels have InfiniBand.
+pub fn emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &str) -> Result<()> {
+    let shape = Up { nodes: Some(2), kernel: Kernel::Vm, series: series.to_string(), ..Up::again() };
+    in_lab(tally, "vmtest", keep, shape, |tally, lab| cargo::vmlab(tally, only, lab))
+}
+
+fn in_lab(
+    tally: &mut Tally,
+    kind: &str,
+    keep: bool,
+    shape: Up,
+    scenarios: impl FnOnce(&mut Tally, &str) -> Result<()>,
+) -> Result<()> {
+    let name = if keep { kind.to_string() } else { format!("{kind}-{}", std::process::id()) };
     let lab = Lab::named(&name)?;
     let owner = (!keep).then(std::process::id);
-    let result =
-        up(&lab, &Up { nodes: Some(3), install: true, profile: "default".to_string(), owner, ..Up::again() })
-            .and_then(|()| cargo::cluster(tally, only, &name, rounds));
+    let result = up(&lab, &Up { install: true, owner, ..shape }).and_then(|()| scenarios(tally, &name));
     if keep {
         eprintln!("the lab is left up: cargo xtask lab --name {name} status");
     } else {

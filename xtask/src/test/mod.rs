@@ -7,6 +7,7 @@
 //! cluster      scenarios on a real Kubernetes                                                         minutes
 //! soak         the cluster's loops, many times; only when named                                       an hour
 //! vm           the kernel's own InfiniBand in an emulated machine, with a soft adapter                minutes
+//! vmlab        scenarios on a cluster of two such machines; only when named                           minutes
 //! ```
 
 mod cargo;
@@ -25,13 +26,13 @@ pub use conformance::{Conformance, play};
 /// Which tiers.
 #[derive(Args, Debug)]
 pub struct Test {
-    /// Tiers to run; unit, netns, conformance and cluster when none is given
+    /// Tiers to run; unit, netns, conformance, cluster and vm when none is given
     #[arg(value_enum)]
     tiers: Vec<Tier>,
     /// Only tests whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// The emulated machine's kernel, for the tier `vm`
+    /// The emulated machine's kernel, for the tiers `vm` and `vmlab`
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
     /// Leave the cluster tier's lab up for a look around
@@ -52,12 +53,14 @@ enum Tier {
     Cluster,
     /// The kernel's own InfiniBand stack in an emulated machine
     Vm,
+    /// Scenarios on a cluster of two such machines; need root, run only when named
+    Vmlab,
     /// The cluster tier's loops many times over; runs only when named
     Soak,
 }
 
-/// What runs when no tier is named. `vm` joins when its tests have proved steady on a busy machine.
-const ALL: [Tier; 4] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster];
+/// What runs when no tier is named.
+const ALL: [Tier; 5] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster, Tier::Vm];
 
 /// How often `soak` does what the cluster tier does once.
 const SOAK_ROUNDS: usize = 50;
@@ -80,6 +83,7 @@ pub fn test(args: &Test) -> Result<i32> {
             Tier::Cluster => cluster::run(tally, only, args.keep, 1),
             Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS),
             Tier::Vm => vm::run(tally, only, &args.kernel),
+            Tier::Vmlab => cluster::emulated(tally, only, args.keep, &args.kernel),
         });
     }
     Ok(tally.close())

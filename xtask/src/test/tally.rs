@@ -39,6 +39,16 @@ impl Tally {
         }
     }
 
+    /// One whose end somebody else has shown already.
+    pub fn shown(&mut self, name: &str, passed: bool, reason: &str) {
+        if passed {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+            self.reasons.push(format!("{name}: {reason}"));
+        }
+    }
+
     /// A failure and its reason, shown now and again at the end.
     pub fn fail(&mut self, reason: String) {
         eprintln!("{reason}");

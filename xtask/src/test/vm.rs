@@ -10,8 +10,8 @@ pub fn run(tally: &mut Tally, only: Option<&str>, kernel: &str) -> Result<()> {
         bail!("the machine gave no verdict");
     }
     for verdict in verdicts {
-        let name = format!("{} on {kernel} ({:.1} s there)", verdict.name, verdict.seconds);
-        tally.check(&name, || if verdict.passed { Ok(()) } else { bail!("{}", verdict.reason) });
+        // The machine has shown each as it came.
+        tally.shown(&format!("{} on {kernel}", verdict.name), verdict.passed, &verdict.reason);
     }
     Ok(())
 }

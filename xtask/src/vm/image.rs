@@ -5,7 +5,7 @@ use super::cache::{Cache, key};
 use super::cpio::Archive;
 use super::guest::Guest;
 use super::kernel::Kernel;
-use super::userland::Userland;
+use super::userland::{Flavour, Userland};
 use crate::progress::step;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
@@ -42,6 +42,7 @@ const FILES: &[(&str, &str)] = &[
 /// Puts everything together.
 pub fn assemble(
     cache: &Cache,
+    flavour: Flavour,
     userland: &Userland,
     kernel: &Kernel,
     module: &Path,
@@ -50,8 +51,12 @@ pub fn assemble(
     let base = base(cache, userland)?;
     let modules = modules(cache, kernel)?;
     let images = cache.dir("images")?;
-    let image = images.join(format!("{}.cpio", kernel.release));
-    let raw = images.join(format!(".{}.{}", kernel.release, std::process::id()));
+    let name = match flavour {
+        Flavour::Fabric => kernel.release.clone(),
+        Flavour::Node => format!("{}-node", kernel.release),
+    };
+    let image = images.join(format!("{name}.cpio"));
+    let raw = images.join(format!(".{name}.{}", std::process::id()));
     let top = images.join(format!(".top.{}", std::process::id()));
     own(&top, module, guest)?;
     let mut whole = File::create(&raw).with_context(|| format!("create {}", raw.display()))?;

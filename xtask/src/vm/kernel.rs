@@ -22,6 +22,9 @@ const MODULES: &[&str] = &[
     "rdma_rxe",
     "virtio_net",
     "virtio_pci",
+    "virtio_blk",
+    "ext4",
+    "crc32c_generic", // asked for by name when ext4 mounts
     "veth",
     "bridge",
     "br_netfilter",

@@ -1,6 +1,7 @@
-//! QEMU by software emulation: one machine with two SR-IOV functions for the soft HCA to sit on.
+//! Machines that run tests, or a shell: started, watched, and gone with whoever started them.
 
 use super::cache::Cache;
+use super::qemu::{self, Purpose};
 use super::{Artifacts, Verdict};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -12,14 +13,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// From power on to the verdict over the fabric. It takes 15 s; a busy machine may take many times that.
-const BOOT_LIMIT: Duration = Duration::from_secs(240);
+const BOOT_LIMIT: Duration = Duration::from_secs(900);
 /// Silence after which a machine counts as hung: init says every 30 s that it lives.
-const SILENCE_LIMIT: Duration = Duration::from_secs(180);
+const SILENCE_LIMIT: Duration = Duration::from_secs(300);
 /// A machine of tests ends by itself long before.
-const TOTAL_LIMIT: Duration = Duration::from_secs(1800);
+const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// Memory: the unpacked initramfs, one IPoIB receive queue per interface, and room for the tests.
-const MEMORY: &str = "1024";
+const MEMORY: u32 = 1024;
 
 /// Boots one machine or two, collects verdicts as they appear, and makes one for every test that has none.
 pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Result<Vec<Verdict>> {
@@ -42,7 +43,11 @@ pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Resul
     let mut all = Vec::new();
     for name in std::iter::once(fabric).chain(tests.iter().map(String::as_str)) {
         let found = verdicts.iter().find(|verdict| verdict.name == name).cloned();
-        all.push(found.unwrap_or_else(|| Verdict::missing(name, &format!("no verdict: {ended}"))));
+        all.push(found.unwrap_or_else(|| {
+            let missing = Verdict::missing(name, &format!("no verdict: {ended}"));
+            show(&missing);
+            missing
+        }));
     }
     if all.iter().all(|verdict| verdict.passed) {
         // One good console of each kind is enough to compare with.
@@ -75,7 +80,7 @@ fn cable_end(command: &mut Command, node: u8, cable: &Path) {
         "-netdev",
         &format!("stream,id=cable,server={server},addr.type=unix,addr.path={}", cable.display()),
     ]);
-    command.args(["-device", &format!("virtio-net-pci,netdev=cable,mac=02:00:00:00:00:0{node}")]);
+    command.args(["-device", &format!("virtio-net-pci,bus=pcie.0,netdev=cable,mac=02:00:00:00:00:0{node}")]);
 }
 
 /// Gives this terminal to the machine until it is off.
@@ -92,33 +97,12 @@ pub fn shell(artifacts: &Artifacts) -> Result<()> {
 }
 
 fn qemu(artifacts: &Artifacts, mode: &str, machines: u8) -> Command {
-    let mut command = Command::new("setpriv");
+    let append = format!("ferroband.mode={mode} ferroband.machines={machines}");
+    let loglevel = if mode == "shell" { 3 } else { 4 };
+    let whole = qemu::command(artifacts, &Purpose { append: &append, loglevel, memory: MEMORY });
     // The machine must not outlive whoever started it, however that one ends.
-    command.args(["--pdeathsig", "KILL", "nice", "-n", "10", "qemu-system-x86_64"]);
-    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", MEMORY]);
-    command.args(["-nodefaults", "-no-reboot", "-display", "none"]);
-    // Two NUMA nodes: placement by NUMA is part of what a device plugin reports.
-    command.args([
-        "-object",
-        "memory-backend-ram,id=m0,size=512M",
-        "-object",
-        "memory-backend-ram,id=m1,size=512M",
-    ]);
-    command.args(["-numa", "node,cpus=0,memdev=m0", "-numa", "node,cpus=1,memdev=m1"]);
-    for i in 1..=2 {
-        command.args(["-device", &format!("pcie-root-port,id=port{i},slot={i},chassis={i}")]);
-        command.args(["-device", &format!("nvme-subsys,id=subsystem{i}")]);
-        // Only its configuration space is used: SR-IOV with 16 functions. No drive, no queue is ever touched.
-        let function =
-            "sriov_max_vfs=16,sriov_vq_flexible=32,sriov_vi_flexible=16,max_ioqpairs=40,msix_qsize=40";
-        command.args(["-device", &format!("nvme,bus=port{i},serial={i},subsys=subsystem{i},{function}")]);
-    }
-    command.arg("-kernel").arg(&artifacts.kernel).arg("-initrd").arg(&artifacts.initramfs);
-    let quiet = if mode == "shell" { 3 } else { 4 };
-    command.arg("-append").arg(format!(
-        "console=ttyS0 loglevel={quiet} panic=-1 oops=panic mitigations=off nowatchdog \
-         rcupdate.rcu_cpu_stall_suppress=1 ferroband.mode={mode} ferroband.machines={machines}"
-    ));
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(whole.get_program()).args(whole.get_args());
     command
 }
 

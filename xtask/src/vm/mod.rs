@@ -5,7 +5,8 @@
 //!  lab/softib  (C) ──make──▶ softib.ko                       softib
 //!  lab/vm/init (Rust), tests/vm ──▶ what runs in the guest   guest
 //!            all of it ──▶ one initramfs file                image, cpio
-//!  initramfs ──QEMU (TCG)──▶ console ──▶ verdicts            machine, verdict
+//!  initramfs ──QEMU (TCG)──▶ console ──▶ verdicts            qemu, machine, verdict
+//!                        └──▶ a node of the lab              node; the rest of it is in lab/emulated
 //! ```
 //!
 //! Whatever is slow is kept under `$FERROBAND_CACHE/vm`, keyed by what it was made from, so that a second run goes
@@ -18,6 +19,8 @@ mod guest;
 mod image;
 mod kernel;
 mod machine;
+pub mod node;
+mod qemu;
 mod softib;
 mod userland;
 mod verdict;
@@ -25,6 +28,7 @@ mod verdict;
 use crate::tools::{Need, require};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
+use userland::Flavour;
 
 pub use verdict::Verdict;
 
@@ -60,7 +64,7 @@ pub struct Artifacts {
 /// # Errors
 /// When a host program is missing and cannot be installed, a package cannot be had, or something does not compile.
 pub fn build(kernel: &str) -> Result<Artifacts> {
-    assemble(kernel, &|_, on_demand| !on_demand)
+    assemble(kernel, Flavour::Fabric, &|_, on_demand| !on_demand)
 }
 
 /// Boots a machine, runs the guest tests whose name contains `filter`, and returns one verdict for each. Tests that run
@@ -69,7 +73,7 @@ pub fn build(kernel: &str) -> Result<Artifacts> {
 /// # Errors
 /// When the machine cannot be built or started, or ends before every test has its verdict.
 pub fn test(kernel: &str, filter: Option<&str>) -> Result<Vec<Verdict>> {
-    let artifacts = assemble(kernel, &|name, on_demand| match filter {
+    let artifacts = assemble(kernel, Flavour::Fabric, &|name, on_demand| match filter {
         Some(part) => name == part || !on_demand && name.contains(part),
         None => !on_demand,
     })?;
@@ -90,17 +94,17 @@ pub fn test(kernel: &str, filter: Option<&str>) -> Result<Vec<Verdict>> {
 /// # Errors
 /// When the machine cannot be built or started.
 pub fn fabric_up(kernel: &str) -> Result<()> {
-    machine::shell(&assemble(kernel, &|_, _| false)?)
+    machine::shell(&assemble(kernel, Flavour::Fabric, &|_, _| false)?)
 }
 
 /// Makes everything, with the guest tests whose names are wanted.
-fn assemble(kernel: &str, wanted: &guest::Wanted<'_>) -> Result<Artifacts> {
+fn assemble(kernel: &str, flavour: Flavour, wanted: &guest::Wanted<'_>) -> Result<Artifacts> {
     let checkout = crate::cache::checkout();
     require(HOST)?;
     let cache = cache::Cache::open()?;
-    let userland = userland::get(&cache)?;
+    let userland = userland::get(&cache, flavour)?;
     let kernel = kernel::get(&cache, kernel)?;
     let module = softib::build(&cache, &checkout, &kernel)?;
     let guest = guest::Guest::build(&cache, &checkout, &userland, wanted)?;
-    image::assemble(&cache, &userland, &kernel, &module, &guest)
+    image::assemble(&cache, flavour, &userland, &kernel, &module, &guest)
 }

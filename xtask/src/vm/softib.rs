@@ -20,8 +20,7 @@ pub fn build(cache: &Cache, checkout: &Path, kernel: &Kernel) -> Result<PathBuf>
                 fs::copy(file, dir.join(file.file_name().context("source file name")?))?;
             }
             // No BTF: it wants pahole and the kernel's own vmlinux, and a test module gains nothing from it.
-            let mut make =
-                command("nice", ["-n", "10", "make", "-j2", "CONFIG_DEBUG_INFO_BTF_MODULES=", "-C"]);
+            let mut make = command("make", ["-j2", "CONFIG_DEBUG_INFO_BTF_MODULES=", "-C"]);
             let made = output(make.arg(dir).arg(format!("KDIR={}", kernel.headers.display())))?;
             fs::write(dir.join("make.log"), made)?;
             Ok(())

@@ -39,6 +39,9 @@ const USERLAND: &[&str] = &[
     "vim-tiny",
 ];
 
+/// What a machine has besides that is a node of the lab: containers, and a way in.
+const NODE: &[&str] = &["dropbear-bin", "runc"];
+
 /// What guest programs in C are compiled against.
 const DEVELOPMENT: &[&str] = &["libibverbs-dev", "libibumad-dev", "libibmad-dev"];
 
@@ -79,12 +82,24 @@ pub struct Userland {
     pub development: PathBuf,
 }
 
+/// What a machine is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Tests, or a person's shell.
+    Fabric,
+    /// A node of the lab.
+    Node,
+}
+
 /// The guest's userland.
-pub fn get(cache: &Cache) -> Result<Userland> {
-    let names = key((USERLAND, PRUNED, ALTERNATIVES));
-    let root = cache.keyed("userland", &names, |dir| {
+pub fn get(cache: &Cache, flavour: Flavour) -> Result<Userland> {
+    let mut packages = USERLAND.to_vec();
+    if flavour == Flavour::Node {
+        packages.extend(NODE);
+    }
+    let root = cache.keyed("userland", &key((&packages[..], PRUNED, ALTERNATIVES)), |dir| {
         step("userland of the guest", |_| {
-            unpack(&closure(cache, USERLAND)?, dir)?;
+            unpack(&closure(cache, &packages)?, dir)?;
             merge_usr(dir)?;
             prune(dir)?;
             link_alternatives(dir)

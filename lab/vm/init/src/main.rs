@@ -3,7 +3,8 @@
 //! ```text
 //!  kernel ──▶ mount ──▶ fabric up ──┬─ mode test:  each test ─▶ settle ─▶ VERDICT line ─▶ power off
 //!                                   ├─ mode shell: a shell on the console ─▶ power off
-//!                                   └─ mode peer:  serve the tests of another machine
+//!                                   ├─ mode peer:  serve the tests of another machine
+//!                                   └─ mode node:  be a node of a cluster until the power is cut
 //! ```
 //!
 //! A test is any program. It passes when it exits with 0 within its limit, leaves the machine as it found it, and the
@@ -12,6 +13,7 @@
 
 mod kernel_log;
 mod mounts;
+mod node;
 mod program;
 mod shell;
 mod suite;
@@ -19,7 +21,7 @@ mod suite;
 use nix::sys::reboot::{RebootMode, reboot};
 
 fn main() {
-    if let Err(error) = mounts::all() {
+    if let Err(error) = mounts::root().and_then(|()| mounts::all()) {
         println!("init: {error}");
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -28,6 +30,7 @@ fn main() {
     match option("ferroband.mode") {
         Some("shell") => shell::run(),
         Some("peer") => suite::serve(),
+        Some("node") => node::run(),
         _ => suite::run(option("ferroband.machines").unwrap_or("1")),
     }
     nix::unistd::sync();

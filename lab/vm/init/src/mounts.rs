@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use nix::mount::{MsFlags, mount};
+use nix::unistd::{chdir, chroot};
 
 /// What, where, options.
 const MOUNTS: &[(&str, &str, Option<&str>)] = &[
@@ -18,6 +19,21 @@ const MOUNTS: &[(&str, &str, Option<&str>)] = &[
     ("cgroup2", "/sys/fs/cgroup", None),
     ("debugfs", "/sys/kernel/debug", None),
 ];
+
+/// The kernel refuses pivot_root, which every container begins with, where the root is the initramfs itself
+/// (fs/namespace.c: it has no parent). The same files mounted on top of it have one.
+pub fn root() -> Result<(), String> {
+    let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
+    fs::create_dir_all("/new").map_err(|error| format!("create /new: {error}"))?;
+    mount(Some("/"), "/new", None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(failed("bind /"))?;
+    chdir("/new").map_err(failed("enter /new"))?;
+    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(failed("move to /"))?;
+    chroot(".").map_err(failed("change root"))?;
+    chdir("/").map_err(failed("enter /"))?;
+    // Volumes of containers with mount propagation need a shared root.
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SHARED, None::<&str>)
+        .map_err(failed("share /"))
+}
 
 /// Mounts them all; the first failure ends it, as everything later depends on them.
 pub fn all() -> Result<(), String> {

@@ -106,7 +106,7 @@ fn describe(status: ExitStatus) -> Option<String> {
 }
 
 /// Orphans become children of the first process; nobody else collects them.
-fn reap() {
+pub fn reap() {
     while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
         if status == WaitStatus::StillAlive {
             break;

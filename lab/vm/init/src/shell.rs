@@ -8,7 +8,7 @@ use crate::program;
 
 /// Brings the fabric up and hands the console over until the shell ends.
 pub fn run() {
-    let ended = program::run("/lab/guest/fabric-up", Duration::from_secs(180));
+    let ended = program::run("/lab/guest/fabric-up", Duration::from_secs(600));
     if let Some(failure) = ended.failure {
         println!("the fabric did not come up: {failure}; here is a shell to look around");
     }

@@ -9,7 +9,7 @@ const FABRIC: &str = "/lab/guest/fabric-up";
 const SETTLE: &str = "/lab/guest/settle";
 const REPORT: &str = "/lab/guest/report";
 const PEER: &str = "/lab/guest/peer";
-const PREPARATION: Duration = Duration::from_secs(180);
+const PREPARATION: Duration = Duration::from_secs(600);
 
 /// Runs everything on the list for so many machines; without a fabric nothing else is tried.
 pub fn run(machines: &str) {

@@ -1,0 +1,51 @@
+//! IPoIB pods on two kernels.
+
+use ferroband_cluster_tests::evidence::{interface, ipv4};
+use ferroband_cluster_tests::{Objects, inside, nodes, on};
+use ferroband_vmlab_tests::{POD, complaints, pod, succeeds_in};
+use serde_json::Value;
+
+fn network(name: &str, range: &str) -> String {
+    let config = serde_json::json!({
+        "cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": "ibs5f0",
+        "ipam": {"type": "whereabouts", "range": range},
+    });
+    format!(
+        "{{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {{name: {name}}}, \
+         spec: {{config: '{config}'}}}}"
+    )
+}
+
+fn links(pod: &str) -> Vec<Value> {
+    let said = inside(pod, "ip -d -j link").good();
+    serde_json::from_str(&said).expect("ip prints JSON")
+}
+
+#[test]
+fn ipoib_pods_on_two_kernels_ping_and_leave_nothing() {
+    let nodes = nodes();
+    let before: Vec<String> =
+        nodes.iter().map(|n| on(n, "ip -br link | cut -d' ' -f1 | sort").good()).collect();
+    {
+        let mut objects = Objects::default();
+        objects.apply(&network("vm-ipoib", "10.91.0.0/24"));
+        for (name, node) in ["one", "two"].iter().zip(&nodes) {
+            objects.apply(&pod(name, node, "k8s.v1.cni.cncf.io/networks: vm-ipoib", ""));
+        }
+        for name in ["one", "two"] {
+            objects.running(name, POD);
+        }
+        let (there, _) = ipv4(&interface("two", "net1"));
+        succeeds_in("one", 120, &format!("ping -q -c 3 -W 3 {there}"));
+        let seen = links("one");
+        let net1 = seen.iter().find(|l| l["ifname"] == "net1").expect("net1");
+        assert_eq!(net1["linkinfo"]["info_kind"], "ipoib", "{net1}");
+        assert_eq!(net1["linkinfo"]["info_data"]["pkey"], "0xffff", "{net1}");
+        assert_eq!(net1["link_type"], "infiniband", "{net1}");
+        assert_eq!(seen.len(), 3, "lo, eth0 and net1, nothing of the node's: {seen:?}");
+    }
+    for (node, before) in nodes.iter().zip(before) {
+        assert_eq!(on(node, "ip -br link | cut -d' ' -f1 | sort").good(), before, "links of {node}");
+        assert_eq!(complaints(node), "", "kernel of {node}");
+    }
+}

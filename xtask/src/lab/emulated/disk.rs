@@ -1,0 +1,107 @@
+//! The disk of an emulated node, with the lab's images imported: made natively, as an emulated processor takes minutes.
+//!
+//! ```text
+//! images ──containerd of this machine, a folder of its own──▶ var/lib/containerd ──mke2fs -d──▶ template ──copy──▶ node
+//! ```
+
+use crate::command::{command, output, run, succeeds};
+use crate::lab::machine::Machine;
+use crate::lab::node;
+use crate::progress::step;
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Its size; on the host it takes only what is written to it.
+const SIZE: u64 = 8 << 30;
+
+/// A disk for the machine where it has none.
+pub fn ensure(machine: &Machine, programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
+    let disk = machine.folder.join("disk.img");
+    if disk.exists() {
+        return Ok(disk);
+    }
+    let template = template(programs, images)?;
+    let draft = disk.with_extension("new");
+    run(command("cp", ["--sparse=always", "--reflink=auto"]).arg(&template).arg(&draft))?;
+    for image in images {
+        node::remember(machine, image)?;
+    }
+    fs::rename(&draft, &disk).with_context(|| format!("cannot keep {}", disk.display()))?;
+    Ok(disk)
+}
+
+/// The template in the cache, by what is in it.
+fn template(programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
+    let mut what = programs.display().to_string();
+    for image in images {
+        what.push_str(&node::stamp(image)?);
+    }
+    let folder = crate::cache::folder("vm/disks")?;
+    let template = folder.join(format!("{}.img", crate::cache::key_of(what.as_bytes())));
+    if !template.exists() {
+        let scratch = Scratch(folder.join(format!("tree-{}", std::process::id())));
+        step("a disk with the images", |_| fill(&scratch.0, programs, images, &template))?;
+    }
+    Ok(template)
+}
+
+/// A folder that is removed again.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// containerd while images are imported.
+struct Containerd(Child);
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+fn fill(scratch: &Path, programs: &Path, images: &[PathBuf], template: &Path) -> Result<()> {
+    let tree = scratch.join("tree");
+    let socket = scratch.join("s/c.sock");
+    fs::create_dir_all(scratch.join("s"))?;
+    let config = scratch.join("containerd.toml");
+    fs::write(&config, node::containerd_config())?;
+    let log = File::create(scratch.join("log"))?;
+    // Mounts for unpacking stay in a namespace of its own.
+    let mut start = command("setpriv", ["--pdeathsig", "KILL", "unshare", "--mount", "--"]);
+    start.arg(programs.join("containerd")).arg("--config").arg(&config);
+    start.arg("--root").arg(tree.join("var/lib/containerd")).arg("--state").arg(scratch.join("s"));
+    start.arg("--address").arg(&socket).stdout(log.try_clone()?).stderr(log);
+    let containerd = Containerd(start.spawn().context("cannot start containerd")?);
+    let ctr = || {
+        let mut ctr = Command::new(programs.join("ctr"));
+        ctr.arg("--address").arg(&socket).args(["-n", "k8s.io"]).stdin(Stdio::null());
+        ctr
+    };
+    let begin = Instant::now();
+    while !succeeds(ctr().arg("version")) {
+        if begin.elapsed() > Duration::from_secs(120) {
+            let said = fs::read_to_string(scratch.join("log")).unwrap_or_default();
+            bail!("containerd does not answer:\n{}", crate::command::tail(&said, 10));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for image in images {
+        output(ctr().args(["images", "import", "--local"]).arg(image))?;
+    }
+    drop(containerd);
+    let draft = scratch.join("disk.img");
+    File::create(&draft).and_then(|file| file.set_len(SIZE)).context("cannot create the disk")?;
+    // No journal: a lab may lose its data at a power cut, it must not wait for the disk.
+    let mut format = command("mke2fs", ["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d"]);
+    run(format.arg(&tree).arg(&draft))?;
+    fs::rename(&draft, template).with_context(|| format!("cannot keep {}", template.display()))
+}

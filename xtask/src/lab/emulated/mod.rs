@@ -1,0 +1,155 @@
+//! Nodes with a kernel of their own: QEMU in the node's network namespace, InfiniBand from the soft HCA.
+//!
+//! ```text
+//! netns fblab-NAME              netns fblab-NAME-NODE          the emulated machine
+//!   br0 10.77.0.1 ──── veth ──── eth0 ─ br0 ─ tap0 ─────────── eth0 10.77.0.10+n
+//!                                QEMU lives here                containerd, kubelet, pods
+//!                                                               mlx5_0, mlx5_1: switch ── UDP over eth0 ── the others' switches
+//! ```
+//!
+//! To the rest of the lab it is a machine like the others: switched off by killing its first process, here QEMU; entered by
+//! a command, here through ssh from the control plane's namespace; its folder `root` holds its configuration and its logs,
+//! which the guest mounts. What outlives a reboot of the guest itself (`/var/lib`, `/etc/cni`, `/opt/cni`) is on a disk.
+
+mod disk;
+mod remote;
+
+use super::Lab;
+use super::machine::Machine;
+use super::network::{self, CONTROL, node_address, pod_range};
+use super::rootfs;
+use crate::command::tail;
+use crate::progress::{Step, step, wait_until};
+use crate::tools::Need;
+use crate::vm::Artifacts;
+use crate::vm::node::{self, Wiring};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+pub use remote::{Remote, remote};
+
+/// What the host must have beside QEMU.
+const HOST: &[Need] =
+    &[Need { file: "ssh", package: "openssh-client" }, Need { file: "mke2fs", package: "e2fsprogs" }];
+
+/// From power on to a node that can be entered: 30 s on an idle host.
+const BOOT_LIMIT: Duration = Duration::from_secs(900);
+
+/// All nodes at once: an emulated machine waits for itself most of the time.
+pub fn up(
+    lab: &Lab,
+    machines: &[Machine],
+    artifacts: &Artifacts,
+    programs: &Path,
+    images: &[PathBuf],
+) -> Result<()> {
+    network::api_service(&lab.control())?;
+    for (position, machine) in machines.iter().enumerate() {
+        network::emulated_node(&lab.control(), machine, position)?;
+        if machine.init().is_none() {
+            boot(lab, machine, position, artifacts, programs, images)?;
+        }
+    }
+    let one = |position: usize, machine: &Machine| {
+        step(format!("emulated node {}", machine.name), |step| {
+            wait(lab, machine, step)?;
+            super::node::ensure(lab, machine, position, images, step)
+        })
+    };
+    std::thread::scope(|scope| {
+        let nodes: Vec<_> =
+            machines.iter().enumerate().map(|(p, m)| scope.spawn(move || one(p, m))).collect();
+        nodes.into_iter().try_for_each(|node| node.join().unwrap_or_else(|_| bail!("a node's thread died")))
+    })
+}
+
+/// What the machine's console said.
+fn console(machine: &Machine) -> PathBuf {
+    machine.folder.join("console.log")
+}
+
+/// Switch a machine on; its network namespace must exist already. It is up only later: [`wait`].
+fn boot(
+    lab: &Lab,
+    machine: &Machine,
+    position: usize,
+    artifacts: &Artifacts,
+    programs: &Path,
+    images: &[PathBuf],
+) -> Result<()> {
+    crate::tools::require(HOST)?;
+    rootfs::prepare(machine)?;
+    fs::create_dir_all(machine.root().join("var/log/lab"))?;
+    remote::key(lab)?;
+    let etc = machine.root().join("etc/lab");
+    fs::copy(remote::public(lab), etc.join("authorized_keys")).context("cannot hand out the key")?;
+    fs::write(etc.join("node.env"), environment(lab, machine, position)?)?;
+    let disk = disk::ensure(machine, programs, images)?;
+    let console = console(machine);
+    fs::write(&console, "")?;
+    let archives = crate::cache::folder("images")?;
+    let shares =
+        [("host", &*machine.root(), true), ("programs", programs, false), ("images", &*archives, false)];
+    let qemu = node::machine(
+        artifacts,
+        &Wiring {
+            disk: &disk,
+            shares: &shares,
+            tap: "tap0",
+            mac: &format!("02:fb:00:00:00:{:02x}", 10 + position),
+            console: &console,
+        },
+    );
+    let log = fs::File::create(machine.log("qemu")).context("cannot create the log of qemu")?;
+    let mut start =
+        crate::command::command("setsid", ["nsenter", &format!("--net=/run/netns/{}", machine.netns), "--"]);
+    start.arg(qemu.get_program()).args(qemu.get_args());
+    start.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // None of them forks, so this is QEMU's own pid in the end.
+    let mut child = start.spawn().context("cannot start the machine")?;
+    fs::write(machine.folder.join("init.pid"), child.id().to_string()).context("cannot note the pid")?;
+    // Until it is in its namespace it does not count as on.
+    while machine.init().is_none() && child.try_wait()?.is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Wait until it can be entered; one that has failed is not waited for.
+fn wait(lab: &Lab, machine: &Machine, step: &mut Step) -> Result<()> {
+    let mut over = None;
+    wait_until(&format!("machine {}", machine.name), BOOT_LIMIT, step, || {
+        let said = fs::read_to_string(console(machine)).unwrap_or_default();
+        let has = |word: &str| said.lines().any(|line| line.starts_with(word));
+        if machine.init().is_none() || has("NODE failed") {
+            let qemu = fs::read_to_string(machine.log("qemu")).unwrap_or_default();
+            over = Some(format!("{}{}", tail(&said, 15), tail(&qemu, 5)));
+            return Ok(());
+        }
+        if has("NODE ready") { Ok(()) } else { Err(format!("{}: starting", machine.name)) }
+    })?;
+    match over {
+        Some(said) => bail!("machine {} did not come up:\n{said}", machine.name),
+        None => remote::connect(lab, machine),
+    }
+}
+
+/// What the guest must know about itself and the others; a shell reads it.
+fn environment(lab: &Lab, machine: &Machine, position: usize) -> Result<String> {
+    let nodes = lab.nodes()?;
+    let others = || (0..nodes.len()).filter(|other| *other != position);
+    let peers: Vec<String> = others().map(node_address).collect();
+    let routes: Vec<String> = others().map(|o| format!("{}={}", pod_range(o), node_address(o))).collect();
+    Ok(format!(
+        "NAME={}\nNODE={}\nADDRESS={}\nGATEWAY={CONTROL}\nPEERS={}\nROUTES='{}'\nCGROUP={}\n",
+        machine.name,
+        position + 1,
+        node_address(position),
+        peers.join(","),
+        routes.join(" "),
+        machine.netns,
+    ))
+}

@@ -1,0 +1,91 @@
+//! The way into an emulated machine: ssh from the control plane's network namespace, over one connection that is kept.
+
+use super::super::Lab;
+use super::super::machine::Machine;
+use crate::command::{become_it, command, run};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::fs;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Arguments of the hidden subcommand.
+#[derive(Args, Debug)]
+pub struct Remote {
+    /// The lab.
+    #[arg(long)]
+    lab: String,
+    /// The machine.
+    #[arg(long)]
+    machine: String,
+    /// The command; ssh itself would join its words and have a shell split them again.
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+/// Run the command over there in our place.
+pub fn remote(args: &Remote) -> Result<i32> {
+    let lab = Lab::named(&args.lab)?;
+    let machine = lab.machine(&args.machine)?;
+    let mut line = String::from(
+        "export PATH=/opt/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin:/lab/guest HOME=/root; cd /; exec",
+    );
+    for word in &args.command {
+        line.push_str(&format!(" '{}'", word.replace('\'', "'\\''")));
+    }
+    let terminal: &[&str] = if std::io::stdin().is_terminal() { &["-t"] } else { &[] };
+    become_it(ssh(&lab, &machine, terminal)?.arg(line))
+}
+
+/// A key for the lab, made once.
+pub fn key(lab: &Lab) -> Result<()> {
+    if private(lab).exists() {
+        return Ok(());
+    }
+    run(command("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f"]).arg(private(lab)))
+}
+
+fn private(lab: &Lab) -> PathBuf {
+    lab.folder.join("key")
+}
+
+/// What the machines are told of the key.
+pub fn public(lab: &Lab) -> PathBuf {
+    lab.folder.join("key.pub")
+}
+
+fn ssh(lab: &Lab, machine: &Machine, options: &[&str]) -> Result<Command> {
+    let position = lab.nodes()?.iter().position(|n| *n == machine.name).context("not a node")?;
+    let mut ssh = lab.in_network("ssh");
+    ssh.args(options).arg("-i").arg(private(lab)).arg("-S").arg(machine.folder.join("ssh"));
+    for option in [
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "GlobalKnownHostsFile=/dev/null",
+        "IdentitiesOnly=yes",
+        "BatchMode=yes",
+        "LogLevel=ERROR",
+        "ConnectTimeout=60",
+    ] {
+        ssh.args(["-o", option]);
+    }
+    ssh.arg(format!("root@{}", super::super::network::node_address(position)));
+    Ok(ssh)
+}
+
+/// Keep a connection open: an emulated processor takes most of a second to greet each new one. It lives in the control
+/// plane's namespace and ends with it, or with the machine.
+pub fn connect(lab: &Lab, machine: &Machine) -> Result<()> {
+    let check = |options: &[&str]| -> Result<bool> {
+        let mut ssh = ssh(lab, machine, options)?;
+        ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(ssh.status().is_ok_and(|status| status.success()))
+    };
+    if check(&["-O", "check"])? {
+        return Ok(());
+    }
+    let _ = fs::remove_file(machine.folder.join("ssh"));
+    // Without it every command makes a connection of its own, which works as well.
+    check(&["-M", "-N", "-f"]).map(drop)
+}
