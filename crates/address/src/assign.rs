@@ -5,7 +5,7 @@ use crate::choose::Chooser;
 use crate::draft::Draft;
 use crate::error::{Error, Holding};
 use crate::granule::Owner;
-use crate::kept::{Place, kept};
+use crate::kept::{Kept, Place};
 use crate::pool::Pool;
 use crate::view::View;
 use ipnet::IpNet;
@@ -34,7 +34,7 @@ impl Planner<'_> {
     /// granule in the view and plan the requests it answered again, with `attempt` one higher.
     pub fn assign(&self, view: &View, requests: &[Request]) -> Plan {
         let mut batch = Batch { planner: self, draft: Draft::over(view), choosers: HashMap::new(), view };
-        let mut kept = kept(view, self.node, requests);
+        let Kept { mut places, mut held } = Kept::of(view, self.node, requests);
         // An owner that asks twice, as two sandboxes of one pod would, gets one address.
         let mut owned: HashMap<Owner, Place<'_>> = HashMap::new();
         let mut chosen = Vec::new();
@@ -44,7 +44,10 @@ impl Planner<'_> {
             let result = positions.iter().try_for_each(|position| {
                 let request = &requests[*position];
                 let mine = |place: &&Place<'_>| request.pools.iter().any(|pool| **pool == *place.pool);
-                let had = kept.remove(position);
+                if let Some(error) = held.remove(position) {
+                    return Err(error);
+                }
+                let had = places.remove(position);
                 let had = had.or_else(|| request.owner().and_then(|o| owned.get(&o)).filter(mine).cloned());
                 served.push((*position, batch.serve(request, had)?));
                 Ok(())
@@ -95,8 +98,8 @@ impl<'r> Batch<'r> {
     fn serve(&mut self, request: &'r Request, had: Option<Place<'r>>) -> Result<Place<'r>, Error> {
         request.identified()?;
         let Planner { node, nodes, attempt } = *self.planner;
-        let entry = request.entry(node);
         if let Some(place) = had {
+            let entry = request.entry(node, place.pool);
             let known = self.view.get(&place.id).and_then(|(granule, _)| granule.entries.get(&place.offset));
             let changed = known != Some(&entry);
             self.draft.set(&place.id, place.offset, Some(entry), None);
@@ -108,11 +111,25 @@ impl<'r> Batch<'r> {
                 .entry(pool)
                 .or_insert_with(|| Chooser::new(pool, &self.draft, node, nodes, attempt));
             if let Some((id, offset, holder)) = chooser.next(&self.draft) {
+                let entry = request.entry(node, pool);
+                self.abandon(request);
                 self.draft.set(&id, offset, Some(entry), holder);
                 return Ok(Place { pool, id, offset, changed: true });
             }
         }
         Err(exhausted(&self.draft, &request.pools))
+    }
+
+    /// Gives up what waits elsewhere for a pod of this name: its pools are others now.
+    fn abandon(&mut self, request: &Request) {
+        let Some(owner) = request.owner().filter(|_| request.sticky) else { return };
+        for (granule, _) in self.view.iter() {
+            for (offset, entry) in &granule.entries {
+                if entry.sticky && entry.is_waiting() && entry.owner(granule.first) == owner {
+                    self.draft.set(&granule.id(), *offset, None, None);
+                }
+            }
+        }
     }
 }
 
@@ -131,23 +148,27 @@ fn by_sandbox(requests: &[Request]) -> Vec<Vec<usize>> {
 }
 
 fn exhausted(draft: &Draft<'_>, pools: &[Arc<Pool>]) -> Error {
-    let Some(pool) = pools.last() else { return Error::NoRange };
+    if pools.is_empty() {
+        return Error::NoRange;
+    }
     let mut holders = Vec::new();
     let mut more = 0;
-    for granule in draft.of(pool) {
-        for (offset, entry) in &granule.entries {
-            let address = granule.address(*offset);
-            if !pool.contains(address) {
-                continue;
-            }
-            if holders.len() < HOLDERS_NAMED {
-                holders.push(Holding { address, pod: entry.pod.clone(), node: entry.node.clone() });
-            } else {
-                more += 1;
-            }
+    let entries = pools.iter().flat_map(|pool| {
+        let granules = draft.of(pool);
+        granules.flat_map(move |granule| {
+            let entries = granule.entries.iter().map(|(offset, entry)| (granule.address(*offset), entry));
+            entries.filter(|(address, _)| pool.contains(*address))
+        })
+    });
+    for (address, entry) in entries {
+        if holders.len() < HOLDERS_NAMED {
+            holders.push(Holding { address, pod: entry.pod.clone(), node: entry.node.clone() });
+        } else {
+            more += 1;
         }
     }
-    Error::Exhausted { pool: pool.to_string(), capacity: pool.capacity(), holders, more }
+    let pools = pools.iter().map(|pool| (pool.to_string(), pool.capacity())).collect();
+    Error::Exhausted { pools, holders, more }
 }
 
 fn with_prefix(address: IpAddr, subnet: IpNet) -> IpNet {

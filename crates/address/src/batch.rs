@@ -33,7 +33,8 @@ impl Request {
         Some(Owner { holder, interface: self.interface.clone(), family, ordinal: self.ordinal })
     }
 
-    pub(crate) fn entry(&self, node: &str) -> Entry {
+    /// What stands in the granule once the request is served from `pool`.
+    pub(crate) fn entry(&self, node: &str, pool: &Pool) -> Entry {
         Entry {
             pod: self.pod.to_string(),
             uid: self.pod.uid.clone(),
@@ -42,6 +43,7 @@ impl Request {
             ordinal: self.ordinal,
             container: self.container.clone(),
             node: node.into(),
+            pool: pool.name().into(),
         }
     }
 

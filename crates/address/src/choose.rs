@@ -42,7 +42,8 @@ enum Stage {
 
 impl<'a> Chooser<'a> {
     pub(crate) fn new(pool: &'a Pool, draft: &Draft<'_>, node: &'a str, nodes: usize, attempt: u32) -> Self {
-        let taken = draft.of(pool).filter(|granule| !is_free(granule)).count();
+        let offered = |granule: &&Granule| pool.offered(granule.first) != 0;
+        let taken = draft.of(pool).filter(offered).filter(|granule| !is_free(granule)).count();
         let free = pool.granules().saturating_sub(taken as u128);
         let queue = VecDeque::new();
         Self { pool, node, nodes, attempt, stage: Stage::Held, queue, cursor: None, looked: false, free }

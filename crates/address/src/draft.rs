@@ -24,7 +24,7 @@ impl<'a> Draft<'a> {
         let (low, high) = pool.span();
         let made = self.changed.range(low..=high).filter(|(id, _)| self.view.get(id).is_none());
         let known = self.view.of(pool).map(|(id, granule)| self.changed.get(id).unwrap_or(granule));
-        known.chain(made.map(|(_, granule)| granule).filter(|granule| pool.offered(granule.first) != 0))
+        known.chain(made.map(|(_, granule)| granule).filter(|granule| pool.reaches(granule.first)))
     }
 
     pub(crate) fn get(&self, id: &GranuleId) -> Option<&Granule> {

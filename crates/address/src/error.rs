@@ -1,5 +1,6 @@
 //! What can be wrong with a configuration, and why a request goes unserved.
 
+use crate::family::Family;
 use ferroband_model::{Fault, FaultCode};
 use ipnet::IpNet;
 use std::fmt;
@@ -74,16 +75,64 @@ pub enum Error {
         pool: String,
     },
     /// Every address is assigned.
-    #[error("Could not allocate IP in range: all {capacity} addresses of {pool} are assigned{}", HeldBy(.holders, *.more))]
+    #[error("{}{}", AllOf(.pools), HeldBy(.holders, *.more))]
     Exhausted {
-        /// The pool, the last one tried.
-        pool: String,
-        /// How many addresses it has.
-        capacity: u128,
+        /// The pools that were tried, and how many addresses each has.
+        pools: Vec<(String, u128)>,
         /// Some of those who hold them.
         holders: Vec<Holding>,
         /// How many more hold one.
         more: usize,
+    },
+    /// A pool object cannot be used.
+    #[error("SpiderIPPool {pool}: {field}: {cause}")]
+    Pool {
+        /// The pool.
+        pool: String,
+        /// The field.
+        field: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// An annotation cannot be understood.
+    #[error("annotation {key}: {cause}")]
+    Annotation {
+        /// Its name.
+        key: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A pool is named twice for one interface.
+    #[error("pool {pool} is named twice for {interface}")]
+    PoolTwice {
+        /// The interface.
+        interface: String,
+        /// The pool.
+        pool: String,
+    },
+    /// Nobody names a pool.
+    #[error("no IPPool available for {interface}, no pool selection rules of any type are specified")]
+    NoPool {
+        /// The interface.
+        interface: String,
+    },
+    /// None of the pools that are named can be used.
+    #[error("no IPPool available, all {family} IPPools [{}] of {interface} filtered out: {}", .asked.join(", "), .reasons.join("; "))]
+    NoFit {
+        /// The interface.
+        interface: String,
+        /// The family.
+        family: Family,
+        /// The pools, as named.
+        asked: Vec<String>,
+        /// Why each is out.
+        reasons: Vec<String>,
+    },
+    /// The address that a pod of a StatefulSet keeps is still held by its predecessor.
+    #[error("{} is still held by the former {} on node {}, which has not told that its sandbox is gone", .holding.address, .holding.pod, .holding.node)]
+    StillHeld {
+        /// Who holds it.
+        holding: Holding,
     },
     /// The request does not say which pod or sandbox it is for, so its address could never be told from others.
     #[error("a request for interface {interface} of pod {pod} has no {missing}")]
@@ -106,6 +155,24 @@ pub struct Holding {
     pub pod: String,
     /// The pod's node.
     pub node: String,
+}
+
+/// The pools that are full, each front end's in the words that its users know.
+struct AllOf<'a>(&'a [(String, u128)]);
+
+impl fmt::Display for AllOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges = self.0.iter().all(|(name, _)| name.contains('/'));
+        f.write_str(if ranges { "Could not allocate IP in range: " } else { "all IP addresses used out: " })?;
+        for (position, (name, capacity)) in self.0.iter().enumerate() {
+            f.write_str(if position == 0 { "" } else { ", " })?;
+            match capacity {
+                0 => write!(f, "{name} gives out no address (disabled, being deleted, or all reserved)")?,
+                _ => write!(f, "all {capacity} addresses of {name} are assigned")?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The holders as the end of a sentence.
@@ -134,6 +201,21 @@ impl Error {
             Self::NoUsable { .. } => {
                 (FaultCode::InvalidConfig, "use a prefix of /30 (/126) or shorter and exclude less of it")
             }
+            Self::Annotation { .. } | Self::PoolTwice { .. } => {
+                (FaultCode::InvalidAnnotation, "correct the annotation of the pod or its namespace")
+            }
+            Self::StillHeld { .. } => (
+                FaultCode::AddressHeld,
+                "the pod is tried again by itself; if that node is lost, delete its Node or taint it node.kubernetes.io/out-of-service",
+            ),
+            Self::NoPool { .. } => (
+                FaultCode::NoPool,
+                "name a SpiderIPPool in the network, the pod's annotation ipam.spidernet.io/ippool or its namespace",
+            ),
+            Self::NoFit { .. } => {
+                (FaultCode::NoPool, "make one of the pools fit, or name another; the pod is tried again by itself")
+            }
+            Self::Pool { .. } => (FaultCode::InvalidConfig, "correct the SpiderIPPool"),
             Self::Shape { .. } => (FaultCode::Undecodable, "correct the field in the network's ipam object"),
             _ => (FaultCode::InvalidConfig, "correct the network's ipam object"),
         };

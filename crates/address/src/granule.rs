@@ -109,10 +109,14 @@ pub struct Entry {
     /// Which of the interface's addresses of this family, where it has several.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ordinal: u8,
-    /// The sandbox that has it; a release by another one frees nothing.
+    /// The sandbox that has it; a release by another one frees nothing. Empty: none at present, the address waits for
+    /// the next pod of that name.
     pub container: String,
-    /// The node the sandbox is on.
+    /// The node the sandbox is, or was, on.
     pub node: String,
+    /// The pool it was given out from: a range, or the name of a SpiderIPPool.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pool: String,
 }
 
 fn is_zero(number: &u8) -> bool {
@@ -120,6 +124,11 @@ fn is_zero(number: &u8) -> bool {
 }
 
 impl Entry {
+    /// Whether no sandbox has it at present: it is kept for the next pod of its name.
+    pub fn is_waiting(&self) -> bool {
+        self.container.is_empty()
+    }
+
     /// Who owns the address, `first` being any address of its family.
     pub fn owner(&self, first: IpAddr) -> Owner {
         Owner {

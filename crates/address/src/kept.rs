@@ -1,6 +1,7 @@
 //! Who has an address already.
 
 use crate::batch::Request;
+use crate::error::{Error, Holding};
 use crate::family::Family;
 use crate::granule::{Entry, GranuleId, Holder, Owner};
 use crate::pool::Pool;
@@ -18,8 +19,29 @@ pub(crate) struct Place<'r> {
     pub(crate) changed: bool,
 }
 
-/// The addresses that owners among the requests have already, by the request's position.
-pub(crate) fn kept<'r>(view: &View, node: &str, requests: &'r [Request]) -> HashMap<usize, Place<'r>> {
+/// What is known of the requests' owners, by the request's position.
+pub(crate) struct Kept<'r> {
+    /// The addresses that they have.
+    pub(crate) places: HashMap<usize, Place<'r>>,
+    /// Those whose address a sandbox on another node may still use.
+    pub(crate) held: HashMap<usize, Error>,
+}
+
+impl<'r> Kept<'r> {
+    /// Looks the owners of the requests up.
+    pub(crate) fn of(view: &View, node: &str, requests: &'r [Request]) -> Self {
+        let mut held = HashMap::new();
+        let places = kept(view, node, requests, &mut held);
+        Self { places, held }
+    }
+}
+
+fn kept<'r>(
+    view: &View,
+    node: &str,
+    requests: &'r [Request],
+    held: &mut HashMap<usize, Error>,
+) -> HashMap<usize, Place<'r>> {
     let owners: Vec<_> = requests.iter().map(Request::owner).collect();
     let mut positions: HashMap<OwnerRef<'_>, Vec<usize>> = HashMap::new();
     let mut pools: HashSet<&Pool> = HashSet::new();
@@ -40,10 +62,17 @@ pub(crate) fn kept<'r>(view: &View, node: &str, requests: &'r [Request]) -> Hash
                 let Some(waiting) = positions.get(&OwnerRef::of_entry(entry, pool.family())) else {
                     continue;
                 };
-                if !pool.contains(id.address(*offset)) {
+                if !pool.keeps(id.address(*offset)) {
                     continue;
                 }
                 for position in waiting {
+                    if entry.node != node && !entry.is_waiting() {
+                        // The new pod may be running before the old one, on a node nobody can reach, has ended.
+                        let (pod, node) = (entry.pod.clone(), entry.node.clone());
+                        let holding = Holding { address: id.address(*offset), pod, node };
+                        held.insert(*position, Error::StillHeld { holding });
+                        continue;
+                    }
                     let mut candidates = requests[*position].pools.iter();
                     let Some(rank) = candidates.position(|candidate| **candidate == *pool) else { continue };
                     if kept.get(position).is_none_or(|(best, _)| rank < *best) {

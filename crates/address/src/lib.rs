@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  `ipam` object ──whereabouts──▶ Pool ─┐
+//!  pools, annotations ──spiderpool──▶ ──┤
 //!                                       ├─ Planner::assign ──▶ writes, one per granule ──▶ API server
 //!  granules known so far ────────▶ View ┘          │               │ refused: look again, plan the rest
 //!                                                  └─▶ answers: which address serves which request
@@ -26,10 +27,12 @@ mod error;
 mod family;
 mod granule;
 mod kept;
+mod options;
 mod pool;
 mod range;
 mod release;
 mod space;
+pub mod spiderpool;
 mod view;
 pub mod whereabouts;
 

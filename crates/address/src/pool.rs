@@ -14,8 +14,10 @@ pub struct Pool {
     space: Space,
     subnet: IpNet,
     gateway: Option<IpAddr>,
-    /// Disjoint, ascending, both ends included.
+    /// What is given out. Disjoint, ascending, both ends included.
     windows: Vec<(u128, u128)>,
+    /// What an owner may keep: all of that, and what is given out no longer.
+    reach: Vec<(u128, u128)>,
 }
 
 impl Pool {
@@ -48,7 +50,44 @@ impl Pool {
         if windows.is_empty() {
             return Err(Error::NoUsable { pool: name });
         }
-        Ok(Self { name, space, subnet: subnet.trunc(), gateway, windows })
+        let reach = windows.clone();
+        Ok(Self { name, space, subnet: subnet.trunc(), gateway, windows, reach })
+    }
+
+    /// The same pool, giving out nothing between `held_back` any more. Who has one of those addresses keeps it.
+    pub fn holding_back(&self, held_back: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
+        let family = self.family();
+        let held_back = held_back.into_iter().filter(|(low, _)| Family::of(*low) == family);
+        let held_back = merge(held_back.map(|(low, high)| (number(low), number(high))).collect());
+        let windows = subtract(self.windows.clone(), &held_back);
+        Self { windows, ..self.clone() }
+    }
+
+    /// The same pool, giving out nothing any more. Who has one of its addresses keeps it.
+    pub fn closed(&self) -> Self {
+        Self { windows: Vec::new(), ..self.clone() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it gives out: first and last addresses, disjoint and ascending.
+    pub fn windows(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
+        let family = self.family();
+        self.windows.iter().map(move |(low, high)| (family.address(*low), family.address(*high)))
+    }
+
+    /// A stretch of addresses that both pools give out, if their spaces are the same.
+    pub fn overlap(&self, other: &Self) -> Option<(IpAddr, IpAddr)> {
+        if self.space != other.space || self.family() != other.family() {
+            return None;
+        }
+        let pairs = self.windows.iter().flat_map(|a| other.windows.iter().map(move |b| (a, b)));
+        let mut shared = pairs.map(|(a, b)| (a.0.max(b.0), a.1.min(b.1))).filter(|(low, high)| low <= high);
+        let family = self.family();
+        shared.next().map(|(low, high)| (family.address(low), family.address(high)))
     }
 
     /// The space its addresses are unique in.
@@ -78,11 +117,12 @@ impl Pool {
 
     /// Whether it offers `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let number = number(address);
-        Family::of(address) == self.family() && {
-            let after = self.windows.partition_point(|(low, _)| *low <= number);
-            after > 0 && number <= self.windows[after - 1].1
-        }
+        Family::of(address) == self.family() && within(&self.windows, number(address))
+    }
+
+    /// Whether an owner of `address` may keep it.
+    pub fn keeps(&self, address: IpAddr) -> bool {
+        Family::of(address) == self.family() && within(&self.reach, number(address))
     }
 
     /// How many granules its addresses lie in.
@@ -115,20 +155,19 @@ impl Pool {
             first: self.family().address(number - number % SIZE),
         };
         // `new` refuses a pool without windows.
-        let low = self.windows.first().map_or(0, |window| window.0);
-        let high = self.windows.last().map_or(0, |window| window.1);
+        let low = self.reach.first().map_or(0, |window| window.0);
+        let high = self.reach.last().map_or(0, |window| window.1);
         (id(low), id(high))
     }
 
     /// The offsets of the granule beginning at `first` that it offers, as bits.
     pub(crate) fn offered(&self, first: IpAddr) -> u16 {
-        let first = number(first);
-        let last = first + (SIZE - 1);
-        let begin = self.windows.partition_point(|(_, high)| *high < first);
-        self.windows[begin..].iter().take_while(|(low, _)| *low <= last).fold(0, |bits, (low, high)| {
-            let (low, high) = (low.max(&first) - first, high.min(&last) - first);
-            bits | ((u16::MAX << low) & (u16::MAX >> (15 - high)))
-        })
+        bits(&self.windows, number(first))
+    }
+
+    /// Whether an owner may keep any address of the granule beginning at `first`.
+    pub(crate) fn reaches(&self, first: IpAddr) -> bool {
+        bits(&self.reach, number(first)) != 0
     }
 }
 
@@ -140,8 +179,24 @@ impl fmt::Display for Pool {
 
 const SIZE: u128 = GRANULE_SIZE as u128;
 
+/// Whether one of the intervals has the number.
+fn within(intervals: &[(u128, u128)], number: u128) -> bool {
+    let after = intervals.partition_point(|(low, _)| *low <= number);
+    after > 0 && number <= intervals[after - 1].1
+}
+
+/// Which of the sixteen numbers from `first` on the intervals have.
+fn bits(intervals: &[(u128, u128)], first: u128) -> u16 {
+    let last = first + (SIZE - 1);
+    let begin = intervals.partition_point(|(_, high)| *high < first);
+    intervals[begin..].iter().take_while(|(low, _)| *low <= last).fold(0, |bits, (low, high)| {
+        let (low, high) = (low.max(&first) - first, high.min(&last) - first);
+        bits | ((u16::MAX << low) & (u16::MAX >> (15 - high)))
+    })
+}
+
 /// Sorts intervals and joins those that touch; those that end before they begin are dropped.
-fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+pub(crate) fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     intervals.retain(|(low, high)| low <= high);
     intervals.sort_unstable();
     let mut merged: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
@@ -155,7 +210,7 @@ fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
 }
 
 /// `from` without `holes`; both merged.
-fn subtract(from: Vec<(u128, u128)>, holes: &[(u128, u128)]) -> Vec<(u128, u128)> {
+pub(crate) fn subtract(from: Vec<(u128, u128)>, holes: &[(u128, u128)]) -> Vec<(u128, u128)> {
     let mut left = Vec::with_capacity(from.len());
     for (mut low, high) in from {
         let mut open = true;

@@ -1,4 +1,7 @@
 //! Giving addresses back.
+//!
+//! Those of a StatefulSet's pod stay with its name, without a sandbox, until the set no longer has such a pod; the cluster
+//! daemon sees to that.
 
 use crate::assign::Planner;
 use crate::batch::Write;
@@ -59,7 +62,9 @@ impl Planner<'_> {
                 let Some(candidates) = positions.get(entry.container.as_str()) else { continue };
                 if let Some(release) = candidates.iter().find(meant) {
                     let id = granule.id();
-                    draft.set(&id, *offset, None, None);
+                    // What a StatefulSet's pod had waits for the next pod of its name.
+                    let left = entry.sticky.then(|| Entry { container: String::new(), ..entry.clone() });
+                    draft.set(&id, *offset, left, None);
                     found.push((*release, id, granule.address(*offset), entry));
                 }
             }
@@ -90,6 +95,7 @@ mod tests {
                 ordinal: 0,
                 container: container.into(),
                 node: "a".into(),
+                pool: String::new(),
             };
             granule.entries.insert(offset, entry);
         }

@@ -80,13 +80,13 @@ impl View {
         self.granules.is_empty()
     }
 
-    /// The known granules that `pool` has addresses in.
+    /// The known granules that `pool` has, or had, addresses in.
     pub(crate) fn of(&self, pool: &Pool) -> impl Iterator<Item = (&GranuleId, &Granule)> {
         let (low, high) = pool.span();
         self.granules
             .range(low..=high)
             .map(|(id, (granule, _))| (id, granule))
-            .filter(|(id, _)| pool.offered(id.first) != 0)
+            .filter(|(id, _)| pool.reaches(id.first))
     }
 }
 

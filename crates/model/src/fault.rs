@@ -69,6 +69,10 @@ pub enum FaultCode {
     BadNamespace,
     /// No address is free.
     PoolExhausted,
+    /// The address is somebody else's, or may still be.
+    AddressHeld,
+    /// Nobody names a pool of addresses, or none of those named may be used.
+    NoPool,
     /// The kernel refused a change.
     KernelRefused,
     /// A CNI binary that the configuration names is not installed.
@@ -110,6 +114,8 @@ impl FaultCode {
             Self::NameTaken => "NameTaken",
             Self::BadNamespace => "BadNamespace",
             Self::PoolExhausted => "PoolExhausted",
+            Self::AddressHeld => "AddressHeld",
+            Self::NoPool => "NoPool",
             Self::KernelRefused => "KernelRefused",
             Self::NoPlugin => "NoPlugin",
             Self::PluginFailed => "PluginFailed",
@@ -137,6 +143,7 @@ impl FaultCode {
             | Self::ApiUnavailable
             | Self::NoDefaultNetwork
             | Self::PortNotReady
+            | Self::AddressHeld
             | Self::DeviceBusy => 11,
             Self::InvalidAnnotation => 100,
             Self::NoNetworkFound => 101,
@@ -151,6 +158,7 @@ impl FaultCode {
             Self::NoRdma => 110,
             Self::NoDevice => 111,
             Self::PodReplaced => 112,
+            Self::NoPool => 120,
         }
     }
 }

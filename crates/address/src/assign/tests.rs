@@ -28,6 +28,13 @@ impl Store {
         plan.answers.iter().map(|answer| answer.address.to_string()).collect()
     }
 
+    fn release(&mut self, container: &str) {
+        let release = Release { container: container.into(), interface: None };
+        for write in Planner::release(&self.view, &[release]).writes {
+            self.put(write.granule().clone());
+        }
+    }
+
     fn assign(&mut self, node: &str, nodes: usize, requests: &[Request]) -> Vec<String> {
         let plan = Planner { node, nodes, attempt: 0 }.assign(&self.view, requests);
         assert_eq!(plan.refusals, []);
@@ -130,10 +137,36 @@ fn a_sticky_owner_keeps_it_over_re_creation_and_on_another_node() {
     store.assign("a", 1, &pods(&pool, 0..3));
     assert_eq!(store.assign("a", 2, std::slice::from_ref(&db)), ["192.168.0.4/24"]);
     db.pod.uid = "another".into();
-    db.container = "another".into();
+    let former = std::mem::replace(&mut db.container, "another".into());
+    // The old sandbox may still run on a node that nobody reaches.
+    let early = Planner { node: "b", nodes: 2, attempt: 0 }.assign(&store.view, std::slice::from_ref(&db));
+    assert!(matches!(&early.refusals[0].error, Error::StillHeld { holding } if holding.node == "a"));
+    assert!(early.writes.is_empty());
+    store.release(&former);
+    assert_eq!(store.assign("c", 2, &pods(&pool, 20..21)), ["192.168.0.17/24"], "it waits for its pod");
     assert_eq!(store.assign("b", 2, &[db]), ["192.168.0.4/24"]);
     let (granule, _) = store.view.iter().next().unwrap();
     assert_eq!((granule.entries[&4].node.as_str(), granule.node.as_deref()), ("b", Some("a")));
+}
+
+#[test]
+fn a25_a_stateful_pod_in_another_pool_gives_up_what_waited_for_it() {
+    let (old, new) = (pool("192.168.0.0/24"), pool("10.0.0.0/24"));
+    let mut store = Store::default();
+    let db = |pool: &Arc<Pool>, interface: &str| Request { sticky: true, ..request(pool, "db-0", interface) };
+    assert_eq!(
+        store.assign("a", 1, &[db(&old, "net1"), db(&old, "net2")]),
+        ["192.168.0.1/24", "192.168.0.2/24"]
+    );
+    store.release("container-db-0");
+    let used = |store: &Store| store.view.iter().map(|(granule, _)| granule.used()).sum::<u8>();
+    assert_eq!(used(&store), 2);
+    assert_eq!(
+        store.assign("b", 1, &[db(&new, "net1"), db(&old, "net2")]),
+        ["10.0.0.1/24", "192.168.0.2/24"],
+        "the interface whose pool is the same keeps its address"
+    );
+    assert_eq!(used(&store), 2, "192.168.0.1 is free again");
 }
 
 #[test]

@@ -80,12 +80,16 @@ pub struct GranuleEntry {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 255))]
     pub ordinal: i32,
-    /// The sandbox that has it.
+    /// The sandbox that has it; empty while it waits for the next pod of that name.
     #[schemars(length(max = 253))]
     pub container: String,
-    /// The node the sandbox is on.
+    /// The node the sandbox is, or was, on.
     #[schemars(length(max = 253))]
     pub node: String,
+    /// The pool it was given out from: a range, or the name of a SpiderIPPool.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub pool: String,
 }
 
 fn is_zero(number: &i32) -> bool {

@@ -66,6 +66,7 @@ fn entry_of(entry: &GranuleEntry) -> Entry {
         ordinal: u8::try_from(entry.ordinal).unwrap_or_default(),
         container: entry.container.clone(),
         node: entry.node.clone(),
+        pool: entry.pool.clone(),
     }
 }
 
@@ -78,5 +79,6 @@ fn object_entry(entry: &Entry) -> GranuleEntry {
         ordinal: entry.ordinal.into(),
         container: entry.container.clone(),
         node: entry.node.clone(),
+        pool: entry.pool.clone(),
     }
 }

@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A JSON object and where it stands.
-pub(super) struct Options<'a> {
+pub(crate) struct Options<'a> {
     path: String,
     /// By lower-case key, with the key as written.
     values: BTreeMap<String, (&'a str, &'a Value)>,
 }
 
 impl<'a> Options<'a> {
-    pub(super) fn new(path: impl Into<String>, object: &'a Map<String, Value>) -> Self {
+    pub(crate) fn new(path: impl Into<String>, object: &'a Map<String, Value>) -> Self {
         let values = object.iter().map(|(key, value)| (key.to_lowercase(), (key.as_str(), value))).collect();
         Self { path: path.into(), values }
     }
 
     /// An element of a list as an object.
-    pub(super) fn element(path: String, value: &'a Value) -> Result<Self, Error> {
+    pub(crate) fn element(path: String, value: &'a Value) -> Result<Self, Error> {
         match value {
             Value::Object(object) => Ok(Self::new(path, object)),
             other => Err(shape(path, "an object", other)),
@@ -27,16 +27,16 @@ impl<'a> Options<'a> {
     }
 
     /// The full name of `key`.
-    pub(super) fn field(&self, key: &str) -> String {
+    pub(crate) fn field(&self, key: &str) -> String {
         if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) }
     }
 
-    pub(super) fn value(&self, key: &str) -> Option<&'a Value> {
+    pub(crate) fn value(&self, key: &str) -> Option<&'a Value> {
         self.values.get(&key.to_lowercase()).map(|(_, value)| *value).filter(|value| !value.is_null())
     }
 
     /// A text; the empty one counts as absent.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
+    pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
@@ -44,7 +44,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
@@ -52,7 +52,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<&'a [Value], Error> {
+    pub(crate) fn list(&self, key: &str) -> Result<&'a [Value], Error> {
         match self.value(key) {
             None => Ok(&[]),
             Some(Value::Array(list)) => Ok(list),
@@ -60,7 +60,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<(String, &'a str)>, Error> {
+    pub(crate) fn texts(&self, key: &str) -> Result<Vec<(String, &'a str)>, Error> {
         let text = |(position, value): (usize, &'a Value)| {
             let field = format!("{}[{position}]", self.field(key));
             match value {
@@ -71,13 +71,13 @@ impl<'a> Options<'a> {
         self.list(key)?.iter().enumerate().map(text).collect()
     }
 
-    pub(super) fn objects(&self, key: &str) -> Result<Vec<Self>, Error> {
+    pub(crate) fn objects(&self, key: &str) -> Result<Vec<Self>, Error> {
         let object = |(position, value)| Self::element(format!("{}[{position}]", self.field(key)), value);
         self.list(key)?.iter().enumerate().map(object).collect()
     }
 
     /// Warns of every key that is not `known`.
-    pub(super) fn unknown(&self, known: impl Fn(&str) -> bool, warnings: &mut Vec<Warning>) {
+    pub(crate) fn unknown(&self, known: impl Fn(&str) -> bool, warnings: &mut Vec<Warning>) {
         let unknown = self.values.iter().filter(|(key, _)| !known(key));
         warnings.extend(unknown.map(|(_, (written, _))| Warning::UnknownKey(self.field(written))));
     }

@@ -1,0 +1,90 @@
+//! Pool names with `*`, `?` and `[…]`.
+
+/// Whether `pattern` means more than one name.
+pub(super) fn is_pattern(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '['])
+}
+
+/// Whether `name` is what `pattern` means, as a shell would say.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where the last star stood and how much of the name it has taken: the only place to go back to.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        let step = match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+                continue;
+            }
+            Some('?') => Some(1),
+            Some('[') => class(&pattern[p..], name[n]),
+            Some(c) if *c == name[n] => Some(1),
+            _ => None,
+        };
+        match (step, star) {
+            (Some(length), _) => {
+                p += length;
+                n += 1;
+            }
+            (None, Some((at, taken))) => {
+                star = Some((at, taken + 1));
+                p = at + 1;
+                n = taken + 1;
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// The length of the class at the beginning of `pattern` if `c` is in it.
+fn class(pattern: &[char], c: char) -> Option<usize> {
+    // A bracket right after the opening one is a member.
+    let close = pattern.iter().skip(2).position(|p| *p == ']')? + 2;
+    let (negated, members) = match pattern[1] {
+        '!' | '^' => (true, &pattern[2..close]),
+        _ => (false, &pattern[1..close]),
+    };
+    let mut inside = false;
+    let mut at = 0;
+    while at < members.len() {
+        if at + 2 < members.len() && members[at + 1] == '-' {
+            inside |= (members[at]..=members[at + 2]).contains(&c);
+            at += 3;
+        } else {
+            inside |= members[at] == c;
+            at += 1;
+        }
+    }
+    (inside != negated).then_some(close + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_a_shell_does() {
+        for (pattern, name, expected) in [
+            ("v4-*", "v4-91", true),
+            ("v4-*", "v6-91", false),
+            ("*", "anything", true),
+            ("*-91", "v4-91", true),
+            ("*a*b", "xaxxbab", true),
+            ("v4-?1", "v4-91", true),
+            ("v4-?", "v4-91", false),
+            ("v[46]-91", "v6-91", true),
+            ("v[0-4]-91", "v6-91", false),
+            ("v[!6]-91", "v4-91", true),
+            ("gpu[1-8]", "gpu8", true),
+            ("[", "[", false),
+            ("v4", "v4", true),
+            ("", "v4", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+        assert!(is_pattern("a*") && is_pattern("a[1]") && !is_pattern("v4-91"));
+    }
+}

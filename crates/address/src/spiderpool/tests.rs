@@ -1,0 +1,321 @@
+use super::*;
+use crate::{Error, Family};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Strings = BTreeMap<String, String>;
+
+fn strings(pairs: &[(&str, &str)]) -> Strings {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Seed 001's pool, by another name.
+fn described(name: &str, third: u8) -> Description {
+    Description {
+        name: name.into(),
+        subnet: format!("172.{third}.0.0/16"),
+        ips: vec![format!("172.{third}.0.100-172.{third}.0.120")],
+        gateway: Some(format!("172.{third}.0.1")),
+        ..Description::default()
+    }
+}
+
+/// A pod, its node and the pools.
+struct Scene {
+    pod: Strings,
+    labels: Strings,
+    namespace: Strings,
+    namespace_labels: Strings,
+    node: &'static str,
+    node_labels: Strings,
+    pools: BTreeMap<String, Result<Arc<IpPool>, Error>>,
+    reserved: Vec<(std::net::IpAddr, std::net::IpAddr)>,
+    v6: bool,
+    homes: Vec<String>,
+}
+
+impl Scene {
+    fn new(pools: Vec<Description>) -> Self {
+        let read = |pool: Description| (pool.name.clone(), IpPool::read(&pool).map(Arc::new));
+        Self {
+            pod: Strings::new(),
+            labels: Strings::new(),
+            namespace: Strings::new(),
+            namespace_labels: Strings::new(),
+            node: "n1",
+            node_labels: Strings::new(),
+            pools: pools.into_iter().map(read).collect(),
+            reserved: Vec::new(),
+            v6: true,
+            homes: vec!["kube-system".into()],
+        }
+    }
+
+    fn choose(&self, interface: &str, position: usize, config: &[&str]) -> Result<Option<Choice>, Error> {
+        self.choose_on(interface, position, config, Some("kube-system/ib-sriov"))
+    }
+
+    fn choose_on(
+        &self,
+        interface: &str,
+        position: usize,
+        config: &[&str],
+        network: Option<&str>,
+    ) -> Result<Option<Choice>, Error> {
+        let around = Surroundings {
+            pod_annotations: &self.pod,
+            pod_labels: &self.labels,
+            namespace: "ns",
+            namespace_annotations: &self.namespace,
+            namespace_labels: &self.namespace_labels,
+            node: self.node,
+            node_labels: &self.node_labels,
+            pools: &self.pools,
+            reserved: &self.reserved,
+            enabled: Family2 { v4: true, v6: self.v6 },
+            homes: &self.homes,
+        };
+        let v4 = config.iter().map(|name| (*name).to_owned()).collect();
+        let config = Config { wish: Wish { v4, ..Wish::default() }, warnings: Vec::new() };
+        Choice::make(&around, &Nic { interface, position, network }, &config)
+    }
+
+    /// The names of the IPv4 candidates.
+    fn names(&self, config: &[&str]) -> Vec<String> {
+        names(&self.choose("eth0", 0, config).unwrap().unwrap())
+    }
+}
+
+fn names(choice: &Choice) -> Vec<String> {
+    choice.pools.v4.iter().map(|pool| pool.pool.name().to_owned()).collect()
+}
+
+const A: &str = "172.91.0.100/16";
+
+#[test]
+fn a06_the_first_level_that_says_anything_decides() {
+    let mut cluster = described("cluster", 95);
+    cluster.default = true;
+    let all = ["pod", "namespace", "network"].iter().zip(91..);
+    let mut pools: Vec<_> = all.map(|(name, third)| described(name, third)).collect();
+    pools.push(cluster);
+    let mut scene = Scene::new(pools);
+    scene.pod = strings(&[("ipam.spidernet.io/ippool", r#"{"ipv4":["pod"]}"#)]);
+    scene.namespace = strings(&[("ipam.spidernet.io/default-ipv4-ippool", r#"["namespace"]"#)]);
+    assert_eq!(scene.names(&["network"]), ["pod"]);
+    scene.pod.clear();
+    assert_eq!(scene.names(&["network"]), ["namespace"]);
+    scene.namespace.clear();
+    assert_eq!(scene.names(&["network"]), ["network"]);
+    assert_eq!(scene.names(&[]), ["cluster"]);
+    scene.pools.remove("cluster");
+    assert_eq!(scene.choose("eth0", 0, &[]).unwrap(), None);
+    // No falling through: a level that says something useless still decides.
+    scene.pod = strings(&[("ipam.spidernet.io/ippool", r#"{"ipv4":["none"]}"#)]);
+    let error = scene.choose("eth0", 0, &["network"]).unwrap_err().to_string();
+    assert!(error.contains("all IPv4 IPPools [none] of eth0 filtered out: none does not exist"), "{error}");
+}
+
+#[test]
+fn a07_the_annotation_with_interfaces_wins() {
+    let mut scene = Scene::new(vec![described("one", 91), described("two", 92)]);
+    scene.pod = strings(&[
+        ("ipam.spidernet.io/ippool", r#"{"ipv4":["one"]}"#),
+        ("ipam.spidernet.io/ippools", r#"[{"interface":"eth0","ipv4":["two"]}]"#),
+    ]);
+    assert_eq!(scene.names(&[]), ["two"]);
+}
+
+#[test]
+fn a10_elements_without_interfaces_go_by_position() {
+    let mut scene = Scene::new((1..=3).map(|n| described(&format!("p{n}"), 90 + n)).collect());
+    let list = r#"[{"ipv4":["p1"]},{"ipv4":["p2"]},{"ipv4":["p3"],"cleangateway":true}]"#;
+    scene.pod = strings(&[("ipam.spidernet.io/ippools", list)]);
+    for (position, interface) in ["eth0", "net1", "net2"].into_iter().enumerate() {
+        let choice = scene.choose(interface, position, &[]).unwrap().unwrap();
+        assert_eq!(names(&choice), [format!("p{}", position + 1)]);
+        assert_eq!(choice.clean_gateway, position == 2);
+    }
+    assert!(scene.choose("net3", 3, &[]).unwrap_err().to_string().contains("none for net3"));
+}
+
+#[test]
+fn malformed_annotations_are_named() {
+    let mut scene = Scene::new(vec![described("p", 91)]);
+    for (key, text, cause) in [
+        ("ippools", "{}", "it is not a list"),
+        ("ippools", "[7]", "must be an object"),
+        ("ippools", "nonsense", "it is not JSON"),
+        ("ippools", r#"[{"interface":"eth0","ipv4":["p"]},{"ipv4":["p"]}]"#, "either every element"),
+        (
+            "ippools",
+            r#"[{"interface":"eth0","ipv4":["p"]},{"interface":"eth0","ipv4":["p"]}]"#,
+            "eth0 is there twice",
+        ),
+        ("ippools", r#"[{"interface":"net1","ipv4":["p"]}]"#, "does not name eth0"),
+        ("ippools", r#"[{"interface":"eth0"}]"#, "names no pool"),
+        ("ippool", r#"{"ipv4":"p"}"#, "must be a list"),
+        ("ippool", "{}", "names no pool"),
+        ("ippool", r#"{"ipv4":["p","p"]}"#, "named twice"),
+        ("subnets", "[]", "SpiderSubnets"),
+        ("routes", r#"[{"dst":"x","gw":"172.91.0.2"}]"#, "is not a subnet"),
+    ] {
+        scene.pod = strings(&[(&format!("ipam.spidernet.io/{key}"), text)]);
+        let error = scene.choose("eth0", 0, &["p"]).unwrap_err();
+        assert!(error.to_string().contains(cause), "{text}: {error}");
+        let code = error.fault("network n").code.reason();
+        assert_eq!(code, "InvalidAnnotation", "{error}");
+    }
+}
+
+#[test]
+fn a12_the_order_of_the_list_counts_among_equals() {
+    let scene = Scene::new(vec![described("a", 91), described("b", 92), described("c", 93)]);
+    assert_eq!(scene.names(&["b", "a"]), ["b", "a"]);
+    assert_eq!(scene.names(&["c", "[ab]"]), ["c", "a", "b"]);
+    assert_eq!(scene.names(&["*", "b*"]), ["a", "b", "c"]);
+    let mut precise = described("precise", 94);
+    precise.node_names = vec!["n1".into()];
+    let mut all = scene;
+    all.pools.insert("precise".into(), IpPool::read(&precise).map(Arc::new));
+    assert_eq!(all.names(&["a", "precise"]), ["precise", "a"], "what is said more precisely goes first");
+}
+
+#[test]
+fn a14_a15_affinities_filter_with_their_reason() {
+    let selector = |key: &str, value: &str| Selector { labels: strings(&[(key, value)]), expressions: vec![] };
+    let refused = |change: &dyn Fn(&mut Description), reason: &str| {
+        let mut pool = described("p", 91);
+        change(&mut pool);
+        let scene = Scene::new(vec![pool]);
+        let error = scene.choose("eth0", 0, &["p"]).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    };
+    refused(&|pool| pool.node_names = vec!["n2".into()], "p is not for node n1");
+    refused(&|pool| pool.nodes = Some(selector("rack", "1")), "p is not for node n1");
+    refused(&|pool| pool.namespace_names = vec!["other".into()], "p is not for namespace ns");
+    refused(&|pool| pool.namespaces = Some(selector("team", "x")), "p is not for namespace ns");
+    refused(&|pool| pool.pods = Some(selector("app", "x")), "p is not for pods with these labels");
+    refused(&|pool| pool.networks = vec!["kube-system/x".into()], "p is not for network kube-system/ib-sriov");
+    // The list of names decides alone, whatever the labels would say.
+    let mut pool = described("p", 91);
+    pool.node_names = vec!["n1".into()];
+    pool.nodes = Some(selector("rack", "2"));
+    pool.networks = vec!["ib-sriov".into()];
+    pool.pods = Some(selector("app", "x"));
+    let mut scene = Scene::new(vec![pool]);
+    scene.labels = strings(&[("app", "x")]);
+    assert_eq!(scene.names(&["p"]), ["p"]);
+    let elsewhere = scene.choose_on("net1", 1, &["p"], Some("default/ib-sriov")).unwrap_err().to_string();
+    assert!(elsewhere.contains("p is not for network default/ib-sriov"), "{elsewhere}");
+}
+
+#[test]
+fn a16_a_pool_without_networks_serves_an_unknown_one() {
+    let scene = Scene::new(vec![described("p", 91)]);
+    let choice = scene.choose_on("eth0", 0, &["p"], None).unwrap().unwrap();
+    assert_eq!(names(&choice), ["p"]);
+}
+
+#[test]
+fn a18_a19_gateway_and_routes() {
+    let mut pool = described("p", 91);
+    pool.routes = vec![("10.0.0.0/8".into(), "172.91.0.2".into())];
+    let mut scene = Scene::new(vec![pool]);
+    let routes = r#"[{"dst":"10.9.0.0/16","gw":"172.91.0.9"},{"dst":"10.8.0.0/16","gw":"192.168.0.1"}]"#;
+    scene.pod = strings(&[("ipam.spidernet.io/routes", routes)]);
+    let told = |choice: &Choice| -> Vec<String> {
+        let gateway = Some("172.91.0.1".parse().unwrap());
+        let routes = choice.routes(&[(A.parse().unwrap(), gateway)]);
+        routes.iter().map(|route| format!("{} {}", route.dst, route.gw.unwrap())).collect()
+    };
+    let choice = scene.choose("eth0", 0, &["p"]).unwrap().unwrap();
+    let [own, asked, default] =
+        ["10.0.0.0/8 172.91.0.2", "10.9.0.0/16 172.91.0.9", "0.0.0.0/0 172.91.0.1"];
+    assert_eq!(told(&choice), [own, asked, default]);
+    let clean = Choice { clean_gateway: true, ..choice };
+    assert_eq!(told(&clean), [own, asked]);
+}
+
+#[test]
+fn a20_a_family_that_the_cluster_does_not_use_is_left_out() {
+    let mut six = described("six", 0);
+    (six.subnet, six.ips, six.gateway) = ("fd00::/64".into(), vec!["fd00::1-fd00::9".into()], None);
+    let mut scene = Scene::new(vec![described("four", 91), six]);
+    scene.pod = strings(&[("ipam.spidernet.io/ippool", r#"{"ipv4":["four"],"ipv6":["six"]}"#)]);
+    let both = scene.choose("eth0", 0, &[]).unwrap().unwrap();
+    let pod = ferroband_model::PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
+    let families: Vec<_> =
+        both.requests(&pod, false, "eth0", "c").iter().map(|request| request.pools[0].family()).collect();
+    assert_eq!(families, [Family::V4, Family::V6]);
+    scene.v6 = false;
+    let one = scene.choose("eth0", 0, &[]).unwrap().unwrap();
+    assert!(one.pools.v6.is_empty() && !one.pools.v4.is_empty() && one.warnings.len() == 1);
+}
+
+#[test]
+fn s15_what_is_reserved_is_not_given_out_but_kept() {
+    let mut scene = Scene::new(vec![described("p", 91)]);
+    let reserved = "172.91.0.100".parse().unwrap();
+    scene.reserved = vec![(reserved, reserved)];
+    let choice = scene.choose("eth0", 0, &["p"]).unwrap().unwrap();
+    let pool = &choice.pools.v4[0].pool;
+    assert!(!pool.contains(reserved) && pool.keeps(reserved) && pool.capacity() == 20);
+}
+
+#[test]
+fn s02_host_bits_are_masked_with_a_warning() {
+    let seed = Description {
+        name: "gpu1-net11".into(),
+        subnet: "172.16.11.0/16".into(),
+        ips: vec!["172.16.11.1-172.16.11.200".into()],
+        gateway: Some("172.16.11.254".into()),
+        ..Description::default()
+    };
+    let pool = IpPool::read(&seed).unwrap();
+    assert_eq!(pool.pool.subnet().to_string(), "172.16.0.0/16");
+    assert_eq!((pool.pool.capacity(), pool.warnings.len()), (200, 1));
+}
+
+#[test]
+fn s08_s13_what_cannot_be_is_refused_with_its_field() {
+    let refused = |change: &dyn Fn(&mut Description), expected: &str| {
+        let mut pool = described("p", 91);
+        change(&mut pool);
+        let error = IpPool::read(&pool).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let route = |dst: &str, gw: &str| vec![(dst.to_owned(), gw.to_owned())];
+    refused(&|pool| pool.routes = route("0.0.0.0/0", "172.91.0.2"), "the default route is said by `gateway`");
+    refused(&|pool| pool.routes = route("10.0.0.0/8", "192.168.0.2"), "gw 192.168.0.2 is not in subnet");
+    refused(&|pool| pool.routes = route("fd00::/64", "172.91.0.2"), "of the other family");
+    let twice = [route("10.0.0.0/8", "172.91.0.2"), route("10.0.0.0/8", "172.91.0.3")].concat();
+    refused(&|pool| pool.routes = twice.clone(), "routes[1]: dst 10.0.0.0/8 is there twice");
+    refused(&|pool| pool.pods = Some(Selector::default()), "podAffinity");
+    refused(&|pool| pool.subnet = "172.91.0.0".into(), "subnet");
+    refused(&|pool| pool.ips = vec!["10.0.0.1".into()], "10.0.0.1-10.0.0.1 is not in subnet");
+    refused(&|pool| pool.gateway = Some("10.0.0.1".into()), "gateway");
+    refused(&|pool| pool.version = Some(6), "ipVersion");
+    refused(&|pool| pool.exclude = pool.ips.clone(), "no usable address");
+    refused(&|pool| pool.ips.clear(), "no usable address");
+}
+
+#[test]
+fn s06_s07_pools_among_each_other() {
+    let read = |name: &str, subnet: &str, ips: &str| {
+        let (subnet, ips) = (subnet.into(), vec![ips.into()]);
+        IpPool::read(&Description { name: name.into(), subnet, ips, ..Description::default() }).unwrap()
+    };
+    let first = read("first", "172.91.0.0/16", "172.91.0.100-172.91.0.120");
+    let told = |second: &IpPool| -> Vec<String> {
+        conflicts(second, [&first]).map(|conflict| conflict.to_string()).collect()
+    };
+    assert_eq!(
+        told(&read("second", "172.91.0.0/16", "172.91.0.110-172.91.0.130")),
+        ["172.91.0.110-172.91.0.120 is also in pool first"]
+    );
+    assert_eq!(told(&read("second", "172.91.0.0/16", "172.91.0.121-172.91.0.130")), [""; 0]);
+    let narrow = told(&read("second", "172.91.1.0/24", "172.91.1.1"));
+    assert!(narrow[0].contains("overlaps 172.91.0.0/16 of pool first"), "{narrow:?}");
+    assert_eq!(told(&first), [""; 0], "not with itself");
+}
