@@ -849,7 +849,7 @@ _ferroband() {
                     return 0
                     ;;
                 --alias)
-                    COMPREPLY=($(compgen -W "ipoib multus multus-shim whereabouts" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "ipoib multus multus-shim spiderpool whereabouts" -- "${cur}"))
                     return 0
                     ;;
                 --simulate)
@@ -895,7 +895,7 @@ _ferroband() {
                     return 0
                     ;;
                 --alias)
-                    COMPREPLY=($(compgen -W "ipoib multus multus-shim whereabouts" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "ipoib multus multus-shim spiderpool whereabouts" -- "${cur}"))
                     return 0
                     ;;
                 --simulate)

@@ -43,6 +43,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l cni-binary 
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l alias -d 'Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband' -r -f -a "ipoib\t''
 multus\t''
 multus-shim\t''
+spiderpool\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate -d 'Simulate the InfiniBand hardware of this profile. The node gets the label ferroband.io/simulated=true' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface; without it they end at the node' -r
@@ -98,6 +99,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image 
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Install ferroband-cni under these names, too' -r -f -a "ipoib\t''
 multus\t''
 multus-shim\t''
+spiderpool\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate -d 'Simulate the InfiniBand hardware of this profile on every node' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface' -r

@@ -94,6 +94,14 @@ pub enum Error {
         /// What is wrong with it.
         cause: String,
     },
+    /// A SpiderReservedIP cannot be used.
+    #[error("SpiderReservedIP {object}: ips: {cause}")]
+    Reserved {
+        /// The object.
+        object: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// An annotation cannot be understood.
     #[error("annotation {key}: {cause}")]
     Annotation {
@@ -212,9 +220,10 @@ impl Error {
                 FaultCode::NoPool,
                 "name a SpiderIPPool in the network, the pod's annotation ipam.spidernet.io/ippool or its namespace",
             ),
-            Self::NoFit { .. } => {
-                (FaultCode::NoPool, "make one of the pools fit, or name another; the pod is tried again by itself")
-            }
+            Self::NoFit { .. } => (
+                FaultCode::NoPool,
+                "make one of the pools fit, or name another; the pod is tried again by itself",
+            ),
             Self::Pool { .. } => (FaultCode::InvalidConfig, "correct the SpiderIPPool"),
             Self::Shape { .. } => (FaultCode::Undecodable, "correct the field in the network's ipam object"),
             _ => (FaultCode::InvalidConfig, "correct the network's ipam object"),

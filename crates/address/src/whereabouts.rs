@@ -10,15 +10,13 @@
 //! Options that tune the machinery of Whereabouts itself (leases, log files, kubeconfig, node slices) are
 //! accepted and have no effect: granules do what they were for.
 
-
-
 use crate::batch::Request;
 use crate::family::Family;
+use crate::options::Options;
 use crate::range::{sloppy_address, sloppy_subnet};
 use crate::{Error, Exclusion, Pool, Range, Space, Warning};
 use ferroband_model::PodRef;
 use ipnet::IpNet;
-use crate::options::Options;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub(crate) fn add(
 ) -> Result<(), Error> {
     // Refused before anything is touched.
     let pod = match role {
-        Role::Ferroband | Role::Whereabouts => args::pod(&call.args)?,
+        Role::Ferroband | Role::Whereabouts | Role::Spiderpool => args::pod(&call.args)?,
         // Upstream's plugin does not look at them.
         Role::Ipoib | Role::IbSriov | Role::Rdma => args::pod(&call.args).ok().flatten(),
     };
@@ -66,7 +66,7 @@ pub(crate) fn add(
         Role::Ferroband if alone => interface(&mut work, asked),
         Role::Ferroband => meta(&mut work, asked),
         Role::Ipoib | Role::IbSriov | Role::Rdma => interface(&mut work, asked),
-        Role::Whereabouts => addresses(&mut work, asked),
+        Role::Whereabouts | Role::Spiderpool => addresses(&mut work, asked),
     };
     let printed = done.and_then(|result| {
         let text = result.print(call.version)?;
@@ -171,7 +171,7 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
 }
 
 fn needs_daemon(role: Role, attachment: &Attachment) -> bool {
-    role == Role::Whereabouts || attachment.steps.iter().any(|step| step.by.is_addressed())
+    role.is_ipam() || attachment.steps.iter().any(|step| step.by.is_addressed())
 }
 
 fn message_of(call: &Invocation, pod: Option<PodRef>) -> message::Call {

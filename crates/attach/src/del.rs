@@ -68,7 +68,7 @@ pub(crate) fn clear(
     match Journal::load(machine.root, key) {
         Ok(None) => Ok(lock),
         // Assigning again what is assigned is harmless.
-        Ok(Some(old)) if old.role == Role::Whereabouts => Ok(lock),
+        Ok(Some(old)) if old.role.is_ipam() => Ok(lock),
         Ok(Some(old)) => {
             let alive = old.netns_id == netns.id() && old.boot == boot_id(machine.root)?;
             if old.attached && alive {
@@ -112,7 +112,7 @@ fn without_journal(
         // Made by the plugin that we replace, or by us. Never an interface of another kind: this may be the DEL
         // after an ADD that failed because the name was taken.
         Role::Ipoib => link.name == call.ifname && (damaged || is_child(link)),
-        Role::IbSriov | Role::Rdma | Role::Whereabouts => false,
+        Role::IbSriov | Role::Rdma | Role::Whereabouts | Role::Spiderpool => false,
     };
     errors.extend(sweep(key, remains.netns.as_ref(), ours).err());
     (machine.watch)(Point::Undone);
@@ -132,18 +132,18 @@ fn without_journal(
         }
         Role::Ipoib | Role::IbSriov => match ipam {
             None | Some("dhcp") => {}
-            Some(ipam) if ipam == Role::Whereabouts.as_str() => {}
+            ipam if Role::assigns(ipam) => {}
             Some(ipam) => {
                 errors.extend(delegate::run(ipam, Command::Del, &around, call.config.bytes()).err());
             }
         },
-        Role::Rdma | Role::Whereabouts => {}
+        Role::Rdma | Role::Whereabouts | Role::Spiderpool => {}
     }
     let held = match role {
         Role::Ferroband => damaged,
         Role::Rdma => false,
-        Role::Ipoib | Role::IbSriov => ipam == Some(Role::Whereabouts.as_str()),
-        Role::Whereabouts => true,
+        Role::Ipoib | Role::IbSriov => Role::assigns(ipam),
+        Role::Whereabouts | Role::Spiderpool => true,
     };
     if held && errors.is_empty() {
         let owed = Owed::new(key, args::pod(&call.args).ok().flatten());

@@ -139,7 +139,7 @@ fn forward(role: Role, call: &Invocation, networks: Networks) -> Vec<Error> {
         Surroundings { container: "", netns: "", ifname: "", args: "".into(), path: &call.path, lock: None };
     let fields = call.config.fields();
     if role != Role::Ferroband {
-        let ipam = fields.ipam_type().ok().flatten().filter(|ipam| *ipam != Role::Whereabouts.as_str());
+        let ipam = fields.ipam_type().ok().flatten().filter(|ipam| !Role::assigns(Some(ipam)));
         let ipam = ipam.filter(|_| role.is_interface());
         let run = |ipam| delegate::run(ipam, Command::Gc, &around, call.config.bytes());
         return ipam.and_then(|ipam| run(ipam).err()).into_iter().collect();

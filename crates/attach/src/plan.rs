@@ -170,6 +170,13 @@ impl Doer {
     }
 }
 
+impl Doer {
+    /// Whether the daemon assigns addresses for it.
+    pub fn is_addressed(&self) -> bool {
+        matches!(self, Self::Ipoib { addressed: true, .. })
+    }
+}
+
 /// An IPoIB child interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IpoibStep {
@@ -229,7 +236,7 @@ pub struct AssignedIp {
 }
 
 /// One route to set up with an address.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssignedRoute {
     /// Destination.
     pub dst: IpNet,

@@ -19,6 +19,8 @@ pub enum Role {
     Rdma,
     /// IPAM alone, called by somebody else's plugin.
     Whereabouts,
+    /// The same, from pools that are objects.
+    Spiderpool,
 }
 
 /// Other names of the meta plugin: the program's own, and those of the one that it stands in for.
@@ -26,7 +28,8 @@ const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Ferroband, Self::Ipoib, Self::IbSriov, Self::Rdma, Self::Whereabouts];
+    pub const ALL: [Self; 6] =
+        [Self::Ferroband, Self::Ipoib, Self::IbSriov, Self::Rdma, Self::Whereabouts, Self::Spiderpool];
 
     /// The role of a program started as `program`: the last part of the path counts.
     pub fn of_program(program: &Path) -> Option<Self> {
@@ -49,6 +52,16 @@ impl Role {
         matches!(self, Self::Ipoib | Self::IbSriov)
     }
 
+    /// Whether it gives out addresses and does nothing else.
+    pub const fn is_ipam(self) -> bool {
+        matches!(self, Self::Whereabouts | Self::Spiderpool)
+    }
+
+    /// Whether the daemon assigns the addresses of a plugin whose `ipam` is of this type.
+    pub fn assigns(ipam: Option<&str>) -> bool {
+        ipam.and_then(Self::of_name).is_some_and(Self::is_ipam)
+    }
+
     /// Its name, which is also the `type` in a configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -57,6 +70,7 @@ impl Role {
             Self::IbSriov => "ib-sriov",
             Self::Rdma => "rdma",
             Self::Whereabouts => "whereabouts",
+            Self::Spiderpool => "spiderpool",
         }
     }
 
@@ -68,6 +82,7 @@ impl Role {
             Self::IbSriov => "Ferroband: virtual functions of InfiniBand adapters for pods",
             Self::Rdma => "Ferroband: RDMA devices for pods, after the plugin that made the interface",
             Self::Whereabouts => "Ferroband: cluster-wide addresses for pods",
+            Self::Spiderpool => "Ferroband: addresses for pods from pools",
         }
     }
 }
@@ -89,6 +104,9 @@ mod tests {
         assert_eq!(role("/opt/cni/bin/ib-sriov"), Some(Role::IbSriov));
         assert_eq!(role("rdma"), Some(Role::Rdma));
         assert_eq!(role("whereabouts"), Some(Role::Whereabouts));
+        assert_eq!(role("spiderpool"), Some(Role::Spiderpool));
+        assert!(Role::assigns(Some("spiderpool")) && Role::assigns(Some("whereabouts")));
+        assert!(!Role::assigns(Some("ipoib")) && !Role::assigns(Some("host-local")) && !Role::assigns(None));
         assert_eq!(role("./ferroband-cni"), Some(Role::Ferroband));
         assert_eq!(role("/opt/cni/bin/multus"), Some(Role::Ferroband));
         assert_eq!(role("multus-shim"), Some(Role::Ferroband));

@@ -19,7 +19,7 @@ pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Re
             daemon(machine)?;
             wrapped(fields, &around)
         }
-        Role::Whereabouts => daemon(machine),
+        Role::Whereabouts | Role::Spiderpool => daemon(machine),
         Role::Rdma => match machine.adapters()?.rdma_netns_mode() {
             Ok(NetnsMode::Exclusive) => Ok(()),
             Ok(NetnsMode::Shared) => Err(not_ready(Error::SharedRdma)),
@@ -41,7 +41,7 @@ pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Re
             usable.map_err(not_ready)?;
             match fields.ipam_type()? {
                 None => Ok(()),
-                Some(ipam) if ipam == Role::Whereabouts.as_str() => daemon(machine),
+                ipam if Role::assigns(ipam) => daemon(machine),
                 Some(ipam) => delegate::run(ipam, Command::Status, &around, call.config.bytes()).map(drop),
             }
         }

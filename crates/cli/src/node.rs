@@ -53,7 +53,8 @@ pub struct Node {
 }
 
 /// The plugins that `ferroband-cni` can stand in for.
-pub const ALIASES: [&str; 6] = ["ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "whereabouts"];
+pub const ALIASES: [&str; 7] =
+    ["ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
 impl Node {
     /// Run until SIGTERM.

@@ -5,6 +5,7 @@
 //!  API server ──watching::follow──▶ watching::Cache ──▶ whoever decides     for ever, whatever becomes of the server
 //!             ◀──call::bounded───── writes                                 an answer, a refusal, or "unknown" in time
 //!
+//!  addresses: granules and pools as objects
 //!  tasks::Tasks: what runs as long as the daemon; stop: SIGTERM and SIGINT
 //! ```
 
@@ -12,6 +13,7 @@ mod chain;
 mod client;
 mod stop;
 
+pub mod addresses;
 pub mod call;
 pub mod tasks;
 pub mod watching;

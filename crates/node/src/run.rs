@@ -3,7 +3,7 @@
 use crate::{
     Error, Settings,
     address::{self, ApiStore, Ledger},
-    caches::{Networks, Pods, watch_granules},
+    caches::{Networks, Pods, Spiderpool, watch_granules},
     device_plugin::{DevicePlugin, Shown},
     discover::Sight,
     install,
@@ -59,6 +59,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let networks = Networks::new(client.clone());
     let ledger = Arc::new(Ledger::default());
     tasks.start_endless("watch of pods", pods.clone().watch(settings.node.clone()));
+    let spiderpool = Spiderpool::new(client.clone(), settings.node.clone());
+    tasks.start_endless("watch of pools", spiderpool.clone().watch_pools());
+    tasks.start_endless("watch of reserved addresses", spiderpool.clone().watch_reserved());
+    tasks.start_endless("watch of namespaces", spiderpool.clone().watch_namespaces());
+    tasks.start_endless("watch of this node", spiderpool.clone().watch_own());
     tasks.start_endless("watch of networks", networks.clone().watch());
     tasks.start_endless("watch of granules", watch_granules(client.clone(), ledger.clone()));
 
@@ -96,6 +101,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         kubelet: Kubelet::of(&settings.root),
         pods,
         networks,
+        spiderpool,
         ledger,
         desk,
         events: Events::new(client.clone(), settings.node.clone()),

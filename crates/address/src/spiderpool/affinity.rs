@@ -77,9 +77,10 @@ impl Affinity {
         let meant = |known: &String| match known.split_once('/') {
             Some(_) => nic.network == Some(known.as_str()),
             // Without a namespace it is one of the administrator's.
-            None => nic.network.and_then(|network| network.split_once('/')).is_some_and(|(home, name)| {
-                name == known && around.homes.iter().any(|known| known == home)
-            }),
+            None => nic
+                .network
+                .and_then(|network| network.split_once('/'))
+                .is_some_and(|(home, name)| name == known && around.homes.iter().any(|known| known == home)),
         };
         if !self.networks.is_empty() && !self.networks.iter().any(meant) {
             return Err(Unfit::Network(nic.network.unwrap_or_default().into()));

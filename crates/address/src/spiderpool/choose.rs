@@ -5,11 +5,11 @@ use super::annotation::{self, AnnotatedRoute, Wish};
 use super::config::Config;
 use super::glob;
 use super::pool::{IpPool, State};
+use crate::Error;
 use crate::batch::Request;
 use crate::family::Family;
 use crate::range::Warning;
 use crate::whereabouts::Route;
-use crate::Error;
 use ferroband_model::PodRef;
 use ipnet::IpNet;
 use serde_json::Map;
@@ -79,11 +79,7 @@ pub struct Choice {
 
 impl Choice {
     /// Chooses for `nic`, whose network says `config`. `None` if nobody names any pool.
-    pub fn make(
-        around: &Surroundings<'_>,
-        nic: &Nic<'_>,
-        config: &Config,
-    ) -> Result<Option<Self>, Error> {
+    pub fn make(around: &Surroundings<'_>, nic: &Nic<'_>, config: &Config) -> Result<Option<Self>, Error> {
         annotation::refuse_subnets(around.pod_annotations)?;
         let wish = match annotation::of_interface(around.pod_annotations, nic.interface, nic.position)? {
             Some(wish) => wish,
@@ -194,7 +190,8 @@ fn candidates(
             let of_family = |pool: &Result<Arc<IpPool>, Error>| {
                 pool.as_ref().is_ok_and(|pool| pool.pool.family() == family)
             };
-            let meant = around.pools.iter().filter(|(known, pool)| of_family(pool) && glob::matches(name, known));
+            let meant =
+                around.pools.iter().filter(|(known, pool)| of_family(pool) && glob::matches(name, known));
             expanded.extend(meant.map(|(known, _)| known.as_str()).filter(|known| seen.insert(*known)));
         } else if seen.insert(name.as_str()) {
             expanded.push(name);

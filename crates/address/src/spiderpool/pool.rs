@@ -85,7 +85,8 @@ impl IpPool {
     /// Reads a description.
     pub fn read(description: &Description) -> Result<Self, Error> {
         let name = &description.name;
-        let wrong = |field: &str, cause: String| Error::Pool { pool: name.clone(), field: field.into(), cause };
+        let wrong =
+            |field: &str, cause: String| Error::Pool { pool: name.clone(), field: field.into(), cause };
         let mut warnings = Vec::new();
         let subnet = subnet(description, &mut warnings)?;
         let family = Family::of(subnet.addr());
@@ -102,8 +103,7 @@ impl IpPool {
         };
         let ips = parse_ips(&description.ips, family).map_err(|cause| wrong("ips", cause))?;
         inside("ips", &ips)?;
-        let excluded =
-            parse_ips(&description.exclude, family).map_err(|cause| wrong("excludeIPs", cause))?;
+        let excluded = parse_ips(&description.exclude, family).map_err(|cause| wrong("excludeIPs", cause))?;
         inside("excludeIPs", &excluded)?;
         let gateway = gateway(description, subnet)?;
         let mut held_back = excluded;
@@ -164,11 +164,8 @@ fn subnet(description: &Description, warnings: &mut Vec<Warning>) -> Result<IpNe
 
 fn gateway(description: &Description, subnet: IpNet) -> Result<Option<IpAddr>, Error> {
     let Some(text) = description.gateway.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
-    let wrong = |cause: String| Error::Pool {
-        pool: description.name.clone(),
-        field: "gateway".into(),
-        cause,
-    };
+    let wrong =
+        |cause: String| Error::Pool { pool: description.name.clone(), field: "gateway".into(), cause };
     let gateway: IpAddr = text.parse().map_err(|_| wrong(format!("{text:?} is not an address")))?;
     match subnet.contains(&gateway) {
         true => Ok(Some(gateway)),
@@ -176,10 +173,7 @@ fn gateway(description: &Description, subnet: IpNet) -> Result<Option<IpAddr>, E
     }
 }
 
-fn affinity(
-    description: &Description,
-    wrong: &impl Fn(&str, String) -> Error,
-) -> Result<Affinity, Error> {
+fn affinity(description: &Description, wrong: &impl Fn(&str, String) -> Error) -> Result<Affinity, Error> {
     let selectors = [
         ("podAffinity", &description.pods),
         ("namespaceAffinity", &description.namespaces),

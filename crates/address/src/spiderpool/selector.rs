@@ -100,11 +100,7 @@ mod tests {
             ("DoesNotExist", "none", &[], true),
             ("Gt", "app", &["0"], false),
         ] {
-            assert_eq!(
-                one(operator, key, values).matches(&labels),
-                expected,
-                "{operator} {key} {values:?}"
-            );
+            assert_eq!(one(operator, key, values).matches(&labels), expected, "{operator} {key} {values:?}");
         }
         assert!(Selector { labels: labels.clone(), expressions: vec![] }.matches(&labels));
         assert!(!Selector { labels: labels.clone(), expressions: vec![] }.matches(&BTreeMap::new()));

@@ -183,7 +183,8 @@ fn a12_the_order_of_the_list_counts_among_equals() {
 
 #[test]
 fn a14_a15_affinities_filter_with_their_reason() {
-    let selector = |key: &str, value: &str| Selector { labels: strings(&[(key, value)]), expressions: vec![] };
+    let selector =
+        |key: &str, value: &str| Selector { labels: strings(&[(key, value)]), expressions: vec![] };
     let refused = |change: &dyn Fn(&mut Description), reason: &str| {
         let mut pool = described("p", 91);
         change(&mut pool);
@@ -196,7 +197,10 @@ fn a14_a15_affinities_filter_with_their_reason() {
     refused(&|pool| pool.namespace_names = vec!["other".into()], "p is not for namespace ns");
     refused(&|pool| pool.namespaces = Some(selector("team", "x")), "p is not for namespace ns");
     refused(&|pool| pool.pods = Some(selector("app", "x")), "p is not for pods with these labels");
-    refused(&|pool| pool.networks = vec!["kube-system/x".into()], "p is not for network kube-system/ib-sriov");
+    refused(
+        &|pool| pool.networks = vec!["kube-system/x".into()],
+        "p is not for network kube-system/ib-sriov",
+    );
     // The list of names decides alone, whatever the labels would say.
     let mut pool = described("p", 91);
     pool.node_names = vec!["n1".into()];
@@ -230,8 +234,7 @@ fn a18_a19_gateway_and_routes() {
         routes.iter().map(|route| format!("{} {}", route.dst, route.gw.unwrap())).collect()
     };
     let choice = scene.choose("eth0", 0, &["p"]).unwrap().unwrap();
-    let [own, asked, default] =
-        ["10.0.0.0/8 172.91.0.2", "10.9.0.0/16 172.91.0.9", "0.0.0.0/0 172.91.0.1"];
+    let [own, asked, default] = ["10.0.0.0/8 172.91.0.2", "10.9.0.0/16 172.91.0.9", "0.0.0.0/0 172.91.0.1"];
     assert_eq!(told(&choice), [own, asked, default]);
     let clean = Choice { clean_gateway: true, ..choice };
     assert_eq!(told(&clean), [own, asked]);

@@ -66,8 +66,7 @@ pub(super) fn calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
         // What one pod asked for is nothing to the network.
         let mut step = step.clone();
         step.config.retain(|key, _| !["runtimeConfig", "deviceID", "pciBusID"].contains(&key.as_str()));
-        (plugin != Role::Whereabouts.as_str())
-            .then(|| (plugin.to_owned(), chain::stdin(network, &step, None)))
+        (!Role::assigns(Some(plugin))).then(|| (plugin.to_owned(), chain::stdin(network, &step, None)))
     };
     network.steps.iter().filter_map(call).collect()
 }

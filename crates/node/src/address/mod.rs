@@ -13,7 +13,6 @@
 mod commit;
 mod desk;
 mod ledger;
-mod object;
 mod round;
 mod store;
 #[cfg(test)]
@@ -23,5 +22,4 @@ mod waiting;
 pub use commit::Committer;
 pub use desk::{Desk, Place, open};
 pub use ledger::Ledger;
-pub use object::{NotGranule, granule_of, object_of};
 pub use store::{ApiStore, Store, StoreError};

@@ -1,12 +1,12 @@
 //! The granules in the API server, by compare-and-swap.
 
-use super::object::{granule_of, object_of};
 use crate::{
     Error,
     call::{Failure, bounded, failure},
 };
 use ferroband_address::{Granule, GranuleId, Version};
 use ferroband_api::ferroband::AddressGranule;
+use ferroband_daemon::addresses::{granule_of, object_of};
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use std::future::Future;
 

@@ -1,8 +1,9 @@
 //! The address granules.
 
 use super::watching::{follow, map};
-use crate::address::{Ledger, granule_of};
+use crate::address::Ledger;
 use ferroband_api::ferroband::AddressGranule;
+use ferroband_daemon::addresses::granule_of;
 use kube::{
     Api, Client, ResourceExt,
     core::DeserializeGuard,

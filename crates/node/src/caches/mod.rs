@@ -4,12 +4,14 @@
 //! |---|---|---|
 //! | pods | metadata of this node's pods | the network annotation, the UID |
 //! | networks | all network attachment definitions | any pod may name any of them |
+//! | spiderpool | pools and reservations, metadata of namespaces and of this node | where addresses may come from |
 //! | granules | all address granules, in [`Ledger`](crate::address::Ledger) | which addresses are free |
 
 mod granules;
 mod networks;
 mod owners;
 mod pods;
+mod spiderpool;
 
 use ferroband_daemon::watching;
 pub use ferroband_daemon::watching::Cache;
@@ -17,3 +19,4 @@ pub use granules::watch as watch_granules;
 pub use networks::Networks;
 pub use owners::PodOwner;
 pub use pods::{PodFacts, Pods};
+pub use spiderpool::{Around, Interface, Spiderpool};

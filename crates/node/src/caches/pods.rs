@@ -17,7 +17,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// How long a pod that the runtime knows may take to be known here: its event is under way.
 const LATE: Duration = Duration::from_secs(1);
 /// Annotations that matter here start with one of these.
-const ANNOTATIONS: [&str; 3] = ["k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config."];
+const ANNOTATIONS: [&str; 4] =
+    ["k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "ipam.spidernet.io/"];
 
 /// What is needed of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct PodFacts {
     pub uid: String,
     /// The annotations that networks are chosen by, and those that mark static pods.
     pub annotations: BTreeMap<String, String>,
+    /// Its labels: pools of addresses may be for certain pods.
+    pub labels: BTreeMap<String, String>,
     /// Whether it belongs to a StatefulSet, so that its name stands for it over re-creations.
     pub stateful: bool,
 }
@@ -41,6 +44,7 @@ impl PodFacts {
         Self {
             uid: metadata.uid.unwrap_or_default(),
             annotations,
+            labels: metadata.labels.unwrap_or_default(),
             stateful: owners
                 .iter()
                 .any(|owner| owner.kind == "StatefulSet" && owner.controller == Some(true)),

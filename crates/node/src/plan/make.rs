@@ -1,7 +1,10 @@
 //! The plan of one sandbox.
 
 use super::{Chosen, DefaultNetwork, Policy, Wanted, attachment, route};
-use crate::{caches::PodFacts, kubelet::Devices};
+use crate::{
+    caches::{Around, Interface, PodFacts},
+    kubelet::Devices,
+};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
 use ferroband_attach::plan::{Attachment, Plan};
 use ferroband_model::{Fault, FaultCode, PodRef};
@@ -25,6 +28,8 @@ pub struct Given<'a> {
     pub runtime_config: &'a Map<String, Value>,
     /// The other networks, in order.
     pub networks: &'a [Chosen],
+    /// Where addresses may come from, if a network leaves that to pools.
+    pub around: Option<&'a Around>,
 }
 
 /// The pod's default network.
@@ -67,6 +72,21 @@ pub fn selections(facts: &PodFacts, namespace: &str, policy: &Policy) -> Result<
     let default =
         Selection::default_network(asked(DEFAULT_NETWORK), &policy.namespace).map_err(|e| e.fault())?;
     Ok(Asked { default, of_everybody: policy.of_everybody(namespace)?, networks })
+}
+
+/// Which of the pod's interfaces `ifname` is, for a plugin that knows its name only.
+pub fn interface_of(asked: &Asked, ifname: &str) -> Interface {
+    let networks = asked.of_everybody.iter().chain(&asked.networks).enumerate();
+    let named = networks.map(|(at, selection)| {
+        let name = selection.interface.clone().unwrap_or_else(|| format!("net{}", at + 1));
+        Interface { name, position: at + 1, network: Some(selection.display_name()) }
+    });
+    let default = || Interface {
+        name: ifname.to_owned(),
+        position: 0,
+        network: asked.default.as_ref().map(Selection::display_name),
+    };
+    named.into_iter().find(|interface| interface.name == ifname).unwrap_or_else(default)
 }
 
 /// The UID to know the pod by, or a fault if the runtime means another pod than the API server.

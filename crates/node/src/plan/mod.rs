@@ -13,6 +13,7 @@ mod attachment;
 mod capability;
 mod chosen;
 mod default_network;
+mod ipam;
 mod make;
 mod policy;
 mod route;
@@ -23,7 +24,8 @@ mod wanted;
 
 pub use chosen::Chosen;
 pub use default_network::{DefaultNetwork, first};
-pub use make::{Asked, DefaultChoice, Given, Planned, make, selections, settle_uid};
+pub use ipam::Ipam;
+pub use make::{Asked, DefaultChoice, Given, Planned, interface_of, make, selections, settle_uid};
 pub use policy::Policy;
 pub use step::within;
 pub use wanted::Wanted;

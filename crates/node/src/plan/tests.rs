@@ -13,7 +13,7 @@ fn facts(networks: &str) -> PodFacts {
     PodFacts {
         uid: "u1".into(),
         annotations: [(NETWORKS.to_owned(), networks.to_owned())].into(),
-        stateful: false,
+        ..PodFacts::default()
     }
 }
 
@@ -62,6 +62,7 @@ fn plan_with(
         default: &default,
         runtime_config: runtime_config.as_object().unwrap(),
         networks: &networks,
+        around: None,
     };
     make(&given, devices)
 }

@@ -3,11 +3,14 @@
 use super::Membership;
 use crate::{
     address::{Desk, Ledger},
-    caches::{Networks, PodFacts, Pods},
+    caches::{Around, Networks, PodFacts, Pods, Spiderpool},
     discover::Inventory,
     kubelet::Kubelet,
     observe::{Events, Status},
-    plan::{Given, Planned, Policy, Wanted, first, make, settle_uid, within},
+    plan::{
+        Chosen, DefaultChoice, Given, Ipam, Planned, Policy, Wanted, first, interface_of, make, selections,
+        settle_uid, within,
+    },
 };
 use ferroband_address::Release;
 use ferroband_attach::{
@@ -48,6 +51,8 @@ pub struct Decider {
     pub pods: Pods,
     /// The network attachment definitions.
     pub networks: Networks,
+    /// Pools of addresses, and who may use them.
+    pub spiderpool: Spiderpool,
     /// What is known of the granules.
     pub ledger: Arc<Ledger>,
     /// Where addresses are had.
@@ -71,9 +76,13 @@ impl Decider {
         })?;
         let pod = settle_uid(asked, &facts)?;
         let (default, networks) = self.chosen(found, call)?;
-        let mut devices = self.devices(&pod, &default, &networks, runtime)?;
+        let devices = self.devices(&pod, &default, &networks, runtime)?;
+        let around = match leaves_to_pools(&default, &networks) {
+            true => Some(runtime.block_on(self.spiderpool.around(&pod.namespace, homes(&policy)))?),
+            false => None,
+        };
         let none = Map::new();
-        let given = Given {
+        let mut given = Given {
             pod: &pod,
             facts: &facts,
             container: &call.container,
@@ -81,9 +90,20 @@ impl Decider {
             default: &default,
             runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
             networks: &networks,
+            around: around.as_ref(),
         };
-        let mut planned = make(&given, &mut devices)?;
-        for warning in planned.wanted.iter().flat_map(|wanted| &wanted.ipam.warnings) {
+        let reread;
+        let mut planned = match make(&given, &mut devices.clone()) {
+            Err(fault) if fault.code == FaultCode::NoPool && around.is_some() => {
+                reread = runtime
+                    .block_on(self.spiderpool.reread(around.clone().unwrap_or_default()))
+                    .map_err(|_| fault)?;
+                given.around = Some(&reread);
+                make(&given, &mut devices.clone())?
+            }
+            made => made?,
+        };
+        for warning in planned.wanted.iter().flat_map(|wanted| wanted.ipam.warnings()) {
             warn!(%warning, "in an ipam object");
         }
         self.check_parents(&planned.plan)?;
@@ -146,7 +166,21 @@ impl Decider {
         self.warm().await?;
         let facts = self.pod(asked).await?;
         let pod = settle_uid(asked, &facts)?;
-        let wanted = Wanted::of_call(call, &pod, facts.stateful)?;
+        let policy = self.policy.with_config(&call.config)?;
+        let interface = interface_of(&selections(&facts, &pod.namespace, &policy)?, &call.ifname);
+        let none = Map::new();
+        let around = match Ipam::needs_pools(call.config.as_object().unwrap_or(&none)) {
+            true => Some(self.spiderpool.around(&pod.namespace, homes(&policy)).await?),
+            false => None,
+        };
+        let wanted = |around: Option<&Around>| Wanted::of_call(call, &pod, &facts, &interface, around);
+        let wanted = match (wanted(around.as_ref()), around) {
+            (Err(fault), Some(around)) if fault.code == FaultCode::NoPool => {
+                let around = self.spiderpool.reread(around).await.map_err(|_| fault)?;
+                wanted(Some(&around))?
+            }
+            (wanted, _) => wanted?,
+        };
         let places = self.desk.assign(format!("network {}", wanted.network), wanted.requests.clone()).await?;
         Ok(wanted.assigned(places))
     }
@@ -233,6 +267,21 @@ impl Decider {
             )
         })
     }
+}
+
+/// Whether a network leaves its addresses to pools that are objects.
+fn leaves_to_pools(default: &DefaultChoice, networks: &[Chosen]) -> bool {
+    let default = match default {
+        DefaultChoice::Chosen(chosen) => Some(chosen.as_ref()),
+        DefaultChoice::Wrapped(_) => None,
+    };
+    let mut all = default.into_iter().chain(networks);
+    all.any(|chosen| chosen.config.plugins.iter().any(Ipam::needs_pools))
+}
+
+/// Where a network is looked for that a pool names without a namespace.
+fn homes(policy: &Policy) -> Vec<String> {
+    vec![policy.namespace.clone(), "kube-system".to_owned(), "spiderpool".to_owned()]
 }
 
 fn pod_of(call: &Call) -> Result<&PodRef, Fault> {

@@ -1,7 +1,7 @@
 use super::{Decider, Socket};
 use crate::{
     address::{self, ApiStore, Ledger},
-    caches::{Networks, PodFacts, Pods},
+    caches::{Networks, PodFacts, Pods, Spiderpool},
     fake::FakeApi,
     kubelet::Kubelet,
     observe::{Events, Status},
@@ -107,6 +107,7 @@ impl Node {
             kubelet: Kubelet::of(&Root::at(folder.path())),
             pods: Pods::new(client.clone()),
             networks: Networks::new(client.clone()),
+            spiderpool: Spiderpool::new(client.clone(), "n1".into()),
             ledger,
             desk,
             events: Events::new(client.clone(), "n1".into()),
@@ -114,6 +115,7 @@ impl Node {
         });
         decider.pods.cache().apply(Event::InitDone);
         decider.networks.cache().apply(Event::InitDone);
+        decider.spiderpool.complete();
         let path = folder.path().join("cni.sock");
         let socket = Socket::open(&path, decider.clone(), Handle::current()).unwrap();
         drop(_inside);
@@ -130,7 +132,7 @@ impl Node {
         let facts = PodFacts {
             uid: format!("uid-{name}"),
             annotations: annotations.into_iter().collect(),
-            stateful: false,
+            ..PodFacts::default()
         };
         self.decider.pods.cache().apply(Event::Apply((("default".into(), name.into()), Some(facts))));
     }
@@ -220,6 +222,75 @@ fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
     assert_eq!((&granule["spec"]["entries"], &granule["spec"]["used"]), (&json!({}), &json!(0)));
     assert_eq!(node.ask(&release), Reply::Done, "a second DEL");
     assert_eq!(node.api.calls().len(), 3, "one write frees: {:?}", node.api.calls());
+}
+
+/// Seed 001's pool, and one for the other rails.
+fn pool(node: &Node, name: &str, third: u8) {
+    let object = json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
+        "spec": {
+            "subnet": format!("172.{third}.0.0/16"), "gateway": format!("172.{third}.0.1"),
+            "ips": [format!("172.{third}.0.100-172.{third}.0.120")],
+        },
+    });
+    let object = serde_json::from_value(object).unwrap();
+    let reading = ferroband_daemon::addresses::read_pool(&object).map(Arc::new);
+    node.decider.spiderpool.pools().apply(Event::Apply(((String::new(), name.into()), Some(reading))));
+}
+
+fn pooled(name: &str, pools: &[&str]) -> Value {
+    let config = json!({
+        "cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": "ib0",
+        "ipam": {"type": "spiderpool", "default_ipv4_ippool": pools},
+    });
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"config": config.to_string()},
+    })
+}
+
+#[test]
+fn a01_pools_give_addresses_gateways_and_routes_of_all_networks_in_one_round() {
+    let node = Node::start();
+    for (rail, third) in (91..99).enumerate() {
+        pool(&node, &format!("v4-{third}"), third);
+        let name = format!("rail{rail}");
+        let object = serde_json::from_value(pooled(&name, &[&format!("v4-{third}")])).unwrap();
+        node.decider.networks.cache().apply(Event::Apply((("default".into(), name), Some(object))));
+    }
+    let networks: Vec<_> = (0..8).map(|rail| format!("rail{rail}")).collect();
+    node.pod("a", Some(&networks.join(",")));
+    let mut channel = node.connect();
+    add(&mut channel, "a");
+    let Reply::Addresses(assigned) = ask(&mut channel, &Request::Addresses) else { panic!() };
+    for (rail, assigned) in assigned.iter().enumerate() {
+        let third = 91 + rail;
+        assert_eq!(assigned.ips[0].address.to_string(), format!("172.{third}.0.100/16"));
+        assert_eq!(assigned.ips[0].gateway.unwrap().to_string(), format!("172.{third}.0.1"));
+        let route = assigned.routes[0];
+        assert_eq!((route.dst.to_string().as_str(), route.gw), ("0.0.0.0/0", assigned.ips[0].gateway));
+    }
+    assert_eq!((assigned.len(), node.api.calls().len()), (8, 8), "one write for each rail's granule");
+
+    // Called by somebody else's plugin for one interface: the same address, as the same owner asks.
+    let config: Value =
+        serde_json::from_str(pooled("rail2", &["v4-93"])["spec"]["config"].as_str().unwrap()).unwrap();
+    let again = Call { ifname: "net3".into(), config, ..call("a") };
+    let Reply::Addresses(again) = node.ask(&Request::Assign(again)) else { panic!() };
+    assert_eq!(again[0].ips[0].address.to_string(), "172.93.0.100/16");
+    assert_eq!(node.api.calls().len(), 8);
+}
+
+#[test]
+fn a_pool_that_comes_late_is_found_and_one_that_does_not_is_named() {
+    let node = Node::start();
+    let object = serde_json::from_value(pooled("ib", &["v4-91"])).unwrap();
+    node.decider.networks.cache().apply(Event::Apply((("default".into(), "ib".into()), Some(object))));
+    node.pod("a", Some("ib"));
+    let fault = node.refused("a");
+    assert_eq!(fault.code, FaultCode::NoPool, "{fault}");
+    assert!(fault.cause.contains("v4-91 does not exist") && fault.cause.contains("net1"), "{fault}");
+    assert!(node.api.calls().iter().any(|call| call.ends_with("/spiderippools")), "the API server was asked");
 }
 
 #[test]

@@ -1,0 +1,8 @@
+//! Objects of the API server as the address engine understands them. Nodes assign addresses, the cluster daemon takes
+//! lost ones back and shows what is assigned; both read the same objects.
+
+mod granule;
+mod pool;
+
+pub use granule::{NotGranule, granule_of, object_of};
+pub use pool::{describe, read_pool, reserved_of, selector_of};
