@@ -76,7 +76,7 @@ impl Decider {
         })?;
         let pod = settle_uid(asked, &facts)?;
         let (default, networks) = self.chosen(found, call)?;
-        let devices = self.devices(&pod, &default, &networks, runtime)?;
+        let mut devices = self.devices(&pod, &default, &networks, runtime)?;
         let around = match leaves_to_pools(&default, &networks) {
             true => Some(runtime.block_on(self.spiderpool.around(&pod.namespace, homes(&policy)))?),
             false => None,
@@ -99,7 +99,7 @@ impl Decider {
                     .block_on(self.spiderpool.reread(around.clone().unwrap_or_default()))
                     .map_err(|_| fault)?;
                 given.around = Some(&reread);
-                make(&given, &mut devices.clone())?
+                make(&given, &mut devices)?
             }
             made => made?,
         };
