@@ -156,7 +156,7 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
         Role::Ipoib | Role::IbSriov | Role::Rdma => {
             vec![Step { config: call.config.map().clone(), by: Doer::of_plugin(role, fields)? }]
         }
-        Role::Ferroband | Role::Whereabouts => Vec::new(),
+        Role::Ferroband | Role::Whereabouts | Role::Spiderpool => Vec::new(),
     };
     let name = call.config.name()?.to_owned();
     Ok(Attachment {

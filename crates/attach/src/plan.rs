@@ -151,7 +151,7 @@ impl Doer {
     pub(crate) fn of_plugin(role: Role, fields: Fields<'_>) -> Result<Self, Error> {
         let addressed = match fields.ipam_type()? {
             Some("dhcp") if role.is_interface() => return Err(Error::Dhcp),
-            kind => kind == Some(Role::Whereabouts.as_str()),
+            kind => Role::assigns(kind),
         };
         Ok(match role {
             Role::Ipoib => Self::Ipoib { child: ipoib::of_config(fields)?, addressed },
@@ -160,20 +160,13 @@ impl Doer {
                 let device = fields.text("deviceID")?.filter(|device| !device.is_empty());
                 Self::Rdma { device: device.map(str::to_owned) }
             }
-            Role::Ferroband | Role::Whereabouts => Self::Foreign,
+            Role::Ferroband | Role::Whereabouts | Role::Spiderpool => Self::Foreign,
         })
     }
 
     /// Whether the daemon assigns addresses for it.
     pub fn is_addressed(&self) -> bool {
         matches!(self, Self::Ipoib { addressed: true, .. } | Self::IbSriov { addressed: true, .. })
-    }
-}
-
-impl Doer {
-    /// Whether the daemon assigns addresses for it.
-    pub fn is_addressed(&self) -> bool {
-        matches!(self, Self::Ipoib { addressed: true, .. })
     }
 }
 
