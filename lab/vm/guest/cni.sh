@@ -3,7 +3,7 @@
 #
 # Plugins of others lie in /lab/peers when the host was given some; ours is one program under many names.
 
-OURS=/opt/ferroband
+OURS=/opt/ours
 PEERS=/lab/peers
 mkdir -p /opt/cni/bin /var/lib/cni
 

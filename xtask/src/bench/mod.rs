@@ -8,6 +8,7 @@
 //! Each budget is one of the design's; a figure is printed whether it is kept or not.
 
 mod node;
+mod vm;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -18,6 +19,8 @@ use std::fmt::Display;
 pub enum Bench {
     /// Memory of an idle node daemon with 8 adapters and 128 virtual functions
     Node(node::Node),
+    /// ADD and DEL of the CNI plugins beside those of others, in an emulated machine with InfiniBand
+    Vm(vm::Vm),
 }
 
 /// Measure; the exit code says whether the budgets are kept.
@@ -25,6 +28,7 @@ pub fn bench(what: &Bench) -> Result<i32> {
     let mut verdict = Verdict::default();
     match what {
         Bench::Node(args) => node::measure(args, &mut verdict)?,
+        Bench::Vm(args) => vm::measure(args, &mut verdict)?,
     }
     Ok(verdict.close())
 }

@@ -19,6 +19,7 @@ mod vm;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 use tally::Tally;
 
 pub use conformance::{Conformance, play};
@@ -35,6 +36,9 @@ pub struct Test {
     /// The emulated machine's kernel, for the tiers `vm` and `vmlab`
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
+    /// CNI plugins of others, to show in the tier `vm` that they work on the soft adapters too
+    #[arg(long, value_name = "FOLDER")]
+    peers: Option<PathBuf>,
     /// Leave the cluster tier's lab up for a look around
     #[arg(long)]
     keep: bool,
@@ -82,7 +86,7 @@ pub fn test(args: &Test) -> Result<i32> {
             Tier::Conformance => conformance::run(tally, only),
             Tier::Cluster => cluster::run(tally, only, args.keep, 1),
             Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS),
-            Tier::Vm => vm::run(tally, only, &args.kernel),
+            Tier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),
             Tier::Vmlab => cluster::emulated(tally, only, args.keep, &args.kernel),
         });
     }

@@ -2,10 +2,11 @@
 
 use super::tally::Tally;
 use anyhow::{Result, bail};
+use std::path::Path;
 
 /// Boot the machine of a kernel series and count what its tests say.
-pub fn run(tally: &mut Tally, only: Option<&str>, kernel: &str) -> Result<()> {
-    let verdicts = crate::vm::test(kernel, only)?;
+pub fn run(tally: &mut Tally, only: Option<&str>, kernel: &str, peers: Option<&Path>) -> Result<()> {
+    let verdicts = crate::vm::test(kernel, only, peers)?;
     if verdicts.is_empty() {
         bail!("the machine gave no verdict");
     }

@@ -1,7 +1,7 @@
 //! What runs inside: our init, the tests of `tests/vm`, and the programs they use.
 //!
 //! A test is a script; a line `# limit N` in it sets its time limit in seconds, `# needs PACKAGE` (or `PACKAGE:TEST`) has
-//! a program of the product built for it, `# on demand` leaves it out unless it is asked for by its whole name, `# machines 2` runs it beside a second machine of the same fabric.
+//! a program of the product built for it, `# peers` leaves it out unless plugins of others are given, `# on demand` leaves it out unless it is asked for by its whole name, `# machines 2` runs it beside a second machine of the same fabric.
 
 use super::cache::{Cache, files_under};
 use super::userland::Userland;
@@ -18,8 +18,18 @@ const DEFAULT_LIMIT: u32 = 60;
 /// Limits are those of an idle host; a busy one may take that many times longer. `fabric.sh` waits likewise.
 const PATIENCE: u32 = 5;
 
-/// Decides over a test by its name and whether it is one to run on demand only.
-pub type Wanted<'a> = dyn Fn(&str, bool) -> bool + 'a;
+/// Which tests go along.
+pub struct Wanted<'a> {
+    /// Decides by a test's name and whether it is one to run on demand only.
+    pub test: &'a dyn Fn(&str, bool) -> bool,
+    /// A folder of CNI plugins of others.
+    pub peers: Option<&'a Path>,
+}
+
+impl Wanted<'_> {
+    /// No test at all.
+    pub const NONE: Wanted<'static> = Wanted { test: &|_, _| false, peers: None };
+}
 
 /// A file for the guest.
 pub struct Item {
@@ -61,8 +71,8 @@ impl Guest {
             let name = file_name(&file)?;
             let Some(name) = name.strip_suffix(".sh") else { continue };
             let script = fs::read_to_string(&file)?;
-            let on_demand = script.lines().any(|line| line == "# on demand");
-            if wanted(name, on_demand) {
+            let says = |words: &str| script.lines().any(|line| line == words);
+            if (wanted.test)(name, says("# on demand")) && (wanted.peers.is_some() || !says("# peers")) {
                 let limit =
                     header(&script, "limit").and_then(|word| word.parse().ok()).unwrap_or(DEFAULT_LIMIT)
                         * PATIENCE;
@@ -76,6 +86,9 @@ impl Guest {
             let to = format!("lab/bin/{}", program.replace(':', "-"));
             items.push(Item { from: product(checkout, &program)?, to });
         }
+        if let Some(folder) = wanted.peers {
+            items.extend(peers(folder)?);
+        }
         Ok(Self { items, tests })
     }
 
@@ -84,6 +97,20 @@ impl Guest {
         let tests = self.tests.iter().filter(|test| test.machines == machines);
         tests.map(|test| format!("{0} {1} /lab/tests/{0}\n", test.name, test.limit)).collect()
     }
+}
+
+/// The plugins of others, under the names that configurations call them by.
+fn peers(folder: &Path) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for file in files_under(folder)? {
+        let name = file_name(&file)?;
+        let plain = name.trim_end_matches("-cni");
+        items.push(Item { to: format!("lab/peers/{plain}"), from: file });
+    }
+    if items.is_empty() {
+        bail!("no plugin in {}", folder.display());
+    }
+    Ok(items)
 }
 
 /// The rest of a line "# word rest" of a script.

@@ -22,8 +22,18 @@ const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// Memory: the unpacked initramfs, one IPoIB receive queue per interface, and room for the tests.
 const MEMORY: u32 = 1024;
 
+/// What a machine's console said in the end.
+pub struct Run {
+    /// One for each test.
+    pub verdicts: Vec<Verdict>,
+    /// Lines of tests that measure.
+    pub figures: Vec<String>,
+    /// Why the machine ended.
+    ended: String,
+}
+
 /// Boots one machine or two, collects verdicts as they appear, and makes one for every test that has none.
-pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Result<Vec<Verdict>> {
+pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Result<Run> {
     let log = console_log(artifacts, machines)?;
     eprintln!("  · {machines} machine(s) with {}, console in {}", artifacts.release, log.display());
     let cable = log.with_extension("cable");
@@ -36,15 +46,15 @@ pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Resul
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start qemu-system-x86_64")?;
     let first = Machine(child);
     let second = (machines == 2).then(|| peer(artifacts, &cable, &log)).transpose()?;
-    let (verdicts, ended) = watch(first, &log)?;
+    let mut run = watch(first, &log)?;
     drop(second);
     let _ = fs::remove_file(&cable);
     let fabric = if machines == 2 { "fabric-of-two" } else { "fabric" };
     let mut all = Vec::new();
     for name in std::iter::once(fabric).chain(tests.iter().map(String::as_str)) {
-        let found = verdicts.iter().find(|verdict| verdict.name == name).cloned();
+        let found = run.verdicts.iter().find(|verdict| verdict.name == name).cloned();
         all.push(found.unwrap_or_else(|| {
-            let missing = Verdict::missing(name, &format!("no verdict: {ended}"));
+            let missing = Verdict::missing(name, &format!("no verdict: {}", run.ended));
             show(&missing);
             missing
         }));
@@ -55,7 +65,8 @@ pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Resul
     } else {
         eprintln!("  · console kept: {}", log.display());
     }
-    Ok(all)
+    run.verdicts = all;
+    Ok(run)
 }
 
 /// The second machine of a pair: its switch is joined to the first one's, its console goes to a file of its own.
@@ -122,7 +133,7 @@ impl Drop for Machine {
 }
 
 /// Copies the console to `log`, shows verdicts as they come, and returns them with the reason the machine ended.
-fn watch(mut machine: Machine, log: &Path) -> Result<(Vec<Verdict>, String)> {
+fn watch(mut machine: Machine, log: &Path) -> Result<Run> {
     let console = machine.0.stdout.take().context("console of the machine")?;
     let mut file = File::create(log).with_context(|| format!("create {}", log.display()))?;
     let (send, lines) = mpsc::channel();
@@ -137,8 +148,8 @@ fn watch(mut machine: Machine, log: &Path) -> Result<(Vec<Verdict>, String)> {
         }
     });
     let start = Instant::now();
-    let mut verdicts = Vec::new();
-    loop {
+    let (mut verdicts, mut figures) = (Vec::new(), Vec::new());
+    let ended = loop {
         let left = TOTAL_LIMIT.saturating_sub(start.elapsed());
         let patience =
             if verdicts.is_empty() { BOOT_LIMIT.saturating_sub(start.elapsed()) } else { SILENCE_LIMIT };
@@ -148,15 +159,17 @@ fn watch(mut machine: Machine, log: &Path) -> Result<(Vec<Verdict>, String)> {
                 if let Some(verdict) = Verdict::parse(&line) {
                     show(&verdict);
                     verdicts.push(verdict);
+                } else if let Some(figure) = line.trim_end().strip_prefix("| BENCH") {
+                    figures.push(format!("BENCH{figure}"));
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return Ok((verdicts, "the machine ended".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => break "the machine ended".to_owned(),
             Err(RecvTimeoutError::Timeout) => {
-                let hung = format!("the machine said nothing for {} s", patience.min(left).as_secs());
-                return Ok((verdicts, hung));
+                break format!("the machine said nothing for {} s", patience.min(left).as_secs());
             }
         }
-    }
+    };
+    Ok(Run { verdicts, figures, ended })
 }
 
 fn show(verdict: &Verdict) {

@@ -27,7 +27,8 @@ mod verdict;
 
 use crate::tools::{Need, require};
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use guest::Wanted;
+use std::path::{Path, PathBuf};
 use userland::Flavour;
 
 pub use verdict::Verdict;
@@ -64,29 +65,44 @@ pub struct Artifacts {
 /// # Errors
 /// When a host program is missing and cannot be installed, a package cannot be had, or something does not compile.
 pub fn build(kernel: &str) -> Result<Artifacts> {
-    assemble(kernel, Flavour::Fabric, &|_, on_demand| !on_demand)
+    assemble(kernel, Flavour::Fabric, &Wanted { test: &|_, on_demand| !on_demand, peers: None })
 }
 
 /// Boots a machine, runs the guest tests whose name contains `filter`, and returns one verdict for each. Tests that run
-/// on demand only must be named in full.
+/// on demand only must be named in full; those about plugins of others need a folder of them.
 ///
 /// # Errors
 /// When the machine cannot be built or started, or ends before every test has its verdict.
-pub fn test(kernel: &str, filter: Option<&str>) -> Result<Vec<Verdict>> {
-    let artifacts = assemble(kernel, Flavour::Fabric, &|name, on_demand| match filter {
+pub fn test(kernel: &str, filter: Option<&str>, peers: Option<&Path>) -> Result<Vec<Verdict>> {
+    let wanted = |name: &str, on_demand: bool| match filter {
         Some(part) => name == part || !on_demand && name.contains(part),
         None => !on_demand,
-    })?;
+    };
+    let artifacts = assemble(kernel, Flavour::Fabric, &Wanted { test: &wanted, peers })?;
     if artifacts.tests.is_empty() && artifacts.pair_tests.is_empty() {
         bail!("no guest test in tests/vm has {:?} in its name", filter.unwrap_or_default());
     }
     let mut verdicts = Vec::new();
     for (machines, tests) in [(1, &artifacts.tests), (2, &artifacts.pair_tests)] {
         if !tests.is_empty() {
-            verdicts.extend(machine::run_tests(&artifacts, machines, tests)?);
+            verdicts.extend(machine::run_tests(&artifacts, machines, tests)?.verdicts);
         }
     }
     Ok(verdicts)
+}
+
+/// Boots a machine for one guest test that measures; what it printed in lines that begin with `BENCH`.
+///
+/// # Errors
+/// When the machine cannot be built or started, or the test fails.
+pub fn figures(kernel: &str, test: &str, peers: &Path) -> Result<Vec<String>> {
+    let wanted = Wanted { test: &|name, _| name == test, peers: Some(peers) };
+    let artifacts = assemble(kernel, Flavour::Fabric, &wanted)?;
+    let run = machine::run_tests(&artifacts, 1, &artifacts.tests)?;
+    if let Some(failed) = run.verdicts.iter().find(|verdict| !verdict.passed) {
+        bail!("{}: {}", failed.name, failed.reason);
+    }
+    Ok(run.figures)
 }
 
 /// A shell on the serial console of a machine with InfiniBand; returns when that machine is off.
@@ -94,11 +110,11 @@ pub fn test(kernel: &str, filter: Option<&str>) -> Result<Vec<Verdict>> {
 /// # Errors
 /// When the machine cannot be built or started.
 pub fn fabric_up(kernel: &str) -> Result<()> {
-    machine::shell(&assemble(kernel, Flavour::Fabric, &|_, _| false)?)
+    machine::shell(&assemble(kernel, Flavour::Fabric, &Wanted::NONE)?)
 }
 
 /// Makes everything, with the guest tests whose names are wanted.
-fn assemble(kernel: &str, flavour: Flavour, wanted: &guest::Wanted<'_>) -> Result<Artifacts> {
+fn assemble(kernel: &str, flavour: Flavour, wanted: &Wanted<'_>) -> Result<Artifacts> {
     let checkout = crate::cache::checkout();
     require(HOST)?;
     let cache = cache::Cache::open()?;

@@ -1,6 +1,7 @@
 //! A machine that is a node of the lab: the same kernel and adapters, with a disk, shared folders and a network cable.
 
 use super::Artifacts;
+use super::guest::Wanted;
 use super::qemu::{self, Purpose};
 use super::userland::Flavour;
 use anyhow::Result;
@@ -26,7 +27,7 @@ pub struct Wiring<'a> {
 
 /// Everything a node boots from.
 pub fn artifacts(series: &str) -> Result<Artifacts> {
-    super::assemble(series, Flavour::Node, &|_, _| false)
+    super::assemble(series, Flavour::Node, &Wanted::NONE)
 }
 
 /// The machine, not yet started.
