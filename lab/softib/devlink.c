@@ -51,7 +51,10 @@ static int params_start(struct devlink *dl)
 	devlink_param_driverinit_value_set(dl, DEVLINK_PARAM_GENERIC_ID_ENABLE_RDMA, on);
 #else
 	devl_lock(dl);
-	devl_param_driverinit_value_set(dl, DEVLINK_PARAM_GENERIC_ID_ENABLE_RDMA, on);
+	/* Newer kernels take the value's address. */
+	devl_param_driverinit_value_set(dl, DEVLINK_PARAM_GENERIC_ID_ENABLE_RDMA,
+		_Generic(&devl_param_driverinit_value_set,
+			 void (*)(struct devlink *, u32, union devlink_param_value): on, default: &on));
 	devl_unlock(dl);
 #endif
 	return 0;

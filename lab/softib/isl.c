@@ -106,7 +106,7 @@ int isl_start(char *peers)
 	ret = sock_create_kern(&init_net, AF_INET, SOCK_DGRAM, IPPROTO_UDP, &sock);
 	if (ret)
 		return ret;
-	ret = kernel_bind(sock, (struct sockaddr *)&sa, sizeof(sa));
+	ret = kernel_bind(sock, (void *)&sa, sizeof(sa));
 	if (ret)
 		goto err;
 	sock->sk->sk_rcvtimeo = HZ / 4;

@@ -15,9 +15,13 @@ use std::time::Duration;
 /// How long a resolved set of packages is used before the archive is asked for newer ones.
 const FRESH: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// The release after the host's.
+const NEWER: &str = "trixie";
+/// The keys of all releases, as Debian's own package has them.
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
 /// Downloads packages with everything they depend on.
-pub fn closure(cache: &Cache, names: &[&str]) -> Result<Vec<PathBuf>> {
-    let apt = Apt::open(cache)?;
+pub fn closure(cache: &Cache, apt: &Apt, names: &[&str]) -> Result<Vec<PathBuf>> {
     let debs = cache.dir(&format!("debs/{}", key(names)))?;
     fs::create_dir_all(debs.join("partial"))?;
     let archives = format!("Dir::Cache::archives={}", debs.display());
@@ -35,8 +39,7 @@ pub fn closure(cache: &Cache, names: &[&str]) -> Result<Vec<PathBuf>> {
 }
 
 /// Downloads exactly the named packages, no dependencies.
-pub fn download(cache: &Cache, names: &[String], into: &Path) -> Result<Vec<PathBuf>> {
-    let apt = Apt::open(cache)?;
+pub fn download(apt: &Apt, names: &[String], into: &Path) -> Result<Vec<PathBuf>> {
     let fetch = || output(apt.command("apt-get").current_dir(into).args(["-q", "download"]).args(names));
     if fetch().is_err() {
         apt.update()?;
@@ -46,20 +49,20 @@ pub fn download(cache: &Cache, names: &[String], into: &Path) -> Result<Vec<Path
 }
 
 /// All package names that begin with `prefix`.
-pub fn names(cache: &Cache, prefix: &str) -> Result<Vec<String>> {
-    let listed = output(Apt::open(cache)?.command("apt-cache").args(["pkgnames", prefix]))?;
+pub fn names(apt: &Apt, prefix: &str) -> Result<Vec<String>> {
+    let listed = output(apt.command("apt-cache").args(["pkgnames", prefix]))?;
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
 /// The packages a package depends on, by name.
-pub fn depends(cache: &Cache, name: &str) -> Result<Vec<String>> {
-    let listed = output(Apt::open(cache)?.command("apt-cache").args(["depends", "-i", name]))?;
+pub fn depends(apt: &Apt, name: &str) -> Result<Vec<String>> {
+    let listed = output(apt.command("apt-cache").args(["depends", "-i", name]))?;
     Ok(listed.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
 }
 
 /// The version apt would take now.
-pub fn candidate(cache: &Cache, name: &str) -> Result<String> {
-    let shown = output(Apt::open(cache)?.command("apt-cache").args(["policy", name]))?;
+pub fn candidate(apt: &Apt, name: &str) -> Result<String> {
+    let shown = output(apt.command("apt-cache").args(["policy", name]))?;
     let version = shown.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
     version.map(str::to_owned).with_context(|| format!("package {name} is not known to apt"))
 }
@@ -88,21 +91,43 @@ fn packages_in(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// apt with its lists and caches in our folder; sources and keys are the host's.
-struct Apt {
+pub struct Apt {
     state: PathBuf,
+    sources: Option<PathBuf>,
 }
 
 impl Apt {
-    fn open(cache: &Cache) -> Result<Self> {
-        let state = cache.dir("apt")?;
-        fs::create_dir_all(state.join("lists/partial"))?;
-        fs::write(state.join("status"), "")?;
-        let apt = Self { state };
-        let stamp = fs::metadata(apt.state.join("updated")).and_then(|meta| meta.modified()).ok();
+    /// What the host's own sources have.
+    pub fn host(cache: &Cache) -> Result<Self> {
+        Self { state: cache.dir("apt")?, sources: None }.opened()
+    }
+
+    /// What the release after the host's has, and its backports: newer kernels. Asked of the host's own mirror.
+    pub fn newer(cache: &Cache) -> Result<Self> {
+        let state = cache.dir(&format!("apt-{NEWER}"))?;
+        let targets =
+            ["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"];
+        let listed = output(&mut command("apt-get", targets))?;
+        let mirror = listed.lines().find_map(|line| {
+            let [uri, release, "main"] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+            (!release.contains('-')).then(|| uri.to_owned())
+        });
+        let mirror = mirror.context("apt knows no Debian archive: see /etc/apt/sources.list")?;
+        let line = |suite: &str| format!("deb [signed-by={KEYS}] {mirror} {suite} main\n");
+        let sources = state.join("sources.list");
+        fs::write(&sources, line(NEWER) + &line(&format!("{NEWER}-backports")))?;
+        fs::create_dir_all(state.join("none"))?;
+        Self { state, sources: Some(sources) }.opened()
+    }
+
+    fn opened(self) -> Result<Self> {
+        fs::create_dir_all(self.state.join("lists/partial"))?;
+        fs::write(self.state.join("status"), "")?;
+        let stamp = fs::metadata(self.state.join("updated")).and_then(|meta| meta.modified()).ok();
         if stamp.and_then(|time| time.elapsed().ok()).is_none_or(|age| age >= FRESH) {
-            apt.update()?;
+            self.update()?;
         }
-        Ok(apt)
+        Ok(self)
     }
 
     fn command(&self, program: &str) -> Command {
@@ -117,6 +142,10 @@ impl Apt {
             "Debug::NoLocking=true".to_owned(),
         ] {
             command.args(["-o", &option]);
+        }
+        if let Some(sources) = &self.sources {
+            command.args(["-o", &format!("Dir::Etc::sourcelist={}", sources.display())]);
+            command.args(["-o", &format!("Dir::Etc::sourceparts={state}/none")]);
         }
         command.env("LC_ALL", "C");
         command

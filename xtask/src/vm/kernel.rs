@@ -1,7 +1,8 @@
 //! A Debian kernel: its image, the modules the guest loads, and the headers our module is built with.
 
-use super::apt;
+use super::apt::{self, Apt};
 use super::cache::{Cache, key};
+use super::toolchain;
 use crate::command::{command, output};
 use crate::progress::step;
 use crate::tools::find;
@@ -66,45 +67,75 @@ pub struct Kernel {
     pub modules: PathBuf,
     /// The prepared header tree to give to make.
     pub headers: PathBuf,
+    /// A root file system with the compiler it wants, if that is not the host's; the headers' path is one inside.
+    pub toolchain: Option<PathBuf>,
 }
 
 /// The newest packaged kernel of `series` (`6.1`, `6.12`): everything about it, from the cache if it is there.
+///
+/// A series that the host's release does not have is looked for in the backports of the one after it, with its compiler.
 pub fn get(cache: &Cache, series: &str) -> Result<Kernel> {
-    let image = newest(cache, series)?;
+    let mut apt = Apt::host(cache)?;
+    let mut found = newest(&apt, series)?;
+    let newer = found.is_none();
+    if newer {
+        apt = Apt::newer(cache)?;
+        found = newest(&apt, series)?;
+    }
+    let image = found.with_context(|| {
+        format!(
+            "no package linux-headers-{series}.*-amd64 in the configured archives, nor in newer backports"
+        )
+    })?;
     let release = image.trim_start_matches("linux-image-").to_owned();
-    let version = apt::candidate(cache, &image)?;
-    let dir = cache.keyed("kernel", &format!("{release}-{}", key((&version, MODULES))), |dir| {
+    let version = apt::candidate(&apt, &image)?;
+    let dir = cache.keyed("kernel", &format!("{release}-{}", key((&version, MODULES, newer))), |dir| {
         step(format!("kernel {version}"), |_| {
-            fill_image(cache, &image, &release, dir)?;
-            fill_headers(cache, &release, dir)
+            fill_image(&apt, &image, &release, dir)?;
+            if newer {
+                toolchain::fill(cache, &apt, &release, dir)
+            } else {
+                fill_headers(&apt, &release, dir)
+            }
         })
     })?;
+    let (image, modules) = (dir.join("vmlinuz"), dir.join("modules"));
+    if newer {
+        let headers = PathBuf::from(format!("/usr/src/linux-headers-{release}"));
+        return Ok(Kernel { image, modules, headers, release, toolchain: Some(toolchain::root(&dir)) });
+    }
     let headers = dir.join(format!("headers/usr/src/linux-headers-{release}"));
     repoint(&headers, &dir.join("headers"))?;
-    Ok(Kernel { image: dir.join("vmlinuz"), modules: dir.join("modules"), headers, release })
+    Ok(Kernel { image, modules, headers, release, toolchain: None })
 }
 
-/// `linux-image-6.1.0-54-amd64`, of all the packages of the series the one with the highest number.
-fn newest(cache: &Cache, series: &str) -> Result<String> {
+/// `linux-image-6.1.0-54-amd64`, of all the packages of the series the one with the highest number that has headers as
+/// well: archives keep images longer than those.
+fn newest(apt: &Apt, series: &str) -> Result<Option<String>> {
     let numbers = |name: &str| -> Vec<u32> {
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
     };
     let other = ["cloud", "rt", "dbg", "unsigned"];
-    apt::names(cache, &format!("linux-image-{series}."))?
-        .into_iter()
-        .filter(|name| name.ends_with("-amd64") && !name.split('-').any(|part| other.contains(&part)))
-        .max_by_key(|name| numbers(name))
-        .with_context(|| {
-            format!(
-                "no package linux-image-{series}.*-amd64 in the configured archives; add the one that has it"
-            )
-        })
+    let headers = apt::names(apt, &format!("linux-headers-{series}."))?;
+    let fits = |name: &String| {
+        name.ends_with("-amd64")
+            && !name.split('-').any(|part| other.contains(&part))
+            && headers.contains(&name.replace("linux-image-", "linux-headers-"))
+    };
+    let images = apt::names(apt, &format!("linux-image-{series}."))?;
+    Ok(images.into_iter().filter(fits).max_by_key(|name| numbers(name)))
 }
 
-fn fill_image(cache: &Cache, package: &str, release: &str, dir: &Path) -> Result<()> {
+fn fill_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<()> {
     let raw = dir.join("raw");
     fs::create_dir_all(&raw)?;
-    let debs = apt::download(cache, &[package.to_owned()], &raw)?;
+    let mut names = vec![package.to_owned()];
+    // Newer packages only name those that have the files.
+    let parts = apt::depends(apt, package)?;
+    names.extend(
+        parts.into_iter().filter(|n| n.starts_with("linux-binary-") || n.starts_with("linux-modules-")),
+    );
+    let debs = apt::download(apt, &names, &raw)?;
     apt::unpack(&debs, &raw)?;
     fs::copy(raw.join(format!("boot/vmlinuz-{release}")), dir.join("vmlinuz")).context("the kernel image")?;
     let tree = ["lib/modules", "usr/lib/modules"].map(|lib| raw.join(lib).join(release));
@@ -158,17 +189,17 @@ fn wanted(index: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn fill_headers(cache: &Cache, release: &str, dir: &Path) -> Result<()> {
+fn fill_headers(apt: &Apt, release: &str, dir: &Path) -> Result<()> {
     let package = format!("linux-headers-{release}");
     let mut names = vec![package.clone()];
     names.extend(
-        apt::depends(cache, &package)?
+        apt::depends(apt, &package)?
             .into_iter()
             .filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-")),
     );
     let raw = dir.join("raw");
     fs::create_dir_all(&raw)?;
-    let debs = apt::download(cache, &names, &raw)?;
+    let debs = apt::download(apt, &names, &raw)?;
     let headers = dir.join("headers");
     fs::create_dir_all(&headers)?;
     apt::unpack(&debs, &headers)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Debian packages by name ──▶ userland, kernel, headers     apt, userland, kernel
-//!  lab/softib  (C) ──make──▶ softib.ko                       softib
+//!  lab/softib  (C) ──make──▶ softib.ko                       softib, toolchain
 //!  lab/vm/init (Rust), tests/vm ──▶ what runs in the guest   guest
 //!            all of it ──▶ one initramfs file                image, cpio
 //!  initramfs ──QEMU (TCG)──▶ console ──▶ verdicts            qemu, machine, verdict
@@ -22,6 +22,7 @@ mod machine;
 pub mod node;
 mod qemu;
 mod softib;
+mod toolchain;
 mod userland;
 mod verdict;
 

@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, files_under};
 use super::kernel::Kernel;
+use super::toolchain;
 use crate::command::{command, output};
 use crate::progress::step;
 use anyhow::{Context, Result};
@@ -20,8 +21,12 @@ pub fn build(cache: &Cache, checkout: &Path, kernel: &Kernel) -> Result<PathBuf>
                 fs::copy(file, dir.join(file.file_name().context("source file name")?))?;
             }
             // No BTF: it wants pahole and the kernel's own vmlinux, and a test module gains nothing from it.
-            let mut make = command("make", ["-j2", "CONFIG_DEBUG_INFO_BTF_MODULES=", "-C"]);
-            let made = output(make.arg(dir).arg(format!("KDIR={}", kernel.headers.display())))?;
+            let headers = format!("KDIR={}", kernel.headers.display());
+            let args = ["-j2", "CONFIG_DEBUG_INFO_BTF_MODULES=", &headers];
+            let made = match &kernel.toolchain {
+                Some(toolchain) => toolchain::make(toolchain, dir, &args)?,
+                None => output(command("make", ["-C"]).arg(dir).args(args))?,
+            };
             fs::write(dir.join("make.log"), made)?;
             Ok(())
         })

@@ -1,6 +1,6 @@
 //! The guest's userland: Debian packages, unpacked, made into one tree, and pruned.
 
-use super::apt::{closure, unpack};
+use super::apt::{Apt, closure, unpack};
 use super::cache::{Cache, key};
 use crate::progress::step;
 use anyhow::{Context, Result};
@@ -99,20 +99,20 @@ pub fn get(cache: &Cache, flavour: Flavour) -> Result<Userland> {
     }
     let root = cache.keyed("userland", &key((&packages[..], PRUNED, ALTERNATIVES)), |dir| {
         step("userland of the guest", |_| {
-            unpack(&closure(cache, &packages)?, dir)?;
+            unpack(&closure(cache, &Apt::host(cache)?, &packages)?, dir)?;
             merge_usr(dir)?;
             prune(dir)?;
             link_alternatives(dir)
         })
     })?;
     let development = cache.keyed("development", &key(DEVELOPMENT), |dir| {
-        step("headers for guest programs", |_| unpack(&closure(cache, DEVELOPMENT)?, dir))
+        step("headers for guest programs", |_| unpack(&closure(cache, &Apt::host(cache)?, DEVELOPMENT)?, dir))
     })?;
     Ok(Userland { root, development })
 }
 
 /// `/bin` and the like become links into `/usr`, as on an installed system; packages still ship both.
-fn merge_usr(root: &Path) -> Result<()> {
+pub fn merge_usr(root: &Path) -> Result<()> {
     for name in ["bin", "sbin", "lib", "lib64"] {
         let old = root.join(name);
         if fs::symlink_metadata(&old).is_ok_and(|meta| meta.is_dir()) {

@@ -1,0 +1,67 @@
+//! The compiler of a newer Debian release, for kernels that are built with it: unpacked, used through chroot.
+//!
+//! Its programs need the C library they come with, and headers name each other by absolute paths; in a root file system of
+//! their own both are right.
+
+use super::apt::{self, Apt};
+use super::cache::Cache;
+use super::userland::merge_usr;
+use crate::command::{command, output};
+use anyhow::Result;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What make calls, beside the compiler that the headers depend on.
+const PROGRAMS: [&str; 6] = ["make", "dash", "coreutils", "sed", "grep", "mawk"];
+/// Links that packages make only when they are configured.
+const LINKS: [(&str, &str); 2] = [("sh", "dash"), ("awk", "mawk")];
+/// Programs of binutils, packaged under the name of the machine they are for.
+const BINUTILS: [&str; 9] = ["as", "ld", "ar", "nm", "objcopy", "objdump", "strip", "readelf", "ranlib"];
+
+/// Where it is in a kernel's folder of the cache.
+pub fn root(kernel: &Path) -> PathBuf {
+    kernel.join("toolchain")
+}
+
+/// The headers of a kernel with everything they depend on.
+pub fn fill(cache: &Cache, apt: &Apt, release: &str, kernel: &Path) -> Result<()> {
+    let root = root(kernel);
+    fs::create_dir_all(&root)?;
+    let headers = format!("linux-headers-{release}");
+    let packages: Vec<&str> = std::iter::once(headers.as_str()).chain(PROGRAMS).collect();
+    apt::unpack(&apt::closure(cache, apt, &packages)?, &root)?;
+    merge_usr(&root)?;
+    for (name, target) in LINKS {
+        link(&root, name, target)?;
+    }
+    for name in BINUTILS {
+        link(&root, name, &format!("x86_64-linux-gnu-{name}"))?;
+    }
+    for folder in ["dev", "proc", "tmp", "build"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    Ok(())
+}
+
+fn link(root: &Path, name: &str, target: &str) -> Result<()> {
+    let link = root.join("usr/bin").join(name);
+    if fs::symlink_metadata(&link).is_err() {
+        symlink(target, &link)?;
+    }
+    Ok(())
+}
+
+/// `make ARGS` in `folder`, with that compiler.
+pub fn make(toolchain: &Path, folder: &Path, args: &[&str]) -> Result<String> {
+    let script = "mount --rbind /dev dev && mount --rbind /proc proc && mount --bind \"$0\" build && \
+                  exec chroot . /usr/bin/make -C /build \"$@\"";
+    let mut make = command("unshare", ["--mount"]);
+    if !nix::unistd::geteuid().is_root() {
+        make.arg("--map-root-user");
+    }
+    make.args(["--", "sh", "-c", script]).arg(folder).args(args);
+    // Programs of the host's own folders are not there.
+    make.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    output(make.current_dir(toolchain))
+}
