@@ -110,6 +110,15 @@ other_machine() {
 adapters_up() {
 	# shellcheck disable=SC2086
 	insmod /lab/softib.ko $CONNECTX $(other_machine) "$@"
+	vfs_again
+}
+
+# vfs_again: all virtual functions anew, $VFS of each adapter.
+vfs_again() {
+	local pf
+	for pf in $(pfs); do
+		echo 0 >"$PCI/$pf/sriov_numvfs"
+	done
 	echo "$VFS" >"$PCI/$(pf 0)/sriov_numvfs"
 	vfs_up 1 # before the GUIDs of the others, so that numbers follow the order of the functions
 	vfs_guids 0

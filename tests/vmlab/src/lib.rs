@@ -7,7 +7,10 @@
 //!
 //! Everything is slow there: an emulated processor on a busy host. Limits are for that.
 
+pub mod sriov;
+
 use ferroband_cluster_tests::{eventually, inside, kubectl, on};
+use std::io::{Write, stderr};
 
 /// Seconds within which a pod runs, on a host that is busy with other things.
 pub const POD: u64 = 400;
@@ -36,6 +39,11 @@ pub fn succeeds_in(pod: &str, seconds: u64, script: &str) -> String {
 pub fn complaints(node: &str) -> String {
     let bad = "BUG:|WARNING: CPU|Oops|general protection|unable to handle|refcount_t:|blocked for more than|Out of memory";
     on(node, &format!("dmesg | grep -E '{bad}' | grep -v rdmavt/qp.c; true")).good()
+}
+
+/// For whoever runs the tests to see: past the harness, which keeps what tests print to itself.
+pub fn say(text: &str) {
+    let _ = writeln!(stderr(), "{text}");
 }
 
 /// Why a pod is not there yet, for a failure's text.

@@ -9,6 +9,7 @@ use crate::tools::find;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -131,31 +132,34 @@ fn fill_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<()>
     fs::create_dir_all(&raw)?;
     let mut names = vec![package.to_owned()];
     // Newer packages only name those that have the files.
-    let parts = apt::depends(apt, package)?;
-    names.extend(
-        parts.into_iter().filter(|n| n.starts_with("linux-binary-") || n.starts_with("linux-modules-")),
-    );
+    let part = |name: &String| {
+        ["linux-binary-", "linux-modules-", "linux-base-"].iter().any(|p| name.starts_with(p))
+    };
+    names.extend(apt::depends(apt, package)?.into_iter().filter(part));
     let debs = apt::download(apt, &names, &raw)?;
     apt::unpack(&debs, &raw)?;
-    fs::copy(raw.join(format!("boot/vmlinuz-{release}")), dir.join("vmlinuz")).context("the kernel image")?;
-    let tree = ["lib/modules", "usr/lib/modules"].map(|lib| raw.join(lib).join(release));
-    let tree = tree.iter().find(|tree| tree.join("kernel").is_dir()).context("no modules in the package")?;
-    pick_modules(tree, release, &dir.join("modules"))?;
+    if !raw.join("lib").exists() {
+        symlink("usr/lib", raw.join("lib"))?; // as on an installed system; depmod knows no other place
+    }
+    let tree = raw.join("lib/modules").join(release);
+    let images = [raw.join(format!("boot/vmlinuz-{release}")), tree.join("vmlinuz")];
+    let image = images.iter().find(|image| image.is_file()).context("no kernel image in the package")?;
+    fs::copy(image, dir.join("vmlinuz")).context("the kernel image")?;
+    pick_modules(&raw, release, &dir.join("modules"))?;
     fs::remove_dir_all(&raw)?;
     Ok(())
 }
 
 /// Copies the wanted modules and what they need, uncompressed: an emulated processor unpacks slowly.
-fn pick_modules(tree: &Path, release: &str, into: &Path) -> Result<()> {
+fn pick_modules(root: &Path, release: &str, into: &Path) -> Result<()> {
+    let tree = root.join("lib/modules").join(release);
     let staged = into.join("lib/modules").join(release);
     fs::create_dir_all(&staged)?;
     for file in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
         fs::copy(tree.join(file), staged.join(file)).with_context(|| file.to_owned())?;
     }
-    let base = tree.ancestors().nth(if tree.ends_with(format!("usr/lib/modules/{release}")) { 4 } else { 3 });
-    let base = base.context("module tree")?;
     // depmod of a tree that was only unpacked: the package would have done it when installed.
-    output(depmod().arg("-b").arg(base).arg(release))?;
+    output(depmod().arg("-b").arg(root).arg(release))?;
     let index = fs::read_to_string(tree.join("modules.dep"))?;
     for module in wanted(&index) {
         let target = staged.join(&module);
