@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ferroband    journal ─ plan from the daemon ─ steps ─ addresses from the daemon ─ status on the pod ─ print
-//! ib-sriov, rdma: as ipoib
+//! ib-sriov, rdma, coordinator: as ipoib
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
@@ -33,7 +33,7 @@ pub(crate) fn add(
     let pod = match role {
         Role::Ferroband | Role::Whereabouts | Role::Spiderpool => args::pod(&call.args)?,
         // Upstream's plugin does not look at them.
-        Role::Ipoib | Role::IbSriov | Role::Rdma => args::pod(&call.args).ok().flatten(),
+        Role::Ipoib | Role::IbSriov | Role::Rdma | Role::Coordinator => args::pod(&call.args).ok().flatten(),
     };
     let alone = role.is_meta() && Leaving::load(machine.root)?.is_some();
     let single = match role.is_meta() {
@@ -57,7 +57,7 @@ pub(crate) fn add(
         Some(attachment) => needs_daemon(role, attachment),
     };
     journal.plan(single.into_iter().collect());
-    if role == Role::Rdma {
+    if role.is_chained() {
         let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
         journal.entries[0].result = Some(CniResult::read(previous, call.version)?.write(Version::NEWEST)?);
     }
@@ -65,7 +65,7 @@ pub(crate) fn add(
     let done = match role {
         Role::Ferroband if alone => interface(&mut work, asked),
         Role::Ferroband => meta(&mut work, asked),
-        Role::Ipoib | Role::IbSriov | Role::Rdma => interface(&mut work, asked),
+        Role::Ipoib | Role::IbSriov | Role::Rdma | Role::Coordinator => interface(&mut work, asked),
         Role::Whereabouts | Role::Spiderpool => addresses(&mut work, asked),
     };
     let printed = done.and_then(|result| {
@@ -153,7 +153,7 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
         return Err(Error::NoAddressToTell { version: call.version });
     }
     let steps = match role {
-        Role::Ipoib | Role::IbSriov | Role::Rdma => {
+        Role::Ipoib | Role::IbSriov | Role::Rdma | Role::Coordinator => {
             vec![Step { config: call.config.map().clone(), by: Doer::of_plugin(role, fields)? }]
         }
         Role::Ferroband | Role::Whereabouts | Role::Spiderpool => Vec::new(),

@@ -1,7 +1,9 @@
 //! Addresses and routes on interfaces that exist.
 
 use crate::ipoib::{find, sysctl};
+use crate::result::Route as ResultRoute;
 use crate::{CniResult, Error, Machine, Point};
+use ferroband_kernel::route::RouteSpec;
 use ferroband_kernel::{Netns, Route};
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,7 +25,8 @@ pub(crate) fn configure(
     interfaces: &[(&str, &CniResult)],
 ) -> Result<(), Error> {
     for (ifname, result) in interfaces {
-        refuse_unsupported(result)?;
+        // Understood before anything is set.
+        result.routes.iter().try_for_each(|route| spec(result, route).map(drop))?;
         let index = find(inside, ifname, "the sandbox")?.index;
         if result.ips.iter().any(|ip| ip.address.addr().is_ipv6()) {
             allow_ipv6(machine, netns, ifname)?;
@@ -37,8 +40,7 @@ pub(crate) fn configure(
     for (ifname, result) in interfaces {
         let index = find(inside, ifname, "the sandbox")?.index;
         for route in &result.routes {
-            let gateway = route.gw.or_else(|| gateway(result, route.dst.addr()));
-            inside.add_route(index, route.dst, gateway)?;
+            inside.append_route(index, &spec(result, route)?)?;
         }
     }
     (machine.watch)(Point::Addressed);
@@ -51,13 +53,26 @@ pub(crate) fn gateway(result: &CniResult, destination: IpAddr) -> Option<IpAddr>
     result.ips.iter().filter_map(|ip| ip.gateway).find(of_family)
 }
 
-fn refuse_unsupported(result: &CniResult) -> Result<(), Error> {
-    for route in &result.routes {
-        if let Some(attribute) = route.more.keys().next() {
-            return Err(Error::RouteAttribute { dst: route.dst, attribute: attribute.clone() });
-        }
-    }
-    Ok(())
+/// A route of a result, with the options that it has since 1.1.0. What no version knows is left out, as by libcni.
+pub(crate) fn spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec, Error> {
+    let number = |key: &str| -> Result<Option<u32>, Error> {
+        let wrong = || Error::RouteAttribute { dst: route.dst, attribute: key.to_owned() };
+        let value = route.more.get(key).filter(|value| !value.is_null());
+        let number = value.map(|value| value.as_u64().and_then(|value| u32::try_from(value).ok()));
+        number.map(|number| number.ok_or_else(wrong)).transpose()
+    };
+    let some = |number: Option<u32>| number.filter(|number| *number != 0);
+    let gateway = route.gw.or_else(|| gateway(result, route.dst.addr()));
+    let scope = number("scope")?.map(u8::try_from).transpose();
+    let scope = scope.map_err(|_| Error::RouteAttribute { dst: route.dst, attribute: "scope".to_owned() })?;
+    Ok(RouteSpec {
+        priority: some(number("priority")?),
+        table: some(number("table")?),
+        scope,
+        mtu: some(number("mtu")?),
+        advmss: some(number("advmss")?),
+        ..RouteSpec::to(route.dst, gateway)
+    })
 }
 
 fn allow_ipv6(machine: &Machine<'_>, netns: &Netns, ifname: &str) -> Result<(), Error> {

@@ -1,10 +1,11 @@
 //! Carrying a plan out, one step at a time, each written down before it is done.
 
+use crate::coordinator::{self, Joining};
 use crate::daemon::Daemon;
 use crate::delegate::{self, Surroundings};
 use crate::journal::{Entry, Journal, StepState, Trace};
 use crate::message::{Member, Outcome, Request};
-use crate::plan::{Doer, IpoibStep, Step, VfStep};
+use crate::plan::{CoordinatorStep, Doer, IpoibStep, Step, VfStep};
 use crate::result::Interface;
 use crate::undo::{Undoing, close};
 use crate::vf::{self, Given, Giving, Owner};
@@ -79,7 +80,7 @@ impl<'a> Work<'a> {
                     vf::check(self.machine, &owner, vf, &step.config)?;
                 }
                 Doer::Rdma { .. } => rdma::check_mode(self.machine)?,
-                Doer::Foreign => {}
+                Doer::Foreign | Doer::Coordinator(_) => {}
             }
         }
         Ok(())
@@ -115,7 +116,7 @@ impl<'a> Work<'a> {
         if wishes.iter().all(|attachment| attachment.default_routes.is_keep()) {
             return Ok(());
         }
-        default_route::settle(&self.netns, &mut self.inside, &wishes)?;
+        default_route::settle(&mut self.inside, &wishes)?;
         let changed = |entry: &&mut Entry| !entry.attachment.default_routes.is_keep();
         for entry in self.journal.entries.iter_mut().filter(changed) {
             let mut result = read_result(entry)?;
@@ -134,7 +135,7 @@ impl<'a> Work<'a> {
         // A plugin that is chained by somebody else finds the interface that an earlier one made.
         let chained = matches!(
             self.entry(position).attachment.steps.as_slice(),
-            [Step { by: Doer::Rdma { .. }, .. }, ..]
+            [Step { by: Doer::Rdma { .. } | Doer::Coordinator(_), .. }, ..]
         );
         if !chained && self.inside.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
             return Err(self.taken(position));
@@ -154,11 +155,12 @@ impl<'a> Work<'a> {
             match self.entry(position).attachment.steps[step].by.clone() {
                 Doer::Foreign => self.execute(position, step)?,
                 Doer::Rdma { device } => self.rdma(position, step, device.as_deref())?,
+                Doer::Coordinator(wish) => self.coordinate(position, step, &wish)?,
                 by @ (Doer::Ipoib { .. } | Doer::IbSriov { .. }) => {
                     let made = match &by {
                         Doer::IbSriov { vf, .. } => self.function(position, step, vf)?,
                         Doer::Ipoib { child, .. } => self.interface(position, step, child).map(|()| true)?,
-                        Doer::Foreign | Doer::Rdma { .. } => false,
+                        Doer::Foreign | Doer::Rdma { .. } | Doer::Coordinator(_) => false,
                     };
                     match by.is_addressed() {
                         // A function of vfio-pci has no interface to have addresses.
@@ -247,6 +249,31 @@ impl<'a> Work<'a> {
         self.journal.entries[position].result = Some(result.write(Version::NEWEST)?);
         self.members.push(Member { attachment: position, ifname, device: Some(vf.device), guid });
         Ok(link.is_some())
+    }
+
+    /// Give the sandbox its ways to the node.
+    fn coordinate(&mut self, position: usize, step: usize, wish: &CoordinatorStep) -> Result<(), Error> {
+        let ifname = self.entry(position).attachment.ifname.clone();
+        let mut joining = Joining {
+            machine: self.machine,
+            netns: &self.netns,
+            inside: &mut self.inside,
+            container: &self.call.container,
+            ifname: &ifname,
+        };
+        let wire = joining.needs_wire(wish)?.then(|| coordinator::host_end(&self.call.container));
+        let record = &mut self.journal.entries[position].steps[step];
+        record.state = StepState::Intended;
+        record.trace = wire.map(|temporary| Trace { temporary, ..Trace::default() });
+        self.save()?;
+        let mut joining = Joining {
+            machine: self.machine,
+            netns: &self.netns,
+            inside: &mut self.inside,
+            container: &self.call.container,
+            ifname: &ifname,
+        };
+        joining.run(wish)
     }
 
     /// Give the sandbox the RDMA device behind an interface that it has.

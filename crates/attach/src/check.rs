@@ -7,7 +7,8 @@ use crate::journal::{Entry, Journal};
 use crate::plan::{Doer, VfStep};
 use crate::vf::{self, Function};
 use crate::{CniResult, Command, Error, Invocation, Key, Lock, Machine, Role, Version};
-use crate::{address, args, chain, ipoib, rdma, sandbox};
+use crate::{address, args, chain, coordinator, ipoib, rdma, sandbox};
+use ferroband_kernel::route::{RouteEntry, RouteSpec};
 use ferroband_kernel::{Netns, Route};
 
 /// Check every attachment of the sandbox, or the one interface of a plugin called by itself.
@@ -63,6 +64,10 @@ fn check_entry(
                 let stdin = chain::stdin(attachment, step, previous.as_ref());
                 delegate::run(step.plugin(), Command::Check, around, &stdin)?;
             }
+            Doer::Coordinator(_) => {
+                let trace = entry.steps[position].trace.as_ref();
+                coordinator::check(inside, trace.map(|trace| trace.temporary.as_str()))?;
+            }
             Doer::Rdma { .. } => rdma::check(machine, netns, entry.steps[position].rdma.as_ref())?,
             Doer::IbSriov { vf, .. } if !has_interface(machine, vf)? => {
                 vf::verify(machine, &journal.key().stem(), vf, netns, &attachment.ifname)?;
@@ -71,7 +76,8 @@ fn check_entry(
                 if let Doer::IbSriov { vf, .. } = &step.by {
                     vf::verify(machine, &journal.key().stem(), vf, netns, &attachment.ifname)?;
                 }
-                check_interface(machine, inside, &attachment.ifname, &read_result(entry)?)?;
+                let coordinated = attachment.steps.iter().any(|step| matches!(step.by, Doer::Coordinator(_)));
+                check_interface(machine, inside, &attachment.ifname, &read_result(entry)?, coordinated)?;
                 if let Some(plugin) = Fields(&step.config).ipam_type()?
                     && !addressed
                 {
@@ -95,6 +101,7 @@ fn check_interface(
     inside: &mut Route,
     ifname: &str,
     result: &CniResult,
+    coordinated: bool,
 ) -> Result<(), Error> {
     let link = ipoib::find(inside, ifname, "the sandbox")?;
     if link.ipoib.is_none() && !machine.host.simulated() {
@@ -106,14 +113,23 @@ fn check_interface(
             return Err(Error::AddressGone { ifname: ifname.to_owned(), address: ip.address });
         }
     }
-    let paths = inside.routes(link.index)?;
+    let present = inside.all_routes()?;
     for route in &result.routes {
-        let gateway = route.gw.or_else(|| address::gateway(result, route.dst.addr()));
+        let wanted = address::spec(result, route)?;
+        let table = wanted.table.unwrap_or(RouteSpec::MAIN);
         // Of default routes only the destination is compared, as upstream does.
-        let same = |path: &ferroband_kernel::route::Path| {
-            path.destination == route.dst.trunc() && (route.dst.prefix_len() == 0 || path.gateway == gateway)
+        let same = |entry: &RouteEntry| {
+            entry.interface == Some(link.index)
+                && entry.route.table == Some(table)
+                && entry.route.destination == route.dst.trunc()
+                && (route.dst.prefix_len() == 0 || entry.route.gateway == wanted.gateway)
         };
-        if !paths.iter().any(same) {
+        // A coordinator later in the chain may have given the interface a table of its own.
+        let moved = |entry: &RouteEntry| {
+            entry.interface == Some(link.index) && entry.route.destination == route.dst.trunc()
+        };
+        let there = present.iter().any(same) || coordinated && present.iter().any(moved);
+        if !there {
             return Err(Error::RouteGone { ifname: ifname.to_owned(), dst: route.dst });
         }
     }

@@ -4,12 +4,11 @@
 //! table: first none is left where there shall be none, then the one is set. (Upstream compares with a route without
 //! destination, which its netlink library no longer reports, and so removes nothing.)
 
-mod remove;
-
 use crate::plan::{Attachment, DefaultRoute, DefaultRoutes};
 use crate::result::Route as ResultRoute;
 use crate::{CniResult, Error, ipoib};
-use ferroband_kernel::{Netns, Route};
+use ferroband_kernel::Route;
+use ferroband_kernel::route::RouteSpec;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Map;
 
@@ -17,10 +16,10 @@ use serde_json::Map;
 const MOST: usize = 64;
 
 /// Bring the routes of the sandbox into the state that the attachments ask for.
-pub(crate) fn settle(netns: &Netns, inside: &mut Route, attachments: &[&Attachment]) -> Result<(), Error> {
+pub(crate) fn settle(inside: &mut Route, attachments: &[&Attachment]) -> Result<(), Error> {
     let on = |attachment: &Attachment, error: Error| error.on(&attachment.network);
     for attachment in attachments {
-        clear(netns, inside, attachment).map_err(|error| on(attachment, error))?;
+        clear(inside, attachment).map_err(|error| on(attachment, error))?;
     }
     for attachment in attachments {
         set(inside, attachment).map_err(|error| on(attachment, error))?;
@@ -28,7 +27,7 @@ pub(crate) fn settle(netns: &Netns, inside: &mut Route, attachments: &[&Attachme
     Ok(())
 }
 
-fn clear(netns: &Netns, inside: &mut Route, attachment: &Attachment) -> Result<(), Error> {
+fn clear(inside: &mut Route, attachment: &Attachment) -> Result<(), Error> {
     for (destination, wish) in attachment.default_routes.families() {
         if wish == DefaultRoute::Keep {
             continue;
@@ -40,8 +39,7 @@ fn clear(netns: &Netns, inside: &mut Route, attachment: &Attachment) -> Result<(
             if !routes.any(|path| path.destination == destination) {
                 break;
             }
-            remove::default_route(netns, link.index, destination)
-                .map_err(|source| Error::DefaultRoute { ifname: attachment.ifname.clone(), source })?;
+            inside.remove_route(link.index, &RouteSpec::to(destination, None))?;
         }
     }
     Ok(())

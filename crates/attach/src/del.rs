@@ -112,7 +112,7 @@ fn without_journal(
         // Made by the plugin that we replace, or by us. Never an interface of another kind: this may be the DEL
         // after an ADD that failed because the name was taken.
         Role::Ipoib => link.name == call.ifname && (damaged || is_child(link)),
-        Role::IbSriov | Role::Rdma | Role::Whereabouts | Role::Spiderpool => false,
+        Role::IbSriov | Role::Rdma | Role::Coordinator | Role::Whereabouts | Role::Spiderpool => false,
     };
     errors.extend(sweep(key, remains.netns.as_ref(), ours).err());
     (machine.watch)(Point::Undone);
@@ -137,11 +137,11 @@ fn without_journal(
                 errors.extend(delegate::run(ipam, Command::Del, &around, call.config.bytes()).err());
             }
         },
-        Role::Rdma | Role::Whereabouts | Role::Spiderpool => {}
+        Role::Rdma | Role::Coordinator | Role::Whereabouts | Role::Spiderpool => {}
     }
     let held = match role {
         Role::Ferroband => damaged,
-        Role::Rdma => false,
+        Role::Rdma | Role::Coordinator => false,
         Role::Ipoib | Role::IbSriov => Role::assigns(ipam),
         Role::Whereabouts | Role::Spiderpool => true,
     };

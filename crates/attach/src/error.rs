@@ -67,7 +67,7 @@ pub enum Error {
     ResultForm { source: serde_path_to_error::Error<serde_json::Error> },
     #[error("a result of CNI version {version} must have an address")]
     NoAddressToTell { version: Version },
-    #[error("route to {dst} asks for `{attribute}`, which is not supported")]
+    #[error("route to {dst} has a `{attribute}` that is no number of its kind")]
     RouteAttribute { dst: ipnet::IpNet, attribute: String },
 
     // Other plugins.
@@ -159,8 +159,6 @@ pub enum Error {
     RouteGone { ifname: String, dst: ipnet::IpNet },
     #[error("cannot write {}: {source}", path.display())]
     Sysctl { path: PathBuf, source: io::Error },
-    #[error("cannot remove the default route through interface {ifname}: {source}")]
-    DefaultRoute { ifname: String, source: io::Error },
     #[error("address {address} of interface {ifname} is used by somebody else")]
     DuplicateAddress { ifname: String, address: IpAddr },
     #[error("a signal asked to stop")]

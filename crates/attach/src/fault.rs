@@ -148,9 +148,11 @@ impl Error {
             Self::NoAddress { .. } => {
                 told(FaultCode::PoolExhausted, "the network configuration", "see the `ipam` section")
             }
-            Self::RouteAttribute { .. } => {
-                told(FaultCode::InvalidConfig, "the routes of the IPAM plugin", "leave it out of the route")
-            }
+            Self::RouteAttribute { .. } => told(
+                FaultCode::InvalidConfig,
+                "the routes of the IPAM plugin",
+                "correct it, or leave it out of the route",
+            ),
             Self::File { .. } | Self::Corrupt { .. } | Self::Schema { .. } | Self::Inconsistent { .. } => {
                 told(
                     FaultCode::Journal,
@@ -177,9 +179,6 @@ impl Error {
                 "delete the attachment first, or choose another interface name",
             ),
             Self::NotAttached { .. } => told(FaultCode::BadCall, "the sandbox", "attach it first"),
-            Self::DefaultRoute { .. } => {
-                told(FaultCode::KernelRefused, "the pod's default route", "see the kernel's log of this node")
-            }
             Self::Sysctl { .. } | Self::NoInterface { .. } => {
                 told(FaultCode::KernelRefused, "the pod's interface", "see the kernel's log of this node")
             }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! runtime ── variables, stdin ─▶ protocol ─▶ run ─┬─ add ── apply ─┬─ ipoib, vf ── address  in-process
-//!         ◀─ result or error ──                   │                ├─ rdma
+//!         ◀─ result or error ──                   │                ├─ rdma, coordinator
 //!                                                 │                └─ chain ── delegate     foreign binaries
 //!                                                 ├─ del ── undo ──── the same, in reverse
 //!                                                 ├─ check
@@ -25,6 +25,7 @@ pub mod args;
 pub mod chain;
 mod check;
 mod config;
+mod coordinator;
 mod daemon;
 mod default_route;
 mod del;

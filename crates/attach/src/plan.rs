@@ -3,12 +3,12 @@
 //! ```text
 //! Plan ── Attachment (one interface: eth0, net1, …) ── Step (one plugin of its chain)
 //!           default network first, then annotation order      Foreign: somebody's CNI binary
-//!                                                              Ipoib, IbSriov, Rdma: done in-process
+//!                                                              the others: done in-process
 //! ```
 //!
 //! A plan is also what the journal keeps, so a DEL needs nobody else to know what was done.
 
-use crate::{Error, Fields, Role, ipoib, vf};
+use crate::{Error, Fields, Role, coordinator, ipoib, vf};
 use ferroband_kernel::route::VfState;
 use ferroband_model::{Guid, PciAddress, PodRef};
 use ipnet::IpNet;
@@ -135,6 +135,8 @@ pub enum Doer {
         /// A PCI address or the name of an auxiliary device; found by the interface's address when absent.
         device: Option<String>,
     },
+    /// Ferroband itself: the pod's ways to its node.
+    Coordinator(Box<CoordinatorStep>),
 }
 
 impl Doer {
@@ -160,6 +162,7 @@ impl Doer {
                 let device = fields.text("deviceID")?.filter(|device| !device.is_empty());
                 Self::Rdma { device: device.map(str::to_owned) }
             }
+            Role::Coordinator => Self::Coordinator(Box::new(coordinator::of_config(fields)?)),
             Role::Ferroband | Role::Whereabouts | Role::Spiderpool => Self::Foreign,
         })
     }
@@ -203,6 +206,48 @@ pub struct VfStep {
     /// Whether a fabric manager decides about its GUID, so that it must have been given one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub managed: bool,
+}
+
+/// The ways of a pod to its node, and to what the node knows the way to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinatorStep {
+    /// Which of the two arrangements.
+    pub mode: CoordinatorMode,
+    /// What is reached through the node: the subnets of pods and of services, and others.
+    pub subnets: Vec<IpNet>,
+    /// Routes of the interface's own table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy_routes: Vec<(IpNet, IpAddr)>,
+    /// Whether each interface answers through itself.
+    pub tune: bool,
+    /// The interface that the pod's default route goes through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_route: Option<String>,
+    /// The node's table of routes to pods.
+    pub table: u32,
+    /// `rp_filter` in the pod; absent leaves it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<u8>,
+    /// MTU of the wire between pod and node.
+    pub mtu: u32,
+    /// Address of the pod's end of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+}
+
+/// Which arrangement a pod has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoordinatorMode {
+    /// Underlay for `eth0` and beside a wire, else overlay.
+    Auto,
+    /// The pod has nothing of the cluster's own network, and gets a wire to the node.
+    Underlay,
+    /// The interface is beside that of the cluster's own network.
+    Overlay,
+    /// Nothing is done.
+    Disabled,
 }
 
 /// The addresses that the daemon assigned to one attachment.

@@ -17,6 +17,8 @@ pub enum Role {
     IbSriov,
     /// The RDMA device behind the interface of an earlier plugin, called in the same way.
     Rdma,
+    /// A pod's ways to its node, called in the same way.
+    Coordinator,
     /// IPAM alone, called by somebody else's plugin.
     Whereabouts,
     /// The same, from pools that are objects.
@@ -28,8 +30,15 @@ const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Ferroband, Self::Ipoib, Self::IbSriov, Self::Rdma, Self::Whereabouts, Self::Spiderpool];
+    pub const ALL: [Self; 7] = [
+        Self::Ferroband,
+        Self::Ipoib,
+        Self::IbSriov,
+        Self::Rdma,
+        Self::Coordinator,
+        Self::Whereabouts,
+        Self::Spiderpool,
+    ];
 
     /// The role of a program started as `program`: the last part of the path counts.
     pub fn of_program(program: &Path) -> Option<Self> {
@@ -62,6 +71,11 @@ impl Role {
         ipam.and_then(Self::of_name).is_some_and(Self::is_ipam)
     }
 
+    /// Whether it is called after the plugin that makes the interface.
+    pub fn is_chained(self) -> bool {
+        matches!(self, Self::Rdma | Self::Coordinator)
+    }
+
     /// Its name, which is also the `type` in a configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,6 +83,7 @@ impl Role {
             Self::Ipoib => "ipoib",
             Self::IbSriov => "ib-sriov",
             Self::Rdma => "rdma",
+            Self::Coordinator => "coordinator",
             Self::Whereabouts => "whereabouts",
             Self::Spiderpool => "spiderpool",
         }
@@ -80,6 +95,7 @@ impl Role {
             Self::Ferroband => "Ferroband: the pod's default network and its InfiniBand networks",
             Self::Ipoib => "Ferroband: IPoIB interfaces for pods",
             Self::IbSriov => "Ferroband: virtual functions of InfiniBand adapters for pods",
+            Self::Coordinator => "Ferroband: a pod's ways to its node, to services and to other pods",
             Self::Rdma => "Ferroband: RDMA devices for pods, after the plugin that made the interface",
             Self::Whereabouts => "Ferroband: cluster-wide addresses for pods",
             Self::Spiderpool => "Ferroband: addresses for pods from pools",
@@ -103,6 +119,7 @@ mod tests {
         assert_eq!(role("/opt/cni/bin/ipoib"), Some(Role::Ipoib));
         assert_eq!(role("/opt/cni/bin/ib-sriov"), Some(Role::IbSriov));
         assert_eq!(role("rdma"), Some(Role::Rdma));
+        assert_eq!(role("coordinator"), Some(Role::Coordinator));
         assert_eq!(role("whereabouts"), Some(Role::Whereabouts));
         assert_eq!(role("spiderpool"), Some(Role::Spiderpool));
         assert!(Role::assigns(Some("spiderpool")) && Role::assigns(Some("whereabouts")));

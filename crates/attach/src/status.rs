@@ -4,7 +4,7 @@ use crate::config::Fields;
 use crate::daemon::Daemon;
 use crate::delegate::{self, Surroundings};
 use crate::message::Request;
-use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, ipoib, readiness};
+use crate::{Command, Error, Invocation, Machine, Role, Version, chain, coordinator, del, ipoib, readiness};
 use ferroband_kernel::NetnsMode;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub(crate) fn status(machine: &Machine<'_>, role: Role, call: &Invocation) -> Re
             wrapped(fields, &around)
         }
         Role::Whereabouts | Role::Spiderpool => daemon(machine),
+        Role::Coordinator => coordinator::of_config(fields).map(drop),
         Role::Rdma => match machine.adapters()?.rdma_netns_mode() {
             Ok(NetnsMode::Exclusive) => Ok(()),
             Ok(NetnsMode::Shared) => Err(not_ready(Error::SharedRdma)),

@@ -9,7 +9,7 @@ use crate::owed::Owed;
 use crate::plan::Doer;
 use crate::vf::Restoring;
 use crate::{Command, Error, Invocation, Lock, Machine, Point, Version};
-use crate::{args, chain, device_info, ipoib, rdma};
+use crate::{args, chain, coordinator, device_info, ipoib, rdma};
 use ferroband_kernel::Netns;
 use std::cell::RefCell;
 
@@ -60,6 +60,10 @@ impl Undoing<'_> {
                 let daemon = &mut *self.daemon.borrow_mut();
                 Restoring { machine: self.machine, netns: self.netns, daemon: daemon.as_mut() }
                     .run(vf.device, &journal.key().stem())?;
+            }
+            (Doer::Coordinator(wish), trace) => {
+                let wire = trace.as_ref().map(|trace| trace.temporary.as_str());
+                coordinator::leave(self.machine, self.netns, wish, wire)?;
             }
             (Doer::Rdma { .. }, _) => {
                 if let Some(trace) = &record.rdma {

@@ -33,5 +33,7 @@ mod trouble;
 mod upkeep;
 #[path = "netns/upstream.rs"]
 mod upstream;
+#[path = "netns/ways.rs"]
+mod ways;
 #[path = "netns/whereabouts.rs"]
 mod whereabouts;

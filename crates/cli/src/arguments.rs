@@ -1,6 +1,6 @@
 //! What can be said on the command line.
 
-use crate::{cluster, completions, crds, device_plugin, inspect, man, manifests, node, sim};
+use crate::{cluster, completions, crds, device_plugin, inspect, man, manifests, node, sim, uninstall};
 use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
@@ -39,6 +39,7 @@ pub enum Command {
     Manifests(manifests::Manifests),
     Inspect(inspect::Inspect),
     Sim(sim::Sim),
+    Uninstall(uninstall::Uninstall),
     Completions(completions::Completions),
     Man(man::Man),
 }

@@ -8,10 +8,12 @@
 //! ferroband manifests       what to `kubectl apply`
 //! ferroband inspect         the InfiniBand hardware of this node
 //! ferroband sim             simulated hardware, where there is none
+//! ferroband uninstall       a node as it was before
 //! ferroband completions     for your shell
 //! ```
 
 mod arguments;
+mod choices;
 mod cluster;
 mod completions;
 mod crds;
@@ -25,6 +27,7 @@ mod node;
 mod offered;
 mod sim;
 mod table;
+mod uninstall;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Manifests(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Sim(command) => command.run(),
+        Command::Uninstall(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     })

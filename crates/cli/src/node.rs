@@ -1,6 +1,6 @@
 //! `ferroband node`.
 
-use crate::offered::Offered;
+use crate::{choices::Choices, offered::Offered};
 use clap::{Args, builder::PossibleValuesParser};
 use ferroband_kernel::Root;
 use ferroband_node::{Settings, Simulate, ready, run};
@@ -43,6 +43,9 @@ pub struct Node {
     #[command(flatten)]
     offered: Offered,
 
+    #[command(flatten)]
+    choices: Choices,
+
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given.
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
@@ -53,8 +56,8 @@ pub struct Node {
 }
 
 /// The plugins that `ferroband-cni` can stand in for.
-pub const ALIASES: [&str; 7] =
-    ["ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
+pub const ALIASES: [&str; 8] =
+    ["coordinator", "ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
 impl Node {
     /// Run until SIGTERM.
@@ -67,6 +70,7 @@ impl Node {
             simulate,
             simulate_uplink,
             offered,
+            choices,
             metrics_address,
             check,
         } = self;
@@ -80,6 +84,7 @@ impl Node {
             devices: offered.sources(&node)?,
             cdi,
             metrics: metrics_address,
+            policy: choices.policy(),
             node,
             root,
             cni_program: Some(cni_binary),

@@ -44,6 +44,7 @@ pub mod serve;
 
 pub use device_plugin::{DevicePlugin, device_plugin};
 pub use error::{Error, chain};
+pub use plan::Policy;
 pub use run::run;
 pub use settings::{Settings, Simulate};
 pub use simulate::{host, profile};

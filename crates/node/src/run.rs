@@ -3,7 +3,7 @@
 use crate::{
     Error, Settings,
     address::{self, ApiStore, Ledger},
-    caches::{Networks, Pods, Spiderpool, watch_granules},
+    caches::{Networks, Pods, Spiderpool, Surroundings, watch_granules},
     device_plugin::{DevicePlugin, Shown},
     discover::Sight,
     install,
@@ -15,7 +15,6 @@ use crate::{
     },
     owed,
     own::make_folders,
-    plan::Policy,
     ready,
     serve::{Decider, Socket, Unmanaged},
     simulate,
@@ -65,6 +64,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("watch of namespaces", spiderpool.clone().watch_namespaces());
     tasks.start_endless("watch of this node", spiderpool.clone().watch_own());
     tasks.start_endless("watch of networks", networks.clone().watch());
+    let surroundings = Surroundings::default();
+    tasks.start_endless("watch of coordinators", surroundings.clone().watch_coordinator(client.clone()));
+    tasks.start_endless("watch of services", surroundings.clone().watch_services(client.clone()));
+    let own_node = surroundings.clone().read_node(client.clone(), settings.node.clone());
+    tasks.start_endless("reading the node", own_node);
     tasks.start_endless("watch of granules", watch_granules(client.clone(), ledger.clone()));
 
     if let Some(address) = settings.metrics {
@@ -95,9 +99,10 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         hardware: Some(host.clone()),
         host,
         membership: Arc::new(Unmanaged),
+        surroundings,
         net_d: settings.net_d(),
         conf_d: settings.root.path("etc/cni/multus/net.d"),
-        policy: Policy::of_variables(|name| std::env::var(name).ok()),
+        policy: settings.policy.clone(),
         kubelet: Kubelet::of(&settings.root),
         pods,
         networks,
@@ -117,7 +122,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
             if stop.run_until_cancelled(decider.caches_complete()).await.is_none() {
                 return Ok(());
             }
-            let net_d = settings.net_d();
+            let (root, net_d) = (settings.root.clone(), settings.net_d());
             blocking("installing the CNI program", move || {
                 install::stay(&settings.root)?;
                 match &settings.cni_program {
@@ -126,7 +131,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
                 }
             })
             .await?;
-            install::keep_conflist(net_d, told_configured, stop).await
+            install::keep_conflist(root, net_d, told_configured, stop).await
         }
     };
     tasks.start("installing", installing);

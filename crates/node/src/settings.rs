@@ -2,6 +2,7 @@
 
 use crate::{
     advertise::{Kubelet, Way},
+    plan::Policy,
     pools::Sources,
 };
 use ferroband_kernel::Root;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub devices: Sources,
     /// Give functions by the names of a CDI specification.
     pub cdi: bool,
+    /// What the administrator decided about networks.
+    pub policy: Policy,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
 }

@@ -59,7 +59,7 @@ pub(super) fn calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
     let call = |step: &crate::plan::Step| {
         let plugin = match step.by {
             Doer::Foreign => step.plugin(),
-            Doer::Rdma { .. } => return None,
+            Doer::Rdma { .. } | Doer::Coordinator(_) => return None,
             _ if step.by.is_addressed() => return None,
             Doer::Ipoib { .. } | Doer::IbSriov { .. } => Fields(&step.config).ipam_type().ok().flatten()?,
         };

@@ -105,6 +105,8 @@ impl Stage {
         let left: Vec<_> =
             names.iter().filter(|name| !["lo", "ib0", "cni0"].contains(&name.as_str())).collect();
         assert!(left.is_empty(), "interfaces left in the host: {left:?}");
+        let rules = host(&["rule", "show"]);
+        assert_eq!(rules.as_array().unwrap().len(), 3, "rules left in the host: {rules}");
         assert_eq!(self.journals(), [""; 0], "journals");
         assert_eq!(self.files(&self.root.state("lock")), [""; 0], "locks");
         assert_eq!(self.files(&self.path("leases")), [""; 0], "leases");

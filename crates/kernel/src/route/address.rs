@@ -1,16 +1,16 @@
 //! Addresses of interfaces.
 
 use super::Route;
+use super::path::{bytes, family};
 use crate::Error;
-use crate::netlink::{Message, wire};
+use crate::netlink::{Body, Message, wire};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 
-/// RTM_NEWADDR of linux/rtnetlink.h.
+/// RTM_NEWADDR and RTM_GETADDR of linux/rtnetlink.h.
 const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
 /// struct ifaddrmsg: family 1, prefix length 1, flags 1, scope 1, index 4.
 const HEAD: usize = 8;
 
@@ -18,8 +18,7 @@ impl Route {
     /// Gives the interface an address. The same address with the same prefix length, already there, is
     /// success; with another prefix length it is not.
     pub fn add_address(&mut self, index: u32, address: IpNet) -> Result<(), Error> {
-        let message = RouteNetlinkMessage::NewAddress(message(index, address));
-        match self.socket.request(message, NLM_F_CREATE | NLM_F_EXCL) {
+        match self.socket.request(message(index, address), NLM_F_CREATE | NLM_F_EXCL) {
             Ok(_) => Ok(()),
             Err(failure) => {
                 let there =
@@ -35,32 +34,33 @@ impl Route {
 
     /// The addresses of the interface, both families, the kernel's own link-local ones included.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<IpNet>, Error> {
-        let mut question = AddressMessage::default();
         // Older kernels ignore the index here and answer for all interfaces.
-        question.header.index = index;
-        match self.socket.dump(RouteNetlinkMessage::GetAddress(question)) {
+        let question = Body::new(&head(0, 0, index)).message(RTM_GETADDR);
+        match self.socket.dump(question) {
             Ok(answers) => Ok(answers.iter().filter_map(|answer| decode(answer, index)).collect()),
             Err(failure) => Err(self.refused("list the addresses of", index, failure)),
         }
     }
 }
 
-fn message(index: u32, address: IpNet) -> AddressMessage {
-    let mut message = AddressMessage::default();
-    message.header.index = index;
-    message.header.prefix_len = address.prefix_len();
-    message.header.family = match address {
-        IpNet::V4(_) => AddressFamily::Inet,
-        IpNet::V6(_) => AddressFamily::Inet6,
+fn head(family: u8, prefix: u8, index: u32) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    (head[0], head[1]) = (family, prefix);
+    head[4..].copy_from_slice(&index.to_ne_bytes());
+    head
+}
+
+/// By IFA_* of linux/if_addr.h.
+fn message(index: u32, address: IpNet) -> Message {
+    let broadcast = match address {
+        IpNet::V4(v4) if v4.prefix_len() < 31 => Some(v4.broadcast().octets()),
+        _ => None,
     };
-    message.attributes.push(AddressAttribute::Local(address.addr()));
-    message.attributes.push(AddressAttribute::Address(address.addr()));
-    if let IpNet::V4(v4) = address
-        && v4.prefix_len() < 31
-    {
-        message.attributes.push(AddressAttribute::Broadcast(v4.broadcast()));
-    }
-    message
+    Body::new(&head(family(&address), address.prefix_len(), index))
+        .with(2, &bytes(address.addr())) // IFA_LOCAL
+        .with(1, &bytes(address.addr())) // IFA_ADDRESS
+        .with_some(4, broadcast) // IFA_BROADCAST
+        .message(RTM_NEWADDR)
 }
 
 /// By IFA_* of linux/if_addr.h.

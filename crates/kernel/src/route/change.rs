@@ -1,19 +1,32 @@
 //! Changing interfaces that exist.
 
 use super::Route;
+use super::link::about;
+use crate::netlink::Body;
 use crate::{Error, Netns};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use nix::errno::Errno;
 use std::os::fd::AsRawFd;
+
+/// RTM_* of linux/rtnetlink.h.
+const RTM_DELLINK: u16 = 17;
+const RTM_SETLINK: u16 = 19;
+const RTM_NEWLINKPROP: u16 = 108;
+const RTM_DELLINKPROP: u16 = 109;
+/// IFLA_* of linux/if_link.h.
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_IFALIAS: u16 = 20;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_PROP_LIST: u16 = 52;
+const IFLA_ALT_IFNAME: u16 = 53;
 
 impl Route {
     /// Gives the interface another name. It must be down on kernels before 6.2.
     pub fn rename(&mut self, index: u32, name: &str) -> Result<(), Error> {
-        let mut message = about(index);
-        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        match self.socket.request(RouteNetlinkMessage::SetLink(message), 0) {
+        let message = about(index, None).with_text(IFLA_IFNAME, name);
+        match self.socket.request(message.message(RTM_SETLINK), 0) {
             Ok(_) => Ok(()),
             Err(failure) => Err(failure.about_name(format!("rename to {name} the"), &self.name(index), name)),
         }
@@ -21,33 +34,33 @@ impl Route {
 
     /// Sets the MTU. The kernel may use a smaller one: IPoIB keeps to its multicast group's.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), Error> {
-        self.set(format!("set MTU {mtu} of"), index, LinkAttribute::Mtu(mtu))
+        self.set(format!("set MTU {mtu} of"), index, IFLA_MTU, &mtu.to_ne_bytes())
     }
 
     /// Brings the interface up.
     pub fn up(&mut self, index: u32) -> Result<(), Error> {
-        self.flag("bring up", index, LinkFlags::Up)
+        self.apply("bring up", index, about(index, Some(true)))
     }
 
     /// Takes the interface down.
     pub fn down(&mut self, index: u32) -> Result<(), Error> {
-        self.flag("take down", index, LinkFlags::empty())
+        self.apply("take down", index, about(index, Some(false)))
     }
 
     /// Moves the interface to another namespace. There it may have another index: look it up again, by name.
     pub fn move_to(&mut self, index: u32, netns: &Netns) -> Result<(), Error> {
         let doing = format!("move to {} the", netns.id());
-        self.set(doing, index, LinkAttribute::NetNsFd(netns.fd().as_raw_fd()))
+        self.set(doing, index, IFLA_NET_NS_FD, &netns.fd().as_raw_fd().to_ne_bytes())
     }
 
     /// Makes the interface a port of the bridge `master`, or of none.
     pub fn set_master(&mut self, index: u32, master: Option<u32>) -> Result<(), Error> {
-        self.set("set the bridge of", index, LinkAttribute::Controller(master.unwrap_or(0)))
+        self.set("set the bridge of", index, IFLA_MASTER, &master.unwrap_or(0).to_ne_bytes())
     }
 
     /// Removes the interface. One that is not there is removed.
     pub fn delete(&mut self, index: u32) -> Result<(), Error> {
-        match self.socket.request(RouteNetlinkMessage::DelLink(about(index)), 0) {
+        match self.socket.request(about(index, None).message(RTM_DELLINK), 0) {
             Ok(_) => Ok(()),
             Err(failure) if failure.errno() == Some(Errno::ENODEV) => Ok(()),
             Err(failure) => Err(self.refused("delete", index, failure)),
@@ -57,12 +70,12 @@ impl Route {
     /// Writes something on the interface, for people and programs; it stays there when it moves or is
     /// renamed.
     pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), Error> {
-        self.set("write an alias on", index, LinkAttribute::IfAlias(alias.to_owned()))
+        self.set("write an alias on", index, IFLA_IFALIAS, alias.as_bytes())
     }
 
     /// Gives the interface one more name. One that it has already is given.
     pub fn add_altname(&mut self, index: u32, altname: &str) -> Result<(), Error> {
-        let message = RouteNetlinkMessage::NewLinkProp(property(index, altname));
+        let message = property(index, altname).message(RTM_NEWLINKPROP);
         match self.socket.request(message, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND) {
             Ok(_) => Ok(()),
             Err(failure) => match self.link(altname)? {
@@ -74,7 +87,7 @@ impl Route {
 
     /// Takes one of its other names from the interface. One that it does not have is taken.
     pub fn remove_altname(&mut self, index: u32, altname: &str) -> Result<(), Error> {
-        match self.socket.request(RouteNetlinkMessage::DelLinkProp(property(index, altname)), 0) {
+        match self.socket.request(property(index, altname).message(RTM_DELLINKPROP), 0) {
             Ok(_) => Ok(()),
             Err(failure) => match self.link_by_index(index)? {
                 Some(link) if link.altnames.iter().any(|name| name == altname) => {
@@ -85,35 +98,19 @@ impl Route {
         }
     }
 
-    fn set(&mut self, doing: impl Into<String>, index: u32, attribute: LinkAttribute) -> Result<(), Error> {
-        let mut message = about(index);
-        message.attributes.push(attribute);
-        self.apply(doing, index, message)
+    fn set(&mut self, doing: impl Into<String>, index: u32, kind: u16, value: &[u8]) -> Result<(), Error> {
+        self.apply(doing, index, about(index, None).with(kind, value))
     }
 
-    fn flag(&mut self, doing: &str, index: u32, flags: LinkFlags) -> Result<(), Error> {
-        let mut message = about(index);
-        message.header.flags = flags;
-        message.header.change_mask = LinkFlags::Up;
-        self.apply(doing, index, message)
-    }
-
-    fn apply(&mut self, doing: impl Into<String>, index: u32, message: LinkMessage) -> Result<(), Error> {
-        match self.socket.request(RouteNetlinkMessage::SetLink(message), 0) {
+    fn apply(&mut self, doing: impl Into<String>, index: u32, body: Body) -> Result<(), Error> {
+        match self.socket.request(body.message(RTM_SETLINK), 0) {
             Ok(_) => Ok(()),
             Err(failure) => Err(self.refused(doing, index, failure)),
         }
     }
 }
 
-fn about(index: u32) -> LinkMessage {
-    let mut message = LinkMessage::default();
-    message.header.index = index;
-    message
-}
-
-fn property(index: u32, altname: &str) -> LinkMessage {
-    let mut message = about(index);
-    message.attributes.push(LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]));
-    message
+fn property(index: u32, altname: &str) -> Body {
+    let names = Body::default().with_text(IFLA_ALT_IFNAME, altname);
+    about(index, None).with_marked_nest(IFLA_PROP_LIST, &names)
 }

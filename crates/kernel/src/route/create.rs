@@ -1,15 +1,15 @@
 //! Making interfaces.
 
 use super::Route;
+use super::link::about;
+use crate::netlink::{Body, Message};
 use crate::{Error, IpoibMode};
 use ferroband_model::PKey;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{
-    InfoBridge, InfoData, InfoIpoib, InfoKind, InfoVeth, InfoVxlan, IpoibMode as WireMode, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage,
-};
 use std::net::Ipv4Addr;
+
+/// RTM_NEWLINK of linux/rtnetlink.h.
+const RTM_NEWLINK: u16 = 16;
 
 /// An interface to make, in one request: either all of this comes to be or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,56 +76,52 @@ impl<'a> NewLink<'a> {
         }
     }
 
-    pub(super) fn message(&self) -> LinkMessage {
-        let mut message = LinkMessage::default();
-        if self.up {
-            message.header.flags = LinkFlags::Up;
-            message.header.change_mask = LinkFlags::Up;
-        }
-        let attributes = &mut message.attributes;
-        attributes.push(LinkAttribute::IfName(self.name.to_owned()));
-        attributes.extend(self.mtu.map(LinkAttribute::Mtu));
-        attributes.extend(self.master.map(LinkAttribute::Controller));
-        if let Kind::Ipoib { parent, .. } = self.kind {
-            attributes.push(LinkAttribute::Link(parent));
-        }
-        attributes.push(LinkAttribute::LinkInfo(self.info()));
-        message
+    /// By IFLA_* of linux/if_link.h.
+    pub(super) fn message(&self) -> Message {
+        let parent = match self.kind {
+            Kind::Ipoib { parent, .. } => Some(parent),
+            _ => None,
+        };
+        about(0, self.up.then_some(true))
+            .with_text(3, self.name) // IFLA_IFNAME
+            .with_some(4, self.mtu.map(u32::to_ne_bytes)) // IFLA_MTU
+            .with_some(10, self.master.map(u32::to_ne_bytes)) // IFLA_MASTER
+            .with_some(5, parent.map(u32::to_ne_bytes)) // IFLA_LINK
+            .with_nest(18, &self.info()) // IFLA_LINKINFO
+            .message(RTM_NEWLINK)
     }
 
-    fn info(&self) -> Vec<LinkInfo> {
+    fn info(&self) -> Body {
+        let data = Body::default();
         let (kind, data) = match &self.kind {
-            Kind::Ipoib { pkey, mode, .. } => (
-                InfoKind::Ipoib,
-                InfoData::Ipoib(vec![
-                    InfoIpoib::Pkey(pkey.base()),
-                    InfoIpoib::Mode(match mode {
-                        IpoibMode::Datagram => WireMode::Datagram,
-                        IpoibMode::Connected => WireMode::Connected,
-                    }),
+            Kind::Ipoib { pkey, mode, .. } => {
+                let mode: u16 = match mode {
+                    IpoibMode::Datagram => 0,
+                    IpoibMode::Connected => 1,
+                };
+                let data = data
+                    .with(1, &pkey.base().to_ne_bytes()) // IFLA_IPOIB_PKEY
+                    .with(2, &mode.to_ne_bytes()) // IFLA_IPOIB_MODE
                     // User-space multicast: join groups although the kernel's own list does not have them.
-                    InfoIpoib::UmCast(1),
-                ]),
-            ),
-            Kind::Bridge => (InfoKind::Bridge, InfoData::Bridge(vec![InfoBridge::MulticastSnooping(false)])),
-            Kind::Veth { peer } => {
-                let mut other = LinkMessage::default();
-                other.attributes.push(LinkAttribute::IfName((*peer).to_owned()));
-                other.attributes.extend(self.mtu.map(LinkAttribute::Mtu));
-                (InfoKind::Veth, InfoData::Veth(InfoVeth::Peer(other)))
+                    .with(3, &1u16.to_ne_bytes()); // IFLA_IPOIB_UMCAST
+                ("ipoib", data)
             }
-            Kind::Vxlan(vxlan) => (
-                InfoKind::Vxlan,
-                InfoData::Vxlan(vec![
-                    InfoVxlan::Id(vxlan.id),
-                    InfoVxlan::Group(vxlan.group),
-                    InfoVxlan::Port(vxlan.port),
-                    InfoVxlan::Link(vxlan.device),
-                    InfoVxlan::Learning(true),
-                ]),
-            ),
+            Kind::Bridge => ("bridge", data.with(23, &[0])), // IFLA_BR_MCAST_SNOOPING
+            Kind::Veth { peer } => {
+                let other = about(0, None).with_text(3, peer).with_some(4, self.mtu.map(u32::to_ne_bytes));
+                ("veth", data.with_nest(1, &other)) // VETH_INFO_PEER
+            }
+            Kind::Vxlan(vxlan) => {
+                let data = data
+                    .with(1, &vxlan.id.to_ne_bytes()) // IFLA_VXLAN_ID
+                    .with(2, &vxlan.group.octets()) // IFLA_VXLAN_GROUP
+                    .with(15, &vxlan.port.to_be_bytes()) // IFLA_VXLAN_PORT
+                    .with(3, &vxlan.device.to_ne_bytes()) // IFLA_VXLAN_LINK
+                    .with(7, &[1]); // IFLA_VXLAN_LEARNING
+                ("vxlan", data)
+            }
         };
-        vec![LinkInfo::Kind(kind), LinkInfo::Data(data)]
+        Body::default().with_text(1, kind).with_nest(2, &data) // IFLA_INFO_KIND, IFLA_INFO_DATA
     }
 }
 
@@ -133,7 +129,7 @@ impl Route {
     /// Makes the interface; a taken name is [`Error::NameTaken`].
     pub fn create(&mut self, link: &NewLink<'_>) -> Result<(), Error> {
         let flags = NLM_F_CREATE | NLM_F_EXCL;
-        match self.socket.request(RouteNetlinkMessage::NewLink(link.message()), flags) {
+        match self.socket.request(link.message(), flags) {
             Ok(_) => Ok(()),
             Err(failure) => Err(failure.about_name("create", link.name, link.fixed_name())),
         }

@@ -1,7 +1,7 @@
 //! What an interface is.
 
 use crate::IpoibMode;
-use crate::netlink::{Message, wire};
+use crate::netlink::{Body, Message, wire};
 use ferroband_model::PKey;
 
 /// RTM_NEWLINK of linux/rtnetlink.h: what a question about a link is answered with.
@@ -12,6 +12,18 @@ const HEAD: usize = 16;
 const IFF_UP: u32 = 1;
 /// IFF_LOWER_UP of linux/if.h.
 const IFF_LOWER_UP: u32 = 1 << 16;
+
+/// The beginning of a request about an interface; whether to bring it up or down goes with it.
+pub(super) fn about(index: u32, up: Option<bool>) -> Body {
+    let mut head = [0; HEAD];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    if let Some(up) = up {
+        let flags = if up { IFF_UP } else { 0 };
+        head[8..12].copy_from_slice(&flags.to_ne_bytes());
+        head[12..].copy_from_slice(&IFF_UP.to_ne_bytes());
+    }
+    Body::new(&head)
+}
 
 /// An interface, as it was when the kernel was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,18 @@
 //! Finding interfaces.
 
+use super::link::about;
 use super::{Link, Route};
 use crate::Error;
-use crate::netlink::Failure;
-use netlink_packet_core::DefaultNla;
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use crate::netlink::{Body, Failure, Message};
 use nix::errno::Errno;
+
+/// RTM_GETLINK of linux/rtnetlink.h.
+const RTM_GETLINK: u16 = 18;
+/// IFLA_* of linux/if_link.h.
+const IFLA_IFNAME: u16 = 3;
+const IFLA_EXT_MASK: u16 = 29;
+/// RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
+const WITHOUT_STATISTICS: u32 = 8;
 
 /// IFNAMSIZ without the terminating zero: the longest name an interface has.
 const NAME: usize = 15;
@@ -22,9 +28,10 @@ impl Route {
         if name.is_empty() || name.len() > ALTNAME || name.contains('\0') {
             return Ok(None);
         }
-        let mut question = LinkMessage::default();
-        question.attributes.push(named(name));
-        self.question(question).map_err(|failure| failure.about("look up", name))
+        // IFLA_IFNAME finds altnames as well (`__dev_get_by_name` searches one table of both) but its policy
+        // refuses more than fifteen characters; IFLA_ALT_IFNAME takes the long ones.
+        let kind = if name.len() <= NAME { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
+        self.question(about(0, None).with_text(kind, name)).map_err(|failure| failure.about("look up", name))
     }
 
     /// The interface of this index; nothing when there is none.
@@ -32,22 +39,20 @@ impl Route {
         if index == 0 {
             return Ok(None);
         }
-        let mut question = LinkMessage::default();
-        question.header.index = index;
-        self.question(question).map_err(|failure| failure.about("look up", format!("#{index}")))
+        self.question(about(index, None)).map_err(|failure| failure.about("look up", format!("#{index}")))
     }
 
     /// All interfaces of the namespace.
     pub fn links(&mut self) -> Result<Vec<Link>, Error> {
         let answers = self
             .socket
-            .dump(RouteNetlinkMessage::GetLink(without_statistics(LinkMessage::default())))
+            .dump(without_statistics(about(0, None)))
             .map_err(|failure| failure.about("list", "any"))?;
         Ok(answers.iter().filter_map(Link::decode).collect())
     }
 
-    fn question(&mut self, question: LinkMessage) -> Result<Option<Link>, Failure> {
-        match self.socket.request(RouteNetlinkMessage::GetLink(without_statistics(question)), 0) {
+    fn question(&mut self, question: Body) -> Result<Option<Link>, Failure> {
+        match self.socket.request(without_statistics(question), 0) {
             Ok(answers) => Ok(answers.iter().find_map(Link::decode)),
             Err(failure) if failure.errno() == Some(Errno::ENODEV) => Ok(None),
             Err(failure) => Err(failure),
@@ -55,18 +60,6 @@ impl Route {
     }
 }
 
-/// The attribute to look a name up by. IFLA_IFNAME finds altnames as well (`__dev_get_by_name` searches one
-/// table of both) but its policy refuses more than fifteen characters; IFLA_ALT_IFNAME takes the long ones.
-fn named(name: &str) -> LinkAttribute {
-    if name.len() <= NAME {
-        return LinkAttribute::IfName(name.to_owned());
-    }
-    let mut bytes = name.as_bytes().to_vec();
-    bytes.push(0);
-    LinkAttribute::Other(DefaultNla::new(IFLA_ALT_IFNAME, bytes))
-}
-
-fn without_statistics(mut question: LinkMessage) -> LinkMessage {
-    question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    question
+fn without_statistics(question: Body) -> Message {
+    question.with(IFLA_EXT_MASK, &WITHOUT_STATISTICS.to_ne_bytes()).message(RTM_GETLINK)
 }

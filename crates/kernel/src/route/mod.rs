@@ -8,6 +8,7 @@
 //!        ├─ create   create(NewLink { kind: Kind, … })
 //!        ├─ change   rename, set_mtu, up, down, move_to, altnames, master, delete
 //!        ├─ address  add_address, addresses
+//!        ├─ neighbour set_neighbour, remove_neighbour
 //!        ├─ path     append_route, routes, all_routes      ──▶ Path, RouteSpec, RouteEntry
 //!        ├─ rule     add_rule, remove_rule, rules          ──▶ Rule
 //!        └─ vf       vfs, set_vf_guid, set_vf_state        ──▶ Vf
@@ -24,6 +25,7 @@ mod entry;
 mod events;
 mod link;
 mod lookup;
+mod neighbour;
 mod path;
 mod rule;
 #[cfg(test)]

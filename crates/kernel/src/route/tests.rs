@@ -8,7 +8,6 @@ use ferroband_model::PKey;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::RouteNetlinkMessage;
 
 /// An attribute: length with its header, type, value, padded to four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -23,7 +22,7 @@ fn request(link: &NewLink<'_>) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
     header.sequence_number = 7;
-    serialize(header, &RouteNetlinkMessage::NewLink(link.message()))
+    serialize(header, &link.message())
 }
 
 /// RTM_NEWLINK with IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast } }, nothing

@@ -5,6 +5,7 @@
 //! | pods | metadata of this node's pods | the network annotation, the UID |
 //! | networks | all network attachment definitions | any pod may name any of them |
 //! | spiderpool | pools and reservations, metadata of namespaces and of this node | where addresses may come from |
+//! | surroundings | the coordinator's object, the subnets of services | ways of pods through their node |
 //! | granules | all address granules, in [`Ledger`](crate::address::Ledger) | which addresses are free |
 
 mod granules;
@@ -12,6 +13,7 @@ mod networks;
 mod owners;
 mod pods;
 mod spiderpool;
+mod surroundings;
 
 use ferroband_daemon::watching;
 pub use ferroband_daemon::watching::Cache;
@@ -20,3 +22,4 @@ pub use networks::Networks;
 pub use owners::PodOwner;
 pub use pods::{PodFacts, Pods};
 pub use spiderpool::{Around, Interface, Spiderpool};
+pub use surroundings::Surroundings;

@@ -1,12 +1,13 @@
 //! The configuration that makes the runtime call Ferroband.
 
-use super::replace;
+use super::{leave, replace};
 use crate::{
     Error,
     folder::Folder,
     plan::{DefaultNetwork, first},
 };
 use ferroband_attach::Version;
+use ferroband_kernel::Root;
 use serde_json::json;
 use std::{
     fs,
@@ -46,6 +47,7 @@ pub fn render(wrapped: &DefaultNetwork) -> String {
 /// Keep our configuration in `folder` in step with the network that it wraps, until `stop`. `written` tells
 /// whether it is there.
 pub async fn keep(
+    root: Root,
     folder: PathBuf,
     written: watch::Sender<bool>,
     stop: CancellationToken,
@@ -55,7 +57,7 @@ pub async fn keep(
         loop {
             let mut watched = Folder::appear(&folder).await?;
             loop {
-                match settle(&folder).await {
+                match settle(&root, &folder).await {
                     Ok(()) => {
                         last_problem.clear();
                         written.send_replace(true);
@@ -84,9 +86,13 @@ pub async fn keep(
     }
 }
 
-async fn settle(folder: &Path) -> Result<(), Error> {
-    let folder = folder.to_owned();
-    let settled = tokio::task::spawn_blocking(move || write(&folder));
+async fn settle(root: &Root, folder: &Path) -> Result<(), Error> {
+    let (root, folder) = (root.clone(), folder.to_owned());
+    let settled = tokio::task::spawn_blocking(move || match leave::is_left(&root) {
+        // Somebody takes us off the node.
+        true => Ok(()),
+        false => write(&folder),
+    });
     settled
         .await
         .map_err(|e| Error::Task { task: "writing the CNI configuration", source: Some(Box::new(e)) })?

@@ -1,20 +1,28 @@
 //! Taking Ferroband off a node.
 
-use super::{CONFLIST, binary};
+use super::{CONFLIST, binary, replace};
 use crate::Error;
 use ferroband_attach::Leaving;
 use ferroband_kernel::Root;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 use tracing::info;
 
 /// Let the node be as it was before Ferroband: at once if no pod has an attachment of ours, else with the last DEL. Says
-/// whether it is done. `net_d` and `programs` are the runtime's folders under `root`. The daemon must not run any more:
-/// it would put everything back.
+/// whether it is done. `net_d` and `programs` are the runtime's folders under `root`. A daemon that still runs
+/// puts nothing back; one that is started anew stays.
 pub fn leave(root: &Root, net_d: &Path, programs: &Path) -> Result<bool, Error> {
     let relative = |path: PathBuf| match path.strip_prefix(root.base()) {
         Ok(inside) => inside.to_owned(),
         Err(_) => path,
     };
+    // First, so that a daemon that still runs keeps its hands off.
+    let run = root.run("ferroband");
+    fs::create_dir_all(&run).map_err(|source| Error::File { action: "make", path: run, source })?;
+    replace(&left(root), &mut "".as_bytes(), 0o600)?;
     let mut leaving = Leaving::default();
     leaving.remove.push(relative(net_d.join(CONFLIST)));
     for (alias, saved) in binary::aliases(programs)? {
@@ -32,7 +40,23 @@ pub fn leave(root: &Root, net_d: &Path, programs: &Path) -> Result<bool, Error> 
 
 /// Stay: what an earlier uninstall began is not carried on.
 pub fn stay(root: &Root) -> Result<(), Error> {
+    match fs::remove_file(left(root)) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(Error::File { action: "remove", path: left(root), source: e });
+        }
+        _ => {}
+    }
     Ok(Leaving::cancel(root)?)
+}
+
+/// Whether the node was left since the daemon was started.
+pub(super) fn is_left(root: &Root) -> bool {
+    left(root).exists()
+}
+
+/// Until the next boot: a node that is booted with a daemon on it has one.
+fn left(root: &Root) -> PathBuf {
+    root.run("ferroband/left")
 }
 
 /// Where the runtime finds the saved program of an alias.
@@ -40,4 +64,9 @@ pub(super) fn saved(alias: &Path) -> PathBuf {
     let mut name = alias.file_name().unwrap_or_default().to_owned();
     name.push(binary::SAVED);
     alias.with_file_name(name)
+}
+
+/// Completes when SIGTERM or SIGINT comes.
+pub fn held() -> Result<impl Future<Output = ()>, Error> {
+    crate::run::stop_asked()
 }

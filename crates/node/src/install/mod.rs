@@ -17,5 +17,5 @@ mod tests;
 
 pub use binary::install as binaries;
 pub use conflist::{CONFLIST, keep as keep_conflist, render};
-pub use leave::{leave, stay};
+pub use leave::{held, leave, stay};
 pub use replace::replace;

@@ -74,7 +74,7 @@ async fn the_file_follows_the_default_network_and_outlives_the_daemon() {
     let folder = dir.path().join("net.d");
     let (written, ready) = watch::channel(false);
     let stop = CancellationToken::new();
-    let keeping = tokio::spawn(keep_conflist(folder.clone(), written, stop.clone()));
+    let keeping = tokio::spawn(keep_conflist(Root::at(dir.path()), folder.clone(), written, stop.clone()));
 
     fs::create_dir(&folder).unwrap();
     time::sleep(Duration::from_millis(100)).await;
@@ -88,6 +88,16 @@ async fn the_file_follows_the_default_network_and_outlives_the_daemon() {
 
     fs::write(folder.join("10-bridge.conflist"), BRIDGE.replace("k8s", "other")).unwrap();
     assert!(eventually(|| ours(&folder)["name"] == "other").await);
+
+    // Uninstalled under its hands, it lets go.
+    let root = Root::at(dir.path());
+    fs::create_dir_all(dir.path().join("bin")).unwrap();
+    assert!(leave(&root, &folder, &dir.path().join("bin")).unwrap());
+    time::sleep(Duration::from_millis(300)).await;
+    assert!(!folder.join(CONFLIST).exists());
+    stay(&root).unwrap();
+    fs::write(folder.join("10-bridge.conflist"), BRIDGE).unwrap();
+    assert!(eventually(|| folder.join(CONFLIST).exists()).await);
 
     stop.cancel();
     keeping.await.unwrap().unwrap();

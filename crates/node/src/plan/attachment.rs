@@ -64,6 +64,7 @@ pub fn chosen(
         }
         capability::grant(&mut plugin, &values);
         capability::add_args(&mut plugin, &selection.cni_args);
+        capability::choose_default_route(&mut plugin, given.facts);
         plugin
     });
     Ok(Attachment {

@@ -3,6 +3,7 @@
 //! A value goes to a plugin only if its `capabilities` says `true` to the key (CNI conventions, "dynamic plugin
 //! fields"); `cni-args` go to every plugin of a chain.
 
+use crate::caches::PodFacts;
 use ferroband_api::annotation::Selection;
 use ferroband_attach::plan::Device;
 use serde_json::{Map, Value, json};
@@ -84,5 +85,16 @@ pub fn add_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
         if let Some(Value::Object(cni)) = all.get_mut("cni") {
             cni.extend(args.clone());
         }
+    }
+}
+
+/// The interface that the pod's default route is to go through, which its annotation decides before the coordinator's
+/// configuration does.
+pub fn choose_default_route(plugin: &mut Map<String, Value>, facts: &PodFacts) {
+    let asked = facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());
+    if let Some(nic) = asked
+        && plugin.get("type").and_then(Value::as_str) == Some("coordinator")
+    {
+        plugin.insert("podDefaultRouteNIC".to_owned(), json!(nic));
     }
 }

@@ -31,22 +31,21 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// As the environment of the daemon says, a variable for each field: `FERROBAND_NETWORK_NAMESPACE`,
-    /// `FERROBAND_NAMESPACE_ISOLATION` with `FERROBAND_GLOBAL_NAMESPACES`, `FERROBAND_DEFAULT_NETWORKS`,
-    /// `FERROBAND_SYSTEM_NAMESPACES`. Lists are separated by commas.
-    pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let value =
-            |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
-        let list = |name: &str| listed(&value(name)?);
+    /// With isolation, if it is `isolated`; of the lists an empty one is as good as none.
+    pub fn of(
+        namespace: String,
+        isolated: bool,
+        global: Vec<String>,
+        default_networks: Vec<String>,
+        system: Vec<String>,
+    ) -> Self {
         let default = Self::default();
-        let isolated = value("FERROBAND_NAMESPACE_ISOLATION")
-            .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
-        let global = list("FERROBAND_GLOBAL_NAMESPACES").unwrap_or_else(shared);
+        let trimmed = |list: Vec<String>| listed(&list.join(","));
         Self {
-            namespace: value("FERROBAND_NETWORK_NAMESPACE").unwrap_or(default.namespace),
-            isolation: isolated.then_some(global),
-            default_networks: list("FERROBAND_DEFAULT_NETWORKS").unwrap_or_default(),
-            system_namespaces: list("FERROBAND_SYSTEM_NAMESPACES").unwrap_or(default.system_namespaces),
+            namespace: Some(namespace).filter(|name| !name.is_empty()).unwrap_or(default.namespace),
+            isolation: isolated.then(|| trimmed(global).unwrap_or_else(shared)),
+            default_networks: trimmed(default_networks).unwrap_or_default(),
+            system_namespaces: trimmed(system).unwrap_or(default.system_namespaces),
         }
     }
 
@@ -125,10 +124,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn policy(variables: &[(&str, &str)]) -> Policy {
-        Policy::of_variables(|name| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        })
+    fn policy(isolated: bool, global: &[&str], networks: &[&str]) -> Policy {
+        let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
+        Policy::of(String::new(), isolated, owned(global), owned(networks), Vec::new())
     }
 
     fn network(text: &str) -> Selection {
@@ -137,15 +135,14 @@ mod tests {
 
     #[test]
     fn c80_isolation_lets_through_the_pods_own_and_the_global_namespaces() {
-        assert_eq!(policy(&[]), Policy::default());
+        assert_eq!(policy(false, &["b"], &[]), Policy::default());
         assert!(Policy::default().allow("A", &network("b/x")).is_ok(), "off unless asked for");
-        let on = policy(&[("FERROBAND_NAMESPACE_ISOLATION", "true")]);
+        let on = policy(true, &[], &[]);
         assert!(on.allow("A", &network("x")).is_ok() && on.allow("A", &network("default/x")).is_ok());
         let fault = on.allow("A", &network("b/x")).unwrap_err();
         assert_eq!(fault.code, FaultCode::InvalidAnnotation);
         assert!(fault.cause.contains("namespace isolation enabled") && fault.what.contains("b/x"), "{fault}");
-        let global = [("FERROBAND_NAMESPACE_ISOLATION", "1"), ("FERROBAND_GLOBAL_NAMESPACES", " b , c")];
-        let global = policy(&global);
+        let global = policy(true, &[" b ", "c"], &[]);
         assert!(
             global.allow("A", &network("b/x")).is_ok() && global.allow("A", &network("default/x")).is_err()
         );
@@ -175,7 +172,7 @@ mod tests {
 
     #[test]
     fn c85_networks_of_everybody_are_not_for_system_pods() {
-        let policy = policy(&[("FERROBAND_DEFAULT_NETWORKS", "d1,other/d2")]);
+        let policy = policy(false, &[], &["d1", "other/d2"]);
         let names = |namespace: &str| -> Vec<_> {
             policy.of_everybody(namespace).unwrap().iter().map(Selection::display_name).collect()
         };

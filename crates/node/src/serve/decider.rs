@@ -3,7 +3,7 @@
 use super::Membership;
 use crate::{
     address::{Desk, Ledger},
-    caches::{Around, Networks, PodFacts, Pods, Spiderpool},
+    caches::{Around, Networks, PodFacts, Pods, Spiderpool, Surroundings},
     discover::Inventory,
     kubelet::Kubelet,
     observe::{Events, Status},
@@ -53,6 +53,8 @@ pub struct Decider {
     pub networks: Networks,
     /// Pools of addresses, and who may use them.
     pub spiderpool: Spiderpool,
+    /// What pods reach through this node.
+    pub surroundings: Surroundings,
     /// What is known of the granules.
     pub ledger: Arc<Ledger>,
     /// Where addresses are had.

@@ -14,6 +14,7 @@ use ferroband_api::{
 use ferroband_attach::message::Call;
 use ferroband_model::{Fault, FaultCode, PodRef};
 use futures::future::try_join_all;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -46,7 +47,12 @@ impl Decider {
     /// The configurations of what was found, and the default network.
     pub(super) fn chosen(&self, found: Found, call: &Call) -> Result<(DefaultChoice, Vec<Chosen>), Fault> {
         let folders = [self.conf_d.clone(), self.net_d.clone()];
-        let choose = |(selection, definition): Defined| Chosen::of(selection, &definition, &folders);
+        let choose = |(selection, definition): Defined| {
+            let mut chosen = Chosen::of(selection, &definition, &folders)?;
+            let coordinators = chosen.config.plugins.iter_mut().filter(|plugin| is_coordinator(plugin));
+            coordinators.for_each(|plugin| self.surroundings.fill(plugin));
+            Ok::<_, Fault>(chosen)
+        };
         let networks = found.networks.into_iter().map(choose).collect::<Result<_, _>>()?;
         let default = match found.default {
             Some(defined) => DefaultChoice::Chosen(Box::new(choose(defined)?)),
@@ -93,6 +99,10 @@ pub(super) struct Found {
     default: Option<Defined>,
     /// The others, in order.
     networks: Vec<Defined>,
+}
+
+fn is_coordinator(plugin: &Map<String, Value>) -> bool {
+    plugin.get("type").and_then(Value::as_str) == Some("coordinator")
 }
 
 fn no_network(selection: &Selection) -> Fault {

@@ -98,6 +98,7 @@ impl Node {
         let (desk, committer) = address::open("n1".into(), ledger.clone(), ApiStore::new(client.clone()));
         runtime.spawn(committer.run());
         let decider = Arc::new(Decider {
+            surroundings: Default::default(),
             hardware: None,
             membership: Arc::new(super::Unmanaged),
             host: Arc::new(Machine(Root::at(folder.path()))),

@@ -1,0 +1,35 @@
+//! The pod's ways to the node, to services and to the pods of the cluster's own network, when its default network is
+//! InfiniBand: what the plugin `coordinator` does.
+//!
+//! ```text
+//!            pod                                         node
+//!  eth0 ── InfiniBand ──▶ everything else     ┌─ rule 1000: table 500, route POD-IP dev veth4f2a…
+//!  veth0 ─────────────────────────────────────┴─ veth4f2a… ──▶ kubelet, kube-proxy, cni0 …
+//!   routes: the node's addresses, the pods' and the services' subnets, what else is hijacked
+//! ```
+//!
+//! Underlay is the above, for the first interface. Overlay is an interface beside that of the cluster's own network,
+//! which has all those ways already. In both, an interface that is not the first has a routing table of its own, so that
+//! what was sent to its address is answered through it.
+
+mod config;
+mod join;
+mod leave;
+mod tables;
+
+pub(crate) use config::of_config;
+pub(crate) use join::Joining;
+pub(crate) use leave::{check, leave};
+
+/// The pod's end of the wire.
+const POD_END: &str = "veth0";
+/// The place of the rule that leads to the table of the pods' routes.
+const PRIORITY: u32 = 1000;
+/// The pod's table of what goes back through the wire, and the first of the interfaces' own.
+const BACK: u32 = 100;
+const FIRST: u32 = 101;
+
+/// What the node's end of a container's wire is called.
+pub(crate) fn host_end(container: &str) -> String {
+    format!("veth{}", container.chars().take(11).collect::<String>())
+}

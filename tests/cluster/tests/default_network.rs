@@ -1,0 +1,91 @@
+//! InfiniBand as a pod's default network: probes, services and pods of the cluster's own network still reach it.
+
+use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on};
+use serde_json::{Value, json};
+
+const NETWORK: &str = "kube-system/ib-default";
+
+fn definition() -> Value {
+    let config = json!({"cniVersion": "1.0.0", "name": "ib-default", "plugins": [
+        {"type": "ipoib", "master": "ibs5f0", "ipam": {"type": "whereabouts", "range": "172.91.0.0/24"}},
+        {"type": "coordinator"},
+    ]});
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "ib-default", "namespace": "kube-system"}, "spec": {"config": config.to_string()},
+    })
+}
+
+/// A pod that serves its own name over HTTP, asked for it by the kubelet.
+fn server(name: &str, node: &str, annotations: &Value) -> Value {
+    let probe = json!({"httpGet": {"path": "/name", "port": 8080}, "periodSeconds": 2, "failureThreshold": 2,
+        "timeoutSeconds": 5});
+    let script = format!("mkdir -p /tmp/w && echo {name} > /tmp/w/name && exec httpd -f -p 8080 -h /tmp/w");
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"a": name}, "annotations": annotations},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "c", "image": "busybox:1", "command": ["sh", "-c", script],
+                "readinessProbe": probe, "livenessProbe": probe,
+            }],
+        },
+    })
+}
+
+fn service(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"selector": {"a": name}, "ports": [{"port": 80, "targetPort": 8080}]}})
+}
+
+#[test]
+fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    let before = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
+    objects.apply(&definition().to_string());
+    let on_infiniband = json!({"v1.multus-cni.io/default-network": NETWORK});
+    objects.apply(&server("on-ib", &nodes[0], &on_infiniband).to_string());
+    objects.apply(&server("beside", &nodes[0], &json!({})).to_string());
+    objects.apply(&server("far", &nodes[1], &json!({})).to_string());
+    for name in ["on-ib", "beside", "far"] {
+        objects.apply(&service(name).to_string());
+    }
+    let pod = objects.running("on-ib", 120);
+    let address = pod["status"]["podIP"].as_str().unwrap_or_default().to_string();
+    assert!(
+        address.starts_with("172.91.0."),
+        "the runtime knows the pod by its InfiniBand address: {address}"
+    );
+    for name in ["beside", "far"] {
+        objects.running(name, 120);
+    }
+    let fetch = |from: &str, place: &str, expected: &str| {
+        eventually(&format!("{from} fetches from {place}"), 60, || {
+            let seen = inside(from, &format!("wget -q -T 5 -O - http://{place}/name"));
+            if seen.out.trim() == expected { Ok(()) } else { Err(format!("{}{}", seen.out, seen.err)) }
+        });
+    };
+    let cluster_ip =
+        |name: &str| get(&["service", name])["spec"]["clusterIP"].as_str().unwrap_or_default().to_string();
+    fetch("beside", &format!("{address}:8080"), "on-ib");
+    fetch("on-ib", &cluster_ip("beside"), "beside");
+    fetch("on-ib", &cluster_ip("far"), "far");
+    fetch("beside", &cluster_ip("on-ib"), "on-ib");
+
+    let seconds = if std::env::var_os("FERROBAND_SOAK").is_some() { 300 } else { 60 };
+    holds_for("on-ib stays Ready", seconds, || {
+        let pod = get(&["pod", "on-ib"]);
+        let status = &pod["status"]["containerStatuses"][0];
+        match (&status["ready"], &status["restartCount"]) {
+            (Value::Bool(true), restarts) if restarts == 0 => Ok(()),
+            _ => Err(pod["status"].to_string()),
+        }
+    });
+
+    kubectl(&["delete", "pod", "on-ib", "--wait", "--timeout=60s"]).good();
+    eventually("the node is as it was", 60, || {
+        let now = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
+        if now == before { Ok(()) } else { Err(now) }
+    });
+}

@@ -1,0 +1,102 @@
+//! Virtual functions for pods, through the kubelet: simulated, but all the way.
+
+use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
+use ferroband_cluster_tests::{Objects, eventually, get, inside, kubectl, nodes, on};
+use serde_json::{Value, json};
+
+const GUIDS: [&str; 2] = ["02:00:00:00:00:00:0a:01", "02:00:00:00:00:00:0a:02"];
+
+/// A command of the daemon's image, in the daemon's pod on a node.
+fn ferroband(node: &str, command: &str) -> String {
+    let field = format!("spec.nodeName={node}");
+    let label = "app.kubernetes.io/component=node";
+    let pods = get(&["pods", "-n", "ferroband-system", "-l", label, "--field-selector", &field]);
+    let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap_or_default().to_string();
+    let args = [
+        &["exec", "-n", "ferroband-system", &pod, "--", "ferroband"][..],
+        &command.split(' ').collect::<Vec<_>>(),
+    ];
+    kubectl(&args.concat()).good()
+}
+
+fn pod(name: &str, node: &str, guid: &str) -> Value {
+    let networks = json!([{"name": "functions", "infiniband-guid": guid}]);
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks.to_string()}},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "c", "image": "ferroband.lab/tools:1",
+                "resources": {"limits": {"spidernet.io/lab_vf": "1"}},
+            }],
+        },
+    })
+}
+
+#[test]
+fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_back() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    for node in &nodes[..2] {
+        ferroband(node, "sim vfs 0000:86:00.0 4");
+    }
+    let links = |node: &str| on(node, "ip -br link | awk '{print $1}' | grep ibs5f0v | sort").good();
+    let before = links(&nodes[0]);
+    let selectors = json!({"vendors": ["15b3"], "devices": ["1018"], "isRdma": true});
+    let pool = json!({"resourceList": [{"resourcePrefix": "spidernet.io", "resourceName": "lab_vf", "selectors": selectors}]});
+    objects.apply(
+        &json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "ferroband-devices", "namespace": "ferroband-system"},
+            "data": {"config.json": pool.to_string()},
+        })
+        .to_string(),
+    );
+    let config = json!({"cniVersion": "1.0.0", "name": "functions", "type": "ib-sriov",
+        "capabilities": {"infinibandGUID": true}, "ipam": {"type": "whereabouts", "range": "192.168.77.0/24"}});
+    objects.apply(
+        &json!({
+            "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": "functions", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "spidernet.io/lab_vf"}},
+            "spec": {"config": config.to_string()},
+        })
+        .to_string(),
+    );
+    for node in &nodes[..2] {
+        eventually("four functions to give", 120, || {
+            let node = get(&["node", node]);
+            match node["status"]["allocatable"]["spidernet.io/lab_vf"].as_str() {
+                Some("4") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+    }
+    for (position, name) in ["vf-a", "vf-b"].into_iter().enumerate() {
+        objects.apply(&pod(name, &nodes[position], GUIDS[position]).to_string());
+    }
+    for name in ["vf-a", "vf-b"] {
+        let pod = objects.running(name, 120);
+        let status = network_status(&pod);
+        let entry =
+            status.iter().find(|entry| entry["interface"] == "net1").unwrap_or_else(|| panic!("{status:?}"));
+        assert_eq!(entry["device-info"]["type"], "pci", "{entry}");
+        assert!(ipv4(&interface(name, "net1")).0.starts_with("192.168.77."));
+    }
+    assert_eq!(links(&nodes[0]).lines().count(), before.lines().count() - 1, "one is in the pod");
+    let told = ferroband(&nodes[0], "sim status -o json");
+    assert!(told.contains(GUIDS[0]), "the function took the GUID on: {told}");
+    let (there, _) = ipv4(&interface("vf-b", "net1"));
+    inside("vf-a", &format!("ping -c 2 -w 20 -I net1 {there}")).good();
+
+    kubectl(&["delete", "pod", "vf-a", "vf-b", "--wait", "--timeout=60s"]).good();
+    eventually("the function is back under its name", 60, || {
+        let now = links(&nodes[0]);
+        if now == before { Ok(()) } else { Err(now) }
+    });
+    let held = on(&nodes[0], "ls /var/lib/ferroband/device 2>/dev/null; true").good();
+    assert_eq!(held, "", "no record is left");
+    drop(objects);
+    for node in &nodes[..2] {
+        ferroband(node, "sim vfs 0000:86:00.0 0");
+    }
+}
