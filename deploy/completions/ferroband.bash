@@ -46,6 +46,9 @@ _ferroband() {
             ferroband,sim)
                 cmd="ferroband__subcmd__sim"
                 ;;
+            ferroband,uninstall)
+                cmd="ferroband__subcmd__uninstall"
+                ;;
             ferroband__subcmd__crds,apply)
                 cmd="ferroband__subcmd__crds__subcmd__apply"
                 ;;
@@ -93,6 +96,9 @@ _ferroband() {
                 ;;
             ferroband__subcmd__help,sim)
                 cmd="ferroband__subcmd__help__subcmd__sim"
+                ;;
+            ferroband__subcmd__help,uninstall)
+                cmd="ferroband__subcmd__help__subcmd__uninstall"
                 ;;
             ferroband__subcmd__help__subcmd__crds,apply)
                 cmd="ferroband__subcmd__help__subcmd__crds__subcmd__apply"
@@ -212,7 +218,7 @@ _ferroband() {
 
     case "${cmd}" in
         ferroband)
-            opts="-h -V --log --help --version node cluster device-plugin crds manifests inspect sim completions man help"
+            opts="-h -V --log --help --version node cluster device-plugin crds manifests inspect sim uninstall completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -450,7 +456,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help)
-            opts="node cluster device-plugin crds manifests inspect sim completions man help"
+            opts="node cluster device-plugin crds manifests inspect sim uninstall completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -785,6 +791,20 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__help__subcmd__uninstall)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__inspect)
             opts="-o -h -V --output --root --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -849,7 +869,7 @@ _ferroband() {
                     return 0
                     ;;
                 --alias)
-                    COMPREPLY=($(compgen -W "ipoib multus multus-shim spiderpool whereabouts" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "coordinator ib-sriov ipoib multus multus-shim rdma spiderpool whereabouts" -- "${cur}"))
                     return 0
                     ;;
                 --simulate)
@@ -876,7 +896,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__node)
-            opts="-h -V --node-name --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --metrics-address --check --log --help --version"
+            opts="-h -V --node-name --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --metrics-address --check --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -895,7 +915,7 @@ _ferroband() {
                     return 0
                     ;;
                 --alias)
-                    COMPREPLY=($(compgen -W "ipoib multus multus-shim spiderpool whereabouts" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "coordinator ib-sriov ipoib multus multus-shim rdma spiderpool whereabouts" -- "${cur}"))
                     return 0
                     ;;
                 --simulate)
@@ -923,6 +943,26 @@ _ferroband() {
                     return 0
                     ;;
                 --rdma-count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --network-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace-isolation)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --global-namespaces)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --default-networks)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --system-namespaces)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1404,6 +1444,28 @@ _ferroband() {
         ferroband__subcmd__sim__subcmd__vfs)
             opts="-h -V --root --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__uninstall)
+            opts="-h -V --root --hold --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

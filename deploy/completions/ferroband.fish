@@ -34,15 +34,19 @@ complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "crds" -d 'The c
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "uninstall" -d 'Take Ferroband off this node'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "man" -d 'Write the manual pages'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l node-name -d 'The name of this node in the API server' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l cni-binary -d 'The CNI program to install in opt/cni/bin as `ferroband`' -r -F
-complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l alias -d 'Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband' -r -f -a "ipoib\t''
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l alias -d 'Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband' -r -f -a "coordinator\t''
+ib-sriov\t''
+ipoib\t''
 multus\t''
 multus-shim\t''
+rdma\t''
 spiderpool\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate -d 'Simulate the InfiniBand hardware of this profile. The node gets the label ferroband.io/simulated=true' -r
@@ -51,6 +55,12 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l device-conf
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l resource-prefix -d 'The prefix of resources in a resourceList that has none of its own' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-resource -d 'The resource that stands for all RDMA devices of the node together' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-count -d 'How many pods may hold it at once; 0 does not offer it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l network-namespace -d 'Where networks are looked for that the annotation v1.multus-cni.io/default-network and --default-networks name without a namespace' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l namespace-isolation -d 'Let pods use networks of their own namespace and of --global-namespaces only' -r -f -a "true\t''
+false\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l global-namespaces -d 'With --namespace-isolation: namespaces whose networks every pod may use' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l default-networks -d 'Networks that every pod gets before those that it asks for: [NAMESPACE/]NAME' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l system-namespaces -d 'Namespaces whose pods do not get --default-networks' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l metrics-address -d 'Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l use-cdi -d 'Give functions by the names of a CDI specification, not as device files'
@@ -96,9 +106,12 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_see
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image -d 'The image' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Install ferroband-cni under these names, too' -r -f -a "ipoib\t''
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Install ferroband-cni under these names, too' -r -f -a "coordinator\t''
+ib-sriov\t''
+ipoib\t''
 multus\t''
 multus-shim\t''
+rdma\t''
 spiderpool\t''
 whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate -d 'Simulate the InfiniBand hardware of this profile on every node' -r
@@ -197,6 +210,11 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "count" -d 'Count something on a port, as errors do'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "netns" -d 'Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l hold -d 'Do not end when it is done, but wait for SIGTERM: a DaemonSet starts what ends again'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s V -l version -d 'Print version'
@@ -204,16 +222,17 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'The 
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "cluster" -d 'Run the cluster daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "cluster" -d 'Run the cluster daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "uninstall" -d 'Take Ferroband off this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'
