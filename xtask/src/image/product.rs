@@ -19,28 +19,35 @@ struct Binaries {
     cni: PathBuf,
 }
 
-/// Build both binaries. musl where its target is there or can be added; else glibc, linked statically.
+/// Build both binaries.
 fn binaries() -> Result<Binaries> {
+    Ok(Binaries {
+        cni: cni()?,
+        ferroband: step("building ferroband", |_| build("ferroband-cli", "ferroband", "release"))?,
+    })
+}
+
+/// Build `ferroband-cni` as it is shipped.
+pub fn cni() -> Result<PathBuf> {
+    step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))
+}
+
+/// musl where its target is there or can be added; else glibc, linked statically.
+fn build(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
     let architecture = std::env::consts::ARCH;
     let musl = format!("{architecture}-unknown-linux-musl");
     let added = succeeds(&mut command("rustup", ["target", "add", &musl]));
     let target = if added { musl } else { format!("{architecture}-unknown-linux-gnu") };
-    let build = |package: &str, binary: &str, profile: &str| -> Result<PathBuf> {
-        let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
-        cargo.args(["--target", &target]).current_dir(cache::checkout());
-        // ring compiles some C; the machine's own compiler serves, since nothing of its libc is used.
-        cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
-        if !added {
-            cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
-        }
-        output(&mut cargo)?;
-        let file = target_folder()?.join(&target).join(profile).join(binary);
-        if file.exists() { Ok(file) } else { bail!("cargo made no {}", file.display()) }
-    };
-    Ok(Binaries {
-        cni: step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))?,
-        ferroband: step("building ferroband", |_| build("ferroband-cli", "ferroband", "release"))?,
-    })
+    let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
+    cargo.args(["--target", &target]).current_dir(cache::checkout());
+    // ring compiles some C; the machine's own compiler serves, since nothing of its libc is used.
+    cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
+    if !added {
+        cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    }
+    output(&mut cargo)?;
+    let file = target_folder()?.join(&target).join(profile).join(binary);
+    if file.exists() { Ok(file) } else { bail!("cargo made no {}", file.display()) }
 }
 
 /// What a lab installs.

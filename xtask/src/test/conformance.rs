@@ -46,6 +46,24 @@ pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// The budget of `ferroband-cni`: what a node runs once or more for every pod.
+pub fn budget(tally: &mut Tally) -> Result<()> {
+    let file = crate::image::cni()?;
+    let size = std::fs::metadata(&file)?.len();
+    let mut fastest = std::time::Duration::MAX;
+    for _ in 0..20 {
+        let begin = std::time::Instant::now();
+        output(Command::new(&file).env("CNI_COMMAND", "VERSION"))?;
+        fastest = fastest.min(begin.elapsed());
+    }
+    eprintln!("  ferroband-cni: {size} bytes, VERSION in {:.2} ms", fastest.as_secs_f64() * 1000.0);
+    tally.shown("ferroband-cni is at most 2 MB", size <= LARGEST, &format!("{size} bytes"));
+    Ok(())
+}
+
+/// Two megabytes.
+const LARGEST: u64 = 2_000_000;
+
 fn player() -> Command {
     let mut cargo = command("cargo", ["run", "--quiet", "--package", "ferroband-conformance", "--"]);
     cargo.current_dir(cache::checkout());

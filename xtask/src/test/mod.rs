@@ -83,7 +83,7 @@ pub fn test(args: &Test) -> Result<i32> {
                 crate::tools::require(crate::tools::FABRIC)?;
                 cargo::netns(tally, only)
             }
-            Tier::Conformance => conformance::run(tally, only),
+            Tier::Conformance => conformance::run(tally, only).and_then(|()| conformance::budget(tally)),
             Tier::Cluster => cluster::run(tally, only, args.keep, 1),
             Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS),
             Tier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),

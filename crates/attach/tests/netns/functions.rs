@@ -68,7 +68,7 @@ fn with(config: &Value, key: &str, value: &Value) -> Value {
 }
 
 #[test]
-fn cases_41_and_55_a_guid_is_set_taken_on_and_given_back() {
+fn cases_41_50_and_55_a_guid_is_set_taken_on_and_given_back() {
     let rack = Rack::new(Shared);
     let pod = Pod::new();
     let before = rack.sight();
@@ -505,6 +505,38 @@ fn gc_takes_back_what_no_sandbox_has() {
         let locks = rack.root.state("lock").join("c1:net1:ib-sriov");
         fs::remove_file(locks).ok();
         assert_eq!((pod.names(), rack.sight()), (vec![], before.clone()), "journal lost: {lost}");
+    }
+}
+
+#[test]
+fn case_62_functions_given_at_once_keep_the_names_of_their_devices() {
+    let rack = Rack::new(Exclusive);
+    let before = rack.sight();
+    let pods: Vec<_> = (0..4).map(|_| Pod::new()).collect();
+    let here = ferroband_kernel::Netns::current().unwrap();
+    let at_once = |command: &str| {
+        thread::scope(|scope| {
+            for (number, pod) in (0..).zip(&pods) {
+                let (rack, here) = (&rack, &here);
+                scope.spawn(move || {
+                    let guid = format!("02:00:00:00:00:00:0b:0{number}");
+                    let function = rack.function(number).to_string();
+                    let more = json!({"deviceID": function, "runtimeConfig": {"infinibandGUID": guid}});
+                    let container = format!("c{number}");
+                    let run =
+                        || rack.run(Role::IbSriov, command, (&container, "net1"), &pod.path, &config(more));
+                    here.run(run).unwrap().unwrap();
+                });
+            }
+        });
+    };
+    for _ in 0..2 {
+        at_once("ADD");
+        for pod in &pods {
+            assert_eq!((pod.names(), rack.rdma(Some(pod)).len()), (vec!["net1".to_owned()], 1));
+        }
+        at_once("DEL");
+        assert_eq!(rack.sight(), before);
     }
 }
 

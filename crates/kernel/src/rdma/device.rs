@@ -33,7 +33,7 @@ impl RdmaLink {
         Self { index, name: name.into(), ports, ..Self::default() }
     }
 
-    pub(super) fn decode(message: &Message) -> Option<Self> {
+    pub(crate) fn decode(message: &Message) -> Option<Self> {
         let mut device = Self::default();
         for (kind, value) in message.attributes(0) {
             match kind {

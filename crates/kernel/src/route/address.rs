@@ -64,7 +64,7 @@ fn message(index: u32, address: IpNet) -> Message {
 }
 
 /// By IFA_* of linux/if_addr.h.
-fn decode(answer: &Message, index: u32) -> Option<IpNet> {
+pub(super) fn decode(answer: &Message, index: u32) -> Option<IpNet> {
     let head = answer.head::<HEAD>(RTM_NEWADDR)?;
     if wire::u32(&head[4..])? != index {
         return None;

@@ -74,3 +74,19 @@ impl Route {
         }
     }
 }
+
+/// Reads the bytes as every answer that is read from the kernel, and forgets what they say. For tests that send what no
+/// kernel does: none of it may panic.
+#[doc(hidden)]
+pub fn decode_anything(payload: &[u8]) {
+    // RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE of linux/rtnetlink.h, and RDMA netlink's device.
+    for kind in [16, 20, 24, 32, (5 << 10) | 1] {
+        let message = crate::netlink::Message { kind, payload: payload.to_vec() };
+        let _ = Link::decode(&message);
+        let _ = RouteEntry::decode(&message);
+        let _ = rule::decode(&message);
+        let _ = address::decode(&message, 3);
+        let _ = vf::decode(&message);
+        let _ = crate::rdma::RdmaLink::decode(&message);
+    }
+}

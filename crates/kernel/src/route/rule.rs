@@ -180,3 +180,8 @@ impl fmt::Display for Rule {
         write!(f, " lookup {}", self.table)
     }
 }
+
+/// The rule that an answer is about.
+pub(super) fn decode(answer: &Message) -> Option<Rule> {
+    Rule::decode(answer)
+}

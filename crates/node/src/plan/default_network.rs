@@ -60,6 +60,41 @@ pub fn first(folder: &Path) -> Result<DefaultNetwork, Fault> {
     ))
 }
 
+/// The network at `path`: a file, or the first of a folder.
+pub fn at(path: &Path) -> Result<DefaultNetwork, Fault> {
+    if path.is_dir() {
+        return first(path);
+    }
+    match read(path) {
+        Ok(network) => Ok(DefaultNetwork { file: path.to_owned(), network }),
+        Err(cause) => {
+            let what = format!("clusterNetwork {}", path.display());
+            let remedy =
+                "correct `clusterNetwork` in the CNI configuration that calls us, or repair the file";
+            Err(Fault::new(FaultCode::NoDefaultNetwork, what, cause, remedy))
+        }
+    }
+}
+
+/// The network called `name` in a file of `folder`.
+pub fn named(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
+    let missing = || {
+        Fault::new(
+            FaultCode::NoDefaultNetwork,
+            format!("clusterNetwork {name}"),
+            format!("there is no definition and no file in {} of that name", folder.display()),
+            "correct `clusterNetwork` in the CNI configuration that calls us",
+        )
+    };
+    for file in files(folder, &["conf", "conflist", "json"]).map_err(|_| missing())? {
+        let network = at(&file)?;
+        if network.network.name == name {
+            return Ok(network);
+        }
+    }
+    Err(missing())
+}
+
 /// Whether the network is a meta plugin.
 pub(super) fn is_meta(network: &NetworkConfig) -> bool {
     let kind = |plugin: &Map<String, Value>| {

@@ -23,7 +23,7 @@ mod tests;
 mod wanted;
 
 pub use chosen::Chosen;
-pub use default_network::{DefaultNetwork, first};
+pub use default_network::{DefaultNetwork, at, first, named};
 pub use ipam::Ipam;
 pub use make::{Asked, DefaultChoice, Given, Planned, interface_of, make, selections, settle_uid};
 pub use policy::Policy;

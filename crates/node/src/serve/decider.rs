@@ -73,7 +73,7 @@ impl Decider {
         let (facts, found) = runtime.block_on(async {
             self.warm().await?;
             let facts = self.pod(asked).await?;
-            let found = self.definitions(asked, &facts, &policy).await?;
+            let found = self.definitions(asked, &facts, &policy, call).await?;
             Ok::<_, Fault>((facts, found))
         })?;
         let pod = settle_uid(asked, &facts)?;

@@ -5,7 +5,7 @@ use crate::{
     Error,
     caches::PodFacts,
     kubelet::Devices,
-    plan::{Asked, Chosen, DefaultChoice, DefaultNetwork, Policy, first, selections},
+    plan::{Asked, Chosen, DefaultChoice, DefaultNetwork, Policy, at, first, named, selections},
 };
 use ferroband_api::{
     annotation::Selection,
@@ -25,6 +25,7 @@ impl Decider {
         pod: &PodRef,
         facts: &PodFacts,
         policy: &Policy,
+        call: &Call,
     ) -> Result<Found, Fault> {
         let Asked { default, of_everybody, networks } = selections(facts, &pod.namespace, policy)?;
         let find = |selection: Selection| async move {
@@ -34,14 +35,37 @@ impl Decider {
                 None => Err(no_network(&selection)),
             }
         };
-        let default = match default {
-            Some(selection) => Some(find(selection).await?),
-            None => None,
+        let (default, cluster) = match (default, call.config.get("clusterNetwork").and_then(Value::as_str)) {
+            (Some(selection), _) => (Some(find(selection).await?), None),
+            (None, Some(name)) if !name.is_empty() => self.cluster_network(name, policy).await?,
+            (None, _) => (None, None),
         };
         Ok(Found {
             default,
+            cluster,
             networks: try_join_all(of_everybody.into_iter().chain(networks).map(find)).await?,
         })
+    }
+
+    /// The default network as the configuration of a Multus names it: a definition, else a file by its network's name; or
+    /// a folder or file by its path.
+    async fn cluster_network(
+        &self,
+        name: &str,
+        policy: &Policy,
+    ) -> Result<(Option<Defined>, Option<DefaultNetwork>), Fault> {
+        if name.contains('/') {
+            return Ok((None, Some(at(&self.host.root().path(name))?)));
+        }
+        let mut selections = Selection::networks(name, &policy.namespace).map_err(|e| e.fault())?;
+        let found = match selections.first() {
+            Some(one) => self.networks.find(&one.namespace, &one.name).await.map_err(|e: Error| e.fault())?,
+            None => None,
+        };
+        match found {
+            Some(definition) => Ok((Some((selections.remove(0), definition)), None)),
+            None => Ok((None, Some(named(&self.conf_d, name)?))),
+        }
     }
 
     /// The configurations of what was found, and the default network.
@@ -56,7 +80,7 @@ impl Decider {
         let networks = found.networks.into_iter().map(choose).collect::<Result<_, _>>()?;
         let default = match found.default {
             Some(defined) => DefaultChoice::Chosen(Box::new(choose(defined)?)),
-            None => DefaultChoice::Wrapped(self.wrapped(call)?),
+            None => DefaultChoice::Wrapped(found.cluster.map_or_else(|| self.wrapped(call), Ok)?),
         };
         Ok((default, networks))
     }
@@ -97,6 +121,8 @@ type Defined = (Selection, Arc<NetworkAttachmentDefinition>);
 pub(super) struct Found {
     /// In place of the cluster's default network.
     default: Option<Defined>,
+    /// The cluster's, where the configuration of the call names it.
+    cluster: Option<DefaultNetwork>,
     /// The others, in order.
     networks: Vec<Defined>,
 }

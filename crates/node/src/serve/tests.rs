@@ -504,3 +504,38 @@ fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
     }
     drop(node.runtime);
 }
+
+#[test]
+fn c84_the_default_network_as_the_configuration_of_multus_names_it() {
+    let node = Node::new();
+    node.know("a", "");
+    let network = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "bridge"}).to_string();
+    let folder = node.path.parent().unwrap().join("networks");
+    let conf_d = node.decider.conf_d.clone();
+    for folder in [&folder, &conf_d] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(folder.join("20-second.conflist"), network("second")).unwrap();
+    fs::write(folder.join("10-first.conf"), network("first")).unwrap();
+    fs::write(conf_d.join("x.conf"), network("by-name")).unwrap();
+    let default = |named: &str| {
+        let mut call = call("a");
+        call.config["clusterNetwork"] = json!(named);
+        match node.ask(&Request::Add(call)) {
+            Reply::Plan(plan) => Ok(plan.attachments[0].network.clone()),
+            Reply::Fault(fault) => Err(fault),
+            other => panic!("{other:?}"),
+        }
+    };
+    // Paths are the host's, whose root is the test's folder.
+    let below = |path: &std::path::Path| {
+        let root = node.decider.host.root().base().to_owned();
+        format!("/{}", path.strip_prefix(&root).unwrap().display())
+    };
+    assert_eq!(default("by-name").unwrap(), "by-name");
+    assert_eq!(default(&below(&folder)).unwrap(), "first");
+    assert_eq!(default(&below(&folder.join("20-second.conflist"))).unwrap(), "second");
+    let fault = default("nowhere").unwrap_err();
+    assert!(fault.code == FaultCode::NoDefaultNetwork && fault.what.contains("nowhere"), "{fault}");
+    assert_eq!(default("/no/such/file.conf").unwrap_err().code, FaultCode::NoDefaultNetwork);
+}

@@ -1,0 +1,5 @@
+//! A datagram of the kernel's.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::netlink(bytes));
