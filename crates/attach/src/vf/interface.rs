@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How often an interface that is to appear is looked for.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long another function's interface may have this one's name on its way: a rebind, or the move of an RDMA device.
+const PASSING: Duration = Duration::from_secs(5);
 
 /// What the interface is called on its way: the same on every node at every time, and nobody else's.
 pub(super) fn passing(function: PciAddress) -> String {
@@ -119,17 +121,28 @@ pub(super) fn rename(route: &mut Route, link: &Link, name: &str) -> Result<(), E
     Ok(route.rename(link.index, name)?)
 }
 
-/// Give the interface the name that it had, if nobody else has it now.
+/// Give the interface the name that it had, if nobody else has it for longer than a moment: the kernel gives a new
+/// interface the lowest free name, and so another function that is being put right may have this one on its way.
 pub(super) fn rename_back(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
     if name.is_empty() || link.name == name {
         return Ok(());
     }
-    match rename(route, link, name) {
-        Err(Error::Kernel(KernelError::NameTaken { .. })) => {
-            eprintln!("ferroband: interface {} cannot be called {name} again: the name is taken", link.name);
-            Ok(())
+    if link.altnames.iter().any(|altname| altname == name) {
+        route.remove_altname(link.index, name)?;
+    }
+    let end = Instant::now() + PASSING;
+    loop {
+        match route.rename(link.index, name) {
+            Err(KernelError::NameTaken { .. }) if Instant::now() < end => std::thread::sleep(PAUSE),
+            Err(KernelError::NameTaken { .. }) => {
+                eprintln!(
+                    "ferroband: interface {} cannot be called {name} again: the name is taken",
+                    link.name
+                );
+                return Ok(());
+            }
+            other => return Ok(other?),
         }
-        other => other,
     }
 }
 
