@@ -28,10 +28,10 @@ pub fn all_crds() -> Vec<CustomResourceDefinition> {
         superset(spiderpool::SpiderMultusConfig::crd()),
         superset(spiderpool::SpiderReservedIP::crd()),
         superset(sriov::SriovIBNetwork::crd()),
-        superset(sriov::SriovNetworkNodePolicy::crd()),
+        sriov::ruled(superset(sriov::SriovNetworkNodePolicy::crd())),
         superset(sriov::SriovNetworkNodeState::crd()),
-        superset(sriov::SriovNetworkPoolConfig::crd()),
-        superset(sriov::SriovOperatorConfig::crd()),
+        sriov::ruled(superset(sriov::SriovNetworkPoolConfig::crd())),
+        sriov::ruled(superset(sriov::SriovOperatorConfig::crd())),
     ];
     for crd in &mut crds {
         for schema in crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {

@@ -1,6 +1,11 @@
 //! Which virtual functions a node shall have.
 
-use super::PolicyBridge;
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the lint looks inside `printcolumn(…)`, one for each column"
+)]
+
+use super::{ConditionsStatus, PolicyBridge};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,13 +19,28 @@ use std::collections::BTreeMap;
     kind = "SriovNetworkNodePolicy",
     plural = "sriovnetworknodepolicies",
     namespaced,
-    status = "NoStatus",
+    status = "ConditionsStatus",
     derive = "PartialEq",
-    doc = "Which virtual functions the selected devices of the selected nodes shall have."
+    doc = "Which virtual functions the selected devices of the selected nodes shall have.",
+    printcolumn(name = "Resource", type_ = "string", json_path = ".spec.resourceName"),
+    printcolumn(name = "VFs", type_ = "integer", json_path = ".spec.numVfs"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
+    printcolumn(
+        name = "Matched",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Matched\")].status"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkNodePolicySpec {
     /// The resource the functions are offered under, without prefix.
+    #[schemars(length(max = 63))]
     pub resource_name: String,
     /// Labels that a node must have, all of them.
     pub node_selector: BTreeMap<String, String>,
@@ -80,21 +100,62 @@ fn netdevice() -> String {
 pub struct NicSelector {
     /// PCI vendor, four hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
     pub vendor: Option<String>,
     /// PCI device of the physical function, four hexadecimal digits.
     #[serde(default, rename = "deviceID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
     pub device_id: Option<String>,
     /// PCI addresses of physical functions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 64)))]
     pub root_devices: Vec<String>,
     /// Names or altnames of physical functions, with `#a-b` only functions a to b.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 160)))]
     pub pf_names: Vec<String>,
     /// A network of the platform, for virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub net_filter: Option<String>,
 }
 
-/// A status of which nothing is fixed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NoStatus {}
+impl SriovNetworkNodePolicySpec {
+    /// Whether the functions shall speak InfiniBand: said by `linkType`, or by a `deviceType` of `ib` or `infiniBand`.
+    pub fn infiniband(&self) -> bool {
+        self.link().is_some_and(|link| link.eq_ignore_ascii_case("ib"))
+    }
+
+    /// The link layer, if the policy cares.
+    pub fn link(&self) -> Option<&str> {
+        let by_device = matches!(self.device_type.as_str(), "ib" | "infiniBand").then_some("ib");
+        by_device.or(self.link_type.as_deref().filter(|link| !link.is_empty()))
+    }
+
+    /// The driver: `netdevice` or `vfio-pci`.
+    pub fn driver(&self) -> &str {
+        if self.device_type == "vfio-pci" { "vfio-pci" } else { "netdevice" }
+    }
+
+    /// Whether RDMA devices go with the functions. InfiniBand without one is of no use.
+    pub fn rdma(&self) -> bool {
+        self.driver() == "netdevice" && (self.infiniband() || self.is_rdma == Some(true))
+    }
+
+    /// The priority; 99 when none is given.
+    pub fn priority(&self) -> i64 {
+        self.priority.unwrap_or(99)
+    }
+}
+
+impl NicSelector {
+    /// Whether nothing is asked for; such a selector means no device.
+    pub fn is_empty(&self) -> bool {
+        let none = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
+        none(&self.vendor)
+            && none(&self.device_id)
+            && none(&self.net_filter)
+            && self.root_devices.is_empty()
+            && self.pf_names.is_empty()
+    }
+}

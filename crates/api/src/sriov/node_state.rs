@@ -6,6 +6,7 @@
 )]
 
 use super::NodeBridges;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,6 +101,12 @@ pub struct VfGroup {
     /// The vDPA type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vdpa_type: Option<String>,
+    /// Whether `/dev/vhost-net` is given out with them. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_vhost_net: Option<bool>,
+    /// Whether the kubelet is not told their NUMA nodes. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclude_topology: Option<bool>,
 }
 
 /// Settings of the whole node.
@@ -110,6 +117,15 @@ pub struct SystemState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["shared", "exclusive"]))]
     pub rdma_mode: Option<String>,
+    /// Whether the node may be rebooted for what cannot take effect otherwise. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_reboot: Option<bool>,
+    /// Whether functions are changed under the pods that hold them. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_drain: Option<bool>,
+    /// Vendor steps that are left out: `mellanox`. Ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disable_plugins: Vec<String>,
 }
 
 /// What a node has.
@@ -131,6 +147,30 @@ pub struct SriovNetworkNodeStateStatus {
     /// The last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_error: Option<String>,
+    /// Which generation of the spec this is about. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The pods that must go before the node can be changed. Ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+    /// The conditions, one of each type. Ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A pod that holds a virtual function which is about to go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: another pod of that name holds nothing.
+    pub uid: String,
+    /// The functions that it holds.
+    pub devices: Vec<String>,
 }
 
 /// A physical function.

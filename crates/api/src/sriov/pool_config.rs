@@ -1,6 +1,11 @@
 //! Nodes that are configured alike.
 
-use super::NoStatus;
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the lint looks inside `printcolumn(…)`, one for each column"
+)]
+
+use super::ConditionsStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
@@ -15,9 +20,17 @@ use serde::{Deserialize, Serialize};
     kind = "SriovNetworkPoolConfig",
     plural = "sriovnetworkpoolconfigs",
     namespaced,
-    status = "NoStatus",
+    status = "ConditionsStatus",
     derive = "PartialEq",
-    doc = "Nodes that are configured alike, and how many of them at once."
+    doc = "Nodes that are configured alike, and how many of them at once.",
+    printcolumn(name = "Max Unavailable", type_ = "string", json_path = ".spec.maxUnavailable"),
+    printcolumn(name = "RDMA Mode", type_ = "string", json_path = ".spec.rdmaMode"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkPoolConfigSpec {
@@ -31,6 +44,10 @@ pub struct SriovNetworkPoolConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["shared", "exclusive"]))]
     pub rdma_mode: Option<String>,
+    /// Whether these nodes may be rebooted, once for each change that cannot take effect otherwise. Without it a node
+    /// says `RebootRequired` and waits. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_reboot: Option<bool>,
     /// Offloading of Open vSwitch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs_hardware_offload_config: Option<OvsHardwareOffload>,
