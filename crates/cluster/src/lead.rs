@@ -1,9 +1,15 @@
 //! The leader's work, put together: the caches it needs, and what wakes what.
 
-use crate::{Context, Error};
+use crate::{
+    Context, Error,
+    drain::Drain,
+    policies::{Policies, Seen},
+};
 use ferroband_daemon::tasks::Tasks;
 
 /// Start all of it. It ends with `tasks`, when the lease is lost or the daemon stops.
 pub fn start(context: &Context, tasks: &mut Tasks<Error>) {
-    let _ = (context, tasks);
+    let seen = Seen::start(context, tasks);
+    Policies::start(context, &seen, tasks);
+    Drain::start(context, &seen, tasks);
 }

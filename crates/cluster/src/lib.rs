@@ -19,7 +19,9 @@ mod settings;
 mod watched;
 mod work;
 
+pub mod drain;
 pub mod lease;
+pub mod policies;
 
 pub use error::Error;
 pub use run::run;

@@ -12,3 +12,12 @@ pub struct Settings {
     /// How long a lease counts after it was last renewed: the longest time nobody leads after a leader died.
     pub lease: Duration,
 }
+
+impl Settings {
+    /// The namespaces whose policies count: ours, and those where the documents of the systems replaced put them.
+    pub fn honoured(&self) -> Vec<&str> {
+        let mut all = vec![self.namespace.as_str(), "kube-system", "spiderpool"];
+        all.dedup();
+        all
+    }
+}

@@ -1,0 +1,92 @@
+//! What to do about one node. Pure.
+
+use ferroband_api::sriov::{
+    CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, DRAINING, EXTERNAL_DRAINER,
+    REBOOT_REQUIRED, SriovNetworkNodeState,
+};
+use kube::ResourceExt;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Rest,
+    /// Begin, if the budget allows it.
+    Begin,
+    /// Let pods go: all of them, for a reboot.
+    Evict {
+        /// Whether it is for a reboot.
+        all: bool,
+    },
+    /// It is over.
+    Finish,
+}
+
+/// What to do about the node of this state.
+pub fn step(state: &SriovNetworkNodeState) -> Step {
+    let annotations = state.annotations();
+    let get = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
+    if get(EXTERNAL_DRAINER) == "true" {
+        return Step::Rest;
+    }
+    let holders = state.status.as_ref().is_some_and(|status| !status.holders.is_empty());
+    match (get(DESIRED_STATE), get(CURRENT_STATE)) {
+        (DRAIN_REQUIRED, DRAINING) => Step::Evict { all: false },
+        (REBOOT_REQUIRED, DRAINING) => Step::Evict { all: true },
+        // Somebody got one in between.
+        (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => Step::Evict { all: false },
+        (DRAIN_REQUIRED | REBOOT_REQUIRED, DRAIN_COMPLETE) => Step::Rest,
+        (DRAIN_REQUIRED | REBOOT_REQUIRED, _) => Step::Begin,
+        (_, DRAINING | DRAIN_COMPLETE) => Step::Finish,
+        _ => Step::Rest,
+    }
+}
+
+/// Whether the node counts as being drained.
+pub fn is_draining(state: &SriovNetworkNodeState) -> bool {
+    let current = state.annotations().get(CURRENT_STATE).map(String::as_str);
+    matches!(current, Some(DRAINING | DRAIN_COMPLETE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_api::sriov::{Holder, IDLE, SriovNetworkNodeStateSpec};
+
+    fn state(desired: &str, current: &str, holders: usize) -> SriovNetworkNodeState {
+        let mut state = SriovNetworkNodeState::new("n", SriovNetworkNodeStateSpec::default());
+        let pairs = [(DESIRED_STATE, desired), (CURRENT_STATE, current)];
+        let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
+        state.metadata.annotations = Some(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect());
+        let mut status = ferroband_api::sriov::SriovNetworkNodeStateStatus::default();
+        status.holders = vec![Holder::default(); holders];
+        state.status = Some(status);
+        state
+    }
+
+    #[test]
+    fn c44_the_way_of_a_drain() {
+        assert_eq!(step(&state("", "", 0)), Step::Rest);
+        assert_eq!(step(&state(IDLE, IDLE, 0)), Step::Rest);
+        assert_eq!(step(&state(DRAIN_REQUIRED, "", 1)), Step::Begin);
+        assert_eq!(step(&state(DRAIN_REQUIRED, IDLE, 1)), Step::Begin);
+        assert_eq!(step(&state(DRAIN_REQUIRED, DRAINING, 1)), Step::Evict { all: false });
+        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 0)), Step::Rest);
+        assert_eq!(step(&state(IDLE, DRAIN_COMPLETE, 0)), Step::Finish);
+        assert_eq!(step(&state(IDLE, DRAINING, 0)), Step::Finish);
+    }
+
+    #[test]
+    fn c66_a_reboot_takes_all_and_a_late_holder_is_taken_too() {
+        assert_eq!(step(&state(REBOOT_REQUIRED, DRAINING, 0)), Step::Evict { all: true });
+        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 1)), Step::Evict { all: false });
+        let mut external = state(DRAIN_REQUIRED, IDLE, 1);
+        external
+            .metadata
+            .annotations
+            .as_mut()
+            .unwrap()
+            .insert(EXTERNAL_DRAINER.to_owned(), "true".to_owned());
+        assert_eq!(step(&external), Step::Rest, "somebody else drains");
+    }
+}
