@@ -24,6 +24,7 @@ mod boot;
 mod error;
 pub mod ethtool;
 mod fault;
+pub mod firmware;
 mod hardware;
 mod host;
 mod inside;

@@ -35,6 +35,7 @@ mod describe;
 mod error;
 mod events;
 mod files;
+mod firmware;
 mod hardware;
 mod identity;
 mod machine;
@@ -53,12 +54,16 @@ mod wire;
 
 pub use change::Change;
 pub use error::Error;
+pub use firmware::SimulatedFirmware;
 pub use profile::{Gpu, Hca, Netdev, PciId, Port, PortState, Profile};
 pub use report::{AdapterReport, Report};
 pub use simulated::Simulated;
 pub use simulation::{Options, Simulation};
 
-use ferroband_kernel::{Hardware, Host, Linux, Root};
+use ferroband_kernel::{
+    Hardware, Host, Linux, Root,
+    firmware::{Firmware, Mstconfig},
+};
 
 /// The machine under `root`: simulated when a simulation is up there, real otherwise. What attaching takes of
 /// it.
@@ -71,5 +76,13 @@ pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(Simulated::new(root, simulation))),
         None => Ok(Box::new(Linux::new(root.clone()))),
+    }
+}
+
+/// Who answers for the firmware of the machine under `root`.
+pub fn firmware(root: &Root) -> Result<Box<dyn Firmware>, Error> {
+    match Simulation::find(root)? {
+        Some(simulation) => Ok(Box::new(SimulatedFirmware::new(root.clone(), simulation.profile))),
+        None => Ok(Box::new(Mstconfig)),
     }
 }

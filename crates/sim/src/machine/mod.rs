@@ -21,6 +21,7 @@ mod refresh;
 mod spaces;
 
 use crate::events::{self, Event};
+use crate::firmware::Cards;
 use crate::identity::Identity;
 use crate::numbers::CONNECTION_MANAGER;
 use crate::state::{Device, State, Which};
@@ -72,9 +73,10 @@ impl Machine {
 
     /// The machine as it is switched on: every adapter plugged in, with its driver.
     pub(crate) fn begin(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
+        files::private_directory(&root.state(""))?;
+        Cards::boot(root)?;
         let mut machine = Self::of(root, simulation, lock)?;
         machine.state = State::new(&machine.profile);
-        files::private_directory(&root.state(""))?;
         files::directory(&machine.trees)?;
         events::begin(root)?;
         machine.touch()?;
@@ -89,10 +91,12 @@ impl Machine {
     }
 
     fn of(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
+        let mut profile = simulation.profile.clone();
+        Cards::read(root)?.shape(&mut profile);
         Ok(Self {
             root: simulation.hardware(root),
             trees: root.path(&simulation.root),
-            profile: simulation.profile.clone(),
+            profile,
             uplink: simulation.uplink.clone(),
             identity: Identity::new(&simulation.seed),
             state: State::default(),

@@ -1,0 +1,185 @@
+//! The firmware of simulated adapters: what `mstconfig` would say about them.
+//!
+//! Its settings outlive the simulation, as a card's outlive a boot. What was set comes into force when the machine is
+//! switched on the next time.
+
+use crate::{Error, Hca, Profile, files};
+use ferroband_kernel::{
+    Root,
+    firmware::{Firmware, FirmwareError},
+};
+use ferroband_model::LinkLayer;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// The settings of all adapters, by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cards(BTreeMap<String, Card>);
+
+/// The settings of one card: for each name what is in force and what comes.
+type Card = BTreeMap<String, (String, String)>;
+
+impl Cards {
+    fn path(root: &Root) -> PathBuf {
+        root.state("simulated-firmware.json")
+    }
+
+    /// As they were set, or as they are delivered.
+    pub(crate) fn read(root: &Root) -> Result<Self, Error> {
+        let path = Self::path(root);
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::Marker { path, source }),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(files::error("read", &path, source)),
+        }
+    }
+
+    fn write(&self, root: &Root) -> Result<(), Error> {
+        let path = Self::path(root);
+        let bytes =
+            serde_json::to_vec(self).map_err(|source| Error::Marker { path: path.clone(), source })?;
+        files::passing_file(&path, &bytes)
+    }
+
+    /// The machine is switched on: what was set comes into force.
+    pub(crate) fn boot(root: &Root) -> Result<(), Error> {
+        let mut cards = Self::read(root)?;
+        if cards.0.is_empty() {
+            return Ok(());
+        }
+        for (current, next) in cards.0.values_mut().flat_map(|card| card.values_mut()) {
+            current.clone_from(next);
+        }
+        cards.write(root)
+    }
+
+    /// The hardware as the settings in force make it.
+    pub(crate) fn shape(&self, profile: &mut Profile) {
+        for hca in &mut profile.hcas {
+            let Some(card) = self.0.get(&hca.pci.to_string()) else { continue };
+            let current = |name: &str| card.get(name).map(|(current, _)| current.as_str());
+            if let Some(count) = current("NUM_OF_VFS").and_then(|count| count.parse().ok()) {
+                hca.total_vfs = count;
+            }
+            if current("SRIOV_EN") == Some("False(0)") {
+                hca.total_vfs = 0;
+            }
+            let layer = match current("LINK_TYPE_P1") {
+                Some("IB(1)") => Some(LinkLayer::InfiniBand),
+                Some("ETH(2)") => Some(LinkLayer::Ethernet),
+                _ => None,
+            };
+            for port in &mut hca.ports {
+                port.link_layer = layer.unwrap_or(port.link_layer);
+            }
+        }
+    }
+
+    fn card(&mut self, hca: &Hca) -> &mut Card {
+        self.0.entry(hca.pci.to_string()).or_insert_with(|| delivered(hca))
+    }
+}
+
+/// A card as the profile has it. Cards whose name ends in Dx speak Ethernet only and have no such setting.
+fn delivered(hca: &Hca) -> Card {
+    let both = |value: String| (value.clone(), value);
+    let mut card = Card::from([
+        ("NUM_OF_VFS".to_owned(), both(hca.total_vfs.to_string())),
+        ("SRIOV_EN".to_owned(), both(if hca.total_vfs > 0 { "True(1)" } else { "False(0)" }.to_owned())),
+    ]);
+    if hca.device.0 != 0x101d {
+        let link = match hca.link_layer() {
+            LinkLayer::InfiniBand => "IB(1)",
+            LinkLayer::Ethernet => "ETH(2)",
+        };
+        card.insert("LINK_TYPE_P1".to_owned(), both(link.to_owned()));
+    }
+    card
+}
+
+/// `mstconfig` of a simulated machine.
+#[derive(Clone, Debug)]
+pub struct SimulatedFirmware {
+    root: Root,
+    profile: Profile,
+}
+
+impl SimulatedFirmware {
+    /// Of the machine under `root` with this hardware.
+    pub(crate) fn new(root: Root, profile: Profile) -> Self {
+        Self { root, profile }
+    }
+
+    fn answer(&self, arguments: &[&str]) -> Result<String, String> {
+        let device =
+            arguments.iter().position(|argument| *argument == "-d").and_then(|at| arguments.get(at + 1));
+        let device = device.ok_or("-E- No device is given")?;
+        let hca = self.profile.hcas.iter().find(|hca| hca.pci.to_string() == **device);
+        let hca = hca.ok_or_else(|| format!("-E- Failed to open the device {device}"))?;
+        let mut cards = Cards::read(&self.root).map_err(|error| error.to_string())?;
+        let card = cards.card(hca);
+        if let Some(at) = arguments.iter().position(|argument| *argument == "set") {
+            for pair in &arguments[at + 1..] {
+                let (name, value) =
+                    pair.split_once('=').ok_or_else(|| format!("-E- {pair} is not NAME=VALUE"))?;
+                let slot = card
+                    .get_mut(name)
+                    .ok_or_else(|| format!("-E- The Device doesn't support {name} parameter"))?;
+                slot.1 =
+                    written(name, value).ok_or_else(|| format!("-E- Illegal value {value} for {name}"))?;
+            }
+            cards.write(&self.root).map_err(|error| error.to_string())?;
+            return Ok(
+                "Applying... Done!\n-I- Please reboot machine to load new configurations.\n".to_owned()
+            );
+        }
+        let mut text = format!(
+            "\nDevice #1:\n----------\n\nDevice type:    {}\nDevice:         {device}\n\n\
+             Configurations:                              Default         Current         Next Boot\n",
+            hca.model
+        );
+        let factory = delivered(hca);
+        for (name, (current, next)) in card {
+            let star = if current == next { ' ' } else { '*' };
+            let default = factory.get(name).map_or("", |(default, _)| default.as_str());
+            let _ = writeln!(text, "{star}        {name:<36}{default:<16}{current:<16}{next}");
+        }
+        Ok(text)
+    }
+}
+
+/// A value as the program shows it, if it takes it.
+fn written(name: &str, value: &str) -> Option<String> {
+    match (name, value.to_lowercase().as_str()) {
+        ("NUM_OF_VFS", count) => {
+            count.parse::<u16>().ok().filter(|count| *count <= 127).map(|count| count.to_string())
+        }
+        ("SRIOV_EN", "true" | "1") => Some("True(1)".to_owned()),
+        ("SRIOV_EN", "false" | "0") => Some("False(0)".to_owned()),
+        ("LINK_TYPE_P1", "ib" | "1") => Some("IB(1)".to_owned()),
+        ("LINK_TYPE_P1", "eth" | "2") => Some("ETH(2)".to_owned()),
+        _ => None,
+    }
+}
+
+impl Firmware for SimulatedFirmware {
+    fn mstconfig(&self, arguments: &[&str]) -> Result<String, FirmwareError> {
+        self.answer(arguments).map_err(|message| FirmwareError::Failed {
+            program: "mstconfig",
+            arguments: arguments.join(" "),
+            message,
+        })
+    }
+
+    /// Whoever runs the simulated machine switches it off and on; here it is only written down that it was asked for.
+    fn reboot(&self) -> Result<(), FirmwareError> {
+        let path = self.root.run("ferroband/reboot-asked");
+        files::passing_file(&path, b"").map_err(|error| FirmwareError::Failed {
+            program: "reboot",
+            arguments: String::new(),
+            message: error.to_string(),
+        })
+    }
+}
