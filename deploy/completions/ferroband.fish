@@ -39,6 +39,7 @@ complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "completions" -d
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "man" -d 'Write the manual pages'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l node-name -d 'The name of this node in the API server' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l namespace -d 'The namespace that Ferroband is installed in; the node\'s SriovNetworkNodeState is there' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l cni-binary -d 'The CNI program to install in opt/cni/bin as `ferroband`' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l alias -d 'Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband' -r -f -a "coordinator\t''

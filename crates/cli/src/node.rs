@@ -20,6 +20,10 @@ pub struct Node {
     #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present = "check")]
     node_name: Option<String>,
 
+    /// The namespace that Ferroband is installed in; the node's SriovNetworkNodeState is there.
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
+    namespace: String,
+
     /// Where the host's file system is.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
@@ -64,6 +68,7 @@ impl Node {
     pub fn run(self) -> anyhow::Result<()> {
         let Self {
             node_name,
+            namespace,
             root,
             cni_binary,
             alias,
@@ -86,6 +91,7 @@ impl Node {
             metrics: metrics_address,
             policy: choices.policy(),
             node,
+            namespace,
             root,
             cni_program: Some(cni_binary),
             aliases: alias,

@@ -46,7 +46,7 @@ impl Offered {
             paths.extend(Some(PathBuf::from(USUAL)).filter(|folder| folder.is_dir()));
         }
         let defaults = Defaults { prefix: self.resource_prefix };
-        Ok(Sources { paths, node: node.to_owned(), defaults, pools: whole })
+        Ok(Sources { paths, node: node.to_owned(), defaults, pools: whole, policies: None })
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```text
 //!  sysfs, dev ──discover──▶ Inventory ┐
 //!  files ───────────────────▶ pools ──┴─advertise──▶ kubelet ──Allocate──▶ allocate: device files
+//!  node state ──configure──▶ virtual functions, and pools of them
 //!
 //!  API server ──caches──▶ pods, networks, granules
 //!                              │
@@ -32,6 +33,7 @@ pub mod address;
 pub mod advertise;
 pub mod allocate;
 pub mod caches;
+pub mod configure;
 pub mod discover;
 pub mod install;
 pub mod kubelet;

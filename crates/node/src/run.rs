@@ -4,6 +4,7 @@ use crate::{
     Error, Settings,
     address::{self, ApiStore, Ledger},
     caches::{Networks, Pods, Spiderpool, Surroundings, watch_granules},
+    configure::{Configure, keep_configured},
     device_plugin::{DevicePlugin, Shown},
     discover::Sight,
     install,
@@ -15,6 +16,7 @@ use crate::{
     },
     owed,
     own::make_folders,
+    pools::Sources,
     ready,
     serve::{Decider, Socket, Unmanaged},
     simulate,
@@ -43,11 +45,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let stop = tasks.stop.clone();
 
     // What the node has, to the kubelet. Needs no API server.
+    let (offer, policies) = watch::channel(Arc::default());
     let plugin = DevicePlugin {
         sight: Sight::of(host.as_ref()),
         hardware: host.clone(),
         kubelet: settings.kubelet(),
-        sources: settings.devices.clone(),
+        sources: Sources { policies: Some(policies), ..settings.devices.clone() },
         cdi: settings.cdi,
     };
     let Shown { board, registered } = plugin.start(&mut tasks).await?;
@@ -79,6 +82,21 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         };
         tasks.start("metrics", exporter.serve(address, stop.clone()));
     }
+
+    // What policies want of the node.
+    let configure = Configure {
+        hardware: host.clone(),
+        firmware: ferroband_sim::firmware(&settings.root)?.into(),
+        client: client.clone(),
+        node: settings.node.clone(),
+        namespace: settings.namespace.clone(),
+        prefix: settings.devices.defaults.prefix.clone(),
+        pods: pods.owners().clone(),
+        kubelet: settings.kubelet().device_plugins(),
+        board: board.clone(),
+        pools: offer,
+    };
+    keep_configured(configure, &mut tasks)?;
 
     // Addresses.
     let store = ApiStore::new(client.clone());

@@ -13,6 +13,8 @@ use std::{net::SocketAddr, path::PathBuf};
 pub struct Settings {
     /// The name of this node in the API server.
     pub node: String,
+    /// The namespace that Ferroband is installed in.
+    pub namespace: String,
     /// Where the machine's file trees are.
     pub root: Root,
     /// The program to install as the CNI plugin; `None` leaves the folder of programs alone.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+#[path = "netns/configure.rs"]
+mod configure;
 #[path = "netns/counters.rs"]
 mod counters;
 #[path = "netns/knem.rs"]

@@ -35,6 +35,8 @@ pub struct Sources {
     pub defaults: Defaults,
     /// Pools that need no file.
     pub pools: Vec<Pool>,
+    /// Pools that come from policies, where there are any; files count before them.
+    pub policies: Option<watch::Receiver<Arc<Vec<Pool>>>>,
 }
 
 /// What all files say together.
@@ -71,7 +73,8 @@ impl Sources {
             now.insert(path, list);
         }
         *memory = now;
-        for pool in memory.values().flatten().chain(&self.pools) {
+        let policies = self.policies.as_ref().map(|pools| pools.borrow().clone()).unwrap_or_default();
+        for pool in memory.values().flatten().chain(policies.iter()).chain(&self.pools) {
             match pools.iter().find(|other| other.resource == pool.resource) {
                 Some(first) if first.file != pool.file => {
                     let cause =
@@ -116,7 +119,7 @@ impl Sources {
 
 /// Keep `configured` as the files say, until `stop`.
 pub async fn keep_read(
-    sources: Sources,
+    mut sources: Sources,
     configured: watch::Sender<Arc<Configured>>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
@@ -127,6 +130,9 @@ pub async fn keep_read(
     }
     let mut memory = Memory::new();
     loop {
+        if let Some(policies) = &mut sources.policies {
+            policies.mark_unchanged();
+        }
         let now = sources.read(&mut memory);
         configured.send_if_modified(|known| {
             let changed = **known != now;
@@ -138,8 +144,19 @@ pub async fn keep_read(
             }
             changed
         });
+        let policies = async {
+            // Its sender ends with the daemon.
+            let changed = match &mut sources.policies {
+                Some(policies) => policies.changed().await.is_ok(),
+                None => false,
+            };
+            if !changed {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
             () = sign.notified() => {}
+            () = policies => {}
             () = time::sleep(AGAIN) => {}
             () = stop.cancelled() => return Ok(()),
         }

@@ -273,8 +273,13 @@ fn shared_pools_leave_out_what_an_sriov_pool_has() {
 fn files_are_read_in_folders_and_a_broken_one_counts_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let defaults = Defaults { prefix: "a.b".to_owned() };
-    let sources =
-        Sources { paths: vec![folder.path().to_owned()], node: "n1".to_owned(), defaults, pools: Vec::new() };
+    let sources = Sources {
+        paths: vec![folder.path().to_owned()],
+        node: "n1".to_owned(),
+        defaults,
+        pools: Vec::new(),
+        policies: None,
+    };
     let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let pool = |name: &str| format!(r#"{{"resourceList":[{{"resourceName":"{name}"}}]}}"#);
     let mut memory = Default::default();
@@ -305,7 +310,13 @@ async fn a_change_of_a_file_is_seen_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.json");
     let defaults = Defaults { prefix: "a.b".to_owned() };
-    let sources = Sources { paths: vec![path.clone()], node: String::new(), defaults, pools: Vec::new() };
+    let sources = Sources {
+        paths: vec![path.clone()],
+        node: String::new(),
+        defaults,
+        pools: Vec::new(),
+        policies: None,
+    };
     let (sender, mut seen) = tokio::sync::watch::channel(Arc::default());
     let stop = tokio_util::sync::CancellationToken::new();
     let reading = tokio::spawn(super::keep_read(sources, sender, stop.clone()));
