@@ -1,0 +1,141 @@
+//! A large cluster at rest is no work: the leader writes next to nothing, and stays small.
+//!
+//! Thirty nodes here; `cargo xtask test soak` has a thousand, and ten thousand pods. They are objects only.
+
+use ferroband_cluster_tests::evidence::{audit_mark, audited};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, kubectl_with, on};
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Objects that are made in one go.
+const BATCH: usize = 250;
+
+fn list(items: &[Value]) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+/// What was made, and goes when the test ends.
+struct Crowd {
+    nodes: usize,
+}
+
+impl Crowd {
+    fn name(index: usize) -> String {
+        format!("crowd-{index:04}")
+    }
+
+    /// Nodes without an operating system: no DaemonSet wants them, but policies may.
+    fn new(nodes: usize, pods: usize) -> Self {
+        let crowd = Self { nodes };
+        let node = |index| {
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": Self::name(index), "labels": {"crowd": "true"}},
+                "spec": {"unschedulable": true}})
+        };
+        let state = |index| {
+            json!({"apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeState",
+                "metadata": {"name": Self::name(index), "namespace": "ferroband-system", "labels": {"crowd": "true"}}, "spec": {}})
+        };
+        let vf = |vf: usize| {
+            json!({"pciAddress": format!("0000:86:{:02x}.{}", (vf + 2) / 8, (vf + 2) % 8), "vfID": vf, "driver": "mlx5_core",
+                "vendor": "15b3", "deviceID": "1018", "guid": "02:00:00:00:00:00:00:01"})
+        };
+        let status = |index| {
+            let mut state = state(index);
+            state["status"] = json!({"syncStatus": "Succeeded", "interfaces": [{
+                "pciAddress": "0000:86:00.0", "name": "ibs5f0", "vendor": "15b3", "deviceID": "1017", "linkType": "IB",
+                "totalvfs": 16, "numVfs": 16, "Vfs": (0..16).map(vf).collect::<Vec<_>>(),
+            }]});
+            state
+        };
+        for first in (0..nodes).step_by(BATCH) {
+            let batch = first..(first + BATCH).min(nodes);
+            let objects: Vec<_> = batch.clone().map(node).chain(batch.clone().map(state)).collect();
+            kubectl_with(&["create", "-f", "-"], &list(&objects)).good();
+            let told: Vec<_> = batch.map(status).collect();
+            kubectl_with(&["apply", "--server-side", "--subresource=status", "-f", "-"], &list(&told)).good();
+        }
+        let pod = |index: usize| {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("crowd-{index:05}"), "labels": {"crowd": "true"}},
+                "spec": {"nodeName": Self::name(index % nodes), "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "c", "image": "busybox:1"}]}})
+        };
+        for first in (0..pods).step_by(BATCH) {
+            let batch: Vec<_> = (first..(first + BATCH).min(pods)).map(pod).collect();
+            kubectl_with(&["create", "-f", "-"], &list(&batch)).good();
+        }
+        crowd
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        let label = ["-l", "crowd=true", "--wait=false"];
+        let states = ["-n", "ferroband-system", "delete", "sriovnetworknodestates"];
+        for delete in [&["delete", "pods", "--force", "--grace-period=0"][..], &["delete", "nodes"], &states]
+        {
+            let gone = kubectl(&[delete, &label].concat());
+            if !gone.ok {
+                eprintln!("not deleted: {}", gone.err);
+            }
+        }
+    }
+}
+
+/// The memory of the daemon that leads, in MB.
+fn memory_of_leader() -> usize {
+    let lease = get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
+    let pod =
+        get(&["-n", "ferroband-system", "pod", lease["spec"]["holderIdentity"].as_str().expect("a leader")]);
+    let read = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband cluster' \
+         && grep VmRSS $p/status; done; true";
+    let seen = on(pod["spec"]["nodeName"].as_str().expect("a node"), read).good();
+    let sizes = seen.split_whitespace().filter_map(|word| word.parse::<usize>().ok());
+    sizes.max().expect("a process") / 1024
+}
+
+#[test]
+fn many_nodes_and_pods_at_rest_are_no_work() {
+    let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let (nodes, pods, rest) = if rounds > 1 { (1000, 10_000, 60) } else { (30, 0, 10) };
+    let crowd = Crowd::new(nodes, pods);
+    let mut objects = Objects::default();
+    let selector = json!({"crowd": "true"});
+    objects.apply(
+        &json!({
+            "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
+            "metadata": {"name": "crowd", "namespace": "kube-system"},
+            "spec": {"resourceName": "crowd", "nodeSelector": selector, "numVfs": 16, "nicSelector": {"vendor": "15b3"}},
+        })
+        .to_string(),
+    );
+    eventually("every node has its state", 300, || {
+        let seen = kubectl(&[
+            "-n",
+            "ferroband-system",
+            "get",
+            "sriovnetworknodestates",
+            "-l",
+            "crowd=true",
+            "-o",
+            "jsonpath={range .items[*]}{.spec.interfaces[0].vfGroups[0].resourceName}{\"\\n\"}{end}",
+        ]);
+        let ready = seen.out.lines().filter(|line| *line == "crowd").count();
+        if ready == crowd.nodes { Ok(()) } else { Err(format!("{ready} of {}", crowd.nodes)) }
+    });
+    sleep(Duration::from_secs(5));
+    let mark = audit_mark();
+    sleep(Duration::from_secs(rest));
+    let writes = audited(mark).into_iter().filter(|entry| {
+        let ours =
+            entry["user"]["username"].as_str().is_some_and(|user| user.ends_with(":ferroband-cluster"));
+        let write = entry["verb"]
+            .as_str()
+            .is_some_and(|verb| ["create", "update", "patch", "delete"].contains(&verb));
+        ours && write && entry["stage"] == "ResponseComplete"
+    });
+    let (writes, memory) = (writes.count(), memory_of_leader());
+    println!("{nodes} nodes, {pods} pods: {writes} writes in {rest} s, {memory} MB");
+    assert!(u64::try_from(writes).expect("few") < rest, "{writes} writes in {rest} s");
+    assert!(memory < 200, "{memory} MB");
+}
