@@ -20,7 +20,7 @@ pub fn generate() -> Result<()> {
 }
 
 /// Folders of deploy/ that hold nothing but generated files.
-const GENERATED: [&str; 3] = ["crds", "completions", "man"];
+const GENERATED: [&str; 4] = ["crds", "completions", "man", "charts/ferroband/templates/daemons"];
 
 /// Whether the committed files are what the sources give.
 pub fn check() -> Result<()> {
@@ -60,6 +60,7 @@ fn into(folder: &Path) -> Result<()> {
     };
     run(ferroband(&["crds", "print", "--dir"]).arg(folder.join("crds")))?;
     run(ferroband(&["man", "--dir"]).arg(folder.join("man")))?;
+    run(ferroband(&["manifests", "--chart"]).arg(folder.join(GENERATED[3])))?;
     let keep = |name: &str, args: &[&str]| -> Result<()> {
         let text = output(&mut ferroband(args))?;
         fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))

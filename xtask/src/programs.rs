@@ -1,4 +1,4 @@
-//! Kubernetes and containerd, built once from the Go module proxy into the cache.
+//! Kubernetes, containerd and Helm, built once from the Go module proxy into the cache.
 
 use crate::cache;
 use crate::command::command;
@@ -67,6 +67,26 @@ pub fn folder() -> Result<PathBuf> {
     }
     fs::write(folder.join("complete"), "").context("cannot mark the programs complete")?;
     Ok(folder)
+}
+
+/// The Helm release; `lab/cluster/helm/go.mod` requires the same.
+pub const HELM: &str = "v4.3.1";
+
+/// Helm, built when missing. On its own: who only wants a cluster does not wait for it.
+pub fn helm() -> Result<PathBuf> {
+    let module = cache::checkout().join("lab/cluster/helm");
+    let key = cache::key(&[module.join("go.mod")])?;
+    let folder = cache::root()?.join(format!("programs/helm-{HELM}-{key}"));
+    let program = folder.join("helm");
+    if folder.join("complete").exists() {
+        return Ok(program);
+    }
+    let go = crate::tools::go(26)?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let stamp = format!("-s -w -X helm.sh/helm/v4/internal/version.version={HELM}");
+    build(&go, &format!("Helm {HELM}"), &module, &stamp, &program, &["helm.sh/helm/v4/cmd/helm"])?;
+    fs::write(folder.join("complete"), "").context("cannot mark Helm complete")?;
+    Ok(program)
 }
 
 /// `go build`, with a line that counts packages as they are compiled.

@@ -18,6 +18,7 @@
 
 mod crds;
 mod error;
+mod partition;
 
 pub mod annotation;
 pub mod cncf;
@@ -28,3 +29,5 @@ pub mod whereabouts;
 
 pub use crds::{Rendered, all_crds, rendered};
 pub use error::Error;
+pub(crate) use partition::{PKEY_MESSAGE, PKEY_RULE};
+pub use partition::{Partition, partition};

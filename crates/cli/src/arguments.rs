@@ -37,9 +37,9 @@ pub enum Command {
     DevicePlugin(device_plugin::DevicePlugin),
     Crds(crds::Crds),
     Manifests(manifests::Manifests),
+    Uninstall(uninstall::Uninstall),
     Inspect(inspect::Inspect),
     Sim(sim::Sim),
-    Uninstall(uninstall::Uninstall),
     Completions(completions::Completions),
     Man(man::Man),
 }

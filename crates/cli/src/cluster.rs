@@ -24,6 +24,14 @@ pub struct Cluster {
     /// How many seconds after the leader's last sign of life another replica takes over.
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     lease_seconds: u64,
+
+    /// What stands before the resource names of SriovIBNetworks, which are written without prefix.
+    #[arg(long, env = "RESOURCE_PREFIX", value_name = "PREFIX", default_value = "spidernet.io")]
+    resource_prefix: String,
+
+    /// Where the API server reaches the webhook, by way of the Service ferroband-webhook.
+    #[arg(long, value_name = "PORT", default_value_t = 9443)]
+    webhook_port: u16,
 }
 
 impl Cluster {
@@ -34,6 +42,8 @@ impl Cluster {
             identity: self.pod_name,
             namespace: self.namespace,
             lease: Duration::from_secs(self.lease_seconds),
+            resource_prefix: self.resource_prefix,
+            webhook_port: self.webhook_port,
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         Ok(runtime.block_on(run(settings))?)

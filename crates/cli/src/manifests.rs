@@ -1,13 +1,22 @@
 //! `ferroband manifests`.
 //!
-//! The objects stand in YAML files with their reasons beside them; a few words in them are filled in here. What comes
-//! out with the defaults is kept as `deploy/ferroband.yaml`.
+//! The objects stand in YAML files with their reasons beside them; a few words in them are filled in: here, or by Helm.
+//!
+//! ```text
+//! manifests/*.yaml ──words::fill──────▶ deploy/ferroband.yaml                          kubectl apply
+//!                  └─words::template──▶ deploy/charts/ferroband/templates/daemons/     helm install, with values
+//! ```
+
+mod words;
 
 use crate::node::ALIASES;
+use anyhow::Context;
 use clap::{Args, builder::PossibleValuesParser};
 use std::{
+    fs,
     io::{Write, stdout},
     net::SocketAddr,
+    path::{Path, PathBuf},
 };
 
 /// Print what to `kubectl apply` to run Ferroband
@@ -35,14 +44,21 @@ pub struct Manifests {
     /// Serve metrics of every node for Prometheus at this address, for example 0.0.0.0:5711. Off unless given.
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
+
+    /// Write the templates of the Helm chart into this folder instead.
+    #[arg(long, value_name = "DIR", hide = true)]
+    chart: Option<PathBuf>,
 }
 
-const PARTS: [&str; 5] = [
-    include_str!("manifests/account.yaml"),
-    include_str!("manifests/rights.yaml"),
-    include_str!("manifests/cluster-rights.yaml"),
-    include_str!("manifests/daemonset.yaml"),
-    include_str!("manifests/deployment.yaml"),
+/// The objects, each file with its name in the chart.
+const PARTS: [(&str, &str); 7] = [
+    ("account.yaml", include_str!("manifests/account.yaml")),
+    ("rights.yaml", include_str!("manifests/rights.yaml")),
+    ("cluster-rights.yaml", include_str!("manifests/cluster-rights.yaml")),
+    ("policy.yaml", include_str!("manifests/policy.yaml")),
+    ("webhook.yaml", include_str!("manifests/webhook.yaml")),
+    ("daemonset.yaml", include_str!("manifests/daemonset.yaml")),
+    ("deployment.yaml", include_str!("manifests/deployment.yaml")),
 ];
 
 impl Manifests {
@@ -52,7 +68,19 @@ impl Manifests {
             // Better here than in the logs of every node.
             ferroband_node::profile(profile)?;
         }
-        stdout().write_all(self.render().as_bytes())?;
+        match &self.chart {
+            Some(folder) => self.write_chart(folder),
+            None => Ok(stdout().write_all(self.render().as_bytes())?),
+        }
+    }
+
+    /// The same objects as templates of the chart: one source, two ways to fill it in.
+    fn write_chart(&self, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("folder {}", folder.display()))?;
+        for (name, text) in PARTS {
+            let path = folder.join(name);
+            fs::write(&path, words::template(text)).with_context(|| format!("file {}", path.display()))?;
+        }
         Ok(())
     }
 
@@ -70,10 +98,7 @@ impl Manifests {
         if let Some(address) = &self.metrics_address {
             arguments.push(format!("--metrics-address={address}"));
         }
-        // JSON is YAML, and quotes whatever needs it.
-        let list = |words: &[String]| serde_json::Value::from(words).to_string();
-        let image = serde_json::Value::from(self.image.as_str()).to_string();
-        PARTS.concat().replace("@IMAGE@", &image).replace("@ARGUMENTS@", &list(&arguments))
+        PARTS.map(|(_, text)| words::fill(text, &self.image, &arguments)).concat()
     }
 }
 
@@ -151,8 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn no_word_is_left_open() {
+        let at = |text: &str| text.lines().find(|line| line.contains('@')).map(str::to_owned);
+        assert_eq!(at(&render(&[])), None);
+        for (name, text) in PARTS {
+            let template = words::template(text);
+            assert_eq!(at(&template), None, "{name}");
+            assert!(!template.contains("ferroband-system"), "{name}: the chart's namespace is the release's");
+        }
+    }
+
+    #[test]
     fn every_right_has_its_reason() {
-        let text = PARTS.concat();
+        let text = PARTS.map(|(_, text)| text).concat();
         let rules = text.lines().filter(|line| line.trim_start().starts_with("- apiGroups"));
         let reasons = text.lines().zip(text.lines().skip(1)).filter(|(above, line)| {
             line.trim_start().starts_with("- apiGroups") && above.trim_start().starts_with('#')

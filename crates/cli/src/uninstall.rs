@@ -1,9 +1,11 @@
 //! `ferroband uninstall`.
 
+mod everywhere;
+
 use clap::Args;
 use ferroband_kernel::Root;
 use ferroband_node::install;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Take Ferroband off this node
 ///
@@ -12,7 +14,7 @@ use std::path::PathBuf;
 /// 00-ferroband.conflist, the program, and its other names, in whose place come back the programs that had them before.
 /// The daemon need not run for that, and if it still does it puts nothing back until it is started anew.
 ///
-/// To run it on every node, let a DaemonSet do so with the folders of the daemon and --hold.
+/// With --all-nodes it is done on every node, by the node daemons themselves, before their DaemonSet is deleted; the chart does so.
 #[derive(Args, Debug)]
 pub struct Uninstall {
     /// Where the host's file system is.
@@ -22,11 +24,27 @@ pub struct Uninstall {
     /// Do not end when it is done, but wait for SIGTERM: a DaemonSet starts what ends again.
     #[arg(long)]
     hold: bool,
+
+    /// Take Ferroband off every node of the cluster instead; needs the API server, not the node.
+    #[arg(long, conflicts_with_all = ["root", "hold"])]
+    all_nodes: bool,
+
+    /// The namespace that Ferroband is installed in.
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
+    namespace: String,
+
+    /// How many seconds to wait for all nodes.
+    #[arg(long, value_name = "SECONDS", default_value_t = 240, requires = "all_nodes")]
+    patience: u64,
 }
 
 impl Uninstall {
     /// Begin to leave.
     pub fn run(self) -> anyhow::Result<()> {
+        if self.all_nodes {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            return runtime.block_on(everywhere::leave(&self.namespace, Duration::from_secs(self.patience)));
+        }
         let root = Root::at(self.root);
         let done = install::leave(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;
         let told = match done {

@@ -22,6 +22,20 @@ pub enum Error {
         /// What it answered.
         source: Box<kube::Error>,
     },
+    /// The webhook's certificate could not be made.
+    #[error("cannot make the webhook's certificate")]
+    Certificate {
+        /// Why.
+        source: rcgen::Error,
+    },
+    /// The webhook cannot be served.
+    #[error("cannot serve the webhook on port {port}")]
+    Serve {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A task could not be started, or ended without being asked to.
     #[error(transparent)]
     Task(#[from] Ended),

@@ -8,8 +8,10 @@
 //! ```text
 //!  API server ──watched──▶ caches ──changed──▶ work: pass ──▶ writes (server-side apply), conditions, events
 //!                             │                  ▲ again on failure, with longer and longer pauses
-//!  lease ── held? ──yes──▶ lead: every work of `WORKS`
-//!               └──no───▶ wait, and watch nothing
+//!  lease ── held? ──yes──▶ lead: every work
+//!               └──no───▶ wait
+//!
+//!  every replica: webhook, answering the API server from the caches of the networks
 //! ```
 
 mod error;
@@ -21,7 +23,9 @@ mod work;
 
 pub mod drain;
 pub mod lease;
+pub mod networks;
 pub mod policies;
+pub mod webhook;
 
 pub use error::Error;
 pub use run::run;

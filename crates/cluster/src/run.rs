@@ -1,6 +1,6 @@
 //! The daemon, put together.
 
-use crate::{Context, Error, Settings, lead, lease::Lease};
+use crate::{Context, Error, Settings, lead, lease::Lease, networks::Sources, webhook};
 use ferroband_daemon::{
     client, stop_asked,
     tasks::{Ended, Tasks},
@@ -14,7 +14,10 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let lease = Lease::new(client.clone(), &settings);
     let context = Context::new(client, settings);
     let mut tasks = Tasks::default();
-    tasks.start("leading", lead_while_held(lease.clone(), context, tasks.stop.clone()));
+    let sources = Sources::start(&context.client, &mut tasks);
+    let kept = webhook::Kept::start(&context.client, &context.settings.namespace, &mut tasks);
+    webhook::start(&context, &sources, &kept, &mut tasks)?;
+    tasks.start("leading", lead_while_held(lease.clone(), context, (sources, kept), tasks.stop.clone()));
     let ended = tasks.until(asked).await;
     info!("stopping");
     tasks.end().await;
@@ -27,12 +30,13 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
 async fn lead_while_held(
     lease: Lease,
     context: Context,
+    (sources, kept): (Sources, webhook::Kept),
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<(), Error> {
     while stop.run_until_cancelled(lease.acquire()).await.is_some() {
         info!("leading");
         let mut tasks = Tasks::default();
-        lead::start(&context, &mut tasks);
+        lead::start(&context, &sources, &kept, &mut tasks);
         let lost = async {
             tokio::select! {
                 () = lease.lost() => {}

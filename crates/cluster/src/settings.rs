@@ -11,13 +11,23 @@ pub struct Settings {
     pub namespace: String,
     /// How long a lease counts after it was last renewed: the longest time nobody leads after a leader died.
     pub lease: Duration,
+    /// What stands before a resource name that has no prefix of its own: `spidernet.io`.
+    pub resource_prefix: String,
+    /// Where the webhook is served.
+    pub webhook_port: u16,
 }
 
 impl Settings {
-    /// The namespaces whose policies count: ours, and those where the documents of the systems replaced put them.
+    /// The namespaces whose objects count for the whole cluster: ours, and those where the documents of the systems
+    /// replaced put them.
     pub fn honoured(&self) -> Vec<&str> {
         let mut all = vec![self.namespace.as_str(), "kube-system", "spiderpool"];
         all.dedup();
         all
+    }
+
+    /// Whether objects in `namespace` count for the whole cluster.
+    pub fn is_system(&self, namespace: &str) -> bool {
+        self.honoured().contains(&namespace)
     }
 }

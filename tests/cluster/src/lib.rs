@@ -73,6 +73,16 @@ pub fn kubectl_with(args: &[&str], input: &str) -> Outcome {
     run(lab_command(&[&["kubectl", "--"], args].concat()), input)
 }
 
+/// Helm as the administrator.
+pub fn helm(args: &[&str]) -> Outcome {
+    lab(&[&["helm", "--"], args].concat())
+}
+
+/// A chart of the checkout.
+pub fn chart(name: &str) -> String {
+    format!("{}/../../deploy/charts/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// An object, or a list, as JSON.
 #[track_caller]
 pub fn get(args: &[&str]) -> Value {

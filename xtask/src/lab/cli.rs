@@ -37,6 +37,12 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Run Helm as the lab's administrator, from within its network
+    Helm {
+        /// Helm's own arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Open a shell on a node, or on `control`
     Shell {
         /// The machine
@@ -67,6 +73,10 @@ pub fn run(lab: &LabCommand) -> Result<i32> {
         Verb::Kubectl { args } => {
             which.shape()?;
             become_it(which.kubectl()?.args(args))
+        }
+        Verb::Helm { args } => {
+            which.shape()?;
+            become_it(which.helm()?.args(args))
         }
         Verb::Shell { machine } => become_it(which.exec(machine)?.arg("bash")),
         Verb::Exec { machine, command } => become_it(which.exec(machine)?.args(command)),

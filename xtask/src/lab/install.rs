@@ -1,10 +1,10 @@
-//! Ferroband in the lab, put in as a user would: definitions, then manifests, both from the product itself.
+//! Ferroband in the lab, put in as a user would: by its chart, which puts in the definitions too.
 
 use super::machine::Machine;
 use super::{Lab, node};
-use crate::command::{feed, output};
-use crate::image;
+use crate::command::output;
 use crate::progress::step;
+use crate::{cache, image};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -22,27 +22,28 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         }
         Ok(())
     })?;
-    let program = product.ferroband;
-    step("definitions", |_| {
-        let mut apply = lab.in_network(&program.to_string_lossy());
-        output(apply.args(["crds", "apply"]).env("KUBECONFIG", lab.kubeconfig()).stdin(Stdio::null()))
-            .map(drop)
-    })?;
-    let title = if emulated {
-        "daemons".to_string()
-    } else {
-        format!("daemons, with simulated hardware `{profile}`")
-    };
+    // Built before the step that would hide its progress.
+    crate::programs::helm()?;
+    let title =
+        if emulated { "chart".to_string() } else { format!("chart, with simulated hardware `{profile}`") };
     step(title, |_| {
-        let mut print = vec!["manifests", "--image", image::NAME];
+        let there = output(daemons(lab)?.args(["get", DAEMONS[0]]).stdin(Stdio::null())).is_ok();
+        let mut values = vec![("node.metricsAddress", "127.0.0.1:5711")];
         if !emulated {
             // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
-            print.extend(["--simulate", profile, "--simulate-uplink", "eth0"]);
+            values.extend([("node.simulate", profile), ("node.simulateUplink", "eth0")]);
         }
-        let more = ["--metrics-address", "127.0.0.1:5711"];
-        let manifests = output(Command::new(&program).args(print).args(more).stdin(Stdio::null()))?;
-        let there = output(daemons(lab)?.args(["get", DAEMONS[0]]).stdin(Stdio::null())).is_ok();
-        feed(lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()), &manifests)?;
+        let (name, tag) = image::NAME.rsplit_once(':').context("the image has no tag")?;
+        let (registry, repository) = name.split_once('/').context("the image has no registry")?;
+        let image = [("image.registry", registry), ("image.repository", repository), ("image.tag", tag)];
+        let mut command = lab.helm()?;
+        command.stdin(Stdio::null());
+        command.args(["upgrade", "--install", "ferroband"]).arg(cache::checkout().join(CHART));
+        command.args(["--namespace", "ferroband-system", "--create-namespace", "--timeout=900s"]);
+        for (key, value) in values.into_iter().chain(image) {
+            command.args(["--set-string", &format!("{key}={value}")]);
+        }
+        output(&mut command)?;
         // The image has one name for ever; a new one under it must be told.
         let stamp = node::stamp(&product.archive)?;
         let mark = lab.folder.join("installed");
@@ -72,6 +73,9 @@ fn hand_out(machine: &Machine, program: &Path) -> Result<()> {
     };
     copy().with_context(|| format!("cannot put {} on {}", program.display(), machine.name))
 }
+
+/// The chart in the checkout.
+const CHART: &str = "deploy/charts/ferroband";
 
 const DAEMONS: [&str; 2] = ["daemonset/ferroband-node", "deployment/ferroband-cluster"];
 

@@ -139,6 +139,19 @@ impl Lab {
         Ok(command)
     }
 
+    /// Helm as the administrator. It keeps nothing outside the lab.
+    pub fn helm(&self) -> Result<Command> {
+        let program = crate::programs::helm()?;
+        let mut command = self.in_network(&program.to_string_lossy());
+        command.env("KUBECONFIG", self.kubeconfig());
+        for (variable, folder) in
+            [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
+        {
+            command.env(variable, self.folder.join("helm").join(folder));
+        }
+        Ok(command)
+    }
+
     /// The administrator's kubeconfig; it works from within the lab's network.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("admin.kubeconfig")

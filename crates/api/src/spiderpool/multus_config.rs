@@ -1,12 +1,11 @@
 //! A network, in sections instead of JSON text.
 
 use super::{CoordinatorSpec, IbSriovSection, IpoibSection, OvsSection, SriovSection, VlanSection};
-use kube::CustomResource;
-use schemars::JsonSchema;
+use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 /// A network that becomes a NetworkAttachmentDefinition.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "spiderpool.spidernet.io",
     version = "v2beta1",
@@ -19,6 +18,16 @@ use serde::{Deserialize, Serialize};
     doc = "A network in sections; it becomes a NetworkAttachmentDefinition."
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new(
+        "[has(self.macvlan), has(self.ipvlan), has(self.vlan), has(self.sriov), has(self.ovs), has(self.ibsriov), \
+         has(self.ipoib)].filter(given, given).size() <= 1"
+    ).message("only one section may be given: it says which plugin is meant"),
+    validation = Rule::new(
+        "!has(self.customCNI) || self.customCNI == '' || !(has(self.macvlan) || has(self.ipvlan) || has(self.vlan) || \
+         has(self.sriov) || has(self.ovs) || has(self.ibsriov) || has(self.ipoib))"
+    ).message("customCNI is the whole configuration: remove the section, or customCNI")
+)]
 pub struct SpiderMultusConfigSpec {
     /// Which plugin. Where it and the one section given disagree, the section counts.
     #[serde(default = "custom")]

@@ -1,6 +1,7 @@
 //! The sections of SpiderMultusConfig, one for each plugin.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub struct IpPools {
 }
 
 /// An InfiniBand virtual function.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IbSriovSection {
     /// The resource whose devices are used.
@@ -28,6 +29,7 @@ pub struct IbSriovSection {
     pub resource_name: Option<String>,
     /// The partition, as a number or as text, decimal or hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new(crate::PKEY_RULE).message(crate::PKEY_MESSAGE))]
     pub pkey: Option<IntOrString>,
     /// Link state of the function: `auto`, `enable` or `disable`.
     #[serde(default = "enable")]
@@ -42,6 +44,10 @@ pub struct IbSriovSection {
     /// The same under its older name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ib_kubernetes_enabled: Option<bool>,
+    /// The MTU; 0 leaves it alone. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65535))]
+    pub mtu: Option<i32>,
     /// The pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
@@ -57,6 +63,10 @@ pub struct IpoibSection {
     /// The parent, by name or altname.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
+    /// The MTU; 0 leaves it alone. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65535))]
+    pub mtu: Option<i32>,
     /// The pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,

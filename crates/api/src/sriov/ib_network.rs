@@ -2,12 +2,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A network over InfiniBand virtual functions; it becomes a NetworkAttachmentDefinition.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "sriovnetwork.openshift.io",
     version = "v1",
@@ -46,6 +46,7 @@ pub struct SriovIBNetworkSpec {
     pub meta_plugins: Option<String>,
     /// The partition, as a number or as text. Ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new(crate::PKEY_RULE).message(crate::PKEY_MESSAGE))]
     pub pkey: Option<IntOrString>,
     /// Whether the RDMA device moves into the pod; as the node's RDMA mode is, when absent. Ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]

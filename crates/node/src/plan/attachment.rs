@@ -10,7 +10,7 @@ use ferroband_attach::{
     Version, device_info,
     plan::{Attachment, Device, Doer, Step},
 };
-use ferroband_model::Fault;
+use ferroband_model::{Fault, FaultCode};
 
 /// The network that the runtime would use without us.
 pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
@@ -30,6 +30,27 @@ pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment
         unchecked: network.disable_check,
         ..Attachment::default()
     })
+}
+
+/// Whether a plugin can do nothing without a device and is not told one in its configuration.
+fn wants_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
+    let text = |key: &str| plugin.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    matches!(text("type"), "ib-sriov" | "sriov") && text("deviceID").is_empty() && text("pciBusID").is_empty()
+}
+
+/// The webhook fills in the resources of pods, but nobody waits for it: a pod may have been created without.
+fn no_device(network: &str, resource: &str) -> Fault {
+    Fault::new(
+        FaultCode::NoDevice,
+        format!("network {network}"),
+        format!(
+            "it needs a device of {resource}, and the pod asks for none, or for fewer than its networks need"
+        ),
+        format!(
+            "recreate the pod: the resource is then filled in; if it is not, the webhook is away \
+             (deployment ferroband-cluster), and {resource} has to be written into a container's limits"
+        ),
+    )
 }
 
 /// A network that a definition describes, at `position` of the plan. At the first it is the pod's default network.
@@ -53,6 +74,12 @@ pub fn chosen(
         let id = devices.take(resource)?;
         Some(Device { resource: resource.clone(), id })
     });
+    if let (Some(resource), None) = (resource, &device)
+        && selection.device_id.is_none()
+        && config.plugins.iter().any(wants_device)
+    {
+        return Err(no_device(&network, resource));
+    }
     // What the runtime gives is meant for the default network alone.
     let mut values = if default { given.runtime_config.clone() } else { serde_json::Map::new() };
     values.extend(capability::of_selection(selection));

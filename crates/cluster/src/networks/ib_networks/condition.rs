@@ -1,0 +1,69 @@
+//! The condition `Ready` of a SriovIBNetwork.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// What came of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its definition is there.
+    Ready {
+        /// Where.
+        namespace: String,
+    },
+    /// The namespace of its definition is not there yet.
+    NoNamespace(String),
+    /// It cannot have a definition.
+    Invalid(String),
+}
+
+/// The condition to write, if it is not the one that stands there.
+pub fn ready(verdict: &Verdict, current: &[Condition], generation: Option<i64>) -> Option<Condition> {
+    let (status, reason, message) = match verdict {
+        Verdict::Ready { namespace } => {
+            ("True", "NetworkReady", format!("the network is defined in namespace {namespace}"))
+        }
+        Verdict::NoNamespace(namespace) => (
+            "False",
+            "NamespaceNotFound",
+            format!("namespace {namespace} is not there; the network is defined as soon as it is"),
+        ),
+        Verdict::Invalid(why) => ("False", "NetworkAttachmentDefinitionInvalid", why.clone()),
+    };
+    let before = current.iter().find(|condition| condition.type_ == "Ready");
+    let same = before.is_some_and(|before| {
+        (before.status.as_str(), before.reason.as_str(), &before.message) == (status, reason, &message)
+            && before.observed_generation == generation
+    });
+    if same {
+        return None;
+    }
+    let since =
+        before.filter(|before| before.status == status).map(|before| before.last_transition_time.clone());
+    Some(Condition {
+        type_: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: generation,
+        last_transition_time: since.unwrap_or_else(|| Time(Timestamp::now())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_when_it_changes_and_keeps_its_time_while_the_status_stays() {
+        let missing = Verdict::NoNamespace("a".into());
+        let first = ready(&missing, &[], Some(1)).unwrap();
+        assert_eq!((first.status.as_str(), first.reason.as_str()), ("False", "NamespaceNotFound"));
+        assert_eq!(ready(&missing, std::slice::from_ref(&first), Some(1)), None);
+        let old = Condition { last_transition_time: Time(Timestamp::UNIX_EPOCH), ..first };
+        let other = ready(&Verdict::Invalid("x".into()), std::slice::from_ref(&old), Some(2)).unwrap();
+        assert_eq!(other.last_transition_time, old.last_transition_time);
+        let good = ready(&Verdict::Ready { namespace: "a".into() }, &[other], Some(2)).unwrap();
+        assert!(good.status == "True" && good.last_transition_time != old.last_transition_time);
+    }
+}

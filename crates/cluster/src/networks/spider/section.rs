@@ -1,0 +1,197 @@
+//! Which section counts, and the main plugin it makes.
+
+use super::super::plugins::{Coordinator, IbSriov, Ipam, Ipoib, Macvlan, Plugin, Sriov, Tuning};
+use super::super::{Refused, partition_text};
+use ferroband_api::spiderpool::{
+    IbSriovSection, IpPools, IpoibSection, OvsSection, SpiderMultusConfigSpec, SriovSection, VlanSection,
+};
+use ferroband_model::ResourceName;
+
+/// The section that counts.
+pub enum Section<'a> {
+    IbSriov(&'a IbSriovSection),
+    Ipoib(&'a IpoibSection),
+    Sriov(&'a SriovSection),
+    Macvlan(&'a VlanSection),
+    Ipvlan(&'a VlanSection),
+    Vlan(&'a VlanSection),
+    Ovs(&'a OvsSection),
+    Custom(&'a str),
+}
+
+/// The types and their sections.
+const TYPES: [(&str, &str); 7] = [
+    ("macvlan", "macvlan"),
+    ("ipvlan", "ipvlan"),
+    ("vlan", "vlan"),
+    ("sriov", "sriov"),
+    ("ovs", "ovs"),
+    ("ib-sriov", "ibsriov"),
+    ("ipoib", "ipoib"),
+];
+
+impl<'a> Section<'a> {
+    /// The section of `spec`. The one that is there counts, whatever `cniType` says: documents have it wrong, and
+    /// nothing else can be meant.
+    pub fn of(spec: &'a SpiderMultusConfigSpec, warnings: &mut Vec<String>) -> Result<Self, Refused> {
+        let given: Vec<Self> = [
+            spec.macvlan.as_ref().map(Self::Macvlan),
+            spec.ipvlan.as_ref().map(Self::Ipvlan),
+            spec.vlan.as_ref().map(Self::Vlan),
+            spec.sriov.as_ref().map(Self::Sriov),
+            spec.ovs.as_ref().map(Self::Ovs),
+            spec.ibsriov.as_ref().map(Self::IbSriov),
+            spec.ipoib.as_ref().map(Self::Ipoib),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let names = |given: &[Self]| given.iter().map(|s| s.names().1).collect::<Vec<_>>().join(" and ");
+        if given.len() > 1 {
+            return Err(Refused::Sections(names(&given)));
+        }
+        let text = spec.custom_cni.as_deref().unwrap_or_default();
+        match (given.into_iter().next(), spec.cni_type.as_str()) {
+            (Some(section), _) if !text.trim().is_empty() => {
+                Err(Refused::CustomAndSection(section.names().1))
+            }
+            (Some(section), said) => {
+                let (meant, name) = section.names();
+                if said != meant {
+                    warnings.push(format!("cniType is {said}, but the section {name} is given and counts; write cniType: {meant}"));
+                }
+                Ok(section)
+            }
+            (None, "custom") => Ok(Self::Custom(text)),
+            (None, said) => match TYPES.iter().find(|(known, _)| *known == said) {
+                Some((_, section)) => Err(Refused::NoSection { cni_type: said.to_owned(), section }),
+                None => Err(Refused::Type(said.to_owned())),
+            },
+        }
+    }
+
+    /// Its `cniType` and its own name.
+    fn names(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Macvlan(_) => TYPES[0],
+            Self::Ipvlan(_) => TYPES[1],
+            Self::Vlan(_) => TYPES[2],
+            Self::Sriov(_) => TYPES[3],
+            Self::Ovs(_) => TYPES[4],
+            Self::IbSriov(_) => TYPES[5],
+            Self::Ipoib(_) => TYPES[6],
+            Self::Custom(_) => ("custom", "customCNI"),
+        }
+    }
+
+    /// Its pools.
+    pub fn pools(&self) -> Option<&'a IpPools> {
+        match self {
+            Self::IbSriov(section) => section.ippools.as_ref(),
+            Self::Ipoib(section) => section.ippools.as_ref(),
+            Self::Sriov(section) => section.ippools.as_ref(),
+            Self::Macvlan(section) | Self::Ipvlan(section) | Self::Vlan(section) => section.ippools.as_ref(),
+            Self::Ovs(section) => section.ippools.as_ref(),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// The resource that a pod with this network needs.
+    pub fn resource(&self) -> Result<Option<ResourceName>, Refused> {
+        let (field, name) = match self {
+            Self::IbSriov(section) => ("spec.ibsriov.resourceName", &section.resource_name),
+            Self::Sriov(section) => ("spec.sriov.resourceName", &section.resource_name),
+            Self::Macvlan(section) | Self::Ipvlan(section) | Self::Vlan(section) => {
+                ("rdmaResourceName", &section.rdma_resource_name)
+            }
+            Self::Ipoib(_) | Self::Ovs(_) | Self::Custom(_) => return Ok(None),
+        };
+        match name.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => Ok(Some(name.parse().map_err(|source| Refused::Word { field, source })?)),
+            None if matches!(self, Self::IbSriov(_) | Self::Sriov(_)) => Err(Refused::Missing(field)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The main plugin.
+pub(super) fn main<'a>(
+    section: &Section<'a>,
+    spec: &'a SpiderMultusConfigSpec,
+    isolated: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Plugin<'a>, Refused> {
+    let sriov = matches!(section, Section::Sriov(_));
+    let ipam = (!spec.disable_ipam).then(|| Ipam::of(section.pools(), sriov));
+    let positive = |mtu: Option<i32>| mtu.filter(|mtu| *mtu > 0);
+    Ok(match section {
+        Section::IbSriov(section) => {
+            if section.ib_kubernetes_enabled.is_some() {
+                warnings.push("ibKubernetesEnabled is the older name; write enableIbKubernetes".to_owned());
+            }
+            Plugin::IbSriov(IbSriov {
+                r#type: "ib-sriov",
+                pkey: partition_text("spec.ibsriov.pkey", section.pkey.as_ref(), warnings)?
+                    .unwrap_or_default(),
+                link_state: &section.link_state,
+                rdma_isolation: if isolated { Some(true) } else { section.rdma_isolation },
+                ib_kubernetes_enabled: section.ib_kubernetes_enabled.unwrap_or(section.enable_ib_kubernetes),
+                mtu: positive(section.mtu),
+                ipam,
+            })
+        }
+        Section::Ipoib(section) => {
+            let master = section.master.as_deref().filter(|master| !master.is_empty());
+            let master = master.ok_or(Refused::Missing("spec.ipoib.master"))?;
+            Plugin::Ipoib(Ipoib { r#type: "ipoib", master, mtu: positive(section.mtu), ipam })
+        }
+        Section::Sriov(section) => {
+            if section.enable_rdma.is_some() {
+                warnings.push("enableRdma is the older name; write rdmaIsolation".to_owned());
+            }
+            Plugin::Sriov(Sriov {
+                r#type: "sriov",
+                vlan: section.vlan_id.filter(|vlan| *vlan != 0),
+                min_tx_rate: section.min_tx_rate_mbps,
+                max_tx_rate: section.max_tx_rate_mbps,
+                ipam,
+            })
+        }
+        Section::Macvlan(section) => parent("macvlan", Some("bridge"), section, ipam)?,
+        Section::Ipvlan(section) => parent("ipvlan", None, section, ipam)?,
+        Section::Vlan(_) => return Err(Refused::NotOurs("spec.vlan")),
+        Section::Ovs(_) => return Err(Refused::NotOurs("spec.ovs")),
+        Section::Custom(_) => return Err(Refused::NotOurs("spec.customCNI")),
+    })
+}
+
+fn parent<'a>(
+    kind: &'static str,
+    mode: Option<&'static str>,
+    section: &'a VlanSection,
+    ipam: Option<Ipam<'a>>,
+) -> Result<Plugin<'a>, Refused> {
+    // The bond and the VLAN interface are made by another plugin, which we do not have.
+    let [master] = section.master.as_slice() else { return Err(Refused::NotOurs("more than one master")) };
+    if section.bond.is_some() || section.vlan_id.is_some_and(|vlan| vlan != 0) {
+        return Err(Refused::NotOurs("a bond or vlanID"));
+    }
+    let mtu = Some(section.mtu).filter(|mtu| *mtu > 0);
+    Ok(Plugin::Macvlan(Macvlan { r#type: kind, master, mode, mtu, ipam }))
+}
+
+/// The coordinator's entry.
+pub(super) fn coordinator(spec: &SpiderMultusConfigSpec) -> Option<Plugin<'_>> {
+    let entry = || Plugin::Coordinator(Box::new(Coordinator::of(spec.coordinator.as_ref())));
+    spec.enable_coordinator.then(entry)
+}
+
+/// The MTU of an Ethernet function, which its own plugin does not set.
+pub(super) fn tuning(section: &Section<'_>) -> Option<Plugin<'static>> {
+    match section {
+        Section::Sriov(section) if section.mtu > 0 => {
+            Some(Plugin::Tuning(Tuning { r#type: "tuning", mtu: section.mtu }))
+        }
+        _ => None,
+    }
+}

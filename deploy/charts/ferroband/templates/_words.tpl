@@ -1,0 +1,90 @@
+{{/* The image: registry, or its override, then repository, then digest or tag. */}}
+{{- define "ferroband.image" -}}
+{{- $registry := .Values.global.imageRegistryOverride | default .Values.image.registry -}}
+{{- $name := ternary (printf "%s/%s" $registry .Values.image.repository) .Values.image.repository (ne $registry "") -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" $name .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ferroband.nodeArguments" -}}
+{{- $arguments := list "node" -}}
+{{- with .Values.log }}{{ $arguments = append $arguments (printf "--log=%s" .) }}{{ end -}}
+{{- with .Values.node.aliases }}{{ $arguments = append $arguments (printf "--alias=%s" (join "," .)) }}{{ end -}}
+{{- with .Values.node.metricsAddress }}{{ $arguments = append $arguments (printf "--metrics-address=%s" .) }}{{ end -}}
+{{- with .Values.node.simulate }}{{ $arguments = append $arguments (printf "--simulate=%s" .) }}{{ end -}}
+{{- with .Values.node.simulateUplink }}{{ $arguments = append $arguments (printf "--simulate-uplink=%s" .) }}{{ end -}}
+{{- toJson (concat $arguments .Values.node.extraArguments) -}}
+{{- end -}}
+
+{{- define "ferroband.clusterArguments" -}}
+{{- $arguments := list "cluster" (printf "--resource-prefix=%s" .Values.resourcePrefix) -}}
+{{- with .Values.log }}{{ $arguments = append $arguments (printf "--log=%s" .) }}{{ end -}}
+{{- toJson (concat $arguments .Values.cluster.extraArguments) -}}
+{{- end -}}
+
+{{/* A Job of a hook: one command of the product, as the account ferroband-hook-NAME. */}}
+{{- define "ferroband.job" -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: ferroband-{{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    app.kubernetes.io/name: ferroband
+    app.kubernetes.io/component: hook
+  annotations:
+    helm.sh/hook: {{ .hook }}
+    helm.sh/hook-weight: "1"
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: 4
+  activeDeadlineSeconds: 600
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: ferroband
+        app.kubernetes.io/component: hook
+    spec:
+      serviceAccountName: ferroband-{{ .name }}
+      restartPolicy: Never
+      # It must run before there is a pod network, and when there is none any more.
+      hostNetwork: true
+      dnsPolicy: ClusterFirstWithHostNet
+      nodeSelector: {{ toJson .root.Values.cluster.nodeSelector }}
+      tolerations:
+        - operator: Exists
+      imagePullSecrets: {{ toJson .root.Values.image.pullSecrets }}
+      containers:
+        - name: hook
+          image: {{ include "ferroband.image" .root | quote }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          terminationMessagePolicy: FallbackToLogsOnError
+          command: [/usr/bin/ferroband]
+          args: {{ toJson .arguments }}
+          env:
+            - name: POD_NAMESPACE
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.namespace
+          securityContext:
+            runAsNonRoot: true
+            runAsUser: 65532
+            readOnlyRootFilesystem: true
+            allowPrivilegeEscalation: false
+            capabilities:
+              drop: [ALL]
+{{- end -}}
+
+{{/* What a hook's account carries besides its name. */}}
+{{- define "ferroband.hookMetadata" -}}
+labels:
+    app.kubernetes.io/name: ferroband
+    app.kubernetes.io/component: hook
+  annotations:
+    helm.sh/hook: {{ .hook }}
+    helm.sh/hook-weight: "0"
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
