@@ -218,7 +218,7 @@ _ferroband() {
 
     case "${cmd}" in
         ferroband)
-            opts="-h -V --log --help --version node cluster device-plugin crds manifests inspect sim uninstall completions man help"
+            opts="-h -V --log --help --version node cluster device-plugin crds manifests uninstall inspect sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -236,7 +236,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__cluster)
-            opts="-h -V --pod-name --namespace --lease-seconds --log --help --version"
+            opts="-h -V --pod-name --namespace --lease-seconds --resource-prefix --webhook-port --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -251,6 +251,14 @@ _ferroband() {
                     return 0
                     ;;
                 --lease-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resource-prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --webhook-port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -456,7 +464,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help)
-            opts="node cluster device-plugin crds manifests inspect sim uninstall completions man help"
+            opts="node cluster device-plugin crds manifests uninstall inspect sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -858,7 +866,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__manifests)
-            opts="-h -V --image --alias --simulate --simulate-uplink --metrics-address --log --help --version"
+            opts="-h -V --image --alias --simulate --simulate-uplink --metrics-address --chart --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -881,6 +889,10 @@ _ferroband() {
                     return 0
                     ;;
                 --metrics-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chart)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1468,13 +1480,21 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__uninstall)
-            opts="-h -V --root --hold --log --help --version"
+            opts="-h -V --root --hold --all-nodes --namespace --patience --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --patience)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -32,9 +32,9 @@ complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "cluster" -d 'Ru
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "device-plugin" -d 'Run the device plugin alone'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "uninstall" -d 'Take Ferroband off this node'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
-complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "uninstall" -d 'Take Ferroband off this node'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "man" -d 'Write the manual pages'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -71,6 +71,8 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s V -l versio
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l pod-name -d 'Who this replica is; its pod\'s name' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l namespace -d 'The namespace that Ferroband is installed in; the lease is there' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l lease-seconds -d 'How many seconds after the leader\'s last sign of life another replica takes over' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l resource-prefix -d 'What stands before the resource names of SriovIBNetworks, which are written without prefix' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l webhook-port -d 'Where the API server reaches the webhook, by way of the Service ferroband-webhook' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -s V -l version -d 'Print version'
@@ -118,9 +120,18 @@ whereabouts\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate -d 'Simulate the InfiniBand hardware of this profile on every node' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l simulate-uplink -d 'Join the simulated fabrics of the nodes over this interface' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l metrics-address -d 'Serve metrics of every node for Prometheus at this address, for example 0.0.0.0:5711. Off unless given' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l chart -d 'Write the templates of the Helm chart into this folder instead' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l namespace -d 'The namespace that Ferroband is installed in' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l patience -d 'How many seconds to wait for all nodes' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l hold -d 'Do not end when it is done, but wait for SIGTERM: a DaemonSet starts what ends again'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l all-nodes -d 'Take Ferroband off every node of the cluster instead; needs the API server, not the node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
 wide\t'More columns'
 json\t'Everything that is known, for programs'
@@ -211,11 +222,6 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "count" -d 'Count something on a port, as errors do'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "netns" -d 'Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l root -d 'Where the host\'s file system is' -r -F
-complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l hold -d 'Do not end when it is done, but wait for SIGTERM: a DaemonSet starts what ends again'
-complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s V -l version -d 'Print version'
@@ -223,17 +229,17 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'The 
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "node" -d 'Run the node daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "cluster" -d 'Run the cluster daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "uninstall" -d 'Take Ferroband off this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "man" -d 'Write the manual pages'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests inspect sim uninstall completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "cluster" -d 'Run the cluster daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "uninstall" -d 'Take Ferroband off this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'
