@@ -124,7 +124,7 @@ fn adapter(
     let told = InterfaceStatus {
         pci_address: function.address.to_string(),
         name: link.as_ref().map(|link| link.name.clone()),
-        mac: link.as_ref().map(hardware_address),
+        mac: link.as_ref().map(hardware_address).filter(|address| !address.is_empty()),
         driver: function.driver.clone(),
         vendor: Some(format!("{:04x}", function.vendor)),
         device_id: Some(format!("{:04x}", function.device)),
