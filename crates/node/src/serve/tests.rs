@@ -507,8 +507,8 @@ fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
 
 #[test]
 fn c84_the_default_network_as_the_configuration_of_multus_names_it() {
-    let node = Node::new();
-    node.know("a", "");
+    let node = Node::start();
+    node.pod("a", None);
     let network = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "bridge"}).to_string();
     let folder = node.path.parent().unwrap().join("networks");
     let conf_d = node.decider.conf_d.clone();
