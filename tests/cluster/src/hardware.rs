@@ -93,12 +93,12 @@ pub fn holder(name: &str, node: &str, resource: &str, amount: usize) -> String {
     .to_string()
 }
 
-/// How much slower than an idle one this machine is now; limits of time are for idle ones.
+/// How much slower than an idle one this machine is now, four times at most; limits of time are for idle ones.
 pub fn slowness() -> f64 {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(1.0);
     let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
-    (load / cores).max(1.0)
+    (load / cores).clamp(1.0, 4.0)
 }
 
 /// Does `change` on the node and waits for `shown` there, both shell; how many seconds after the change it was so.

@@ -77,7 +77,8 @@ fn a_device_in_a_pods_rdma_namespace_is_counted_for_the_pod() {
     // The namespace of the pod, as its runtime pins it.
     let own = inside("apart", "readlink /proc/self/ns/net").good();
     let inode = own.trim().trim_start_matches("net:[").trim_end_matches(']').to_owned();
-    let find = format!("find /var/run/netns -inum {inode}");
+    let find =
+        format!("for f in /var/run/netns/*; do [ $(stat -L -c %i $f) = {inode} ] && echo $f; done; true");
     let pinned = on(&node, &find).good();
     functions.sim(&format!("move mlx5_1 {}", pinned.trim()));
     assert!(!on(&node, "ferroband inspect").good().contains("mlx5_1"), "it is out of the host's sight");

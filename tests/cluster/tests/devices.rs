@@ -74,7 +74,7 @@ fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() 
 
     let info: Value =
         serde_json::from_str(&inside("two", "echo \"$PCIDEVICE_OPENSHIFT_IO_IB_VFS_INFO\"").good()).unwrap();
-    let hyphen = inside("two", "tr '\\0' '\\n' < /proc/self/environ | grep ^PCIDEVICE_OPENSHIFT_IO_IB-VFS=");
+    let hyphen = inside("two", "tr '\\0' '\\n' < /proc/1/environ | grep ^PCIDEVICE_OPENSHIFT_IO_IB-VFS=");
     assert!(hyphen.good().contains(&two.join(",")), "upstream's own name, which no shell can read");
     let mut expected = vec!["rdma_cm".to_owned()];
     for id in &two {

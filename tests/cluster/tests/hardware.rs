@@ -18,11 +18,11 @@ fn pool() -> Value {
 /// Does `words` to the node's hardware; the kubelet knows of so many healthy units a second later, and they can be
 /// allocated two seconds after that.
 #[track_caller]
-fn told(node: &str, words: &str, healthy: usize) {
+fn told(node: &str, words: &str, resource: &str, healthy: usize) {
     let limit = slowness();
-    let kubelet = seconds_until(node, &format!("ferroband sim {words}"), &kubelet_knows(RESOURCE, healthy));
+    let kubelet = seconds_until(node, &format!("ferroband sim {words}"), &kubelet_knows(resource, healthy));
     let begin = Instant::now();
-    eventually(&format!("{words}: {healthy} can be allocated"), 60, || match allocatable(node, RESOURCE) {
+    eventually(&format!("{words}: {healthy} can be allocated"), 60, || match allocatable(node, resource) {
         seen if seen == healthy.to_string() => Ok(()),
         seen => Err(seen),
     });
@@ -42,17 +42,17 @@ fn life(pod: &str) -> Value {
 #[test]
 fn unplugging_replugging_and_other_functions_are_told_within_a_second_and_a_running_pod_stays() {
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
-    let functions = Functions::make(&node, 4);
+    let _functions = Functions::make(&node, 4);
     configure(&mut objects, &[("sriov.json", pool())]);
     offered(&node, RESOURCE, "4");
     objects.apply(&holder("stays", &node, RESOURCE, 1));
     objects.running("stays", 90);
     let before = life("stays");
 
-    told(&node, &format!("vfs {ADAPTER} 8"), 8);
-    told(&node, &format!("unplug {ADAPTER}"), 0);
-    functions.sim(&format!("replug {ADAPTER}"));
-    told(&node, &format!("vfs {ADAPTER} 4"), 4);
+    told(&node, &format!("vfs {ADAPTER} 8"), RESOURCE, 8);
+    told(&node, &format!("unplug {ADAPTER}"), RESOURCE, 0);
+    told(&node, &format!("replug {ADAPTER}"), "jarvice.com/rdma", 1);
+    told(&node, &format!("vfs {ADAPTER} 4"), RESOURCE, 4);
     assert_eq!(life("stays"), before);
 
     // What it holds is still its own: of four functions three are left for others.
