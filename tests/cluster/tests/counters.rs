@@ -128,8 +128,13 @@ fn a_wrong_pool_is_named_in_the_nodes_condition_and_the_others_stand() {
         let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let condition = all.iter().find(|c| c["type"] == "FerrobandDevices").cloned().unwrap_or_default();
         let message = condition["message"].as_str().unwrap_or_default();
-        let named =
-            ["wrong.json", "broken.json", "selektor", "nobody"].iter().all(|word| message.contains(word));
+        let said = [
+            "broken.json: is not JSON",
+            "wrong.json: resourceList[1].selektor: unknown",
+            "wrong.json: resourceList[0].selectors: choose nothing",
+            "a device is in one pool only",
+        ];
+        let named = said.iter().all(|words| message.contains(words));
         if named { Ok(condition) } else { Err(condition.to_string()) }
     });
     assert_eq!(condition["status"], "False", "{condition}");

@@ -42,7 +42,7 @@ fn mocked(name: &str, plugins: &str, resource: &str) -> String {
     let bind = |from: &str, to: &str| format!("--mount type=bind,src={from},dst={to},options=rbind:rw");
     let dropped: String = CAPABILITIES.iter().map(|name| format!(" --cap-drop CAP_{name}")).collect();
     format!(
-        "ctr -n k8s.io run --detach{dropped} {} {} docker.io/library/ferroband:dev {name} \
+        "ctr -n k8s.io run --detach --null-io{dropped} {} {} docker.io/library/ferroband:dev {name} \
          /usr/bin/ferroband device-plugin --rdma-resource {resource}",
         bind(plugins, "/var/lib/kubelet/device-plugins"),
         bind("/tmp/infiniband", "/dev/infiniband"),
