@@ -115,6 +115,16 @@ fn go_minor(go: &Path) -> Option<u32> {
     text.split_whitespace().nth(2)?.strip_prefix("go1.")?.split(['.', 'r', 'b']).next()?.parse().ok()
 }
 
+/// Prometheus' judge of metrics: the machine's own, else Debian's, unpacked into the cache. Its package is not installed,
+/// since that would also have the machine run a Prometheus.
+pub fn promtool() -> Result<PathBuf> {
+    if let Some(own) = find("promtool") {
+        return Ok(own);
+    }
+    let program = crate::vm::unpacked("prometheus")?.join("usr/bin/promtool");
+    if program.exists() { Ok(program) } else { bail!("Debian's package `prometheus` brought no promtool") }
+}
+
 /// The lab and the tests change namespaces, mounts and cgroups: that takes root.
 pub fn require_root() -> Result<()> {
     if nix::unistd::geteuid().is_root() {

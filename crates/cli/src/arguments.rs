@@ -32,7 +32,8 @@ pub struct Arguments {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Node(node::Node),
+    // Boxed: it has by far the most flags.
+    Node(Box<node::Node>),
     Cluster(cluster::Cluster),
     DevicePlugin(device_plugin::DevicePlugin),
     Crds(crds::Crds),

@@ -48,8 +48,8 @@ impl DevicePlugin {
         tasks.start("device configuration", keep_read(sources, tell, stop.clone()));
         let given = Given::default();
         let (tell, board) = watch::channel(Arc::new(Board::default()));
-        let folder = kubelet.device_plugins();
-        tasks.start("device board", keep_board(configured, seen, folder, given.clone(), tell, stop.clone()));
+        let notes = kubelet.clone();
+        tasks.start("device board", keep_board(configured, seen, notes, given.clone(), tell, stop.clone()));
         let desk = Desk::new(sight);
         let desk = Arc::new(if cdi { desk.with_cdi() } else { desk });
         let (tell, registered) = watch::channel(false);

@@ -1,50 +1,101 @@
-//! Resources of the device plugin on a real kubelet.
+//! Resources of the device plugin on a real kubelet: what is offered, and what a pod gets.
 
-use ferroband_cluster_tests::{Objects, eventually, get, inside, nodes};
-use serde_json::json;
+use ferroband_cluster_tests::hardware::{Functions, allocatable, configure, holder, offered, vf};
+use ferroband_cluster_tests::{Objects, inside, nodes, on};
+use serde_json::{Value, json};
 
-/// The amount of a resource that the node can give.
-fn allocatable(node: &str, resource: &str) -> String {
-    let node = get(&["node", node]);
-    node["status"]["allocatable"][resource].as_str().unwrap_or("absent").to_string()
+const VFS: &str = "openshift.io/ib-vfs";
+const FEW: &str = "openshift.io/few";
+
+/// Where the node's device files are, since its hardware is simulated.
+const FILES: &str = "/var/lib/ferroband/sim/dev/infiniband";
+
+fn files_in(pod: &str) -> Vec<String> {
+    let mut files: Vec<String> =
+        inside(pod, "ls /dev/infiniband").good().split_whitespace().map(str::to_string).collect();
+    files.sort();
+    files
+}
+
+/// Whether a container may open the device with the node's file of that name, if it makes itself a file for it.
+fn opens(pod: &str, node: &str, file: &str) -> bool {
+    let number = on(node, &format!("stat -c '%t %T' {FILES}/{file}")).good();
+    let (major, minor) = number.trim().split_once(' ').expect("two numbers");
+    let (major, minor) = (u32::from_str_radix(major, 16).unwrap(), u32::from_str_radix(minor, 16).unwrap());
+    inside(pod, &format!("rm -f /tmp/x; mknod /tmp/x c {major} {minor}")).good();
+    inside(pod, "exec 3<>/tmp/x").ok
 }
 
 #[test]
 fn a_shared_resource_appears_with_its_maximum_and_gives_its_devices_alone() {
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
-    let config = json!({"configList": [{
+    let shared = json!({"configList": [{
         "resourceName": "hca_shared", "rdmaHcaMax": 10, "selectors": {"vendors": ["15b3"], "deviceIDs": ["1017"]},
     }]});
-    objects.apply(
-        &json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ferroband-devices", "namespace": "ferroband-system"},
-            "data": {"shared.json": config.to_string()},
-        })
-        .to_string(),
-    );
-    eventually("rdma/hca_shared: 10", 120, || match allocatable(&node, "rdma/hca_shared") {
-        amount if amount == "10" => Ok(()),
-        amount => Err(amount),
-    });
+    configure(&mut objects, &[("shared.json", shared)]);
+    offered(&node, "rdma/hca_shared", "10");
     assert_eq!(allocatable(&node, "jarvice.com/rdma"), "1");
-    objects.apply(
-        &json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sharer"},
-            "spec": {
-                "nodeName": node, "terminationGracePeriodSeconds": 0,
-                "containers": [{
-                    "name": "c", "image": "ferroband.lab/tools:1",
-                    "resources": {"limits": {"rdma/hca_shared": "1"}},
-                }],
-            },
-        })
-        .to_string(),
-    );
+    objects.apply(&holder("sharer", &node, "rdma/hca_shared", 1));
     objects.running("sharer", 60);
-    let mut files: Vec<String> =
-        inside("sharer", "ls /dev/infiniband").good().split_whitespace().map(str::to_string).collect();
-    files.sort();
     // Neither umad nor issm: with them a pod could rewrite the fabric.
-    assert_eq!(files, ["rdma_cm", "uverbs0"]);
+    assert_eq!(files_in("sharer"), ["rdma_cm", "uverbs0"]);
     inside("sharer", "exec 3<>/dev/infiniband/uverbs0").good();
+}
+
+#[test]
+fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() {
+    let (mut objects, node) = (Objects::default(), nodes()[0].clone());
+    let _functions = Functions::make(&node, 6);
+    // As the operator writes it, with its casing, and two pools on one adapter.
+    let sriov = json!({"resourceList": [
+        {"resourcePrefix": "openshift.io", "resourceName": "few",
+         "selectors": {"vendors": ["15b3"], "IsRdma": true, "rootDevices": ["0000:86:00.0#0-1"], "SelectorObj": null}},
+        {"resourcePrefix": "openshift.io", "resourceName": "ib-vfs",
+         "selectors": [{"vendors": ["15b3"], "devices": ["1018"], "linkTypes": ["infiniband"], "isRdma": true}]},
+    ]});
+    configure(&mut objects, &[("sriov.json", sriov)]);
+    offered(&node, VFS, "4");
+    offered(&node, FEW, "2");
+    assert_eq!(allocatable(&nodes()[1], VFS), "absent", "a node without functions");
+    objects.apply(&holder("two", &node, VFS, 2)).apply(&holder("one", &node, VFS, 1));
+    objects.running("two", 90);
+    objects.running("one", 90);
+
+    let given = |pod: &str| -> Vec<String> {
+        let said = inside(pod, "echo $PCIDEVICE_OPENSHIFT_IO_IB_VFS").good();
+        said.trim().split(',').map(str::to_owned).collect()
+    };
+    let (two, one) = (given("two"), given("one"));
+    assert_eq!((two.len(), one.len()), (2, 1));
+    let mut all: Vec<&String> = two.iter().chain(&one).collect();
+    all.dedup();
+    assert_eq!(all.len(), 3, "no function is given twice: {two:?} {one:?}");
+    assert!(all.iter().all(|id| (2..6).any(|index| vf(index) == **id)), "{all:?}");
+
+    let info: Value =
+        serde_json::from_str(&inside("two", "echo \"$PCIDEVICE_OPENSHIFT_IO_IB_VFS_INFO\"").good()).unwrap();
+    let hyphen = inside("two", "tr '\\0' '\\n' < /proc/1/environ | grep ^PCIDEVICE_OPENSHIFT_IO_IB-VFS=");
+    assert!(hyphen.good().contains(&two.join(",")), "upstream's own name, which no shell can read");
+    let mut expected = vec!["rdma_cm".to_owned()];
+    for id in &two {
+        let rdma = &info[id]["rdma"];
+        let verbs = rdma["uverbs"].as_str().unwrap_or_else(|| panic!("{info}"));
+        expected.push(verbs.rsplit('/').next().unwrap().to_owned());
+        inside("two", &format!("exec 3<>{verbs}")).good();
+        let name = format!("openshift.io-ib-vfs-{id}-device.json");
+        let file = on(&node, &format!("cat /var/run/k8s.cni.cncf.io/devinfo/dp/{name}")).good();
+        let file: Value = serde_json::from_str(&file).unwrap();
+        let wanted = json!({"type": "pci", "version": "1.1.0",
+            "pci": {"pci-address": id, "rdma-device": rdma["rdma_dev"]}});
+        assert_eq!(file, wanted);
+    }
+    expected.sort();
+    assert_eq!(files_in("two"), expected);
+
+    // What is not its own is refused, be it the other pod's or the adapter's.
+    let others: Vec<String> = files_in("one").into_iter().filter(|file| file.starts_with("uverbs")).collect();
+    assert!(opens("two", &node, &expected[1]), "its own, under another name");
+    for file in others.iter().map(String::as_str).chain(["uverbs0", "umad0", "issm0"]) {
+        assert!(!opens("two", &node, file), "{file}");
+    }
 }

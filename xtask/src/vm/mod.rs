@@ -69,6 +69,19 @@ pub fn build(kernel: &str) -> Result<Artifacts> {
     assemble(kernel, Flavour::Fabric, &Wanted { test: &|_, on_demand| !on_demand, peers: None })
 }
 
+/// The files of one Debian package, without its dependencies and without installing it.
+///
+/// # Errors
+/// When it cannot be had.
+pub fn unpacked(package: &str) -> Result<PathBuf> {
+    let cache = cache::Cache::open()?;
+    cache.keyed("package", package, |folder| {
+        let debs = folder.join("debs");
+        std::fs::create_dir_all(&debs)?;
+        apt::unpack(&apt::download(&cache, &[package.to_owned()], &debs)?, folder)
+    })
+}
+
 /// Boots a machine, runs the guest tests whose name contains `filter`, and returns one verdict for each. Tests that run
 /// on demand only must be named in full; those about plugins of others need a folder of them.
 ///

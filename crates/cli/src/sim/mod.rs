@@ -6,7 +6,7 @@ mod status;
 use anyhow::Context;
 use change::Happens;
 use clap::{Args, Subcommand};
-use ferroband_kernel::Root;
+use ferroband_kernel::{Netns, Root};
 use ferroband_node::profile;
 use ferroband_sim::{Options, Profile, Simulation};
 use std::{
@@ -72,6 +72,13 @@ enum Action {
         /// The profile.
         name: Option<String>,
     },
+    /// Move an RDMA device to another network namespace (`rdma dev set DEVICE netns NETNS`); it is back when that ends.
+    Move {
+        /// The RDMA device.
+        device: String,
+        /// The namespace, as a file: /var/run/netns/blue, /proc/4711/ns/net.
+        netns: PathBuf,
+    },
     #[command(flatten)]
     Happens(Happens),
 }
@@ -99,6 +106,14 @@ impl Sim {
                 write!(out, "{}", serde_saphyr::to_string(&profile(&name)?)?)?;
             }
             Action::Profile { name: None } => write!(out, "{}", status::profiles())?,
+            Action::Move { device, netns } => {
+                let hardware = ferroband_sim::hardware(&root).map_err(|e| e.fault())?;
+                let netns = Netns::open(&netns).map_err(|e| e.fault())?;
+                hardware
+                    .move_rdma_device(&device, None, &netns)
+                    .map_err(|e| e.fault())
+                    .context("moving it")?;
+            }
             Action::Happens(happens) => {
                 let change = happens.change();
                 Simulation::change(&root, &change)

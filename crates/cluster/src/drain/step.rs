@@ -51,16 +51,15 @@ pub fn is_draining(state: &SriovNetworkNodeState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroband_api::sriov::{Holder, IDLE, SriovNetworkNodeStateSpec};
+    use ferroband_api::sriov::{Holder, IDLE, SriovNetworkNodeStateSpec, SriovNetworkNodeStateStatus};
 
     fn state(desired: &str, current: &str, holders: usize) -> SriovNetworkNodeState {
         let mut state = SriovNetworkNodeState::new("n", SriovNetworkNodeStateSpec::default());
         let pairs = [(DESIRED_STATE, desired), (CURRENT_STATE, current)];
         let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
         state.metadata.annotations = Some(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect());
-        let mut status = ferroband_api::sriov::SriovNetworkNodeStateStatus::default();
-        status.holders = vec![Holder::default(); holders];
-        state.status = Some(status);
+        let holders = vec![Holder::default(); holders];
+        state.status = Some(SriovNetworkNodeStateStatus { holders, ..SriovNetworkNodeStateStatus::default() });
         state
     }
 

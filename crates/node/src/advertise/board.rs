@@ -2,18 +2,19 @@
 
 use super::{
     health::Health,
-    held::{self, Held},
+    held::{self, Departed, Held},
     leaving::Leaving,
+    register::Kubelet,
 };
 use crate::{
     Error,
     discover::Inventory,
+    kubelet::Kubelet as PodResources,
     pools::{Configured, Problem, Share, share},
 };
 use ferroband_model::PciAddress;
 use std::{
     collections::BTreeSet,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -47,17 +48,19 @@ impl Board {
 /// What was given out since we started, for when the kubelet's notes cannot be read.
 pub type Given = Arc<Mutex<Held>>;
 
-/// Keep `board` as hardware and configuration are, until `stop`. `folder` is the kubelet's folder of device plugins.
+/// Keep `board` as hardware and configuration are, until `stop`.
 pub async fn keep_board(
     mut configured: watch::Receiver<Arc<Configured>>,
     mut inventory: watch::Receiver<Arc<Inventory>>,
-    folder: PathBuf,
+    kubelet: Kubelet,
     given: Given,
     board: watch::Sender<Arc<Board>>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let mut health = Health::default();
     let mut leaving = Leaving::default();
+    let mut departed = Departed::default();
+    let (folder, kubelet) = (kubelet.device_plugins(), PodResources::at(&kubelet.folder));
     loop {
         let (wanted, seen) = (configured.borrow_and_update().clone(), inventory.borrow_and_update().clone());
         let notes = spawn_blocking({
@@ -66,7 +69,10 @@ pub async fn keep_board(
         });
         let notes =
             notes.await.map_err(|e| Error::Task { task: "device board", source: Some(Box::new(e)) })?;
-        let held = notes.unwrap_or_else(|| given.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let mut held = notes.unwrap_or_else(|| given.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        if !held.is_empty() {
+            departed.leave_out(&mut held, kubelet.given().await.as_ref(), Instant::now());
+        }
         let ids = held.keys().map(|(_, id)| id).filter(|id| id.parse::<PciAddress>().is_ok());
         let functions: BTreeSet<String> = ids.cloned().collect();
         let now = Instant::now();
@@ -87,7 +93,8 @@ pub async fn keep_board(
             }
             changed
         });
-        let due = health.due().into_iter().chain(leaving.any().then(|| now + NOTES)).min();
+        let notes = leaving.any().then(|| now + NOTES);
+        let due = health.due().into_iter().chain(notes).chain(departed.due(now)).min();
         let due = async {
             match due {
                 Some(due) => time::sleep_until(due.into()).await,

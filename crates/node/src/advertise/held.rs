@@ -5,7 +5,12 @@
 //! cannot be read in it is not known, and nothing but caution depends on it.
 
 use serde_json::Value;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 /// The kubelet's file in the folder of device plugins.
 const CHECKPOINT: &str = "kubelet_internal_checkpoint";
@@ -31,6 +36,38 @@ pub fn held(folder: &Path) -> Option<Held> {
     Some(held)
 }
 
+/// How long a unit must be missing from what the kubelet says of its pods before its note is old: a kubelet that starts
+/// says nothing of its pods for a while.
+const OLD: Duration = Duration::from_secs(30);
+
+/// Tells notes about pods from notes about pods that are gone.
+///
+/// The kubelet cleans its file only when it gives out devices the next time, which may be never. What it says when it is
+/// asked is true at once, but not while it starts. So a note counts until the kubelet has not known of it for a while.
+#[derive(Debug, Default)]
+pub struct Departed {
+    missing: BTreeMap<(String, String), Instant>,
+}
+
+impl Departed {
+    /// Leave out of `held` what is old. `given` is what the kubelet says, if it says anything.
+    pub fn leave_out(&mut self, held: &mut Held, given: Option<&BTreeSet<(String, String)>>, now: Instant) {
+        let Some(given) = given else {
+            self.missing.clear();
+            return;
+        };
+        self.missing.retain(|unit, _| held.contains_key(unit) && !given.contains(unit));
+        held.retain(|unit, _| {
+            given.contains(unit) || now.duration_since(*self.missing.entry(unit.clone()).or_insert(now)) < OLD
+        });
+    }
+
+    /// When a note will be old, if nothing is heard of it.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        self.missing.values().map(|since| *since + OLD).filter(|due| *due > now).min()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +87,27 @@ mod tests {
             held.into_iter().collect::<Vec<_>>(),
             [(key("0000:3b:00.2"), "u1".to_owned()), (key("x"), "u1".to_owned())]
         );
+    }
+
+    #[test]
+    fn a_note_about_a_pod_that_is_gone_gets_old_and_one_that_the_kubelet_confirms_does_not() {
+        let unit = |id: &str| ("a.b/vf".to_owned(), id.to_owned());
+        let notes: Held = ["gone", "there"].map(|id| (unit(id), "u".to_owned())).into();
+        let said = BTreeSet::from([unit("there")]);
+        let (mut departed, begin) = (Departed::default(), Instant::now());
+        let mut look = |given: Option<&BTreeSet<(String, String)>>, after: u64| {
+            let mut held = notes.clone();
+            departed.leave_out(&mut held, given, begin + Duration::from_secs(after));
+            let due = departed.due(begin + Duration::from_secs(after)).map(|due| due.duration_since(begin));
+            (held.len(), due.map(|due| due.as_secs()))
+        };
+        assert_eq!(look(Some(&said), 0), (2, Some(30)));
+        assert_eq!(look(Some(&said), 29), (2, Some(30)));
+        assert_eq!(look(Some(&said), 30), (1, None));
+        // A kubelet that starts: away, then without pods, then with them.
+        assert_eq!(look(None, 31), (2, None));
+        assert_eq!(look(Some(&BTreeSet::new()), 32), (2, Some(62)));
+        assert_eq!(look(Some(&said), 40), (2, Some(62)));
+        assert_eq!(look(Some(&said), 70), (1, None));
     }
 }

@@ -31,6 +31,7 @@ struct Known {
 impl Leaving {
     /// Add to `shares` what is leaving, and keep from one pool what is `held` under another's name.
     pub fn apply(&mut self, shares: &mut Vec<Share>, held: &Held, now: Instant) {
+        self.any = false;
         for share in shares.iter_mut() {
             let resource = share.pool.resource.to_string();
             for unit in &mut share.units {
@@ -38,6 +39,7 @@ impl Leaving {
                     |(key, _): (&(String, String), &String)| key.0 != resource && key.1 == unit.id;
                 if is_functions(&share.pool) && held.iter().any(elsewhere) {
                     unit.healthy = false;
+                    self.any = true;
                 }
                 let known = Known { unit: unit.clone(), pool: share.pool.clone(), last: now };
                 self.known.insert((resource.clone(), unit.id.clone()), known);
@@ -47,7 +49,6 @@ impl Leaving {
             let recent = is_functions(&known.pool) && now.duration_since(known.last) < GRACE;
             known.last == now || recent || held.contains_key(key)
         });
-        self.any = false;
         for ((resource, _), known) in &self.known {
             if known.last == now {
                 continue;
@@ -61,7 +62,7 @@ impl Leaving {
         }
     }
 
-    /// Whether anything is leaving.
+    /// Whether anything is leaving, or waits for a pod of another pool to end.
     pub fn any(&self) -> bool {
         self.any
     }

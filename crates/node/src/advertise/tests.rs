@@ -130,7 +130,7 @@ fn offer_all(folder: &Path, first: Arc<Inventory>, pools: Configured) -> Offerin
     let (stop, given) = (CancellationToken::new(), Given::default());
     let root = Root::at(folder.join("root"));
     let desk = Desk::new(Sight { files: root.dev("infiniband"), simulated: false, root });
-    tokio::spawn(keep_board(said, seen, kubelet.device_plugins(), given.clone(), tell, stop.clone()));
+    tokio::spawn(keep_board(said, seen, kubelet.clone(), given.clone(), tell, stop.clone()));
     tokio::spawn(keep_offered(kubelet, board, Arc::new(desk), given, told, stop.clone()));
     Offering { inventory, configured, registered, _stop: stop.drop_guard() }
 }

@@ -19,7 +19,12 @@ pub use devices::Devices;
 use crate::Error;
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
-use std::{io::ErrorKind, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
@@ -36,6 +41,8 @@ mod wire {
 
 /// How long the kubelet may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same where somebody waits for the answer who can do without.
+const BRIEF: Duration = Duration::from_millis(500);
 /// How long the answer may be: it is about every pod of the node.
 const LONGEST: usize = 16 << 20;
 
@@ -49,9 +56,14 @@ pub struct Kubelet {
 impl Kubelet {
     /// The one that keeps its files under `root`.
     pub fn of(root: &Root) -> Self {
+        Self::at(&root.path("var/lib/kubelet"))
+    }
+
+    /// The one that keeps its files in `folder`.
+    pub fn at(folder: &Path) -> Self {
         Self {
-            socket: root.path("var/lib/kubelet/pod-resources/kubelet.sock"),
-            checkpoint: root.path("var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"),
+            socket: folder.join("pod-resources/kubelet.sock"),
+            checkpoint: folder.join("device-plugins/kubelet_internal_checkpoint"),
         }
     }
 
@@ -61,6 +73,20 @@ impl Kubelet {
             Ok(false) => self.read_checkpoint(pod),
             _ => self.ask_socket(pod).await,
         }
+    }
+
+    /// Every unit of every resource that a pod has, by resource and id; nothing when the kubelet does not say.
+    pub async fn given(&self) -> Option<BTreeSet<(String, String)>> {
+        let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display())).ok()?;
+        let channel = endpoint.connect_timeout(BRIEF).timeout(BRIEF).connect().await.ok()?;
+        let mut client = PodResourcesListerClient::new(channel).max_decoding_message_size(LONGEST);
+        let pods = client.list(ListPodResourcesRequest {}).await.ok()?.into_inner().pod_resources;
+        let containers = pods.into_iter().flat_map(|pod| pod.containers);
+        let given = containers.flat_map(|container| container.devices).flat_map(|given| {
+            let resource = given.resource_name;
+            given.device_ids.into_iter().map(move |id| (resource.clone(), id))
+        });
+        Some(given.collect())
     }
 
     async fn ask_socket(&self, pod: &PodRef) -> Result<Devices, Error> {

@@ -1,0 +1,122 @@
+//! A node's simulated hardware, changed from outside while the node runs.
+
+use crate::{Objects, eventually, get, on};
+use serde_json::{Value, json};
+
+/// The adapter of the lab's nodes.
+pub const ADAPTER: &str = "mlx5_0";
+/// Its PCI address; virtual functions are at .2, .3 and so on.
+pub const PF: &str = "0000:86:00.0";
+
+/// The virtual functions of a node's adapter; there are none again when this is dropped, and all cables are in.
+#[derive(Debug)]
+pub struct Functions {
+    node: String,
+}
+
+impl Functions {
+    /// Have so many on `node`.
+    #[track_caller]
+    pub fn make(node: &str, count: usize) -> Self {
+        let made = Self { node: node.to_owned() };
+        made.sim(&format!("vfs {ADAPTER} {count}"));
+        made
+    }
+
+    /// `ferroband sim …` on the node.
+    #[track_caller]
+    pub fn sim(&self, words: &str) {
+        on(&self.node, &format!("ferroband sim {words}")).good();
+    }
+}
+
+impl Drop for Functions {
+    fn drop(&mut self) {
+        let all = ["replug {}", "port {} active", "vfs {} 0", "netns shared"];
+        for words in all.map(|words| words.replace("{}", ADAPTER)) {
+            let done = on(&self.node, &format!("ferroband sim {words}"));
+            // What is as it should be is refused; what is not is the next test's trouble.
+            if !done.ok && !words.starts_with("replug") {
+                eprintln!("{}: {words}: {}", self.node, done.err);
+            }
+        }
+    }
+}
+
+/// The address of virtual function `index`.
+pub fn vf(index: usize) -> String {
+    let place = index + 2;
+    format!("0000:86:{:02x}.{}", place / 8, place % 8)
+}
+
+/// The amount of a resource that the node can give.
+pub fn allocatable(node: &str, resource: &str) -> String {
+    let node = get(&["node", node]);
+    node["status"]["allocatable"][resource].as_str().unwrap_or("absent").to_string()
+}
+
+/// Waits for that amount.
+#[track_caller]
+pub fn offered(node: &str, resource: &str, amount: &str) {
+    eventually(&format!("{resource}: {amount} on {node}"), 120, || match allocatable(node, resource) {
+        seen if seen == amount => Ok(()),
+        seen => Err(seen),
+    });
+}
+
+/// The files that say what nodes offer, as an administrator would write them. A text is a file as it stands.
+pub fn configure(objects: &mut Objects, files: &[(&str, Value)]) {
+    let text = |content: &Value| content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+    let data: serde_json::Map<String, Value> =
+        files.iter().map(|(name, content)| ((*name).to_owned(), text(content).into())).collect();
+    objects.apply(
+        &json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "ferroband-devices", "namespace": "ferroband-system"}, "data": data,
+        })
+        .to_string(),
+    );
+}
+
+/// A pod on `node` that holds so many of a resource.
+pub fn holder(name: &str, node: &str, resource: &str, amount: usize) -> String {
+    let amount = amount.to_string();
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "c", "image": "ferroband.lab/tools:1", "resources": {"limits": {resource: amount}},
+            }],
+        },
+    })
+    .to_string()
+}
+
+/// How much slower than an idle one this machine is now, four times at most; limits of time are for idle ones.
+pub fn slowness() -> f64 {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(1.0);
+    let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
+    (load / cores).clamp(1.0, 4.0)
+}
+
+/// Does `change` on the node and waits for `shown` there, both shell; how many seconds after the change it was so.
+#[track_caller]
+pub fn seconds_until(node: &str, change: &str, shown: &str) -> f64 {
+    let script = format!(
+        "{{ {change}; }} >/dev/null || exit 1; t=$(date +%s%N); i=0; until {shown}; do i=$((i+1)); \
+         [ $i -gt 3000 ] && exit 2; sleep 0.02; done; echo $(( ($(date +%s%N) - t) / 1000 ))"
+    );
+    let micros: f64 = on(node, &script).good().trim().parse().expect("a number");
+    micros / 1e6
+}
+
+/// A shell condition: the kubelet was told of so many healthy units, by its own notes.
+pub fn kubelet_knows(resource: &str, healthy: usize) -> String {
+    let notes = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
+    let word = resource.replace('.', "\\.");
+    format!(
+        "[ $(grep -o '\"{word}\":\\[[^]]*\\]' {notes} | tail -n 1 | cut -d: -f2- | grep -o '\"[^\"]*\"' | wc -l) = {healthy} ]"
+    )
+}
