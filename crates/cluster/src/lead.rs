@@ -1,7 +1,7 @@
 //! The leader's work, put together: the caches it needs, and what wakes what.
 
 use crate::{
-    Context, Error,
+    Context, Error, address,
     drain::Drain,
     policies::{Policies, Seen},
 };
@@ -12,4 +12,5 @@ pub fn start(context: &Context, tasks: &mut Tasks<Error>) {
     let seen = Seen::start(context, tasks);
     Policies::start(context, &seen, tasks);
     Drain::start(context, &seen, tasks);
+    address::start(context, tasks);
 }

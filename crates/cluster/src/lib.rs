@@ -12,6 +12,7 @@
 //!               └──no───▶ wait, and watch nothing
 //! ```
 
+mod address;
 mod error;
 mod lead;
 mod run;
