@@ -64,7 +64,9 @@ impl Pools {
         };
         let terminating = pool.metadata.deletion_timestamp.is_some();
         let guarded = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        if guarded == (terminating && !used) || (!guarded && !terminating) {
+        // One that is being deleted takes no new finalizer.
+        let change = if guarded { terminating && !used } else { !terminating };
+        if change {
             let mut finalizers = pool.finalizers().to_vec();
             finalizers.retain(|finalizer| finalizer != FINALIZER);
             if !terminating {

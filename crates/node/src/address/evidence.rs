@@ -17,6 +17,8 @@ use ferroband_kernel::{Netns, Root, boot_id};
 use ipnet::IpNet;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -54,16 +56,30 @@ struct Sandbox {
     journal: Journal,
 }
 
+/// Whether the sandbox's namespace is certainly gone. A path whose folder this process does not see says nothing.
+fn is_gone(journal: &Journal) -> bool {
+    let path = Path::new(&journal.netns);
+    let seen = path.parent().is_some_and(|folder| {
+        ["/run/netns", "/var/run/netns"].iter().any(|known| folder == Path::new(known)) && folder.is_dir()
+    });
+    match Netns::open(path) {
+        Ok(netns) => netns.id() != journal.netns_id,
+        Err(ferroband_kernel::Error::NoNetns { .. }) => seen,
+        Err(_) => false,
+    }
+}
+
 impl Evidence {
     /// Look now and then, until `stop`.
     pub async fn keep_confirmed(self, stop: CancellationToken) -> Result<(), Error> {
         let mut doubted = BTreeSet::new();
+        let mut missed = None;
         let looking = async {
             self.ledger.complete().await;
             self.pods.complete().await;
             loop {
                 let sandboxes = self.sandboxes().await?;
-                self.assert_living(&sandboxes).await;
+                missed = Some(self.assert_living(&sandboxes, missed.as_ref()).await);
                 self.asserted.send_replace(true);
                 doubted = self.release_lost(&sandboxes, &doubted).await;
                 time::sleep(OFTEN).await;
@@ -83,8 +99,7 @@ impl Evidence {
             for Found { journal, .. } in Journal::all(&root)? {
                 // One that cannot be read is somebody's still: whoever it is keeps what it has.
                 let Ok(journal) = journal else { continue };
-                let here = Netns::open(&journal.netns).is_ok_and(|netns| netns.id() == journal.netns_id);
-                let alive = journal.boot == boot && here;
+                let alive = journal.boot == boot && !is_gone(&journal);
                 let sandbox = Sandbox { alive, attached: journal.attached, journal };
                 sandboxes.entry(sandbox.journal.container.clone()).or_default().push(sandbox);
             }
@@ -100,7 +115,7 @@ impl Evidence {
     }
 
     /// The entries of this node, with their sandboxes.
-    fn own(&self) -> Vec<(Space, std::net::IpAddr, Entry)> {
+    fn own(&self) -> Vec<(Space, IpAddr, Entry)> {
         self.ledger.plan(|view| {
             let entries = view.iter().flat_map(|(granule, _)| {
                 granule
@@ -141,15 +156,31 @@ impl Evidence {
         again
     }
 
-    /// Write down again what living sandboxes have and the granules do not say.
-    async fn assert_living(&self, sandboxes: &BTreeMap<String, Vec<Sandbox>>) {
-        let known: BTreeSet<_> =
-            self.own().into_iter().map(|(_, address, entry)| (address, entry.container)).collect();
+    /// Write down again what living sandboxes have and the granules do not say: at the first look at once, later what two
+    /// looks agree on, for a DEL may be half done. An address that anybody has is left alone, a newer sandbox of the same
+    /// pod perhaps. What is missing now comes back.
+    async fn assert_living(
+        &self,
+        sandboxes: &BTreeMap<String, Vec<Sandbox>>,
+        missed: Option<&BTreeSet<(IpAddr, String)>>,
+    ) -> BTreeSet<(IpAddr, String)> {
+        let known: BTreeSet<IpAddr> = self.ledger.plan(|view| {
+            let granules = view.iter().map(|(granule, _)| granule);
+            granules
+                .flat_map(|granule| granule.entries.keys().map(|offset| granule.address(*offset)))
+                .collect()
+        });
+        let mut missing = BTreeSet::new();
         for sandbox in sandboxes.values().flatten().filter(|sandbox| sandbox.alive && sandbox.attached) {
             let journal = &sandbox.journal;
             for assigned in &journal.assigned {
                 for ip in &assigned.ips {
-                    if known.contains(&(ip.address.addr(), journal.container.clone())) {
+                    if known.contains(&ip.address.addr()) {
+                        continue;
+                    }
+                    let place = (ip.address.addr(), journal.container.clone());
+                    if missed.is_some_and(|missed| !missed.contains(&place)) {
+                        missing.insert(place);
                         continue;
                     }
                     let Some(request) = self.request(journal, assigned.attachment, ip.address) else {
@@ -167,11 +198,13 @@ impl Evidence {
                 }
             }
         }
+        missing
     }
 
     /// A request for exactly the address that the sandbox has.
     fn request(&self, journal: &Journal, attachment: usize, address: IpNet) -> Option<Request> {
-        let entry = journal.entries.get(attachment)?;
+        // Who only asked for addresses did not say in which network.
+        let entry = journal.entries.get(attachment).filter(|entry| !entry.attachment.steps.is_empty())?;
         let pod = journal.pod.clone()?;
         let facts = self.pods.get(&pod.namespace, &pod.name).filter(|facts| facts.uid == pod.uid);
         // A fixed address of the configuration is recorded nowhere.
