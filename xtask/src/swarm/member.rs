@@ -57,12 +57,18 @@ impl Member {
             bail!("{name}: its mount namespace was not made");
         }
         let uid = output(lab.kubectl()?.args(["get", "pod", name, "-o", "jsonpath={.metadata.uid}"]))?;
-        let (program, kubeconfig, network, at, node) =
-            (daemon.to_owned(), lab.kubeconfig(), lab.clone(), root.to_owned(), name.to_owned());
+        let (program, kubeconfig, network, at, node, plugin) = (
+            daemon.to_owned(),
+            lab.kubeconfig(),
+            lab.clone(),
+            root.to_owned(),
+            name.to_owned(),
+            cni.to_owned(),
+        );
         let start = Box::new(move || -> Result<Child> {
             let log = fs::File::options().create(true).append(true).open(at.join("log"))?;
             let mut command = network.in_network(&program.to_string_lossy());
-            command.args(["node", "--node-name", &node, "--root"]).arg(&at);
+            command.args(["node", "--node-name", &node, "--root"]).arg(&at).arg("--cni-binary").arg(&plugin);
             command.env("KUBECONFIG", &kubeconfig).stdout(Stdio::null()).stderr(log).stdin(Stdio::null());
             command.spawn().context("cannot start a daemon")
         });
@@ -75,7 +81,8 @@ impl Member {
     /// Until its daemon answers.
     pub fn wait_ready(&self) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(120);
-        while !self.call("STATUS", "", "", "{}").is_ok_and(|answer| answer.0) {
+        let config = r#"{"cniVersion":"1.1.0","name":"swarm","type":"whereabouts"}"#;
+        while !self.call("STATUS", "", "", config).is_ok_and(|answer| answer.0) {
             if Instant::now() > end {
                 let log = fs::read_to_string(self.root.join("log")).unwrap_or_default();
                 bail!("the daemon of {} is not ready\n{log}", self.name);
@@ -144,9 +151,11 @@ impl Member {
         let bare = address.split_once('/').map_or(address, |(bare, _)| bare);
         output(&mut command("ip", ["-n", &self.name, "address", verb, bare, "dev", "lo"])).map(drop)
     }
+}
 
-    /// Stop its processes and remove its namespace.
-    pub fn end(mut self) {
+impl Drop for Member {
+    /// Its processes and its namespace go with it.
+    fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
         {
             let _ = daemon.kill();

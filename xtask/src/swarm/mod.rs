@@ -17,8 +17,9 @@ mod report;
 
 pub use cli::{SwarmArgs, swarm};
 pub use errand::{Errand, run};
-pub use member::Member;
 pub use report::Report;
+
+use member::Member;
 
 use crate::command::{feed, output};
 use crate::lab::Lab;
@@ -45,18 +46,26 @@ impl Swarm {
         let mut swarm = Self { lab, folder, members: Vec::new() };
         let names: Vec<_> = (0..count).map(|number| format!("{name}-{number}")).collect();
         swarm.register(&names)?;
+        match swarm.populate(names, programs) {
+            Ok(()) => Ok(swarm),
+            Err(e) => {
+                // What is made is taken away again, whatever that says.
+                let _ = swarm.end();
+                Err(e)
+            }
+        }
+    }
+
+    fn populate(&mut self, names: Vec<String>, programs: Option<&Path>) -> Result<()> {
         let (daemon, cni) = match programs {
             Some(folder) => (folder.join("ferroband"), folder.join("ferroband-cni")),
             None => crate::image::binaries().map(|built| (built.ferroband, built.cni))?,
         };
         for name in names {
-            let member = Member::start(&swarm.lab, &swarm.folder.join(&name), &name, &daemon, &cni)?;
-            swarm.members.push(member);
+            let member = Member::start(&self.lab, &self.folder.join(&name), &name, &daemon, &cni)?;
+            self.members.push(member);
         }
-        for member in &swarm.members {
-            member.wait_ready()?;
-        }
-        Ok(swarm)
+        self.members.iter().try_for_each(Member::wait_ready)
     }
 
     /// Nodes that no DaemonSet wants, and one pod on each.
@@ -80,9 +89,7 @@ impl Swarm {
 
     /// Take everything away again: processes, namespaces, objects.
     pub fn end(self) -> Result<()> {
-        for member in self.members {
-            member.end();
-        }
+        drop(self.members);
         let selector = format!("{LABEL}=true");
         let delete = ["delete", "pods,nodes", "-l", &selector, "--grace-period=0", "--force", "--wait=false"];
         output(self.lab.kubectl()?.args(delete).stderr(Stdio::null()))?;

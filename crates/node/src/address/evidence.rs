@@ -9,7 +9,7 @@
 //! Only what two looks in a row agree on is released: between a journal and its entry there is always an ADD or a DEL.
 
 use super::{Desk, Ledger};
-use crate::{Error, caches::PodFacts};
+use crate::{Error, caches::PodFacts, error::chain};
 use ferroband_address::{Entry, Pool, Release, Request, Space, whereabouts::Whereabouts};
 use ferroband_attach::journal::{Found, Journal};
 use ferroband_daemon::watching::Cache;
@@ -56,6 +56,15 @@ struct Sandbox {
     journal: Journal,
 }
 
+/// What the look before found.
+#[derive(Default)]
+struct Looks {
+    /// Sandboxes that seem to be gone.
+    doubted: BTreeSet<String>,
+    /// Addresses that seem to be forgotten; none before the first look.
+    missed: Option<BTreeSet<(IpAddr, String)>>,
+}
+
 /// Whether the sandbox's namespace is certainly gone. A path whose folder this process does not see says nothing.
 fn is_gone(journal: &Journal) -> bool {
     let path = Path::new(&journal.netns);
@@ -72,22 +81,30 @@ fn is_gone(journal: &Journal) -> bool {
 impl Evidence {
     /// Look now and then, until `stop`.
     pub async fn keep_confirmed(self, stop: CancellationToken) -> Result<(), Error> {
-        let mut doubted = BTreeSet::new();
-        let mut missed = None;
         let looking = async {
             self.ledger.complete().await;
             self.pods.complete().await;
+            let mut looks = Looks::default();
             loop {
-                let sandboxes = self.sandboxes().await?;
-                missed = Some(self.assert_living(&sandboxes, missed.as_ref()).await);
-                self.asserted.send_replace(true);
-                doubted = self.release_lost(&sandboxes, &doubted).await;
+                self.look(&mut looks).await;
                 time::sleep(OFTEN).await;
             }
         };
         tokio::select! {
-            end = looking => end,
+            () = looking => Ok(()),
             () = stop.cancelled() => Ok(()),
+        }
+    }
+
+    async fn look(&self, looks: &mut Looks) {
+        match self.sandboxes().await {
+            Ok(sandboxes) => {
+                looks.missed = Some(self.assert_living(&sandboxes, looks.missed.as_ref()).await);
+                self.asserted.send_replace(true);
+                looks.doubted = self.release_lost(&sandboxes, &looks.doubted).await;
+            }
+            // No evidence of anything; the journals may be readable again.
+            Err(e) => warn!(error = %chain(&e), "cannot look at the journals"),
         }
     }
 
