@@ -9,6 +9,7 @@ mod image;
 mod lab;
 mod programs;
 mod progress;
+mod swarm;
 mod test;
 mod tools;
 mod vm;

@@ -10,6 +10,12 @@
 //! Options that tune the machinery of Whereabouts itself (leases, log files, kubeconfig, node slices) are
 //! accepted and have no effect: granules do what they were for.
 
+mod flat;
+mod record;
+
+pub use flat::merged;
+pub use record::{PoolPlace, pool_object, recorded, reservation_object};
+
 use crate::batch::Request;
 use crate::family::Family;
 use crate::options::Options;
@@ -105,6 +111,44 @@ impl Whereabouts {
         let dns =
             options.value("dns").filter(|dns| dns.as_object().is_none_or(|dns| !dns.is_empty())).cloned();
         Ok(Self { pools, fixed, routes, dns, warnings })
+    }
+
+    /// The same with the addresses of the runtime's arguments (`IP`, a list of addresses with prefix length, and
+    /// `GATEWAY`, each for the addresses whose subnet it is in).
+    pub fn with_arguments(mut self, ips: &str, gateways: &str) -> Result<Self, Error> {
+        let listed = |text: &str| -> Vec<String> {
+            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        };
+        let gateway = |text: String| {
+            let wrong =
+                || Error::Address { field: "GATEWAY".into(), value: text.clone(), expected: "an address" };
+            sloppy_address(&text).ok_or_else(wrong)
+        };
+        let gateways = listed(gateways).into_iter().map(gateway).collect::<Result<Vec<_>, _>>()?;
+        for text in listed(ips) {
+            let expected = "an address with a prefix length";
+            let wrong = || Error::Address { field: "IP".into(), value: text.clone(), expected };
+            let address = sloppy_subnet(&text).ok_or_else(wrong)?;
+            self.fixed.push(FixedAddress { address, gateway: None });
+        }
+        for fixed in &mut self.fixed {
+            let within = gateways.iter().copied().find(|gateway| fixed.address.contains(gateway));
+            fixed.gateway = within.or(fixed.gateway);
+        }
+        Ok(self)
+    }
+
+    /// The same, giving out nothing of what somebody else's records say is taken.
+    pub fn leaving_out(mut self, taken: &[(Space, IpAddr)]) -> Self {
+        for pool in &mut self.pools {
+            let mine =
+                taken.iter().filter(|(space, address)| space == pool.space() && pool.contains(*address));
+            let held_back: Vec<_> = mine.map(|(_, address)| (*address, *address)).collect();
+            if !held_back.is_empty() {
+                *pool = Arc::new(pool.holding_back(held_back));
+            }
+        }
+        self
     }
 
     /// One request for each pool, for an interface of a pod.

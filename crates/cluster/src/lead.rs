@@ -1,7 +1,7 @@
 //! The leader's work, put together: the caches it needs, and what wakes what.
 
 use crate::{
-    Context, Error,
+    Context, Error, address,
     drain::Drain,
     networks,
     policies::{Policies, Seen},
@@ -16,4 +16,5 @@ pub fn start(context: &Context, sources: &networks::Sources, kept: &webhook::Kep
     Drain::start(context, &seen, tasks);
     networks::start(context, sources, tasks);
     webhook::lead(context, sources, kept, tasks);
+    address::start(context, tasks);
 }

@@ -14,6 +14,7 @@
 //!  every replica: webhook, answering the API server from the caches of the networks
 //! ```
 
+mod address;
 mod error;
 mod lead;
 mod run;

@@ -17,6 +17,8 @@
 //!  Root ── where sys/, dev/, proc/, run/ and var/lib/ferroband/ are
 //!    └─ sysfs ── what the machine has
 //!
+//!  probe ── asks the wire: is an address somebody else's, does a gateway answer
+//!
 //!  Watch ── hears of changes: Uevents and LinkEvents, or a simulation's
 //! ```
 
@@ -31,6 +33,7 @@ mod inside;
 mod linux;
 mod netlink;
 mod netns;
+pub mod probe;
 pub mod rdma;
 mod root;
 pub mod route;

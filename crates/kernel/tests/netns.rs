@@ -14,6 +14,8 @@ mod infiniband;
 mod links;
 #[path = "netns/namespaces.rs"]
 mod namespaces;
+#[path = "netns/probing.rs"]
+mod probing;
 #[path = "netns/routes.rs"]
 mod routes;
 #[path = "netns/watching.rs"]

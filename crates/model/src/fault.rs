@@ -71,6 +71,10 @@ pub enum FaultCode {
     PoolExhausted,
     /// The address is somebody else's, or may still be.
     AddressHeld,
+    /// Somebody else on the link uses the address.
+    AddressConflict,
+    /// The gateway does not answer.
+    GatewayUnreachable,
     /// Nobody names a pool of addresses, or none of those named may be used.
     NoPool,
     /// The kernel refused a change.
@@ -115,6 +119,8 @@ impl FaultCode {
             Self::BadNamespace => "BadNamespace",
             Self::PoolExhausted => "PoolExhausted",
             Self::AddressHeld => "AddressHeld",
+            Self::AddressConflict => "AddressConflict",
+            Self::GatewayUnreachable => "GatewayUnreachable",
             Self::NoPool => "NoPool",
             Self::KernelRefused => "KernelRefused",
             Self::NoPlugin => "NoPlugin",
@@ -159,6 +165,8 @@ impl FaultCode {
             Self::NoDevice => 111,
             Self::PodReplaced => 112,
             Self::NoPool => 120,
+            Self::AddressConflict => 121,
+            Self::GatewayUnreachable => 122,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Settings,
-    address::{self, ApiStore, Ledger},
-    caches::{Networks, Pods, Spiderpool, Surroundings, watch_granules},
+    address::{self, ApiStore, Evidence, Ledger, Probing},
+    caches::{Foreign, Networks, Pods, Spiderpool, Surroundings, watch_granules},
     configure::{Configure, keep_configured},
     device_plugin::{DevicePlugin, Shown},
     discover::Sight,
@@ -66,6 +66,8 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("watch of reserved addresses", spiderpool.clone().watch_reserved());
     tasks.start_endless("watch of namespaces", spiderpool.clone().watch_namespaces());
     tasks.start_endless("watch of this node", spiderpool.clone().watch_own());
+    let foreign = Foreign::new(client.clone());
+    tasks.start_endless("watch of Whereabouts' records", foreign.clone().watch());
     tasks.start_endless("watch of networks", networks.clone().watch());
     let surroundings = Surroundings::default();
     tasks.start_endless("watch of coordinators", surroundings.clone().watch_coordinator(client.clone()));
@@ -103,6 +105,16 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let (desk, committer) = address::open(settings.node.clone(), ledger.clone(), store);
     let nodes = committer.nodes();
     tasks.start_endless("committing addresses", committer.run());
+    let (told_asserted, asserted) = watch::channel(false);
+    let evidence = Evidence {
+        root: settings.root.clone(),
+        node: settings.node.clone(),
+        ledger: ledger.clone(),
+        desk: desk.clone(),
+        pods: pods.shared(),
+        asserted: told_asserted,
+    };
+    tasks.start("holding granules against journals", evidence.keep_confirmed(stop.clone()));
     tasks.start("settling debts", owed::keep_settled(settings.root.clone(), desk.clone(), stop.clone()));
     let counting = node_object::keep(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("the node's object", counting);
@@ -125,6 +137,9 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         pods,
         networks,
         spiderpool,
+        foreign,
+        probing: Probing::of_variables(|name| std::env::var(name).ok()),
+        asserted,
         ledger,
         desk,
         events: Events::new(client.clone(), settings.node.clone()),

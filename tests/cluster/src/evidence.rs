@@ -2,6 +2,7 @@
 
 use crate::{Outcome, get, kubectl, on};
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// The pod's network-status entries.
 #[track_caller]
@@ -35,6 +36,25 @@ pub fn granule_entries() -> Vec<(String, Value)> {
     for granule in list["items"].as_array().into_iter().flatten() {
         for entry in granule["spec"]["entries"].as_object().into_iter().flatten().map(|(_, entry)| entry) {
             found.push((granule["spec"]["first"].as_str().unwrap_or_default().to_string(), entry.clone()));
+        }
+    }
+    found
+}
+
+/// Every assigned address, with its entry.
+pub fn granules() -> Vec<(IpAddr, Value)> {
+    let list = get(&["addressgranules.ferroband.io"]);
+    let mut found = Vec::new();
+    for granule in list["items"].as_array().into_iter().flatten() {
+        let first: IpAddr =
+            granule["spec"]["first"].as_str().unwrap_or_default().parse().expect("an address");
+        for (offset, entry) in granule["spec"]["entries"].as_object().into_iter().flatten() {
+            let offset: u8 = offset.parse().expect("an offset");
+            let address = match first {
+                IpAddr::V4(v4) => IpAddr::from((u32::from(v4) + u32::from(offset)).to_be_bytes()),
+                IpAddr::V6(v6) => IpAddr::from((u128::from(v6) + u128::from(offset)).to_be_bytes()),
+            };
+            found.push((address, entry.clone()));
         }
     }
     found

@@ -147,7 +147,7 @@ fn one_add_costs_one_patch_of_the_pod_and_one_write_of_a_granule() {
         let ours: Vec<String> = eventually("the audit log", 10, || {
             let lines: Vec<String> = audited(mark)
                 .iter()
-                .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband")))
+                .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband-node")))
                 .filter(|e| e["verb"] != "watch")
                 .map(|e| {
                     let object = &e["objectRef"];

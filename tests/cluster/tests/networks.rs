@@ -72,7 +72,7 @@ fn eight_networks_cost_no_reads_and_one_write_of_the_pod() {
     let ours: Vec<String> = eventually("the audit log", 10, || {
         let lines: Vec<String> = audited(mark)
             .iter()
-            .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband")))
+            .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband-node")))
             .filter(|e| e["verb"] != "watch" && e["objectRef"]["resource"] != "nodes")
             .map(|e| {
                 format!(

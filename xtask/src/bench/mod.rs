@@ -7,6 +7,7 @@
 //!
 //! Each budget is one of the design's; a figure is printed whether it is kept or not.
 
+mod address;
 mod node;
 mod vm;
 
@@ -21,6 +22,8 @@ pub enum Bench {
     Node(node::Node),
     /// ADD and DEL of the CNI plugins beside those of others, in an emulated machine with InfiniBand
     Vm(vm::Vm),
+    /// Addresses assigned a second, through the plugin
+    Address(address::Address),
 }
 
 /// Measure; the exit code says whether the budgets are kept.
@@ -29,6 +32,7 @@ pub fn bench(what: &Bench) -> Result<i32> {
     match what {
         Bench::Node(args) => node::measure(args, &mut verdict)?,
         Bench::Vm(args) => vm::measure(args, &mut verdict)?,
+        Bench::Address(args) => address::measure(args, &mut verdict)?,
     }
     Ok(verdict.close())
 }
@@ -51,6 +55,14 @@ impl Verdict {
         self.above += usize::from(!kept);
         let said = if kept { "within" } else { "ABOVE" };
         println!("  {what}: {value:.1} {unit}, {said} the budget of {most:.1} {unit}");
+    }
+
+    /// A figure that must not be below `least`.
+    pub fn at_least(&mut self, what: &str, value: f64, least: f64, unit: &str) {
+        let kept = value >= least;
+        self.above += usize::from(!kept);
+        let said = if kept { "keeps" } else { "MISSES" };
+        println!("  {what}: {value:.1} {unit}, {said} the budget of {least:.1} {unit}");
     }
 
     fn close(&self) -> i32 {

@@ -12,15 +12,15 @@ use std::path::PathBuf;
 pub const NAME: &str = "docker.io/library/ferroband:dev";
 
 /// The two binaries, static.
-struct Binaries {
+pub struct Binaries {
     /// `ferroband`: daemons and command line.
-    ferroband: PathBuf,
+    pub ferroband: PathBuf,
     /// `ferroband-cni`: what container runtimes execute.
-    cni: PathBuf,
+    pub cni: PathBuf,
 }
 
 /// Build both binaries.
-fn binaries() -> Result<Binaries> {
+pub fn binaries() -> Result<Binaries> {
     Ok(Binaries {
         cni: cni()?,
         ferroband: step("building ferroband", |_| build("ferroband-cli", "ferroband", "release"))?,

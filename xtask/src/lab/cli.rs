@@ -56,6 +56,8 @@ enum Verb {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
+    /// Run many node daemons of this machine against the lab's API server, and ask them for addresses
+    Swarm(crate::swarm::SwarmArgs),
     /// Cut a node's power and switch it on again
     Reboot {
         /// The node
@@ -80,6 +82,7 @@ pub fn run(lab: &LabCommand) -> Result<i32> {
         }
         Verb::Shell { machine } => become_it(which.exec(machine)?.arg("bash")),
         Verb::Exec { machine, command } => become_it(which.exec(machine)?.args(command)),
+        Verb::Swarm(args) => crate::swarm::swarm(&which, args).map(|()| 0),
         Verb::Reboot { node } => {
             if node == "control" {
                 bail!("only nodes can be rebooted");

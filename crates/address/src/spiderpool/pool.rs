@@ -51,6 +51,8 @@ pub struct Description {
     pub terminating: bool,
     /// `vlan`.
     pub vlan: Option<i64>,
+    /// Addresses that Spiderpool itself has assigned.
+    pub taken: Vec<IpAddr>,
 }
 
 /// Whether a pool gives out addresses.
@@ -77,6 +79,8 @@ pub struct IpPool {
     pub default: bool,
     /// Whether it gives out addresses.
     pub state: State,
+    /// How many addresses it has, whether it gives them out or not.
+    total: u128,
     /// What is accepted but should be written otherwise.
     pub warnings: Vec<Warning>,
 }
@@ -124,6 +128,8 @@ impl IpPool {
         if offered.capacity() == 0 {
             return Err(Error::NoUsable { pool: name.clone() });
         }
+        let total = offered.capacity();
+        let offered = offered.holding_back(description.taken.iter().map(|address| (*address, *address)));
         let affinity = affinity(description, &wrong)?;
         let state = match (description.terminating, description.disable) {
             (true, _) => State::Terminating,
@@ -136,7 +142,13 @@ impl IpPool {
             let value = description.vlan.unwrap_or_default().to_string();
             warnings.push(Warning::Ignored { field: "vlan".into(), value, why: "the network says it" });
         }
-        Ok(Self { pool: Arc::new(pool), routes, affinity, default: description.default, state, warnings })
+        let default = description.default;
+        Ok(Self { pool: Arc::new(pool), routes, affinity, default, state, total, warnings })
+    }
+
+    /// How many addresses it has, whether it gives them out now or not.
+    pub fn total(&self) -> u128 {
+        self.total
     }
 
     /// The same pool, without what is reserved: who has such an address keeps it.

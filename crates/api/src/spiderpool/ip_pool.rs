@@ -5,7 +5,7 @@
     reason = "the lint looks inside `printcolumn(…)`, one for each column"
 )]
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -110,4 +110,7 @@ pub struct SpiderIPPoolStatus {
     #[serde(default, rename = "totalIPCount", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub total_ip_count: Option<i64>,
+    /// Whether it can be used, and if not, why. Ours; Spiderpool has no such field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }

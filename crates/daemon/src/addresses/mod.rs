@@ -3,6 +3,8 @@
 
 mod granule;
 mod pool;
+mod record;
 
 pub use granule::{NotGranule, granule_of, object_of};
 pub use pool::{describe, read_pool, reserved_of, selector_of};
+pub use record::{OURS, Record, records_of};

@@ -1,5 +1,6 @@
 //! Spiderpool's pools and reservations.
 
+use super::record::records_of;
 use ferroband_address::{
     Error, Family,
     spiderpool::{Description, Expression, IpPool, Operator, Selector, parse_ips},
@@ -30,6 +31,11 @@ pub fn describe(pool: &SpiderIPPool) -> Description {
         disable: spec.disable,
         terminating: pool.metadata.deletion_timestamp.is_some(),
         vlan: spec.vlan,
+        taken: records_of(pool)
+            .into_iter()
+            .filter(|(_, by)| !by.is_ours())
+            .map(|(address, _)| address)
+            .collect(),
     }
 }
 

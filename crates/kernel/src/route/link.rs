@@ -41,6 +41,8 @@ pub struct Link {
     pub mtu: u32,
     /// Its hardware address: 6 bytes for Ethernet, 20 for InfiniBand.
     pub address: Vec<u8>,
+    /// The hardware address of everybody on its link, as long as its own.
+    pub broadcast: Vec<u8>,
     /// Whether it is administratively up.
     pub up: bool,
     /// Whether its lower layer is up too.
@@ -115,6 +117,7 @@ impl Link {
         for (kind, value) in message.attributes(HEAD) {
             match kind {
                 1 => link.address = value.to_vec(),          // IFLA_ADDRESS
+                2 => link.broadcast = value.to_vec(),        // IFLA_BROADCAST
                 3 => link.name = wire::text(value),          // IFLA_IFNAME
                 4 => link.mtu = wire::u32(value)?,           // IFLA_MTU
                 5 => link.parent = wire::u32(value),         // IFLA_LINK

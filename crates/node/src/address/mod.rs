@@ -12,7 +12,9 @@
 
 mod commit;
 mod desk;
+mod evidence;
 mod ledger;
+mod probing;
 mod round;
 mod store;
 #[cfg(test)]
@@ -21,5 +23,7 @@ mod waiting;
 
 pub use commit::Committer;
 pub use desk::{Desk, Place, open};
+pub use evidence::{Evidence, QUARANTINE};
 pub use ledger::Ledger;
+pub use probing::{Finding, Mode, Probing, findings};
 pub use store::{ApiStore, Store, StoreError};

@@ -77,6 +77,11 @@ impl Pods {
         &self.cache
     }
 
+    /// The cache, for whoever looks pods up beside us.
+    pub fn shared(&self) -> Arc<Cache<PodFacts>> {
+        self.cache.clone()
+    }
+
     /// Who they belong to.
     pub fn owners(&self) -> &Arc<Cache<PodOwner>> {
         &self.owners

@@ -1,10 +1,11 @@
 //! What an `ipam` object asks of us, in either front end's words.
 
+use super::Legacy;
 use crate::caches::{Around, Interface, PodFacts};
 use ferroband_address::{
     Error, Request, Warning,
     spiderpool::{Choice, Config},
-    whereabouts::Whereabouts,
+    whereabouts::{Whereabouts, merged},
 };
 use ferroband_attach::plan::{Assigned, AssignedIp, AssignedRoute};
 use ferroband_model::PodRef;
@@ -28,9 +29,12 @@ impl Ipam {
         facts: &PodFacts,
         interface: &Interface,
         around: Option<&Around>,
+        legacy: &Legacy,
     ) -> Result<Self, Error> {
         if !Config::is_meant(config) {
-            return Whereabouts::of_plugin(config).map(Self::Whereabouts);
+            let Some(Value::Object(ipam)) = config.get("ipam") else { return Err(Error::NoIpam) };
+            let read = Whereabouts::parse(&merged(ipam, &legacy.flat))?;
+            return Ok(Self::Whereabouts(read.leaving_out(&legacy.taken)));
         }
         let none = Around::default();
         let surroundings = around.unwrap_or(&none).pod(&facts.annotations, &facts.labels);
@@ -42,6 +46,14 @@ impl Ipam {
                 Ok(Self::Spiderpool(Choice::default()))
             }
             None => Err(Error::NoPool { interface: interface.name.clone() }),
+        }
+    }
+
+    /// The same with what the runtime's arguments ask for.
+    pub fn with_arguments(self, ips: &str, gateways: &str) -> Result<Self, Error> {
+        match self {
+            Self::Whereabouts(ipam) => ipam.with_arguments(ips, gateways).map(Self::Whereabouts),
+            other => Ok(other),
         }
     }
 

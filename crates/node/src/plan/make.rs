@@ -1,6 +1,6 @@
 //! The plan of one sandbox.
 
-use super::{Chosen, DefaultNetwork, Policy, Wanted, attachment, route};
+use super::{Chosen, DefaultNetwork, Legacy, Policy, Wanted, attachment, route};
 use crate::{
     caches::{Around, Interface, PodFacts},
     kubelet::Devices,
@@ -30,6 +30,8 @@ pub struct Given<'a> {
     pub networks: &'a [Chosen],
     /// Where addresses may come from, if a network leaves that to pools.
     pub around: Option<&'a Around>,
+    /// What Whereabouts left here.
+    pub legacy: &'a Legacy,
 }
 
 /// The pod's default network.

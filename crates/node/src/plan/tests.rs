@@ -1,5 +1,6 @@
 use super::{
-    Asked, Chosen, DefaultChoice, DefaultNetwork, Given, Planned, Policy, first, make, selections, settle_uid,
+    Asked, Chosen, DefaultChoice, DefaultNetwork, Given, Legacy, Planned, Policy, first, make, selections,
+    settle_uid,
 };
 use crate::{caches::PodFacts, kubelet::Devices};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
@@ -63,6 +64,7 @@ fn plan_with(
         runtime_config: runtime_config.as_object().unwrap(),
         networks: &networks,
         around: None,
+        legacy: &Legacy::default(),
     };
     make(&given, devices)
 }

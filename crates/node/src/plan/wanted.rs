@@ -1,6 +1,6 @@
 //! The addresses that a plan needs.
 
-use super::{Given, Ipam};
+use super::{Given, Ipam, Legacy};
 use crate::caches::{Around, Interface, PodFacts};
 use ferroband_address::Request;
 use ferroband_attach::{
@@ -41,7 +41,9 @@ impl Wanted {
             position,
             network: Some(attachment.network.clone()),
         };
-        let ipam = Ipam::of_plugin(&step.config, given.facts, &interface, given.around);
+        let ipam = Ipam::of_plugin(&step.config, given.facts, &interface, given.around, given.legacy);
+        let argument = |name: &str| attachment.args.get(name).map(String::as_str).unwrap_or_default();
+        let ipam = ipam.and_then(|ipam| ipam.with_arguments(argument("IP"), argument("GATEWAY")));
         let ipam = ipam.map_err(|e| e.fault(&what))?;
         let requests = ipam.requests(given.pod, given.facts.stateful, &attachment.ifname, given.container);
         Ok(Some(Self { attachment: position, network: attachment.network.clone(), ipam, requests }))
@@ -54,11 +56,12 @@ impl Wanted {
         facts: &PodFacts,
         interface: &Interface,
         around: Option<&Around>,
+        legacy: &Legacy,
     ) -> Result<Self, Fault> {
         let empty = Map::new();
         let config = call.config.as_object().unwrap_or(&empty);
         let network = Fields(config).text("name").ok().flatten().unwrap_or_default().to_owned();
-        let ipam = Ipam::of_plugin(config, facts, interface, around);
+        let ipam = Ipam::of_plugin(config, facts, interface, around, legacy);
         let ipam = ipam.map_err(|e| e.fault(&format!("network {network}")))?;
         let requests = ipam.requests(pod, facts.stateful, &call.ifname, &call.container);
         Ok(Self { attachment: 0, network, ipam, requests })

@@ -1,11 +1,13 @@
 //! One connection: one CNI call.
 
 use super::Decider;
+use crate::{address::Mode, plan::Wanted};
 use ferroband_attach::{
     message::{Reply, Request},
     plan::{Assigned, Plan},
     socket::{Channel, ChannelError},
 };
+use ferroband_kernel::Netns;
 use ferroband_model::{Fault, FaultCode, PodRef};
 use std::{os::fd::OwnedFd, time::Duration};
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -25,6 +27,12 @@ struct Adding {
     known: PodRef,
     /// The addresses, being assigned.
     addresses: Option<JoinHandle<Result<Vec<Assigned>, Fault>>>,
+    /// What they were asked from.
+    wanted: Vec<Wanted>,
+    /// What was given.
+    assigned: Vec<Assigned>,
+    /// The sandbox.
+    netns: Option<Netns>,
     /// For the log.
     span: Span,
 }
@@ -68,15 +76,18 @@ fn answer(
             let pod = call.pod.as_ref().map(ToString::to_string);
             let span = info_span!("add", container = call.container, pod);
             let _entered = span.clone().entered();
-            // The namespace is the CNI side's to work in; that it came shows that the caller has one.
-            drop(fds);
+            // The namespace is the CNI side's to work in; here it is only listened in.
+            let netns = fds.into_iter().next().and_then(|fd| Netns::from_fd(fd).ok());
             match decider.plan(&call, runtime) {
                 Ok((planned, known)) => {
                     let plan = planned.plan;
                     let networks: Vec<_> = plan.attachments.iter().map(|a| a.network.as_str()).collect();
                     info!(?networks, "planned");
-                    let addresses = Some(runtime.spawn(decider.addresses(planned.wanted)));
-                    *adding = Some(Adding { plan: plan.clone(), known, addresses, span });
+                    let wanted = planned.wanted;
+                    let addresses = Some(runtime.spawn(decider.addresses(wanted.clone())));
+                    let assigned = Vec::new();
+                    *adding =
+                        Some(Adding { plan: plan.clone(), known, addresses, span, wanted, assigned, netns });
                     Reply::Plan(plan)
                 }
                 Err(fault) => {
@@ -115,11 +126,21 @@ fn answer(
             }
         }
         Request::Addresses => {
-            let Some(Adding { addresses, known, span, .. }) = adding else { return out_of_turn("Addresses") };
-            let _entered = span.clone().entered();
-            let Some(assigning) = addresses.take() else { return out_of_turn("Addresses") };
-            match runtime.block_on(assigning) {
-                Ok(Ok(assigned)) => Reply::Addresses(assigned),
+            let Some(adding) = adding else { return out_of_turn("Addresses") };
+            let _entered = adding.span.clone().entered();
+            let Some(assigning) = adding.addresses.take() else { return out_of_turn("Addresses") };
+            let known = &adding.known;
+            let assigned = runtime.block_on(assigning).map(|assigned| match (assigned, &adding.netns) {
+                (Ok(assigned), Some(netns)) if decider.probing.any(Mode::Enforce) => {
+                    decider.enforce(&adding.plan, &adding.wanted, assigned, netns, runtime)
+                }
+                (assigned, _) => assigned,
+            });
+            match assigned {
+                Ok(Ok(assigned)) => {
+                    adding.assigned = assigned.clone();
+                    Reply::Addresses(assigned)
+                }
                 Ok(Err(fault)) => {
                     warn!(%fault, "no addresses");
                     decider.tell_failure(Some(known), &fault, runtime);
@@ -129,13 +150,16 @@ fn answer(
             }
         }
         Request::Attached(outcomes) => {
-            let Some(Adding { plan, known, span, .. }) = adding.take() else {
+            let Some(Adding { plan, known, span, assigned, netns, .. }) = adding.take() else {
                 return out_of_turn("Attached");
             };
             let _entered = span.entered();
             match runtime.block_on(decider.record(&plan, &known, &outcomes)) {
                 Ok(()) => {
                     info!("attached");
+                    if let Some(netns) = netns.filter(|_| decider.probing.any(Mode::Warn)) {
+                        decider.look_afterwards(&plan, &assigned, netns, &known, runtime);
+                    }
                     Reply::Done
                 }
                 Err(fault) => {

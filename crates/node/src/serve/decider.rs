@@ -2,14 +2,14 @@
 
 use super::Membership;
 use crate::{
-    address::{Desk, Ledger},
-    caches::{Around, Networks, PodFacts, Pods, Spiderpool, Surroundings},
+    address::{Desk, Ledger, Probing},
+    caches::{Around, Foreign, Networks, PodFacts, Pods, Spiderpool, Surroundings},
     discover::Inventory,
     kubelet::Kubelet,
     observe::{Events, Status},
     plan::{
-        Chosen, DefaultChoice, Given, Ipam, Planned, Policy, Wanted, first, interface_of, make, selections,
-        settle_uid, within,
+        Chosen, DefaultChoice, Given, Ipam, Legacy, Planned, Policy, Wanted, first, interface_of, make,
+        selections, settle_uid, within,
     },
 };
 use ferroband_address::Release;
@@ -22,7 +22,7 @@ use ferroband_kernel::{Hardware, Host, Netns};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::Map;
 use std::{future::Future, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{runtime::Handle, sync::watch, time::timeout};
 use tracing::warn;
 
 /// How long an ADD waits for the caches of a daemon that has just started.
@@ -59,6 +59,12 @@ pub struct Decider {
     pub ledger: Arc<Ledger>,
     /// Where addresses are had.
     pub desk: Desk,
+    /// What is asked on the wire.
+    pub probing: Probing,
+    /// Records of Whereabouts.
+    pub foreign: Foreign,
+    /// Whether what lives here stands in the granules.
+    pub asserted: watch::Receiver<bool>,
     /// Where failures are told.
     pub events: Events,
     /// Where successes are recorded.
@@ -84,6 +90,7 @@ impl Decider {
             false => None,
         };
         let none = Map::new();
+        let legacy = Legacy::read(self.host.root(), self.foreign.taken());
         let mut given = Given {
             pod: &pod,
             facts: &facts,
@@ -93,6 +100,7 @@ impl Decider {
             runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
             networks: &networks,
             around: around.as_ref(),
+            legacy: &legacy,
         };
         let reread;
         let mut planned = match make(&given, &mut devices.clone()) {
@@ -175,7 +183,9 @@ impl Decider {
             true => Some(self.spiderpool.around(&pod.namespace, homes(&policy)).await?),
             false => None,
         };
-        let wanted = |around: Option<&Around>| Wanted::of_call(call, &pod, &facts, &interface, around);
+        let legacy = Legacy::read(self.host.root(), self.foreign.taken());
+        let wanted =
+            |around: Option<&Around>| Wanted::of_call(call, &pod, &facts, &interface, around, &legacy);
         let wanted = match (wanted(around.as_ref()), around) {
             (Err(fault), Some(around)) if fault.code == FaultCode::NoPool => {
                 let around = self.spiderpool.reread(around).await.map_err(|_| fault)?;
@@ -238,6 +248,8 @@ impl Decider {
             "the network attachment definitions"
         } else if !self.ledger.is_complete() {
             "the address granules"
+        } else if !self.foreign.cache().is_complete() {
+            "the records of Whereabouts"
         } else {
             return first(&self.net_d).map(|_| ());
         };
@@ -249,6 +261,9 @@ impl Decider {
         self.pods.cache().complete().await;
         self.networks.cache().complete().await;
         self.ledger.complete().await;
+        self.foreign.cache().complete().await;
+        // After a restore of etcd, what lives here is written down again before anything new is given out.
+        let _ = self.asserted.clone().wait_for(|asserted| *asserted).await;
     }
 
     async fn warm(&self) -> Result<(), Fault> {

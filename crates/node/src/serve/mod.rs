@@ -16,6 +16,7 @@ mod running;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 pub use decider::Decider;
 pub use membership::{Membership, Unmanaged};

@@ -1,7 +1,7 @@
 use super::{Decider, Socket};
 use crate::{
-    address::{self, ApiStore, Ledger},
-    caches::{Networks, PodFacts, Pods, Spiderpool},
+    address::{self, ApiStore, Ledger, Mode, Probing},
+    caches::{Foreign, Networks, PodFacts, Pods, Spiderpool},
     fake::FakeApi,
     kubelet::Kubelet,
     observe::{Events, Status},
@@ -111,12 +111,16 @@ impl Node {
             spiderpool: Spiderpool::new(client.clone(), "n1".into()),
             ledger,
             desk,
+            probing: Probing { duplicates: Mode::Off, gateways: Mode::Off },
+            foreign: Foreign::new(client.clone()),
+            asserted: tokio::sync::watch::channel(true).1,
             events: Events::new(client.clone(), "n1".into()),
             status: Status::new(client),
         });
         decider.pods.cache().apply(Event::InitDone);
         decider.networks.cache().apply(Event::InitDone);
         decider.spiderpool.complete();
+        decider.foreign.cache().apply(Event::InitDone);
         let path = folder.path().join("cni.sock");
         let socket = Socket::open(&path, decider.clone(), Handle::current()).unwrap();
         drop(_inside);

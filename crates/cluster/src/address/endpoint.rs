@@ -1,0 +1,177 @@
+//! SpiderEndpoints: the addresses of one pod, under its name.
+
+use super::{books::Books, pools::Held, stateful::set_and_ordinal};
+use crate::{Context, Error};
+use ferroband_address::{Entry, Family};
+use ferroband_api::spiderpool::{
+    EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
+};
+use ferroband_daemon::call::{Failure, bounded, failure};
+use futures::{TryStreamExt, stream};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::{ObjectMeta, PartialObjectMeta},
+};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+};
+
+/// The label of the objects that are ours to change.
+const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "ferroband");
+/// Writes at once.
+const AT_ONCE: usize = 8;
+
+/// Make, change and remove endpoints until they show what the pools' entries say.
+pub async fn show(
+    context: &Context,
+    books: &Books,
+    held: &HashMap<&str, Held<'_>>,
+    pools: &BTreeMap<String, SpiderIPPool>,
+) -> Result<(), Error> {
+    if !books.endpoints.is_complete() {
+        return Ok(());
+    }
+    let mut wanted: BTreeMap<&str, Vec<(IpAddr, &Entry)>> = BTreeMap::new();
+    // A range has a slash in its name; those are shown elsewhere.
+    for (_, entries) in held.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
+        for (address, entry) in entries {
+            wanted.entry(&entry.pod).or_default().push((*address, entry));
+        }
+    }
+    let present: BTreeMap<String, _> = books
+        .endpoints
+        .all()
+        .into_iter()
+        .map(|((ns, name), object)| (format!("{ns}/{name}"), object))
+        .collect();
+    let mut work = Vec::new();
+    for (pod, entries) in &wanted {
+        let detail = detail(entries, pools);
+        let shown = present.get(*pod).and_then(|object| object.status.as_ref());
+        if shown.is_none_or(|status| status.current != detail) {
+            work.push(Change::Put { pod, entry: entries[0].1, detail, exists: present.contains_key(*pod) });
+        }
+    }
+    let ours =
+        |object: &SpiderEndpoint| object.labels().get(MANAGED.0).is_some_and(|value| value == MANAGED.1);
+    work.extend(
+        present
+            .iter()
+            .filter(|(pod, object)| !wanted.contains_key(pod.as_str()) && ours(object))
+            .map(|(pod, _)| Change::Remove { pod }),
+    );
+    stream::iter(work.into_iter().map(Ok))
+        .try_for_each_concurrent(AT_ONCE, |change| change.make(context))
+        .await
+}
+
+enum Change<'a> {
+    Put { pod: &'a str, entry: &'a Entry, detail: EndpointDetail, exists: bool },
+    Remove { pod: &'a str },
+}
+
+impl Change<'_> {
+    async fn make(self, context: &Context) -> Result<(), Error> {
+        let pod = match &self {
+            Self::Put { pod, .. } | Self::Remove { pod } => *pod,
+        };
+        let Some((namespace, name)) = pod.split_once('/') else { return Ok(()) };
+        let api: Api<SpiderEndpoint> = Api::namespaced(context.client.clone(), namespace);
+        let done = match self {
+            Self::Remove { .. } => bounded(api.delete(name, &DeleteParams::default())).await.map(drop),
+            Self::Put { detail, exists: true, .. } => {
+                let patch = json!({"status": {"current": detail}});
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                bounded(api.patch(name, &parameters, &patch)).await.map(drop)
+            }
+            Self::Put { entry, detail, .. } => {
+                let Some(object) = object(context, namespace, name, entry, detail).await? else {
+                    return Ok(());
+                };
+                bounded(api.create(&PostParams::default(), &object)).await.map(drop)
+            }
+        };
+        match done {
+            // Gone, or there already: the next pass sees how it is.
+            Err(e) if !matches!(failure(&e), Failure::Conflict | Failure::NotFound) => {
+                Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The object of a pod that has none yet; `None` if the pod itself is gone.
+async fn object(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    entry: &Entry,
+    current: EndpointDetail,
+) -> Result<Option<SpiderEndpoint>, Error> {
+    let (kind, controller, owners) = if entry.sticky {
+        // It outlives the pod, as the addresses do.
+        ("StatefulSet".to_owned(), set_and_ordinal(name).map_or(name, |(set, _)| set).to_owned(), None)
+    } else {
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(context.client.clone(), namespace);
+        let what = format!("pod {namespace}/{name}");
+        let found = bounded(api.get_opt(name)).await.map_err(Error::api("get", what))?;
+        let Some(pod) = found.filter(|pod| pod.uid().as_deref() == Some(&entry.uid)) else { return Ok(None) };
+        let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: name.to_owned(),
+            uid: entry.uid.clone(),
+            ..OwnerReference::default()
+        };
+        let (kind, controller) = controller
+            .map_or(("Pod".to_owned(), name.to_owned()), |owner| (owner.kind.clone(), owner.name.clone()));
+        (kind, controller, Some(vec![owner]))
+    };
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        labels: Some([(MANAGED.0.to_owned(), MANAGED.1.to_owned())].into()),
+        owner_references: owners,
+        ..ObjectMeta::default()
+    };
+    let status =
+        SpiderEndpointStatus { current, owner_controller_type: kind, owner_controller_name: controller };
+    Ok(Some(SpiderEndpoint {
+        metadata,
+        status: Some(status),
+        ..SpiderEndpoint::new(name, SpiderEndpointFields {})
+    }))
+}
+
+fn detail(entries: &[(IpAddr, &Entry)], pools: &BTreeMap<String, SpiderIPPool>) -> EndpointDetail {
+    let mut interfaces: BTreeMap<&str, EndpointIp> = BTreeMap::new();
+    for (address, entry) in entries {
+        let ip = interfaces
+            .entry(&entry.interface)
+            .or_insert_with(|| EndpointIp { interface: entry.interface.clone(), ..EndpointIp::default() });
+        let pool = pools.get(&entry.pool);
+        let subnet = pool.map(|pool| pool.spec.subnet.as_str()).unwrap_or_default();
+        let prefix = subnet.split_once('/').map_or("", |(_, prefix)| prefix);
+        let written = if prefix.is_empty() { address.to_string() } else { format!("{address}/{prefix}") };
+        let gateway = pool.and_then(|pool| pool.spec.gateway.clone());
+        let routes = pool.map(|pool| pool.spec.routes.clone()).unwrap_or_default();
+        ip.routes.extend(routes);
+        match Family::of(*address) {
+            Family::V4 => {
+                (ip.ipv4, ip.ipv4_pool, ip.ipv4_gateway) = (Some(written), Some(entry.pool.clone()), gateway);
+            }
+            Family::V6 => {
+                (ip.ipv6, ip.ipv6_pool, ip.ipv6_gateway) = (Some(written), Some(entry.pool.clone()), gateway);
+            }
+        }
+    }
+    let (uid, node) =
+        entries.first().map(|(_, entry)| (entry.uid.clone(), entry.node.clone())).unwrap_or_default();
+    EndpointDetail { uid, node, ips: interfaces.into_values().collect() }
+}

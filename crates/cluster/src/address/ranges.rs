@@ -1,0 +1,189 @@
+//! Whereabouts' own records of what we assign: IPPools and reservations, for those who look there.
+
+use super::books::Books;
+use crate::{Context, Error, Work};
+use ferroband_address::whereabouts::{pool_object, reservation_object};
+use ferroband_api::whereabouts::{
+    IPPool, IPPoolSpec, IpAllocation, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec,
+};
+use ferroband_daemon::call::{Failure, bounded, failure};
+use futures::{TryStreamExt, stream};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+use tokio::sync::Mutex;
+
+/// Where Whereabouts keeps them when nobody says otherwise.
+const NAMESPACE: &str = "kube-system";
+/// The shortest time between two rounds of writes.
+const RARELY: Duration = Duration::from_secs(10);
+/// What marks the objects that are ours to change.
+const MANAGED: &str = "app.kubernetes.io/managed-by=ferroband";
+/// Writes at once.
+const AT_ONCE: usize = 8;
+
+/// The work.
+pub struct Ranges {
+    context: Context,
+    books: Books,
+    shown: Mutex<Option<Shown>>,
+}
+
+/// What the objects say that are ours.
+#[derive(Clone, Debug, PartialEq)]
+struct Shown {
+    at: Instant,
+    pools: BTreeMap<String, IPPoolSpec>,
+    reservations: BTreeMap<String, OverlappingRangeIPReservationSpec>,
+}
+
+impl Ranges {
+    /// Of these granules.
+    pub fn new(context: &Context, books: Books) -> Self {
+        Self { context: context.clone(), books, shown: Mutex::default() }
+    }
+
+    /// What they should say.
+    fn wanted(&self) -> Shown {
+        let mut pools: BTreeMap<String, IPPoolSpec> = BTreeMap::new();
+        let mut reservations = BTreeMap::new();
+        for (_, seen) in self.books.granules.all() {
+            let granule = &seen.granule;
+            for (offset, entry) in granule.entries.iter().filter(|(_, entry)| entry.pool.contains('/')) {
+                let address = granule.address(*offset);
+                let Some(place) = pool_object(&granule.space, &entry.pool, address) else { continue };
+                let allocation = IpAllocation {
+                    id: entry.container.clone(),
+                    podref: entry.pod.clone(),
+                    ifname: Some(entry.interface.clone()),
+                };
+                let pool = pools
+                    .entry(place.name)
+                    .or_insert_with(|| IPPoolSpec { range: place.range, allocations: BTreeMap::new() });
+                pool.allocations.insert(place.offset, allocation);
+                if let Some(name) = reservation_object(&granule.space, address) {
+                    let spec = OverlappingRangeIPReservationSpec {
+                        podref: entry.pod.clone(),
+                        ifname: Some(entry.interface.clone()),
+                        containerid: None,
+                    };
+                    reservations.insert(name, spec);
+                }
+            }
+        }
+        Shown { at: Instant::now(), pools, reservations }
+    }
+
+    async fn list(&self) -> Result<Shown, Error> {
+        let parameters = ListParams::default().labels(MANAGED);
+        let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
+        let reservations: Api<OverlappingRangeIPReservation> =
+            Api::namespaced(self.context.client.clone(), NAMESPACE);
+        let listed = bounded(pools.list(&parameters)).await.map_err(Error::api("list", "IPPools"))?;
+        let pools = listed.items.into_iter().map(|pool| (pool.name_any(), pool.spec)).collect();
+        let listed = bounded(reservations.list(&parameters)).await;
+        let listed = listed.map_err(Error::api("list", "OverlappingRangeIPReservations"))?;
+        let reservations = listed.items.into_iter().map(|one| (one.name_any(), one.spec)).collect();
+        Ok(Shown { at: Instant::now(), pools, reservations })
+    }
+
+    async fn write(&self, before: &Shown, after: &Shown) -> Result<(), Error> {
+        let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
+        change(&pools, &before.pools, &after.pools, IPPool::new).await?;
+        let reservations: Api<OverlappingRangeIPReservation> =
+            Api::namespaced(self.context.client.clone(), NAMESPACE);
+        change(&reservations, &before.reservations, &after.reservations, OverlappingRangeIPReservation::new)
+            .await
+    }
+}
+
+/// Make the objects say what they should.
+async fn change<K, S>(
+    api: &Api<K>,
+    before: &BTreeMap<String, S>,
+    after: &BTreeMap<String, S>,
+    new: fn(&str, S) -> K,
+) -> Result<(), Error>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + serde::de::DeserializeOwned,
+    S: Clone + PartialEq + serde::Serialize,
+{
+    let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
+    let kept = changed.map(|(name, spec)| (name, Some(spec)));
+    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
+    stream::iter(kept.chain(gone).map(Ok))
+        .try_for_each_concurrent(AT_ONCE, |(name, spec)| async move {
+            let done = match spec {
+                None => bounded(api.delete(name, &DeleteParams::default())).await.map(drop),
+                Some(spec) => put(api, name, new(name, spec.clone()), before.contains_key(name)).await,
+            };
+            match done {
+                Err(e) if !matches!(failure(&e), Failure::Conflict | Failure::NotFound) => {
+                    Err(Error::api("write", format!("{} {name}", K::kind(&())))(e))
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+}
+
+/// Apply an object of ours. One that Whereabouts made itself stays as it is: nodes leave its addresses alone.
+async fn put<K>(api: &Api<K>, name: &str, mut object: K, known: bool) -> kube::Result<()>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + serde::de::DeserializeOwned,
+{
+    if !known && bounded(api.get_opt(name)).await?.is_some_and(|found| !is_ours(&found)) {
+        return Ok(());
+    }
+    let label = ("app.kubernetes.io/managed-by".to_owned(), "ferroband".to_owned());
+    object.meta_mut().labels = Some([label].into());
+    // Applied, so that entries which are gone go from the object too.
+    let parameters = PatchParams::apply("ferroband-cluster").force();
+    bounded(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(drop)
+}
+
+fn is_ours<K: kube::Resource>(object: &K) -> bool {
+    let labels = object.meta().labels.as_ref();
+    labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by")).is_some_and(|by| by == "ferroband")
+}
+
+impl Work for Ranges {
+    const NAME: &'static str = "showing ranges";
+
+    async fn pass(&self) -> Result<Option<Duration>, Error> {
+        if !self.books.granules.is_complete() {
+            return Ok(Some(RARELY));
+        }
+        let mut shown = self.shown.lock().await;
+        let before = match shown.take() {
+            Some(before) if before.at.elapsed() < RARELY => {
+                let left = RARELY - before.at.elapsed();
+                *shown = Some(before);
+                return Ok(Some(left));
+            }
+            Some(before) => before,
+            None => self.list().await?,
+        };
+        let after = self.wanted();
+        let same = (&before.pools, &before.reservations) == (&after.pools, &after.reservations);
+        if !same {
+            // On failure nothing is remembered, and the objects are listed again.
+            self.write(&before, &after).await?;
+        }
+        *shown = Some(if same { before } else { after });
+        Ok(None)
+    }
+}

@@ -1,0 +1,103 @@
+//! Asking the wire, on Ethernet: a pod's end here, the rest of the world in another namespace.
+
+use super::bench::{fresh, ip, wire};
+use ferroband_kernel::probe::{About, Patience, Question, Verdict, announce, probe};
+use ferroband_kernel::{Netns, Route};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// `net1` here; `peer`, up, in a namespace of its own that has `addresses`.
+fn world(addresses: &[&str]) -> (Netns, Netns) {
+    let mut route = fresh();
+    let here = Netns::current().unwrap();
+    let there = std::thread::spawn(|| {
+        fresh();
+        Netns::current().unwrap()
+    })
+    .join()
+    .unwrap();
+    wire(&mut route, "net1", "peer");
+    let peer = route.link("peer").unwrap().unwrap();
+    route.move_to(peer.index, &there).unwrap();
+    let mut other = Route::inside(&there).unwrap();
+    let peer = other.link("peer").unwrap().unwrap();
+    other.up(peer.index).unwrap();
+    for address in addresses {
+        other.add_address(peer.index, address.parse().unwrap()).unwrap();
+    }
+    (here, there)
+}
+
+fn question(address: &str, about: About) -> Question {
+    Question { interface: "net1".into(), address: address.parse().unwrap(), about }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn patience() -> Patience {
+    Patience { answer: Duration::from_millis(400), ..Patience::default() }
+}
+
+#[test]
+fn p01_p04_conflicts_and_gateways_of_both_families_at_once() {
+    let (here, there) = world(&["10.0.0.1/24", "fd00::1/64"]);
+    // Until its own detection of duplicates is done, the peer's kernel answers nobody.
+    std::thread::sleep(Duration::from_secs(3));
+    let hardware = Route::inside(&there).unwrap().link("peer").unwrap().unwrap().address;
+    let questions = [
+        question("10.0.0.1", About::Duplicate),
+        question("10.0.0.2", About::Duplicate),
+        question("10.0.0.2", About::Gateway(address("10.0.0.1"))),
+        question("10.0.0.2", About::Gateway(address("10.0.0.9"))),
+        question("fd00::1", About::Duplicate),
+        question("fd00::2", About::Duplicate),
+        Question { interface: "net9".into(), address: address("10.0.0.1"), about: About::Duplicate },
+    ];
+    let begin = Instant::now();
+    let verdicts = probe(&here, &questions, patience()).unwrap();
+    assert!(matches!(&verdicts[0], Verdict::Conflict(by) if *by == hardware), "{verdicts:?}");
+    assert_eq!(verdicts[1..4], [Verdict::Good, Verdict::Good, Verdict::Silent]);
+    assert!(matches!(&verdicts[4], Verdict::Conflict(_)), "{verdicts:?}");
+    assert_eq!(verdicts[5..], [Verdict::Good, Verdict::Unheard]);
+    // Three tries each, all at once: not the sum of them.
+    assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
+    assert!(ip("link show dev net1")[0]["flags"].to_string().contains("UP"), "it was set up to be heard");
+}
+
+#[test]
+fn without_a_carrier_nothing_is_said_and_the_wait_is_bounded() {
+    let mut route = fresh();
+    wire(&mut route, "net1", "peer");
+    let here = Netns::current().unwrap();
+    let patience = Patience { carrier: Duration::from_millis(300), ..Patience::default() };
+    let begin = Instant::now();
+    let verdicts = probe(&here, &[question("10.0.0.1", About::Duplicate)], patience).unwrap();
+    assert_eq!(verdicts, [Verdict::Unheard]);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn p02_an_announcement_corrects_what_neighbours_remember() {
+    let (here, there) = world(&["10.0.0.1/24"]);
+    let mut route = Route::inside(&here).unwrap();
+    let link = route.link("net1").unwrap().unwrap();
+    route.up(link.index).unwrap();
+    let stale = "ip neighbour replace 10.0.0.2 lladdr 02:00:00:00:00:99 dev peer nud stale";
+    let run = |command: &str| {
+        let words: Vec<_> = command.split(' ').map(str::to_owned).collect();
+        let output = there.run(|| std::process::Command::new(&words[0]).args(&words[1..]).output().unwrap());
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    run(stale);
+    let mac: Vec<_> = link.address.iter().map(|byte| format!("{byte:02x}")).collect();
+    for _ in 0..100 {
+        announce(&here, "net1", address("10.0.0.2")).unwrap();
+        if run("ip neighbour show dev peer").contains(&mac.join(":")) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{}", run("ip neighbour show dev peer"));
+}

@@ -1,0 +1,317 @@
+//! Addresses from pools and ranges on a real cluster: who gets which, who keeps it, and when it is taken back.
+
+use ferroband_cluster_tests::evidence::{granules, interface, ipv4};
+use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on, running};
+use serde_json::{Value, json};
+
+fn network(name: &str, ipam: &Value) -> String {
+    let config = json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam});
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name}, "spec": {"config": config.to_string()},
+    })
+    .to_string()
+}
+
+/// Seed 001's pool, with another subnet for each test.
+fn pool(name: &str, second: u8, more: &Value) -> String {
+    let mut spec = json!({
+        "subnet": format!("172.{second}.0.0/16"), "gateway": format!("172.{second}.0.1"),
+        "ips": [format!("172.{second}.0.100-172.{second}.0.120")],
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name}, "spec": spec,
+    })
+    .to_string()
+}
+
+fn pod(name: &str, node: &str, annotations: &Value) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
+        },
+    })
+    .to_string()
+}
+
+fn spiderpool(pools: &[&str]) -> Value {
+    json!({"type": "spiderpool", "default_ipv4_ippool": pools})
+}
+
+#[track_caller]
+fn address(pod: &str) -> String {
+    ipv4(&interface(pod, "net1")).0
+}
+
+/// Who the API server says has the address.
+fn holder(address: &str) -> Option<Value> {
+    granules().into_iter().find(|(known, _)| known.to_string() == address).map(|(_, entry)| entry)
+}
+
+/// The pod's last warning that has `part` in it.
+#[track_caller]
+fn warned(pod: &str, part: &str) {
+    eventually(&format!("a warning of {pod} about {part:?}"), 60, || {
+        let field = format!("involvedObject.name={pod},type=Warning");
+        let told = kubectl(&["get", "events", "--field-selector", &field, "-o", "json"]).out;
+        if told.contains(part) { Ok(()) } else { Err(told) }
+    });
+}
+
+#[test]
+fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    objects.apply(&pool("a01-a", 101, &json!({})));
+    objects.apply(&pool(
+        "a01-b",
+        102,
+        &json!({"ips": ["172.102.0.7"], "routes": [{"dst": "10.99.0.0/16", "gw": "172.102.0.9"}]}),
+    ));
+    objects.apply(&network("a01", &spiderpool(&["a01-a"])));
+    let annotated = |more: Value| {
+        let mut annotations = json!({"k8s.v1.cni.cncf.io/networks": "a01"});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            annotations[key] = value.clone();
+        }
+        annotations
+    };
+    objects.apply(&pod("a01-first", &nodes[0], &annotated(json!({}))));
+    running("a01-first", 90);
+    assert_eq!(ipv4(&interface("a01-first", "net1")), ("172.101.0.100".to_owned(), 16));
+    let routes = inside("a01-first", "ip route").good();
+    assert!(routes.contains("via 172.101.0.1 dev net1"), "{routes}");
+
+    // The pod's own wish goes before the network's, and brings that pool's routes.
+    let wish = json!({"ipam.spidernet.io/ippool": r#"{"ipv4":["a01-b"]}"#});
+    objects.apply(&pod("a01-own", &nodes[1], &annotated(wish.clone())));
+    running("a01-own", 90);
+    assert_eq!(address("a01-own"), "172.102.0.7");
+    let routes = inside("a01-own", "ip route").good();
+    assert!(routes.contains("10.99.0.0/16 via 172.102.0.9 dev net1"), "{routes}");
+    // It had one address.
+    objects.apply(&pod("a01-late", &nodes[0], &annotated(wish)));
+    warned(
+        "a01-late",
+        "all IP addresses used out: all 1 addresses of a01-b are assigned: 172.102.0.7 to default/a01-own",
+    );
+    kubectl(&["delete", "pod", "a01-own", "--grace-period=0"]).good();
+    running("a01-late", 120);
+    assert_eq!(address("a01-late"), "172.102.0.7");
+
+    // What is reserved is passed over; who has it keeps it.
+    objects.apply(
+        "{apiVersion: spiderpool.spidernet.io/v2beta1, kind: SpiderReservedIP, metadata: {name: a01}, spec: {ips: \
+         [172.101.0.100-172.101.0.105]}}",
+    );
+    objects.apply(&pod("a01-second", &nodes[0], &annotated(json!({}))));
+    running("a01-second", 90);
+    assert_eq!(address("a01-second"), "172.101.0.106");
+    assert_eq!(address("a01-first"), "172.101.0.100");
+
+    // Shown where Spiderpool's users look, by the cluster daemon and a little later.
+    eventually("the pool's status", 60, || {
+        let status = get(&["spiderippool", "a01-a"])["status"].clone();
+        let records: Value =
+            serde_json::from_str(status["allocatedIPs"].as_str().unwrap_or("{}")).unwrap_or_default();
+        let right = status["allocatedIPCount"] == 2
+            && status["totalIPCount"] == 21
+            && records["172.101.0.100"]["pod"] == "default/a01-first";
+        if right { Ok(()) } else { Err(status.to_string()) }
+    });
+    eventually("the pod's endpoint", 60, || {
+        let seen = kubectl(&["get", "spiderendpoint", "a01-first", "-o", "json"]);
+        let endpoint: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let ip = &endpoint["status"]["current"]["ips"][0];
+        let right =
+            ip["ipv4"] == "172.101.0.100/16" && ip["ipv4Pool"] == "a01-a" && ip["interface"] == "net1";
+        if right { Ok(()) } else { Err(endpoint["status"].to_string()) }
+    });
+
+    // No more of a disabled pool; what is assigned stays.
+    kubectl(&["patch", "spiderippool", "a01-a", "--type=merge", "-p", r#"{"spec":{"disable":true}}"#]).good();
+    objects.apply(&pod("a01-third", &nodes[1], &annotated(json!({}))));
+    warned("a01-third", "a01-a gives out no address");
+    assert_eq!(address("a01-first"), "172.101.0.100");
+}
+
+#[test]
+fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    objects.apply(&pool("a14-node", 111, &json!({"nodeName": [nodes[0]]})));
+    objects.apply(&pool("a14-net", 112, &json!({"multusName": ["kube-system/other"]})));
+    objects.apply(&network("a14", &spiderpool(&["a14-node", "a14-net"])));
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "a14"});
+    objects.apply(&pod("a14-out", &nodes[1], &annotations));
+    warned(
+        "a14-out",
+        &format!("a14-node is not for node {}; a14-net is not for network default/a14", nodes[1]),
+    );
+    objects.apply(&pod("a14-in", &nodes[0], &annotations));
+    running("a14-in", 90);
+    assert_eq!(address("a14-in"), "172.111.0.100");
+
+    objects.apply(&pool("a14-twice", 111, &json!({"ips": ["172.111.0.110-172.111.0.130"]})));
+    eventually("the younger pool is told", 60, || {
+        let condition = get(&["spiderippool", "a14-twice"])["status"]["conditions"][0].clone();
+        let told = condition["message"].as_str().unwrap_or_default();
+        let right = condition["reason"] == "Overlaps"
+            && told.contains("172.111.0.110-172.111.0.120 is also in pool a14-node");
+        if right { Ok(()) } else { Err(condition.to_string()) }
+    });
+
+    eventually("the pool is guarded", 60, || {
+        let finalizers = get(&["spiderippool", "a14-node"])["metadata"]["finalizers"].clone();
+        if finalizers.to_string().contains("spiderpool.spidernet.io") {
+            Ok(())
+        } else {
+            Err(finalizers.to_string())
+        }
+    });
+    kubectl(&["delete", "spiderippool", "a14-node", "--wait=false"]).good();
+    assert_eq!(address("a14-in"), "172.111.0.100");
+    assert!(kubectl(&["get", "spiderippool", "a14-node"]).ok, "it is in use");
+    kubectl(&["delete", "pod", "a14-in", "--grace-period=0"]).good();
+    eventually("the pool goes with its last address", 60, || {
+        let seen = kubectl(&["get", "spiderippool", "a14-node", "-o", "json"]);
+        if seen.ok { Err(seen.out) } else { Ok(()) }
+    });
+}
+
+#[test]
+fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
+    let mut objects = Objects::default();
+    objects.apply(&pool("a23", 121, &json!({})));
+    objects.apply(&network("a23", &spiderpool(&["a23"])));
+    objects.apply(
+        "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a23}, spec: {replicas: 2, serviceName: none, \
+         podManagementPolicy: Parallel, selector: {matchLabels: {a: a23}}, template: {metadata: {labels: {a: a23}, \
+         annotations: {k8s.v1.cni.cncf.io/networks: a23}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, \
+         image: \"ferroband.lab/tools:1\"}]}}}}",
+    );
+    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let (first, before) = (running("a23-0", 90), running("a23-1", 90));
+    let (zero, one) = (address("a23-0"), address("a23-1"));
+    let node = first["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+    // Elsewhere than before.
+    kubectl(&["cordon", &node]).good();
+    kubectl(&["delete", "pod", "a23-0"]).good();
+    let after = eventually("the pod is another one", 90, || {
+        let pod = get(&["pod", "a23-0"]);
+        if uid(&pod) != uid(&first) { Ok(pod) } else { Err("not yet".to_owned()) }
+    });
+    let moved = running("a23-0", 90);
+    kubectl(&["uncordon", &node]).good();
+    assert_eq!(uid(&after), uid(&moved));
+    assert_ne!(moved["spec"]["nodeName"], first["spec"]["nodeName"]);
+    assert_eq!(address("a23-0"), zero);
+
+    kubectl(&["scale", "statefulset/a23", "--replicas=1"]).good();
+    eventually("the address of the pod that is gone is free", 90, || match holder(&one) {
+        None => Ok(()),
+        Some(entry) => Err(entry.to_string()),
+    });
+    assert_eq!(address("a23-0"), zero);
+    assert_ne!(uid(&before), "");
+}
+
+#[test]
+fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
+    let (mut objects, node) = (Objects::default(), nodes()[1].clone());
+    objects.apply(&network("g01", &json!({"type": "whereabouts", "range": "192.168.131.0/24"})));
+    objects.apply(&pod("g01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "g01"})));
+    running("g01", 90);
+    let held = address("g01");
+    // Its pods run on, and nobody on it can tell.
+    let daemons = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' && \
+                   kill -SIGNAL ${p#/proc/}; done; kill -SIGNAL $(cat /run/lab/kubelet.pid); true";
+    on(&node, &daemons.replace("SIGNAL", "STOP")).good();
+    let resume = || {
+        on(&node, &daemons.replace("SIGNAL", "CONT")).good();
+        kubectl(&["taint", "node", &node, "node.kubernetes.io/out-of-service-"]);
+    };
+    kubectl(&["delete", "pod", "g01", "--force", "--grace-period=0"]).good();
+    let result = std::panic::catch_unwind(|| {
+        holds_for("the address is held", 25, || {
+            holder(&held).map(drop).ok_or_else(|| "it was freed".to_owned())
+        });
+        let fence = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+        kubectl(&["taint", "node", &node, fence]).good();
+        eventually("the address of a fenced node is free", 60, || match holder(&held) {
+            None => Ok(()),
+            Some(entry) => Err(entry.to_string()),
+        });
+    });
+    resume();
+    eventually("the node is back", 120, || {
+        let conditions = get(&["node", &node])["status"]["conditions"].clone();
+        let ready = conditions
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True");
+        if ready { Ok(()) } else { Err(conditions.to_string()) }
+    });
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn w01_w32_w41_records_lost_entries_and_old_records() {
+    let (mut objects, node) = (Objects::default(), nodes()[0].clone());
+    // What Whereabouts had assigned before us.
+    objects.apply(
+        "{apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {name: 192.168.132.0-24, namespace: \
+         kube-system}, spec: {range: 192.168.132.0/24, allocations: {\"1\": {id: old, podref: default/old, ifname: net1}}}}",
+    );
+    objects.apply(&network("w41", &json!({"type": "whereabouts", "range": "192.168.132.0/24"})));
+    objects.apply(&network("w01", &json!({"type": "whereabouts", "range": "192.168.133.0/24"})));
+    objects.apply(&pod("w01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "w01,w41"})));
+    running("w01", 90);
+    assert_eq!(address("w01"), "192.168.133.1");
+    assert_eq!(ipv4(&interface("w01", "net2")).0, "192.168.132.2", "the first is somebody's");
+    eventually("Whereabouts' own records", 60, || {
+        let seen = kubectl(&[
+            "-n",
+            "kube-system",
+            "get",
+            "ippools.whereabouts.cni.cncf.io",
+            "192.168.133.0-24",
+            "-o",
+            "json",
+        ]);
+        let pool: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let first = &pool["spec"]["allocations"]["1"];
+        let reserved =
+            kubectl(&["-n", "kube-system", "get", "overlappingrangeipreservations", "192.168.133.1"]);
+        let right = first["podref"] == "default/w01" && first["ifname"] == "net1" && reserved.ok;
+        if right { Ok(()) } else { Err(format!("{pool} {}", reserved.err)) }
+    });
+
+    // An entry whose sandbox nobody here ever had: lost on the way, and released by its node.
+    let name = "default-192.168.133.0";
+    let entry = json!({"pod": "default/lost", "uid": "nobody", "interface": "net1", "container": "lost", "node": node});
+    let patch = json!({"spec": {"entries": {"9": entry}, "used": 2, "free": 14}}).to_string();
+    kubectl(&["patch", "addressgranules.ferroband.io", name, "--type=merge", "-p", &patch]).good();
+    eventually("what was lost is free again", 90, || match holder("192.168.133.9") {
+        None => Ok(()),
+        Some(entry) => Err(entry.to_string()),
+    });
+    assert!(holder("192.168.133.1").is_some(), "a living pod keeps its address");
+
+    // After a restore the API server may have forgotten what lives here.
+    let patch = json!([
+        {"op": "replace", "path": "/spec/entries", "value": {}},
+        {"op": "replace", "path": "/spec/used", "value": 0}, {"op": "replace", "path": "/spec/free", "value": 16},
+    ]);
+    kubectl(&["patch", "addressgranules.ferroband.io", name, "--type=json", "-p", &patch.to_string()]).good();
+    eventually("what lives is asserted again", 90, || match holder("192.168.133.1") {
+        Some(entry) if entry["pod"] == "default/w01" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask lab swarm`
+
+use super::{Errand, Swarm, run};
+use crate::command::output;
+use crate::lab::{Lab, Up, up};
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Many node daemons of this machine against the lab's API server, asked for addresses.
+///
+/// Prints one line of JSON when all are assigned, and waits for its standard input to end before it takes everything away,
+/// so that somebody can look at the API server and the namespaces (called like the members) meanwhile.
+#[derive(Args, Debug)]
+pub struct SwarmArgs {
+    /// How many daemons
+    #[arg(long, default_value_t = 8)]
+    members: usize,
+    /// How many addresses
+    #[arg(long, default_value_t = 300)]
+    addresses: usize,
+    /// How many at once
+    #[arg(long, default_value_t = 64)]
+    at_once: usize,
+    /// The `ipam` object, as JSON
+    #[arg(long)]
+    ipam: String,
+    /// Kill daemons (-9) all the time
+    #[arg(long)]
+    kill: bool,
+    /// Restart the API server half-way
+    #[arg(long)]
+    restart: bool,
+    /// What begins the names of the members
+    #[arg(long, default_value = "swarm")]
+    called: String,
+    /// A folder with `ferroband` and `ferroband-cni`, instead of building them
+    #[arg(long, env = "FERROBAND_PROGRAMS")]
+    programs: Option<PathBuf>,
+}
+
+/// Do it.
+pub fn swarm(lab: &Lab, args: &SwarmArgs) -> Result<()> {
+    let swarm = Swarm::start(lab.clone(), &args.called, args.members, args.programs.as_deref())?;
+    let done = errands(lab, args, &swarm);
+    let ended = swarm.end();
+    done.and(ended)
+}
+
+fn errands(lab: &Lab, args: &SwarmArgs, swarm: &Swarm) -> Result<()> {
+    let errand = Errand {
+        addresses: args.addresses,
+        at_once: args.at_once,
+        ipam: args.ipam.clone(),
+        kill: args.kill,
+        show: true,
+        name: "n".to_owned(),
+    };
+    let restart = || match args.restart {
+        true => restart(lab),
+        false => Ok(()),
+    };
+    let report = run(swarm, &errand, restart)?;
+    for member in &swarm.members {
+        member.wait_ready()?;
+    }
+    // One too many: what it is told.
+    let config = format!(r#"{{"cniVersion":"1.0.0","name":"swarm","type":"none","ipam":{}}}"#, args.ipam);
+    let (good, answer) = swarm.members[0].call("ADD", "over", "over", &config)?;
+    swarm.members[0].call("DEL", "over", "over", &config)?;
+    let line = json!({"report": report, "over": {"good": good, "answer": answer}});
+    println!("{line}");
+    // Whoever started us looks now.
+    std::io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the end of standard input")?;
+    let mut deleted = true;
+    for assigned in &report.assigned {
+        let member = swarm.members.iter().find(|member| member.name == assigned.node);
+        let member = member.context("a member is gone")?;
+        deleted &= member.call("DEL", &assigned.container, &assigned.interface, &config)?.0;
+    }
+    println!("{}", json!({ "deleted": deleted }));
+    Ok(())
+}
+
+/// Kill the API server and bring it back, as a power cut of its machine would.
+fn restart(lab: &Lab) -> Result<()> {
+    let script = "kill -9 $(cat /run/lab/kube-apiserver.pid)";
+    output(lab.exec("control")?.args(["sh", "-c", script]))?;
+    up(lab, &Up::again())
+}

@@ -1,0 +1,168 @@
+//! One machine of a swarm, as small as it can be.
+
+use crate::command::{command, output};
+use crate::lab::Lab;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A node daemon and what belongs to it.
+pub struct Member {
+    /// Its node's name.
+    pub name: String,
+    /// The UID of its pod.
+    pub uid: String,
+    root: PathBuf,
+    /// Keeps the mount namespace.
+    keeper: Child,
+    daemon: Mutex<Option<Child>>,
+    lab: Lab,
+    foreign: AtomicBool,
+    start: Box<dyn Fn() -> Result<Child> + Send + Sync>,
+}
+
+impl Member {
+    /// Its folders, namespaces and daemon.
+    pub fn start(lab: &Lab, root: &Path, name: &str, daemon: &Path, cni: &Path) -> Result<Self> {
+        for folder in ["run/ferroband", "var/lib/ferroband", "etc/cni/net.d", "opt/cni/bin"] {
+            fs::create_dir_all(root.join(folder)).with_context(|| format!("cannot create {folder}"))?;
+        }
+        let bridge = r#"{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"bridge"}]}"#;
+        fs::write(root.join("etc/cni/net.d/10-k8s.conflist"), bridge).context("cannot write a conflist")?;
+        fs::copy(cni, root.join("opt/cni/bin/whereabouts")).context("cannot copy the CNI program")?;
+        // Left over from a run that was killed, perhaps.
+        let _ = command("ip", ["netns", "delete", name]).stderr(Stdio::null()).status();
+        output(&mut command("ip", ["netns", "add", name]))?;
+        output(&mut command("ip", ["-n", name, "link", "set", "lo", "up"]))?;
+        let script = format!(
+            "mkdir -p /run/ferroband /var/lib/ferroband && mount --bind {0}/run/ferroband /run/ferroband && \
+             mount --bind {0}/var/lib/ferroband /var/lib/ferroband && echo ready && exec sleep infinity",
+            root.display()
+        );
+        let mut keeper = command("unshare", ["--mount", "sh", "-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start unshare")?;
+        let mut ready = String::new();
+        if let Some(out) = keeper.stdout.as_mut() {
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut ready)?;
+        }
+        if ready.trim() != "ready" {
+            bail!("{name}: its mount namespace was not made");
+        }
+        let uid = output(lab.kubectl()?.args(["get", "pod", name, "-o", "jsonpath={.metadata.uid}"]))?;
+        let (program, kubeconfig, network, at, node, plugin) = (
+            daemon.to_owned(),
+            lab.kubeconfig(),
+            lab.clone(),
+            root.to_owned(),
+            name.to_owned(),
+            cni.to_owned(),
+        );
+        let start = Box::new(move || -> Result<Child> {
+            let log = fs::File::options().create(true).append(true).open(at.join("log"))?;
+            let mut command = network.in_network(&program.to_string_lossy());
+            command.args(["node", "--node-name", &node, "--root"]).arg(&at).arg("--cni-binary").arg(&plugin);
+            command.env("KUBECONFIG", &kubeconfig).stdout(Stdio::null()).stderr(log).stdin(Stdio::null());
+            command.spawn().context("cannot start a daemon")
+        });
+        let daemon = Mutex::new(Some(start()?));
+        let (name, root, lab, foreign) =
+            (name.to_owned(), root.to_owned(), lab.clone(), AtomicBool::new(false));
+        Ok(Self { name, uid, root, keeper, daemon, lab, foreign, start })
+    }
+
+    /// Until its daemon answers.
+    pub fn wait_ready(&self) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(120);
+        let config = r#"{"cniVersion":"1.1.0","name":"swarm","type":"whereabouts"}"#;
+        while !self.call("STATUS", "", "", config).is_ok_and(|answer| answer.0) {
+            if Instant::now() > end {
+                let log = fs::read_to_string(self.root.join("log")).unwrap_or_default();
+                bail!("the daemon of {} is not ready\n{log}", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// Kill the daemon where it stands and start another.
+    pub fn kill(&self) -> Result<()> {
+        let mut daemon = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(mut old) = daemon.take() {
+            old.kill().context("cannot kill a daemon")?;
+            old.wait().context("cannot wait for a daemon")?;
+        }
+        *daemon = Some((self.start)()?);
+        Ok(())
+    }
+
+    /// Execute the plugin; whether it went well, and what it printed.
+    pub fn call(&self, verb: &str, container: &str, interface: &str, config: &str) -> Result<(bool, Value)> {
+        let mount = format!("--mount=/proc/{}/ns/mnt", self.keeper.id());
+        let plugin = self.root.join("opt/cni/bin/whereabouts");
+        let args = format!(
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={};K8S_POD_UID={}",
+            self.name, self.uid
+        );
+        // Somebody else's plugin talks to the API server itself.
+        let mut command = match self.foreign.load(Ordering::Relaxed) {
+            true => self.lab.in_network("nsenter"),
+            false => Command::new("nsenter"),
+        };
+        command.args([&mount, "--"]).arg(plugin).env("CNI_COMMAND", verb).env("CNI_CONTAINERID", container);
+        command
+            .env("CNI_IFNAME", interface)
+            .env("CNI_ARGS", args)
+            .env("CNI_PATH", self.root.join("opt/cni/bin"));
+        command.env("CNI_NETNS", format!("/run/netns/{}", self.name));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().context("cannot start nsenter")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A plugin that has failed already does not read.
+            let _ = stdin.write_all(config.as_bytes());
+        }
+        let end = child.wait_with_output().context("cannot wait for the plugin")?;
+        Ok((end.status.success(), serde_json::from_slice(&end.stdout).unwrap_or(Value::Null)))
+    }
+
+    /// Put another program in the place of the plugin.
+    pub fn put(&self, program: &Path) -> Result<()> {
+        let plugin = self.root.join("opt/cni/bin/whereabouts");
+        self.foreign.store(true, Ordering::Relaxed);
+        fs::copy(program, plugin).map(drop).with_context(|| format!("cannot copy {}", program.display()))
+    }
+
+    /// A file with the settings that Whereabouts cannot do without.
+    pub fn flat_file(&self) -> Result<PathBuf> {
+        let file = self.root.join("whereabouts.conf");
+        fs::write(&file, r#"{"datastore":"kubernetes"}"#).context("cannot write whereabouts.conf")?;
+        Ok(file)
+    }
+
+    /// Put the address on the member's `lo`, or take it off, so that the kernel has it as pods would.
+    pub fn show(&self, verb: &str, address: &str) -> Result<()> {
+        let bare = address.split_once('/').map_or(address, |(bare, _)| bare);
+        output(&mut command("ip", ["-n", &self.name, "address", verb, bare, "dev", "lo"])).map(drop)
+    }
+}
+
+impl Drop for Member {
+    /// Its processes and its namespace go with it.
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+        {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+        let _ = command("ip", ["netns", "delete", &self.name]).stderr(Stdio::null()).status();
+    }
+}
