@@ -50,10 +50,7 @@ fn measure_in(lab: &Lab, args: &Address, verdict: &mut Verdict) -> Result<()> {
         ours.push((*at_once, report));
         Ok(())
     });
-    let peer = match &args.peers {
-        Some(folder) => Some(peers(&swarm, lab, &folder.join("whereabouts"))),
-        None => None,
-    };
+    let peer = args.peers.as_ref().map(|folder| peers(&swarm, lab, &folder.join("whereabouts")));
     swarm.end()?;
     measured?;
     println!("addresses assigned and in etcd, {} node daemon(s):", args.members);

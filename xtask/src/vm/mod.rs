@@ -78,7 +78,8 @@ pub fn unpacked(package: &str) -> Result<PathBuf> {
     cache.keyed("package", package, |folder| {
         let debs = folder.join("debs");
         std::fs::create_dir_all(&debs)?;
-        apt::unpack(&apt::download(&cache, &[package.to_owned()], &debs)?, folder)
+        let apt = apt::Apt::host(&cache)?;
+        apt::unpack(&apt::download(&apt, &[package.to_owned()], &debs)?, folder)
     })
 }
 

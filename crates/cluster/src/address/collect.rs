@@ -87,11 +87,11 @@ impl Collect {
                 continue;
             }
             let key = (namespace.to_owned(), set.to_owned());
-            if !asked.sets.contains_key(&key) {
+            if let std::collections::btree_map::Entry::Vacant(unasked) = asked.sets.entry(key) {
                 let api: Api<StatefulSet> = Api::namespaced(self.context.client.clone(), namespace);
                 let what = format!("StatefulSet {namespace}/{set}");
                 let found = bounded(api.get_opt(set)).await.map_err(Error::api("get", what))?;
-                asked.sets.insert(key, found.map(|set| Ordinals::of(&set)));
+                unasked.insert(found.map(|set| Ordinals::of(&set)));
             }
         }
         Ok(asked)

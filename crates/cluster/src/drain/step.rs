@@ -59,7 +59,8 @@ mod tests {
         let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
         state.metadata.annotations = Some(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect());
         let holders = vec![Holder::default(); holders];
-        state.status = Some(SriovNetworkNodeStateStatus { holders, ..SriovNetworkNodeStateStatus::default() });
+        state.status =
+            Some(SriovNetworkNodeStateStatus { holders, ..SriovNetworkNodeStateStatus::default() });
         state
     }
 

@@ -206,7 +206,7 @@ impl Evidence {
                     let what = format!("sandbox {}", journal.container);
                     match self.desk.assign(what, vec![request]).await {
                         Ok(_) => {
-                            info!(address = %ip.address, container = journal.container, "asserted again")
+                            info!(address = %ip.address, container = journal.container, "asserted again");
                         }
                         Err(fault) => {
                             warn!(address = %ip.address, container = journal.container, %fault, "cannot be asserted");
