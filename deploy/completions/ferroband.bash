@@ -112,6 +112,9 @@ _ferroband() {
             ferroband__subcmd__help__subcmd__sim,down)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__down"
                 ;;
+            ferroband__subcmd__help__subcmd__sim,move)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__move"
+                ;;
             ferroband__subcmd__help__subcmd__sim,netns)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__netns"
                 ;;
@@ -148,6 +151,9 @@ _ferroband() {
             ferroband__subcmd__sim,help)
                 cmd="ferroband__subcmd__sim__subcmd__help"
                 ;;
+            ferroband__subcmd__sim,move)
+                cmd="ferroband__subcmd__sim__subcmd__move"
+                ;;
             ferroband__subcmd__sim,netns)
                 cmd="ferroband__subcmd__sim__subcmd__netns"
                 ;;
@@ -183,6 +189,9 @@ _ferroband() {
                 ;;
             ferroband__subcmd__sim__subcmd__help,help)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__help"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,move)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__move"
                 ;;
             ferroband__subcmd__sim__subcmd__help,netns)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__netns"
@@ -632,7 +641,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim)
-            opts="up down status profile unplug replug port vfs pkeys count netns"
+            opts="up down status profile move unplug replug port vfs pkeys count netns"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -660,6 +669,20 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim__subcmd__down)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__move)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -998,7 +1021,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim)
-            opts="-h -V --root --log --help --version up down status profile unplug replug port vfs pkeys count netns help"
+            opts="-h -V --root --log --help --version up down status profile move unplug replug port vfs pkeys count netns help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1072,7 +1095,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__help)
-            opts="up down status profile unplug replug port vfs pkeys count netns help"
+            opts="up down status profile move unplug replug port vfs pkeys count netns help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1114,6 +1137,20 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__move)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1246,6 +1283,28 @@ _ferroband() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__move)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
