@@ -32,7 +32,7 @@ pub struct Arguments {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Node(node::Node),
+    Node(Box<node::Node>),
     Cluster(cluster::Cluster),
     DevicePlugin(device_plugin::DevicePlugin),
     Crds(crds::Crds),

@@ -58,8 +58,10 @@ mod tests {
         let pairs = [(DESIRED_STATE, desired), (CURRENT_STATE, current)];
         let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
         state.metadata.annotations = Some(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect());
-        let mut status = ferroband_api::sriov::SriovNetworkNodeStateStatus::default();
-        status.holders = vec![Holder::default(); holders];
+        let status = ferroband_api::sriov::SriovNetworkNodeStateStatus {
+            holders: vec![Holder::default(); holders],
+            ..Default::default()
+        };
         state.status = Some(status);
         state
     }
