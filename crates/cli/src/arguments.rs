@@ -32,7 +32,6 @@ pub struct Arguments {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    // Boxed: it has by far the most flags.
     Node(Box<node::Node>),
     Cluster(cluster::Cluster),
     DevicePlugin(device_plugin::DevicePlugin),

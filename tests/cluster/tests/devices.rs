@@ -17,11 +17,15 @@ fn files_in(pod: &str) -> Vec<String> {
     files
 }
 
+fn number_of(hexadecimal: &str) -> u32 {
+    u32::from_str_radix(hexadecimal, 16).expect("a number in hexadecimal")
+}
+
 /// Whether a container may open the device with the node's file of that name, if it makes itself a file for it.
 fn opens(pod: &str, node: &str, file: &str) -> bool {
     let number = on(node, &format!("stat -c '%t %T' {FILES}/{file}")).good();
     let (major, minor) = number.trim().split_once(' ').expect("two numbers");
-    let (major, minor) = (u32::from_str_radix(major, 16).unwrap(), u32::from_str_radix(minor, 16).unwrap());
+    let (major, minor) = (number_of(major), number_of(minor));
     inside(pod, &format!("rm -f /tmp/x; mknod /tmp/x c {major} {minor}")).good();
     inside(pod, "exec 3<>/tmp/x").ok
 }

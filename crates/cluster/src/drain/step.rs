@@ -51,16 +51,18 @@ pub fn is_draining(state: &SriovNetworkNodeState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroband_api::sriov::{Holder, IDLE, SriovNetworkNodeStateSpec, SriovNetworkNodeStateStatus};
+    use ferroband_api::sriov::{Holder, IDLE, SriovNetworkNodeStateSpec};
 
     fn state(desired: &str, current: &str, holders: usize) -> SriovNetworkNodeState {
         let mut state = SriovNetworkNodeState::new("n", SriovNetworkNodeStateSpec::default());
         let pairs = [(DESIRED_STATE, desired), (CURRENT_STATE, current)];
         let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
         state.metadata.annotations = Some(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect());
-        let holders = vec![Holder::default(); holders];
-        state.status =
-            Some(SriovNetworkNodeStateStatus { holders, ..SriovNetworkNodeStateStatus::default() });
+        let status = ferroband_api::sriov::SriovNetworkNodeStateStatus {
+            holders: vec![Holder::default(); holders],
+            ..Default::default()
+        };
+        state.status = Some(status);
         state
     }
 
