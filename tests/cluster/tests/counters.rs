@@ -44,8 +44,8 @@ fn promtool(page: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("promtool, which `cargo xtask test cluster` installs");
-    child.stdin.take().expect("a number").write_all(page.as_bytes()).expect("a number");
-    let said = child.wait_with_output().expect("a number");
+    child.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("promtool reads");
+    let said = child.wait_with_output().expect("promtool ends");
     let words = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert!(said.status.success() && words.trim().is_empty(), "{}: {words}", said.status);
 }
