@@ -63,8 +63,8 @@ enum Tier {
     Soak,
 }
 
-/// What runs when no tier is named.
-const ALL: [Tier; 5] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster, Tier::Vm];
+/// What runs when no tier is named. `vm` joins when the whole of it has been seen to hold in its present form.
+const ALL: [Tier; 4] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster];
 
 /// How often `soak` does what the cluster tier does once.
 const SOAK_ROUNDS: usize = 50;

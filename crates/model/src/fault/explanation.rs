@@ -352,6 +352,25 @@ const TABLE: &[(FaultCode, Explanation)] = &[
         ),
     ),
     (
+        FaultCode::AddressConflict,
+        about(
+            "Somebody else on the link answers for the address that the pod was to have.",
+            &["a machine outside the cluster has it by hand", "another system gives out the same range"],
+            &[
+                "exclude the address from the pool, or take it from the machine that the message names",
+                "the pod is tried again with another address",
+            ],
+        ),
+    ),
+    (
+        FaultCode::GatewayUnreachable,
+        about(
+            "The network's gateway does not answer.",
+            &["the pool names a wrong gateway", "the port or the partition does not let the pod reach it"],
+            &["check the pool's gateway", "set detectGateway to false where there is no gateway"],
+        ),
+    ),
+    (
         FaultCode::DeviceBusy,
         about(
             "A device is in use and cannot be changed now.",

@@ -32,10 +32,11 @@ pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment
     })
 }
 
-/// Whether a plugin can do nothing without a device and is not told one in its configuration.
+/// Whether a plugin of ours can do nothing without a device and is not told one in its configuration. A foreign one
+/// says so itself (case 87).
 fn wants_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
     let text = |key: &str| plugin.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
-    matches!(text("type"), "ib-sriov" | "sriov") && text("deviceID").is_empty() && text("pciBusID").is_empty()
+    text("type") == "ib-sriov" && text("deviceID").is_empty() && text("pciBusID").is_empty()
 }
 
 /// The webhook fills in the resources of pods, but nobody waits for it: a pod may have been created without.

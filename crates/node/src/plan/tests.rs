@@ -277,7 +277,7 @@ fn a_function_is_given_in_process_and_its_rdma_device_goes_with_it() {
     assert_eq!(planned.wanted.len(), 1);
     // The kubelet has none left for this one.
     let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
-    assert!(fault.code == FaultCode::InvalidConfig && fault.remedy.contains("resourceName"), "{fault}");
+    assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
 }
 
 #[test]
