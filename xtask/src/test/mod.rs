@@ -27,7 +27,7 @@ pub use conformance::{Conformance, play};
 /// Which tiers.
 #[derive(Args, Debug)]
 pub struct Test {
-    /// Tiers to run; unit, netns, conformance, cluster and vm when none is given
+    /// Tiers to run; unit, netns, conformance and cluster when none is given
     #[arg(value_enum)]
     tiers: Vec<Tier>,
     /// Only tests whose name contains this
