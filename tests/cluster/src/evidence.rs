@@ -60,11 +60,13 @@ pub fn granules() -> Vec<(IpAddr, Value)> {
     found
 }
 
-/// What a node keeps of attachments: journals, releases owed, pod ends of the simulated fabric.
+/// What a node keeps of attachments: journals, releases owed, pod ends of the simulated fabric. Our own daemon's pod is
+/// one of the node's, too, and stays.
 pub fn kept_on(node: &str) -> String {
     on(
         node,
-        "ls /var/lib/ferroband/journal /var/lib/ferroband/owed 2>/dev/null | grep -v : | grep .; \
+        "cd /var/lib/ferroband; ls owed 2>/dev/null; \
+         grep -L '\"namespace\":\"ferroband-system\"' journal/*.json 2>/dev/null; \
          ip -o link | grep -o 'fbv[0-9a-f]*@' ; true",
     )
     .good()

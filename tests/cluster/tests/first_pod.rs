@@ -136,7 +136,6 @@ fn a_missing_master_is_named_and_leaves_nothing_behind() {
 }
 
 #[test]
-#[ignore = "fails since the cluster daemon and its account are there; to be mended"]
 fn one_add_costs_one_patch_of_the_pod_and_one_write_of_a_granule() {
     let mut objects = Objects::default();
     objects.apply(&network("counted", "ib0", "192.168.43.0/24"));
@@ -261,7 +260,6 @@ fn a_killed_daemon_comes_back_and_pods_start_meanwhile_or_soon_after() {
 }
 
 #[test]
-#[ignore = "fails since the cluster daemon and its account are there; to be mended"]
 fn a_rebooted_node_gives_the_pod_its_address_again() {
     let (mut objects, node) = (Objects::default(), nodes()[1].clone());
     objects.apply(&network("rebooted", "ib0", "192.168.46.0/24"));
