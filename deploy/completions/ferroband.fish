@@ -33,10 +33,15 @@ complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "device-plugin" 
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "uninstall" -d 'Take Ferroband off this node'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "status" -d 'Show what Ferroband does in the cluster'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "doctor" -d 'Find out what is wrong, and what to do about it'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "verify" -d 'Try a network: two short-lived pods on two nodes, and a ping between them'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "explain" -d 'Explain an error code'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "reference" -d 'Write the reference of this release as Markdown'
 complete -c ferroband -n "__fish_ferroband_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l node-name -d 'The name of this node in the API server' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l namespace -d 'The namespace that Ferroband is installed in; the node\'s SriovNetworkNodeState is there' -r
@@ -132,6 +137,17 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l hold -
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l all-nodes -d 'Take Ferroband off every node of the cluster instead; needs the API server, not the node'
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s n -l namespace -d 'Only pods of this namespace' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l node -d 'Only this node and its pods' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
+wide\t'More columns'
+json\t'Everything that is known, for programs'
+yaml\t'The same as YAML'"
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l kubeconfig -d 'The kubeconfig; $KUBECONFIG, ~/.kube/config or the pod\'s own account unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l context -d 'The context in it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
 wide\t'More columns'
 json\t'Everything that is known, for programs'
@@ -140,6 +156,34 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l root -d 
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l root -d 'Where the host\'s file system is' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
+wide\t'More columns'
+json\t'Everything that is known, for programs'
+yaml\t'The same as YAML'"
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l kubeconfig -d 'The kubeconfig; $KUBECONFIG, ~/.kube/config or the pod\'s own account unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l context -d 'The context in it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -s n -l namespace -d 'The namespace of the pods, and of a network without one' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l nodes -d 'The two nodes; two that are ready unless given' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l resource -d 'A resource that each pod asks for, for example spidernet.io/ib=1. Can be repeated' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l image -d 'An image with `sleep` and `ping`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l timeout -d 'How many seconds each step may take' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l kubeconfig -d 'The kubeconfig; $KUBECONFIG, ~/.kube/config or the pod\'s own account unless given' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l context -d 'The context in it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l keep -d 'Leave the pods for a look around; they end by themselves after a while'
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s o -l output -d 'The form of the output' -r -f -a "table\t'Columns, for people'
+wide\t'More columns'
+json\t'Everything that is known, for programs'
+yaml\t'The same as YAML'"
+complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -l root -d 'Where the host\'s file system is' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and not __fish_seen_subcommand_from up down status profile unplug replug port vfs pkeys count netns help" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -229,17 +273,26 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'The 
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "node" -d 'Run the node daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "cluster" -d 'Run the cluster daemon'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "device-plugin" -d 'Run the device plugin alone'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "uninstall" -d 'Take Ferroband off this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "man" -d 'Write the manual pages'
-complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall inspect sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -l dir -d 'The folder they are written to' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -s V -l version -d 'Print version'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "node" -d 'Run the node daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "cluster" -d 'Run the cluster daemon'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "device-plugin" -d 'Run the device plugin alone'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "crds" -d 'The custom resource definitions that Ferroband needs'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "manifests" -d 'Print what to `kubectl apply` to run Ferroband'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "uninstall" -d 'Take Ferroband off this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "status" -d 'Show what Ferroband does in the cluster'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "inspect" -d 'Show the InfiniBand hardware of this node'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "doctor" -d 'Find out what is wrong, and what to do about it'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "verify" -d 'Try a network: two short-lived pods on two nodes, and a ping between them'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "explain" -d 'Explain an error code'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "sim" -d 'Simulate InfiniBand hardware on this machine'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "completions" -d 'Print completions for a shell'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "man" -d 'Write the manual pages'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "reference" -d 'Write the reference of this release as Markdown'
+complete -c ferroband -n "__fish_ferroband_using_subcommand help; and not __fish_seen_subcommand_from node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "apply" -d 'Put them into the cluster (server-side apply) and wait until they are served'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from crds" -f -a "print" -d 'Print them as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "up" -d 'Bring it up; what is up already stays'

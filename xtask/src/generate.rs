@@ -1,4 +1,4 @@
-//! Files that are generated and committed: definitions, manifests, completions, manual pages.
+//! Files that are generated and committed: definitions, manifests, completions, manual pages, the book's reference.
 
 use crate::cache;
 use crate::command::{command, output, run};
@@ -10,63 +10,75 @@ use std::path::{Path, PathBuf};
 
 /// Write them all anew.
 pub fn generate() -> Result<()> {
-    let deploy = cache::checkout().join("deploy");
-    step("generated files in deploy/", |_| {
+    let checkout = cache::checkout();
+    step("generated files in deploy/ and docs/reference/", |_| {
+        let program = program()?;
         for folder in GENERATED {
-            let _ = fs::remove_dir_all(deploy.join(folder));
+            let _ = fs::remove_dir_all(checkout.join(folder));
         }
-        into(&deploy)
+        into(&checkout, &program)
     })
 }
 
-/// Folders of deploy/ that hold nothing but generated files.
-const GENERATED: [&str; 4] = ["crds", "completions", "man", "charts/ferroband/templates/daemons"];
+/// Folders that hold nothing but generated files.
+const GENERATED: [&str; 5] = ["deploy/crds", "deploy/completions", "deploy/man", CHART, "docs/reference"];
+const CHART: &str = "deploy/charts/ferroband/templates/daemons";
+
+/// The shells, and what their completions are called.
+pub const SHELLS: [(&str, &str); 3] =
+    [("bash", "ferroband.bash"), ("zsh", "_ferroband"), ("fish", "ferroband.fish")];
 
 /// Whether the committed files are what the sources give.
 pub fn check() -> Result<()> {
     let fresh = cache::folder("generated")?.join(std::process::id().to_string());
-    let result = into(&fresh).and_then(|()| {
-        let (wanted, found) = (files(&fresh)?, files(&cache::checkout().join("deploy"))?);
+    let result = program().and_then(|program| into(&fresh, &program)).and_then(|()| {
+        let (wanted, checkout) = (files(&fresh)?, cache::checkout());
+        let same = |name: &Path, text: &str| {
+            fs::read_to_string(checkout.join(name)).is_ok_and(|found| found == text)
+        };
         let mut stale: Vec<String> = wanted
             .iter()
-            .filter(|(name, text)| found.get(*name) != Some(text))
+            .filter(|(name, text)| !same(name, text))
             .map(|(name, _)| name.display().to_string())
             .collect();
-        stale.extend(
-            found
-                .keys()
-                .filter(|name| GENERATED.iter().any(|g| name.starts_with(g)) && !wanted.contains_key(*name))
-                .map(|name| format!("{} (no longer generated)", name.display())),
-        );
+        for folder in GENERATED.map(|folder| checkout.join(folder)).iter().filter(|folder| folder.is_dir()) {
+            let found = files(folder)?.into_keys().map(|name| folder.join(name));
+            let names = found.filter_map(|path| Some(path.strip_prefix(&checkout).ok()?.to_path_buf()));
+            let left = names.filter(|name| !wanted.contains_key(name));
+            stale.extend(left.map(|name| format!("{} (no longer generated)", name.display())));
+        }
         if stale.is_empty() {
             Ok(())
         } else {
-            bail!("run `cargo xtask generate`: stale in deploy/: {}", stale.join(", "))
+            bail!("run `cargo xtask generate`: stale: {}", stale.join(", "))
         }
     });
     let _ = fs::remove_dir_all(&fresh);
     result
 }
 
+/// The program that writes them: built once and then run, not run by cargo each time.
+fn program() -> Result<PathBuf> {
+    run(command("cargo", ["build", "--quiet", "--package", "ferroband-cli"]).current_dir(cache::checkout()))?;
+    Ok(crate::image::target_folder()?.join("debug/ferroband"))
+}
+
 /// All generated files, made in a folder by the product itself.
-fn into(folder: &Path) -> Result<()> {
+fn into(folder: &Path, program: &Path) -> Result<()> {
     for below in GENERATED {
         fs::create_dir_all(folder.join(below)).with_context(|| format!("cannot create {below}"))?;
     }
-    let ferroband = |args: &[&str]| {
-        let mut cargo = command("cargo", ["run", "--quiet", "--package", "ferroband-cli", "--"]);
-        cargo.args(args).current_dir(cache::checkout());
-        cargo
-    };
-    run(ferroband(&["crds", "print", "--dir"]).arg(folder.join("crds")))?;
-    run(ferroband(&["man", "--dir"]).arg(folder.join("man")))?;
-    run(ferroband(&["manifests", "--chart"]).arg(folder.join(GENERATED[3])))?;
+    let ferroband = |args: &[&str]| command(&program.to_string_lossy(), args);
+    run(ferroband(&["crds", "print", "--dir"]).arg(folder.join("deploy/crds")))?;
+    run(ferroband(&["man", "--dir"]).arg(folder.join("deploy/man")))?;
+    run(ferroband(&["reference", "--dir"]).arg(folder.join("docs/reference")))?;
+    run(ferroband(&["manifests", "--chart"]).arg(folder.join(CHART)))?;
     let keep = |name: &str, args: &[&str]| -> Result<()> {
         let text = output(&mut ferroband(args))?;
-        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))
+        fs::write(folder.join("deploy").join(name), text).with_context(|| format!("cannot write {name}"))
     };
     keep("ferroband.yaml", &["manifests"])?;
-    for (shell, name) in [("bash", "ferroband.bash"), ("zsh", "_ferroband"), ("fish", "ferroband.fish")] {
+    for (shell, name) in SHELLS {
         keep(&format!("completions/{name}"), &["completions", shell])?;
     }
     Ok(())

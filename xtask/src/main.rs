@@ -1,9 +1,12 @@
 //! The project's tasks: `cargo xtask demo` and `cargo xtask test` do everything; the rest are their parts.
 
 mod bench;
+#[cfg(test)]
+mod book;
 mod cache;
 mod command;
 mod demo;
+mod dist;
 mod generate;
 mod image;
 mod lab;
@@ -49,6 +52,8 @@ enum Task {
     Generate,
     /// Build the images of the product and of the tests, as archives
     Image,
+    /// Make what a release consists of: static programs, image, manifests, bill of materials, checksums
+    Dist(dist::Dist),
     #[command(hide = true)]
     LabInit(lab::Init),
     #[command(hide = true)]
@@ -102,6 +107,7 @@ fn run(task: &Task) -> Result<i32> {
         }
         Task::Generate => generate::generate().map(|()| 0),
         Task::Image => image::build_all().map(|()| 0),
+        Task::Dist(args) => dist::dist(args).map(|()| 0),
         Task::LabInit(args) => lab::init(args).map(|()| 0),
         Task::LabJanitor(args) => lab::janitor(args).map(|()| 0),
         Task::LabRemote(args) => lab::remote(args),

@@ -1,6 +1,9 @@
 //! What can be said on the command line.
 
-use crate::{cluster, completions, crds, device_plugin, inspect, man, manifests, node, sim, uninstall};
+use crate::{
+    cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, reference,
+    sim, status, uninstall, verify,
+};
 use clap::{Parser, Subcommand};
 
 const AFTER: &str = "\
@@ -8,8 +11,14 @@ To install:
   ferroband crds apply
   ferroband manifests | kubectl apply -f -
 
-To see what a node has:
-  ferroband inspect
+To see what is going on:
+  ferroband status               the cluster: daemons, nodes, pods and their interfaces
+  ferroband inspect              this node's hardware
+  ferroband doctor               what is wrong, and what to do about it
+  ferroband verify NETWORK       a ping between two nodes over a network
+  ferroband explain NoParent     what an error's code means
+
+As `kubectl ferroband`: link this program as kubectl-ferroband into a folder of your PATH.
 
 Exit status: 0 done, 1 it failed and the last line says why, 2 wrong usage.";
 
@@ -38,10 +47,15 @@ pub enum Command {
     Crds(crds::Crds),
     Manifests(manifests::Manifests),
     Uninstall(uninstall::Uninstall),
+    Status(status::Status),
     Inspect(inspect::Inspect),
+    Doctor(doctor::Doctor),
+    Verify(verify::Verify),
+    Explain(explain::Explain),
     Sim(sim::Sim),
     Completions(completions::Completions),
     Man(man::Man),
+    Reference(reference::Reference),
 }
 
 impl Command {

@@ -1,13 +1,11 @@
 //! `ferroband inspect`.
 
+use crate::output::{Output, print};
 use crate::table::{table, text};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ferroband_kernel::Root;
 use ferroband_node::discover::{DeviceFile, Inventory, Port, RdmaDevice};
-use std::{
-    io::{Write, stdout},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 /// Show the InfiniBand hardware of this node
 ///
@@ -23,19 +21,6 @@ pub struct Inspect {
     root: PathBuf,
 }
 
-/// A form of output.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// Columns, for people.
-    Table,
-    /// More columns.
-    Wide,
-    /// Everything that is known, for programs.
-    Json,
-    /// The same as YAML.
-    Yaml,
-}
-
 impl Inspect {
     /// Look, and print.
     pub fn run(self) -> anyhow::Result<()> {
@@ -43,14 +28,7 @@ impl Inspect {
         // Simulated trees are brought up to date by whoever may write them; others see them as they are.
         let _ = host.refresh();
         let inventory = Inventory::read(host.root(), host.simulated())?;
-        let shown = match self.output {
-            Output::Table => columns(&inventory, false),
-            Output::Wide => columns(&inventory, true),
-            Output::Yaml => serde_saphyr::to_string(&inventory)?,
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(&inventory)?),
-        };
-        stdout().write_all(shown.as_bytes())?;
-        Ok(())
+        print(self.output, &inventory, || columns(&inventory, self.output == Output::Wide))
     }
 }
 

@@ -22,9 +22,18 @@ fn printed(output: &Output) -> String {
 #[test]
 fn help_names_every_command_and_the_exit_status() {
     let help = printed(&ferroband(&["--help"]));
-    for word in
-        ["node", "device-plugin", "crds", "manifests", "inspect", "sim", "completions", "Exit status: 0"]
-    {
+    for word in [
+        "node",
+        "device-plugin",
+        "crds",
+        "manifests",
+        "status",
+        "inspect",
+        "explain",
+        "sim",
+        "completions",
+        "Exit status: 0",
+    ] {
         assert!(help.contains(word), "{word} is not in\n{help}");
     }
 }
@@ -111,4 +120,29 @@ fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(printed(&ferroband(&["completions", shell])).contains("manifests"));
     }
+}
+
+#[test]
+fn a_code_is_explained_and_an_unknown_one_is_not() {
+    let told = printed(&ferroband(&["explain", "NoParent"]));
+    assert!(told.starts_with("NoParent (CNI error 103)\n") && told.contains("\nRemedies\n  - "), "{told}");
+    let all: serde_json::Value =
+        serde_json::from_str(&printed(&ferroband(&["explain", "-o", "json"]))).unwrap();
+    assert!(
+        all.as_array().unwrap().iter().any(|code| code["code"] == "DaemonAway" && code["triedAgain"] == true)
+    );
+    assert_eq!(ferroband(&["explain", "Nonsense"]).status.code(), Some(1));
+}
+
+#[test]
+fn kubectl_finds_it_under_its_own_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let call = |name: &str, arguments: &[&str]| {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ferroband"), &link).unwrap();
+        printed(&Command::new(link).args(arguments).output().unwrap())
+    };
+    assert!(call("kubectl-ferroband", &["status", "--help"]).contains("Usage: kubectl ferroband status"));
+    let offered = call("kubectl_complete-ferroband", &["expl"]);
+    assert!(offered.starts_with("explain\t") && offered.ends_with("\n:4\n"), "{offered}");
 }

@@ -1,6 +1,11 @@
 //! What went wrong, in the one form that every face of the product shows: the CNI error, the pod's event,
 //! the condition of an object, the line on a terminal.
 
+mod every;
+mod explanation;
+
+pub use explanation::Explanation;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -22,7 +22,7 @@ mod pod;
 mod resource;
 
 pub use error::Malformed;
-pub use fault::{Fault, FaultCode};
+pub use fault::{Explanation, Fault, FaultCode};
 pub use guid::Guid;
 pub use link_layer::LinkLayer;
 pub use pci::PciAddress;

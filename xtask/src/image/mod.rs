@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
-pub use product::{NAME, cni, product, target_folder};
+pub use product::{NAME, built, cni, product, target, target_folder, versioned};
 
 /// The images that the tests and the documents' manifests name, all served by one small Debian.
 pub const TOOLS: &[&str] = &[

@@ -11,6 +11,21 @@ use std::path::PathBuf;
 /// The name under which the lab's nodes have it.
 pub const NAME: &str = "docker.io/library/ferroband:dev";
 
+/// The name of a release's image.
+pub fn versioned() -> String {
+    format!("docker.io/library/ferroband:{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// What the programs are built for: musl where its target is there or can be added; else glibc, linked statically.
+pub fn target() -> String {
+    let architecture = std::env::consts::ARCH;
+    let musl = format!("{architecture}-unknown-linux-musl");
+    match succeeds(&mut command("rustup", ["target", "add", &musl])) {
+        true => musl,
+        false => format!("{architecture}-unknown-linux-gnu"),
+    }
+}
+
 /// The two binaries, static.
 struct Binaries {
     /// `ferroband`: daemons and command line.
@@ -32,22 +47,24 @@ pub fn cni() -> Result<PathBuf> {
     step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))
 }
 
-/// musl where its target is there or can be added; else glibc, linked statically.
+/// Build one of them.
 fn build(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
-    let architecture = std::env::consts::ARCH;
-    let musl = format!("{architecture}-unknown-linux-musl");
-    let added = succeeds(&mut command("rustup", ["target", "add", &musl]));
-    let target = if added { musl } else { format!("{architecture}-unknown-linux-gnu") };
+    let target = target();
     let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
     cargo.args(["--target", &target]).current_dir(cache::checkout());
     // ring compiles some C; the machine's own compiler serves, since nothing of its libc is used.
     cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
-    if !added {
+    if !target.ends_with("musl") {
         cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     }
     output(&mut cargo)?;
     let file = target_folder()?.join(&target).join(profile).join(binary);
     if file.exists() { Ok(file) } else { bail!("cargo made no {}", file.display()) }
+}
+
+/// Where the command line is after a build.
+pub fn built() -> Result<PathBuf> {
+    Ok(target_folder()?.join(target()).join("release/ferroband"))
 }
 
 /// What a lab installs.
@@ -56,16 +73,22 @@ pub struct Product {
     pub archive: PathBuf,
     /// The command line that is in it.
     pub ferroband: PathBuf,
+    /// The CNI program that is in it.
+    pub cni: PathBuf,
 }
 
 /// Build the binaries and pack them.
 pub fn product() -> Result<Product> {
     let binaries = binaries()?;
-    Ok(Product { archive: pack(&binaries)?, ferroband: binaries.ferroband })
+    Ok(Product { archive: pack(&binaries)?, ferroband: binaries.ferroband, cni: binaries.cni })
 }
 
 fn pack(binaries: &Binaries) -> Result<PathBuf> {
-    let archive = cache::folder("images")?.join(format!("ferroband-{}.tar", checkout_key()));
+    let archive = cache::folder("images")?.join(format!(
+        "ferroband-{}-{}.tar",
+        env!("CARGO_PKG_VERSION"),
+        checkout_key()
+    ));
     let newer = |than: &PathBuf| -> Option<bool> {
         let packed = fs::metadata(&archive).ok()?.modified().ok()?;
         Some(packed > fs::metadata(than).ok()?.modified().ok()?)
@@ -84,7 +107,7 @@ fn pack(binaries: &Binaries) -> Result<PathBuf> {
             fs::copy(file, root.path("usr/bin").join(name))
                 .with_context(|| format!("cannot copy {}", file.display()))?;
         }
-        archive::write(&root, &archive, &[NAME], &["/usr/bin/ferroband"])
+        archive::write(&root, &archive, &[NAME, &versioned()], &["/usr/bin/ferroband"])
     })?;
     Ok(archive)
 }

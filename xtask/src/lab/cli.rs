@@ -43,6 +43,12 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Run ferroband as the lab's administrator, from within its network
+    Ferroband {
+        /// ferroband's own arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Open a shell on a node, or on `control`
     Shell {
         /// The machine
@@ -77,6 +83,10 @@ pub fn run(lab: &LabCommand) -> Result<i32> {
         Verb::Helm { args } => {
             which.shape()?;
             become_it(which.helm()?.args(args))
+        }
+        Verb::Ferroband { args } => {
+            which.shape()?;
+            become_it(which.ferroband()?.args(args))
         }
         Verb::Shell { machine } => become_it(which.exec(machine)?.arg("bash")),
         Verb::Exec { machine, command } => become_it(which.exec(machine)?.args(command)),

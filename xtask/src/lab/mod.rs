@@ -152,6 +152,15 @@ impl Lab {
         Ok(command)
     }
 
+    /// The product's command line as the administrator; what was built last, built now only if nothing was.
+    pub fn ferroband(&self) -> Result<Command> {
+        let built = crate::image::built()?;
+        let program = if built.exists() { built } else { crate::image::product()?.ferroband };
+        let mut command = self.in_network(&program.to_string_lossy());
+        command.env("KUBECONFIG", self.kubeconfig());
+        Ok(command)
+    }
+
     /// The administrator's kubeconfig; it works from within the lab's network.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("admin.kubeconfig")

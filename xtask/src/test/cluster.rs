@@ -8,7 +8,20 @@ use anyhow::Result;
 /// Bring a lab up, run the scenarios, their loops so many rounds, take it down.
 pub fn run(tally: &mut Tally, only: Option<&str>, keep: bool, rounds: usize) -> Result<()> {
     let shape = Up { nodes: Some(3), profile: "default".to_string(), ..Up::again() };
-    in_lab(tally, "test", keep, shape, |tally, lab| cargo::cluster(tally, only, lab, rounds))
+    in_lab(tally, "test", keep, shape, |tally, lab| {
+        if only.is_none() {
+            // Cheap here: the lab has just built what a release consists of.
+            tally.check("a release can be made", release);
+        }
+        cargo::cluster(tally, only, lab, rounds)
+    })
+}
+
+fn release() -> Result<()> {
+    let folder = crate::cache::folder("releases")?.join(std::process::id().to_string());
+    let made = crate::dist::make(&folder);
+    let _ = std::fs::remove_dir_all(&folder);
+    made
 }
 
 /// The same with two nodes whose kernels have InfiniBand.

@@ -1,0 +1,97 @@
+//! `ferroband explain`.
+
+use crate::output::{Output, print};
+use crate::table::{table, text};
+use anyhow::bail;
+use clap::Args;
+use ferroband_model::FaultCode;
+use serde_json::{Value, json};
+
+/// Explain an error code
+///
+/// Every error of Ferroband ends with a code in brackets: in a pod's events, in conditions and on the command line.
+/// This says what it means, why it comes up and what to do. Without a code it lists them all.
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// The code, for example NoParent, or the number of the CNI error.
+    code: Option<String>,
+
+    /// The form of the output.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+impl Explain {
+    /// Print it.
+    pub fn run(self) -> anyhow::Result<()> {
+        let codes = match &self.code {
+            None => FaultCode::all(),
+            Some(asked) => found(asked)?,
+        };
+        let shown: Vec<Value> = codes.iter().copied().map(described).collect();
+        print(self.output, &shown, || match self.code {
+            None => listed(&codes),
+            Some(_) => codes.iter().copied().map(told).collect::<Vec<_>>().join("\n"),
+        })
+    }
+}
+
+/// The codes that `asked` may mean: one by its name, or all of a number.
+fn found(asked: &str) -> anyhow::Result<Vec<FaultCode>> {
+    let word = asked.trim_matches(['[', ']']);
+    let number: Option<u32> = word.parse().ok();
+    let fits = |code: &FaultCode| code.reason().eq_ignore_ascii_case(word) || number == Some(code.cni());
+    let codes: Vec<_> = FaultCode::all().into_iter().filter(fits).collect();
+    if codes.is_empty() {
+        bail!("there is no code `{asked}`; `ferroband explain` lists them");
+    }
+    Ok(codes)
+}
+
+fn described(code: FaultCode) -> Value {
+    let about = code.explanation();
+    json!({
+        "code": code.reason(), "cniError": code.cni(), "triedAgain": code.is_tried_again(),
+        "meaning": about.meaning, "causes": about.causes, "remedies": about.remedies,
+    })
+}
+
+fn listed(codes: &[FaultCode]) -> String {
+    let mut rows = table(["CODE", "CNI", "MEANING"]);
+    for code in codes {
+        rows.add_row([
+            code.reason().to_owned(),
+            code.cni().to_string(),
+            code.explanation().meaning.to_owned(),
+        ]);
+    }
+    text(rows)
+}
+
+fn told(code: FaultCode) -> String {
+    let about = code.explanation();
+    let again = if code.is_tried_again() { "; the runtime tries again" } else { "" };
+    let points = |points: &[&str]| points.iter().map(|point| format!("  - {point}\n")).collect::<String>();
+    format!(
+        "{} (CNI error {}{again})\n\n{}\n\nCauses\n{}\nRemedies\n{}",
+        code.reason(),
+        code.cni(),
+        about.meaning,
+        points(about.causes),
+        points(about.remedies)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_found_by_name_by_number_and_as_it_stands_in_a_message() {
+        for asked in ["NoParent", "noparent", "[NoParent]", "103"] {
+            assert_eq!(found(asked).unwrap(), [FaultCode::NoParent], "{asked}");
+        }
+        assert!(found("11").unwrap().len() > 2);
+        assert!(found("Nonsense").unwrap_err().to_string().contains("ferroband explain"));
+    }
+}

@@ -1,0 +1,93 @@
+//! `kubectl ferroband`: kubectl runs a program called `kubectl-ferroband`, and asks one called
+//! `kubectl_complete-ferroband` for completions. Both are links to this program.
+
+use crate::arguments::Arguments;
+use clap::{Command, CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The arguments; help and errors name the program as it was called.
+pub fn arguments() -> Arguments {
+    let mut command = Arguments::command();
+    if called() == "kubectl-ferroband" {
+        command = command.bin_name("kubectl ferroband");
+    }
+    let parsed = command.clone().get_matches();
+    Arguments::from_arg_matches(&parsed).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// Whether this is a call for completions; if so they are printed, as kubectl (cobra) reads them.
+pub fn completes() -> bool {
+    if called() != "kubectl_complete-ferroband" {
+        return false;
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    for candidate in candidates(Arguments::command(), &words) {
+        println!("{candidate}");
+    }
+    // ShellCompDirectiveNoFileComp
+    println!(":4");
+    true
+}
+
+fn called() -> String {
+    let zeroth: OsString = std::env::args_os().next().unwrap_or_default();
+    Path::new(&zeroth).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What may stand where the last of `words` is being written, each with its description.
+fn candidates(mut command: Command, words: &[String]) -> Vec<String> {
+    command.build();
+    let (last, before) = words.split_last().map_or(("", words), |(last, before)| (last.as_str(), before));
+    let mut here = &command;
+    for word in before {
+        if let Some(below) = here.find_subcommand(word) {
+            here = below;
+        }
+    }
+    let mut all: Vec<(String, String)> = Vec::new();
+    let described =
+        |text: Option<String>| text.unwrap_or_default().lines().next().unwrap_or_default().to_owned();
+    if last.starts_with('-') {
+        for argument in here.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            let about = described(argument.get_help().map(ToString::to_string));
+            all.extend(argument.get_long().map(|long| (format!("--{long}"), about)));
+        }
+    } else {
+        let visible = here.get_subcommands().filter(|below| !below.is_hide_set());
+        all.extend(visible.map(|below| {
+            (below.get_name().to_owned(), described(below.get_about().map(ToString::to_string)))
+        }));
+        for argument in here.get_positionals() {
+            let values = argument.get_possible_values();
+            all.extend(
+                values
+                    .iter()
+                    .map(|v| (v.get_name().to_owned(), described(v.get_help().map(ToString::to_string)))),
+            );
+        }
+    }
+    let fits = all.into_iter().filter(|(name, _)| name.starts_with(last));
+    fits.map(|(name, about)| format!("{name}\t{about}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &[&str]) -> Vec<String> {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        let found = candidates(Arguments::command(), &words);
+        found.iter().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn commands_values_and_flags_are_offered() {
+        assert!(names(&[""]).contains(&"status".to_owned()));
+        assert_eq!(names(&["st"]), ["status"]);
+        assert_eq!(names(&["status", "no"]), ["nodes"]);
+        assert_eq!(names(&["crds", ""]), ["apply", "print", "help"]);
+        assert!(names(&["status", "--"]).contains(&"--namespace".to_owned()));
+        assert!(names(&["nonsense", "zzz"]).is_empty());
+    }
+}

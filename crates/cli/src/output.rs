@@ -1,0 +1,29 @@
+//! The forms of output that all lists share.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use std::io::{Write, stdout};
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Columns, for people.
+    Table,
+    /// More columns.
+    Wide,
+    /// Everything that is known, for programs.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// Print `value` for programs, or what `columns` makes of it for people.
+pub fn print(output: Output, value: &impl Serialize, columns: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let shown = match output {
+        Output::Table | Output::Wide => columns(),
+        Output::Yaml => serde_saphyr::to_string(value)?,
+        Output::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
+    };
+    stdout().write_all(shown.as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! How many addresses are given out.
+
+use super::Seen;
+use super::report::Space;
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+
+/// The spaces and pools in what was seen.
+pub fn of(seen: &Seen) -> Vec<Space> {
+    let mut spaces: BTreeMap<String, Space> = BTreeMap::new();
+    for granule in &seen.granules {
+        let space = spaces.entry(format!("space {}", granule.spec.space)).or_default();
+        space.used += granule.spec.entries.len() as u64;
+        *space.granules.get_or_insert(0) += 1;
+    }
+    for pool in &seen.pools {
+        let status = pool.status.as_ref();
+        let number = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok());
+        let space = spaces.entry(format!("pool {}", pool.name_any())).or_default();
+        space.subnet = Some(pool.spec.subnet.clone());
+        space.used = number(status.and_then(|status| status.allocated_ip_count)).unwrap_or_default();
+        space.total = number(status.and_then(|status| status.total_ip_count));
+    }
+    spaces.into_iter().map(|(name, space)| Space { name, ..space }).collect()
+}

@@ -1,0 +1,42 @@
+//! The pods of Ferroband itself.
+
+use super::Seen;
+use super::report::Daemon;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+/// The daemons in what was seen, by the labels that our manifests give them.
+pub fn of(seen: &Seen) -> Vec<Daemon> {
+    let mut daemons: Vec<_> = seen.pods.iter().filter_map(|pod| daemon(seen, pod)).collect();
+    daemons.sort_by(|a, b| (&a.component, &a.node, &a.pod).cmp(&(&b.component, &b.node, &b.pod)));
+    daemons
+}
+
+fn daemon(seen: &Seen, pod: &Pod) -> Option<Daemon> {
+    let label = |name: &str| pod.labels().get(&format!("app.kubernetes.io/{name}")).map(String::as_str);
+    if label("name") != Some("ferroband") {
+        return None;
+    }
+    let namespace = pod.namespace().unwrap_or_default();
+    let leads = seen.leases.iter().any(|lease| {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        lease.namespace().as_deref() == Some(&namespace) && holder == Some(&pod.name_any())
+    });
+    let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    Some(Daemon {
+        component: label("component")?.to_owned(),
+        pod: pod.name_any(),
+        node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+        ready: is_ready(pod),
+        leads,
+        image: pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.clone()),
+        restarts: containers.map(|container| container.restart_count).sum(),
+        namespace,
+    })
+}
+
+/// Whether a pod's condition says so.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -1,0 +1,73 @@
+//! The nodes and what they offer.
+
+use super::Seen;
+use super::report::{Amount, Daemon, Node};
+use k8s_openapi::api::core::v1;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+
+/// The label of a node whose hardware is simulated.
+const SIMULATED: &str = "ferroband.io/simulated";
+
+/// The nodes in what was seen.
+pub fn of(seen: &Seen, daemons: &[Daemon]) -> Vec<Node> {
+    let mut nodes: Vec<_> = seen.nodes.iter().map(|node| row(seen, node, daemons)).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    nodes
+}
+
+fn row(seen: &Seen, node: &v1::Node, daemons: &[Daemon]) -> Node {
+    let name = node.name_any();
+    let conditions = || node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let wrong = conditions().filter(|c| c.type_.starts_with("Ferroband") && c.status == "False");
+    let state = seen.states.iter().find(|state| state.name_any() == name);
+    let status = state.and_then(|state| state.status.as_ref());
+    let failed = status.and_then(|status| status.last_sync_error.clone()).filter(|error| !error.is_empty());
+    let here = |daemon: &&Daemon| daemon.component == "node" && daemon.node.as_deref() == Some(&name);
+    Node {
+        ready: conditions().any(|c| c.type_ == "Ready" && c.status == "True"),
+        schedulable: !node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+        simulated: node.labels().get(SIMULATED).is_some_and(|value| value == "true"),
+        daemon: daemons.iter().find(here).map(|daemon| daemon.ready),
+        sync: status.and_then(|status| status.sync_status.clone()),
+        resources: resources(seen, node, &name),
+        problems: wrong
+            .map(|c| format!("{}: {}", c.type_, c.message.as_deref().unwrap_or("no reason given")))
+            .chain(failed)
+            .collect(),
+        name,
+    }
+}
+
+/// Extended resources: those with a domain, other than the kubelet's own.
+fn resources(seen: &Seen, node: &v1::Node, name: &str) -> BTreeMap<String, Amount> {
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");
+    let mut found = BTreeMap::new();
+    for (resource, quantity) in allocatable.into_iter().flatten().filter(|(name, _)| extended(name)) {
+        found.insert(resource.clone(), Amount { used: 0, allocatable: whole(quantity) });
+    }
+    for pod in &seen.pods {
+        let ended = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let spec = pod.spec.as_ref().filter(|spec| spec.node_name.as_deref() == Some(name));
+        let Some(spec) = spec.filter(|_| !matches!(ended, Some("Succeeded" | "Failed"))) else { continue };
+        for container in &spec.containers {
+            let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+            for (resource, quantity) in limits.into_iter().flatten() {
+                if let Some(amount) = found.get_mut(resource) {
+                    amount.used += whole(quantity);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Extended resources come in whole numbers; some write thousands as `1k`.
+fn whole(quantity: &Quantity) -> u64 {
+    match quantity.0.strip_suffix('k') {
+        Some(thousands) => thousands.parse::<u64>().unwrap_or_default() * 1000,
+        None => quantity.0.parse().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,118 @@
+//! The pods of a trial.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The label of every pod that a trial makes; its value says which trial.
+pub const LABEL: &str = "ferroband.io/verify";
+/// How many echoes are asked for.
+pub const ECHOES: u32 = 3;
+/// The first further network's interface is always called so.
+pub const INTERFACE: &str = "net1";
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Which trial it is.
+    pub id: String,
+    /// Where the pods go.
+    pub namespace: String,
+    /// The network, `<namespace>/<name>`.
+    pub network: String,
+    /// The image.
+    pub image: String,
+    /// Resources of each pod.
+    pub resources: Vec<(String, u32)>,
+    /// How long each step may take.
+    pub step: Duration,
+}
+
+impl Wanted {
+    /// What finds the pods of this trial.
+    pub fn selector(&self) -> String {
+        format!("{LABEL}={}", self.id)
+    }
+
+    /// The name of one of the pods.
+    pub fn name(&self, which: char) -> String {
+        format!("ferroband-verify-{}-{which}", self.id)
+    }
+
+    /// The one that is reached.
+    pub fn waiting(&self, node: &str) -> serde_json::Result<Pod> {
+        self.pod('a', node, &["sleep", &self.life().to_string()])
+    }
+
+    /// The one that reaches out, to `address`.
+    pub fn reaching(&self, node: &str, address: &str) -> serde_json::Result<Pod> {
+        let (echoes, limit) = (ECHOES.to_string(), (ECHOES * 10).to_string());
+        self.pod('b', node, &["ping", "-c", &echoes, "-w", &limit, "-I", INTERFACE, address])
+    }
+
+    /// After this many seconds the kubelet ends a pod, whatever has become of us.
+    fn life(&self) -> u64 {
+        self.step.as_secs() * 3
+    }
+
+    fn pod(&self, which: char, node: &str, command: &[&str]) -> serde_json::Result<Pod> {
+        let limits: BTreeMap<_, _> = self
+            .resources
+            .iter()
+            .map(|(name, count)| (name.clone(), Value::from(count.to_string())))
+            .collect();
+        serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.name(which),
+                "namespace": self.namespace,
+                "labels": {LABEL: self.id},
+                "annotations": {ferroband_api::annotation::NETWORKS: self.network},
+            },
+            "spec": {
+                // Through the scheduler, so that resources are counted, but nowhere else.
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]},
+                ]}}},
+                "tolerations": [{"operator": "Exists"}],
+                "restartPolicy": "Never",
+                "activeDeadlineSeconds": self.life(),
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": false,
+                "containers": [{
+                    "name": "verify", "image": self.image, "command": command,
+                    "resources": {"limits": limits},
+                }],
+            },
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_asks_for_the_network_on_its_node_and_ends_by_itself() {
+        let wanted = Wanted {
+            id: "7".into(),
+            namespace: "default".into(),
+            network: "default/ib".into(),
+            image: "busybox".into(),
+            resources: vec![("spidernet.io/ib".into(), 2)],
+            step: Duration::from_secs(60),
+        };
+        let pod = serde_json::to_value(wanted.reaching("n1", "192.168.0.1").unwrap()).unwrap();
+        assert_eq!(pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"], "default/ib");
+        assert_eq!(
+            (&pod["metadata"]["name"], &pod["spec"]["activeDeadlineSeconds"]),
+            (&json!("ferroband-verify-7-b"), &json!(180))
+        );
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["command"], json!(["ping", "-c", "3", "-w", "30", "-I", "net1", "192.168.0.1"]));
+        assert_eq!(container["resources"]["limits"]["spidernet.io/ib"], "2");
+        assert!(pod["spec"]["nodeName"].is_null());
+    }
+}

@@ -1,0 +1,104 @@
+//! The book and the README hold what they show: links lead somewhere, commands are ones that we have. Those of
+//! `ferroband` itself are tried in `crates/cli`.
+
+mod shown;
+
+use crate::{Xtask, cache};
+use clap::Parser;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn links_lead_somewhere() {
+    let root = cache::checkout();
+    let mut broken = Vec::new();
+    for (page, text) in shown::pages(&root) {
+        for link in links(&text) {
+            let (file, anchor) =
+                link.split_once('#').map_or((link.as_str(), None), |(file, anchor)| (file, Some(anchor)));
+            let folder = page.parent().unwrap_or(&root);
+            let target = if file.is_empty() { page.clone() } else { folder.join(file) };
+            let found = target.exists() && anchor.is_none_or(|anchor| has_heading(&target, anchor));
+            if !found {
+                broken.push(format!("{}: {link}", page.strip_prefix(&root).unwrap_or(&page).display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn commands_of_this_program_are_understood() {
+    let root = cache::checkout();
+    let mut tried = 0;
+    for (page, text) in shown::pages(&root) {
+        for words in shown::commands(&text) {
+            let Some(rest) = words.strip_prefix(&["cargo".to_owned(), "xtask".to_owned()]) else { continue };
+            let parsed = Xtask::try_parse_from([&["cargo xtask".to_owned()], rest].concat());
+            assert!(parsed.is_ok(), "{}: {}\n{}", page.display(), words.join(" "), parsed.unwrap_err());
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "only {tried} commands were found");
+}
+
+#[test]
+fn files_that_commands_name_are_there() {
+    let root = cache::checkout();
+    for (page, text) in shown::pages(&root) {
+        for word in shown::commands(&text).into_iter().flatten().filter(|word| word.starts_with("examples/"))
+        {
+            assert!(root.join(&word).exists(), "{}: {word}", page.display());
+        }
+    }
+}
+
+/// The targets of Markdown links, other than those on the web.
+fn links(text: &str) -> Vec<String> {
+    let outside = outside_fences(text);
+    let targets =
+        outside.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+    targets.filter(|target| !target.contains("://")).map(str::to_owned).collect()
+}
+
+/// The text without blocks and inline code: there, brackets are not links.
+fn outside_fences(text: &str) -> String {
+    let mut inside = false;
+    let mut kept = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            // Every other piece between backticks is code; a link's text may be code, so the backticks alone go where
+            // the piece has no bracket.
+            for (position, piece) in line.split('`').enumerate() {
+                if position % 2 == 0 || !piece.contains(['[', '(']) {
+                    kept.push_str(piece);
+                }
+            }
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// Whether a page has the heading that an anchor stands for: in lower case, blanks as hyphens, the rest left out.
+fn has_heading(page: &Path, anchor: &str) -> bool {
+    let text = fs::read_to_string(page).unwrap_or_default();
+    let slug = |line: &str| -> String {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == anchor)
+}
+
+#[test]
+fn what_is_read_out_of_a_page() {
+    let text = "a [b](c.md) `[x](y)`\n```sh\n$ cargo xtask demo   # the story\na | ferroband status \\\n  -o 'json x'; b && c\n```\n\
+                ```text\n[n](o)\n```\n[w](https://x.example)\n";
+    assert_eq!(links(text), ["c.md"]);
+    let commands = shown::commands(text);
+    let words: Vec<_> = commands.iter().map(|words| words.join("+")).collect();
+    assert_eq!(words, ["cargo+xtask+demo", "a", "ferroband+status+-o+json x", "b", "c"]);
+}

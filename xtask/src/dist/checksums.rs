@@ -1,0 +1,51 @@
+//! `SHA256SUMS`, as `sha256sum --check` reads it.
+
+use crate::command::{command, output};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// The list's name.
+pub const FILE: &str = "SHA256SUMS";
+
+/// List every file of `folder`, in the order of their names, and have the list read back.
+pub fn write(folder: &Path) -> Result<()> {
+    let files = files(folder)?;
+    let sums = output(command("sha256sum", ["--"]).args(&files).current_dir(folder))?;
+    fs::write(folder.join(FILE), sums).with_context(|| format!("cannot write {FILE}"))?;
+    verify(folder)
+}
+
+/// Whether every file is what the list says.
+pub fn verify(folder: &Path) -> Result<()> {
+    output(command("sha256sum", ["--check", "--strict", "--quiet", FILE]).current_dir(folder)).map(drop)
+}
+
+/// The files that a list in `folder` names; none leads out of it.
+pub fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
+    let path = folder.join(FILE);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let named = text.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| PathBuf::from(name));
+    Ok(named.filter(|name| name.components().all(|c| matches!(c, Component::Normal(_)))).collect())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next).with_context(|| format!("cannot read {}", next.display()))? {
+            let path = entry?.path();
+            let name = path.strip_prefix(folder).unwrap_or(&path).to_path_buf();
+            if path.is_dir() {
+                open.push(path);
+            } else if name != Path::new(FILE) {
+                found.push(name);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,129 @@
+//! `cargo xtask dist`: what a release consists of, in one folder.
+//!
+//! ```text
+//! ferroband-ARCH-linux, ferroband-cni-ARCH-linux    static programs
+//! ferroband-image-ARCH.tar                          the image: docker load, ctr images import
+//! ferroband.yaml, crds.yaml                         what to kubectl apply
+//! completions/, man/                                for shells and readers
+//! sbom.cdx.json                                     every crate that is linked in (CycloneDX)
+//! SHA256SUMS                                        of all of these
+//! ```
+//!
+//! Other architectures are checked, not built: that needs their standard library, and no linker of theirs.
+
+mod architectures;
+mod bom;
+mod checksums;
+mod elf;
+
+use crate::command::{command, output};
+use crate::image;
+use crate::progress::step;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What to put where.
+#[derive(Args, Debug)]
+pub struct Dist {
+    /// The folder; `dist` in cargo's target folder unless given. What an earlier run left there is replaced
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Do not check that the sources compile for the other architectures
+    #[arg(long)]
+    this_architecture: bool,
+}
+
+/// Make everything, then say what is there.
+pub fn dist(args: &Dist) -> Result<()> {
+    let folder = match &args.out {
+        Some(folder) => folder.clone(),
+        None => image::target_folder()?.join("dist"),
+    };
+    make(&folder)?;
+    if !args.this_architecture {
+        architectures::check_others();
+    }
+    print!("{}", fs::read_to_string(folder.join(checksums::FILE))?);
+    println!("all in {}", folder.display());
+    Ok(())
+}
+
+/// Make everything for this architecture.
+pub fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let earlier = checksums::listed(folder)?;
+    let strange = earlier.is_empty() && fs::read_dir(folder)?.next().is_some();
+    ensure!(
+        !strange,
+        "{} has files that are not an earlier release's; take another folder",
+        folder.display()
+    );
+    for file in &earlier {
+        let _ = fs::remove_file(folder.join(file));
+    }
+    let product = image::product()?;
+    let architecture = std::env::consts::ARCH;
+    step("programs and image", |_| {
+        for (from, name) in [(&product.ferroband, "ferroband"), (&product.cni, "ferroband-cni")] {
+            ensure!(elf::is_static(&fs::read(from)?)?, "{} is not static", from.display());
+            copy(from, &folder.join(format!("{name}-{architecture}-linux")))?;
+        }
+        copy(&product.archive, &folder.join(format!("ferroband-image-{architecture}.tar")))
+    })?;
+    step("definitions, manifests, completions, manual pages", |_| written(&product.ferroband, folder))?;
+    step("bill of materials", |_| {
+        let bom = bom::of_checkout(&["ferroband-cli", "ferroband-cni"], &image::target())?;
+        fs::write(folder.join("sbom.cdx.json"), bom).context("sbom.cdx.json")
+    })?;
+    checksums::write(folder)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to)
+        .map(drop)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+/// What the program writes about itself.
+fn written(ferroband: &Path, folder: &Path) -> Result<()> {
+    let program = ferroband.to_string_lossy();
+    let keep = |name: &str, args: &[&str]| -> Result<()> {
+        let text = output(&mut command(&program, args))?;
+        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))
+    };
+    for below in ["completions", "man"] {
+        fs::create_dir_all(folder.join(below)).with_context(|| format!("cannot create {below}"))?;
+    }
+    keep("crds.yaml", &["crds", "print"])?;
+    keep("ferroband.yaml", &["manifests", "--image", &image::versioned()])?;
+    for (shell, name) in crate::generate::SHELLS {
+        keep(&format!("completions/{name}"), &["completions", shell])?;
+    }
+    output(command(&program, ["man", "--dir"]).arg(folder.join("man"))).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_an_earlier_run_is_known_by_its_checksum_list() {
+        let folder = crate::cache::folder("dist-test").unwrap().join(std::process::id().to_string());
+        fs::create_dir_all(folder.join("man")).unwrap();
+        fs::write(folder.join("b"), "b").unwrap();
+        fs::write(folder.join("man/a"), "a").unwrap();
+        assert_eq!(checksums::listed(&folder).unwrap(), Vec::<PathBuf>::new());
+        checksums::write(&folder).unwrap();
+        let text = fs::read_to_string(folder.join(checksums::FILE)).unwrap();
+        // printf a | sha256sum
+        let a = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
+        let b = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d";
+        assert_eq!(text, format!("{b}  b\n{a}  man/a\n"));
+        assert_eq!(checksums::listed(&folder).unwrap(), [PathBuf::from("b"), PathBuf::from("man/a")]);
+        fs::write(folder.join("b"), "changed").unwrap();
+        assert!(checksums::verify(&folder).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
