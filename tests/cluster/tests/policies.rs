@@ -161,7 +161,6 @@ fn the_documents_policies_make_twelve_functions_and_leave_no_trace() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn fewer_functions_disturb_nobody_and_more_only_their_holders() {
     let node = nodes()[0].clone();
     let mut objects = Objects::default();
@@ -231,7 +230,6 @@ fn denied(spec: Value, field: &str) {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn c04_c06_c07_c19_c20_the_api_server_refuses_what_cannot_be() {
     denied(json!({"deviceType": "vfio-pci", "isRdma": true, "linkType": null}), "spec.isRdma"); // C04
     let named = |name: &str| json!({"numVfs": 4, "nicSelector": {"pfNames": [name]}});
@@ -265,7 +263,6 @@ fn c04_c06_c07_c19_c20_the_api_server_refuses_what_cannot_be() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn c21_c22_pools_and_settings() {
     let create = |kind: &str, name: &str, spec: Value| {
         let object = json!({
@@ -286,7 +283,6 @@ fn c21_c22_pools_and_settings() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn c10_c11_c17_what_cannot_be_is_told_and_what_works_keeps_working() {
     let mut objects = Objects::default();
     let ranged = |name: &str, range: &str| {
