@@ -254,26 +254,23 @@ impl<'a> Work<'a> {
     /// Give the sandbox its ways to the node.
     fn coordinate(&mut self, position: usize, step: usize, wish: &CoordinatorStep) -> Result<(), Error> {
         let ifname = self.entry(position).attachment.ifname.clone();
-        let mut joining = Joining {
-            machine: self.machine,
-            netns: &self.netns,
-            inside: &mut self.inside,
-            container: &self.call.container,
-            ifname: &ifname,
-        };
-        let wire = joining.needs_wire(wish)?.then(|| coordinator::host_end(&self.call.container));
+        let wire =
+            self.joining(&ifname).needs_wire(wish)?.then(|| coordinator::host_end(&self.call.container));
         let record = &mut self.journal.entries[position].steps[step];
         record.state = StepState::Intended;
         record.trace = wire.map(|temporary| Trace { temporary, ..Trace::default() });
         self.save()?;
-        let mut joining = Joining {
+        self.joining(&ifname).run(wish)
+    }
+
+    fn joining<'b>(&'b mut self, ifname: &'b str) -> Joining<'b> {
+        Joining {
             machine: self.machine,
             netns: &self.netns,
             inside: &mut self.inside,
             container: &self.call.container,
-            ifname: &ifname,
-        };
-        joining.run(wish)
+            ifname,
+        }
     }
 
     /// Give the sandbox the RDMA device behind an interface that it has.

@@ -14,6 +14,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The examples with what the commands of document 001 apply: policy, network and pods; the network and the pods of its
+/// second half.
+pub const RDMA_WITH_INFINIBAND: [&str; 5] = [
+    "ib-sriov/policy.yaml",
+    "ib-sriov/network.yaml",
+    "ib-sriov/pods.yaml",
+    "ipoib-default/network.yaml",
+    "ipoib-default/pods.yaml",
+];
+
 fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -127,17 +137,7 @@ mod tests {
     #[test]
     fn the_examples_say_what_the_documents_say() {
         for (number, files) in [
-            (
-                "001",
-                [
-                    "ib-sriov/policy.yaml",
-                    "ib-sriov/network.yaml",
-                    "ib-sriov/pods.yaml",
-                    "ipoib-default/network.yaml",
-                    "ipoib-default/pods.yaml",
-                ]
-                .as_slice(),
-            ),
+            ("001", RDMA_WITH_INFINIBAND.as_slice()),
             (
                 "003",
                 &[

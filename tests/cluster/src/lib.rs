@@ -16,8 +16,8 @@ mod own;
 mod statement;
 mod wait;
 
-pub use document::{applied, manifests};
-pub use objects::{Objects, of_label, running};
+pub use document::{RDMA_WITH_INFINIBAND, applied, manifests};
+pub use objects::{Objects, attached_pod, of_label, running};
 pub use own::own_lab;
 pub use statement::needs_kernel;
 pub use wait::{eventually, holds_for};

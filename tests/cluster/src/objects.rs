@@ -1,7 +1,7 @@
 //! Objects of one test: applied, waited for, and gone again when the test ends, well or not.
 
 use crate::{eventually, kubectl, kubectl_with};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a test has applied.
 #[derive(Default, Debug)]
@@ -30,6 +30,18 @@ impl Objects {
     pub fn running(&self, pod: &str, seconds: u64) -> Value {
         running(pod, seconds)
     }
+}
+
+/// A pod with tools that asks for networks by annotation, on a node.
+pub fn attached_pod(name: &str, node: &str, networks: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
+        },
+    })
 }
 
 /// Wait for a pod to be Ready and give it back.

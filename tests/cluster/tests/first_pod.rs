@@ -3,7 +3,9 @@
 use ferroband_cluster_tests::evidence::{
     audit_mark, audited, granule_entries, interface, ipv4, kept_on, network_status,
 };
-use ferroband_cluster_tests::{Objects, eventually, get, inside, kubectl, lab, manifests, nodes, on};
+use ferroband_cluster_tests::{
+    Objects, attached_pod, eventually, get, inside, kubectl, lab, manifests, nodes, on,
+};
 use serde_json::Value;
 
 /// The document's network and pod.
@@ -20,11 +22,7 @@ fn twin(pod: &str, name: &str) -> String {
 
 /// A pod with networks by annotation, on a node.
 fn pod(name: &str, node: &str, networks: &str) -> String {
-    format!(
-        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, annotations: {{k8s.v1.cni.cncf.io/networks: '{networks}'}}}}, \
-         spec: {{nodeName: {node}, terminationGracePeriodSeconds: 0, \
-         containers: [{{name: c, image: \"ferroband.lab/tools:1\"}}]}}}}"
-    )
+    attached_pod(name, node, networks).to_string()
 }
 
 fn network(name: &str, master: &str, range: &str) -> String {

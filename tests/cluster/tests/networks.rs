@@ -1,7 +1,7 @@
 //! Several networks on one pod, in both spellings of the annotation, and plugins that are not ours.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited, interface, ipv4, network_status};
-use ferroband_cluster_tests::{Objects, eventually, inside, nodes};
+use ferroband_cluster_tests::{Objects, attached_pod, eventually, inside, nodes};
 use serde_json::{Value, json};
 
 fn definition(name: &str, config: &Value) -> String {
@@ -22,15 +22,7 @@ fn ipoib(name: &str, third: usize) -> String {
 }
 
 fn pod(name: &str, node: &str, networks: &str) -> String {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
-        },
-    })
-    .to_string()
+    attached_pod(name, node, networks).to_string()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Policies on a real cluster: virtual functions come, are offered, grow, shrink and go.
 
 use ferroband_cluster_tests::{
-    Objects, applied, eventually, get, holds_for, inside, kubectl, kubectl_with, nodes, on,
+    Objects, RDMA_WITH_INFINIBAND, applied, eventually, get, holds_for, inside, kubectl, kubectl_with, nodes,
+    on,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -108,16 +109,7 @@ fn the_documents_policies_make_twelve_functions_and_leave_no_trace() {
     for node in nodes() {
         on(&node, "ip link property add dev ibs5f0 altname eno3np2 2>/dev/null; true").good();
     }
-    let first = &applied(
-        "001",
-        &[
-            "ib-sriov/policy.yaml",
-            "ib-sriov/network.yaml",
-            "ib-sriov/pods.yaml",
-            "ipoib-default/network.yaml",
-            "ipoib-default/pods.yaml",
-        ],
-    )[0];
+    let first = &applied("001", &RDMA_WITH_INFINIBAND)[0];
     let second = &applied(
         "003",
         &[

@@ -1,8 +1,9 @@
 //! The document about RDMA with InfiniBand: SR-IOV functions and IPoIB interfaces as the pods' default network.
 
 use ferroband_cluster_tests::evidence::{interface, ipv4};
+use ferroband_cluster_tests::hardware::allocatable;
 use ferroband_cluster_tests::{
-    Objects, applied, eventually, get, inside, kubectl, needs_kernel, nodes, of_label,
+    Objects, RDMA_WITH_INFINIBAND, applied, eventually, inside, kubectl, needs_kernel, nodes, of_label,
 };
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -11,14 +12,7 @@ const RESOURCE: &str = "spidernet.io/mellanoxibsriov";
 
 /// What the document applies: policy, network, pods; the network of its second half, and its pods.
 fn document() -> [String; 5] {
-    let files = [
-        "ib-sriov/policy.yaml",
-        "ib-sriov/network.yaml",
-        "ib-sriov/pods.yaml",
-        "ipoib-default/network.yaml",
-        "ipoib-default/pods.yaml",
-    ];
-    applied("001", &files).try_into().expect("five commands")
+    applied("001", &RDMA_WITH_INFINIBAND).try_into().expect("five commands")
 }
 
 fn name(pod: &Value) -> String {
@@ -46,10 +40,6 @@ fn all_reach_each_other(pods: &[Value]) {
     }
 }
 
-fn allocatable(node: &str) -> String {
-    get(&["node", node])["status"]["allocatable"][RESOURCE].as_str().unwrap_or("none").to_string()
-}
-
 fn rendered(network: &str) -> Value {
     eventually(&format!("the network kube-system/{network}"), 30, || {
         let found = kubectl(&["get", "net-attach-def", "-n", "kube-system", network, "-o", "json"]);
@@ -63,7 +53,7 @@ fn seed_001_sriov_half_as_printed() {
     let mut objects = Objects::default();
     objects.apply(&policy);
     for node in nodes() {
-        eventually("the node offers twelve functions", 90, || match allocatable(&node).as_str() {
+        eventually("the node offers twelve functions", 90, || match allocatable(&node, RESOURCE).as_str() {
             "12" => Ok(()),
             other => Err(format!("{node}: {other}")),
         });
@@ -90,8 +80,8 @@ fn seed_001_sriov_half_as_printed() {
 
     drop(objects);
     for node in nodes() {
-        eventually("the node is as it was", 120, || match allocatable(&node).as_str() {
-            "none" | "0" => Ok(()),
+        eventually("the node is as it was", 120, || match allocatable(&node, RESOURCE).as_str() {
+            "absent" | "0" => Ok(()),
             other => Err(format!("{node}: {other}")),
         });
     }

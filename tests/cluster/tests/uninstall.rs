@@ -1,19 +1,10 @@
 //! Taking Ferroband off nodes that have pods: they go on, and their later deletion cleans up.
 
 use ferroband_cluster_tests::evidence::{interface, ipv4, kept_on};
-use ferroband_cluster_tests::{Objects, eventually, inside, kubectl, nodes, on, own_lab};
-use serde_json::{Value, json};
-
-fn pod(name: &str, node: &str, networks: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
-        },
-    })
-}
+use ferroband_cluster_tests::{
+    Objects, attached_pod as pod, eventually, inside, kubectl, nodes, on, own_lab,
+};
+use serde_json::json;
 
 #[test]
 #[ignore = "not yet seen to hold with everything else in place"]

@@ -31,18 +31,8 @@ pub struct Description {
     pub gateway: Option<String>,
     /// `routes`: destination and gateway.
     pub routes: Vec<(String, String)>,
-    /// `podAffinity`.
-    pub pods: Option<Selector>,
-    /// `namespaceAffinity`.
-    pub namespaces: Option<Selector>,
-    /// `namespaceName`.
-    pub namespace_names: Vec<String>,
-    /// `nodeAffinity`.
-    pub nodes: Option<Selector>,
-    /// `nodeName`.
-    pub node_names: Vec<String>,
-    /// `multusName`.
-    pub networks: Vec<String>,
+    /// `podAffinity`, `namespaceAffinity`, `namespaceName`, `nodeAffinity`, `nodeName` and `multusName`.
+    pub affinity: Affinity,
     /// `default`.
     pub default: bool,
     /// `disable`.
@@ -187,23 +177,16 @@ fn gateway(description: &Description, subnet: IpNet) -> Result<Option<IpAddr>, E
 
 fn affinity(description: &Description, wrong: &impl Fn(&str, String) -> Error) -> Result<Affinity, Error> {
     let selectors = [
-        ("podAffinity", &description.pods),
-        ("namespaceAffinity", &description.namespaces),
-        ("nodeAffinity", &description.nodes),
+        ("podAffinity", &description.affinity.pods),
+        ("namespaceAffinity", &description.affinity.namespaces),
+        ("nodeAffinity", &description.affinity.nodes),
     ];
     for (field, selector) in selectors {
         if selector.as_ref().is_some_and(Selector::is_empty) {
             return Err(wrong(field, "it selects nothing in particular; leave it out or say what".into()));
         }
     }
-    Ok(Affinity {
-        pods: description.pods.clone(),
-        namespaces: description.namespaces.clone(),
-        namespace_names: description.namespace_names.clone(),
-        nodes: description.nodes.clone(),
-        node_names: description.node_names.clone(),
-        networks: description.networks.clone(),
-    })
+    Ok(description.affinity.clone())
 }
 
 fn routes(description: &Description, subnet: IpNet) -> Result<Vec<Route>, Error> {

@@ -175,7 +175,7 @@ fn a12_the_order_of_the_list_counts_among_equals() {
     assert_eq!(scene.names(&["c", "[ab]"]), ["c", "a", "b"]);
     assert_eq!(scene.names(&["*", "b*"]), ["a", "b", "c"]);
     let mut precise = described("precise", 94);
-    precise.node_names = vec!["n1".into()];
+    precise.affinity.node_names = vec!["n1".into()];
     let mut all = scene;
     all.pools.insert("precise".into(), IpPool::read(&precise).map(Arc::new));
     assert_eq!(all.names(&["a", "precise"]), ["precise", "a"], "what is said more precisely goes first");
@@ -192,21 +192,21 @@ fn a14_a15_affinities_filter_with_their_reason() {
         let error = scene.choose("eth0", 0, &["p"]).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
-    refused(&|pool| pool.node_names = vec!["n2".into()], "p is not for node n1");
-    refused(&|pool| pool.nodes = Some(selector("rack", "1")), "p is not for node n1");
-    refused(&|pool| pool.namespace_names = vec!["other".into()], "p is not for namespace ns");
-    refused(&|pool| pool.namespaces = Some(selector("team", "x")), "p is not for namespace ns");
-    refused(&|pool| pool.pods = Some(selector("app", "x")), "p is not for pods with these labels");
+    refused(&|pool| pool.affinity.node_names = vec!["n2".into()], "p is not for node n1");
+    refused(&|pool| pool.affinity.nodes = Some(selector("rack", "1")), "p is not for node n1");
+    refused(&|pool| pool.affinity.namespace_names = vec!["other".into()], "p is not for namespace ns");
+    refused(&|pool| pool.affinity.namespaces = Some(selector("team", "x")), "p is not for namespace ns");
+    refused(&|pool| pool.affinity.pods = Some(selector("app", "x")), "p is not for pods with these labels");
     refused(
-        &|pool| pool.networks = vec!["kube-system/x".into()],
+        &|pool| pool.affinity.networks = vec!["kube-system/x".into()],
         "p is not for network kube-system/ib-sriov",
     );
     // The list of names decides alone, whatever the labels would say.
     let mut pool = described("p", 91);
-    pool.node_names = vec!["n1".into()];
-    pool.nodes = Some(selector("rack", "2"));
-    pool.networks = vec!["ib-sriov".into()];
-    pool.pods = Some(selector("app", "x"));
+    pool.affinity.node_names = vec!["n1".into()];
+    pool.affinity.nodes = Some(selector("rack", "2"));
+    pool.affinity.networks = vec!["ib-sriov".into()];
+    pool.affinity.pods = Some(selector("app", "x"));
     let mut scene = Scene::new(vec![pool]);
     scene.labels = strings(&[("app", "x")]);
     assert_eq!(scene.names(&["p"]), ["p"]);
@@ -294,7 +294,7 @@ fn s08_s13_what_cannot_be_is_refused_with_its_field() {
     refused(&|pool| pool.routes = route("fd00::/64", "172.91.0.2"), "of the other family");
     let twice = [route("10.0.0.0/8", "172.91.0.2"), route("10.0.0.0/8", "172.91.0.3")].concat();
     refused(&|pool| pool.routes = twice.clone(), "routes[1]: dst 10.0.0.0/8 is there twice");
-    refused(&|pool| pool.pods = Some(Selector::default()), "podAffinity");
+    refused(&|pool| pool.affinity.pods = Some(Selector::default()), "podAffinity");
     refused(&|pool| pool.subnet = "172.91.0.0".into(), "subnet");
     refused(&|pool| pool.ips = vec!["10.0.0.1".into()], "10.0.0.1-10.0.0.1 is not in subnet");
     refused(&|pool| pool.gateway = Some("10.0.0.1".into()), "gateway");

@@ -10,6 +10,19 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+/// Do what passes points, and be killed at the `last`th. `None` if that was.
+pub fn killed_at_point<T>(last: usize, call: impl FnOnce(&dyn Fn(Point)) -> T) -> Option<T> {
+    let passed = Cell::new(0);
+    let watch = |_: Point| {
+        passed.set(passed.get() + 1);
+        if passed.get() == last {
+            // Without the message of a panic. Nothing of ours is undone by unwinding.
+            resume_unwind(Box::new("killed"));
+        }
+    };
+    catch_unwind(AssertUnwindSafe(|| call(&watch))).ok()
+}
+
 /// Make a call that is killed at its `last`th point. `None` if it was.
 fn killed_at(
     stage: &Stage,
@@ -20,17 +33,8 @@ fn killed_at(
     config: &Value,
     last: usize,
 ) -> Option<Result<Value, Error>> {
-    let passed = Cell::new(0);
-    let watch = |_: Point| {
-        passed.set(passed.get() + 1);
-        if passed.get() == last {
-            // Without the message of a panic. Nothing of ours is undone by unwinding.
-            resume_unwind(Box::new("killed"));
-        }
-    };
-    let machine = Machine { watch: &watch, ..stage.machine() };
     let call = stage.call(command, "c1", ifname, netns, config);
-    catch_unwind(AssertUnwindSafe(|| stage.run_on(&machine, role, &call))).ok()
+    killed_at_point(last, |watch| stage.run_on(&Machine { watch, ..stage.machine() }, role, &call))
 }
 
 fn assert_gone(stage: &Stage, daemon: &Daemon, pod: &Pod, after: usize) {

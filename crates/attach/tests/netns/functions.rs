@@ -1,5 +1,6 @@
 //! `ib-sriov` on simulated adapters.
 
+use crate::crash::killed_at_point;
 use crate::rack::{PF, Rack, VF0, VF1, address, config, guid};
 use crate::stage::{Pod, eventually, host};
 use ferroband_attach::{Error, Machine, Point, Role};
@@ -8,7 +9,6 @@ use ferroband_kernel::route::VfState;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
 pub const NET1: (&str, &str) = ("c1", "net1");
@@ -426,16 +426,10 @@ fn killed_everywhere(mode: ferroband_kernel::NetnsMode, follows: bool) {
     let pod = Pod::new();
     let before = rack.sight();
     let killed = |command: &str, last: usize| {
-        let passed = std::cell::Cell::new(0);
-        let watch = |_: Point| {
-            passed.set(passed.get() + 1);
-            if passed.get() == last {
-                resume_unwind(Box::new("killed"));
-            }
-        };
-        let machine = Machine { watch: &watch, ..rack.machine() };
         let call = rack.call(command, NET1, &pod.path, &config(more.clone()));
-        catch_unwind(AssertUnwindSafe(|| rack.run_on(&machine, Role::IbSriov, &call))).ok()
+        let run =
+            |watch: &dyn Fn(Point)| rack.run_on(&Machine { watch, ..rack.machine() }, Role::IbSriov, &call);
+        killed_at_point(last, run)
     };
     let mut point = 0;
     while killed("ADD", point + 1).is_none() {

@@ -1,7 +1,7 @@
 //! A host with simulated adapters, and what there is to see of them.
 
-use crate::stage::{Pod, host};
-use ferroband_attach::{Error, Invocation, Machine, Patience, Role, Variables};
+use crate::stage::{Pod, host, invocation};
+use ferroband_attach::{Error, Invocation, Machine, Patience, Role};
 use ferroband_kernel::route::{GuidKind, Vf};
 use ferroband_kernel::{Hardware, NetnsMode, Root};
 use ferroband_model::{Guid, PciAddress};
@@ -133,25 +133,10 @@ impl Rack {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    pub fn call(
-        &self,
-        command: &str,
-        (container, ifname): (&str, &str),
-        netns: &str,
-        config: &Value,
-    ) -> Invocation {
+    pub fn call(&self, command: &str, of: (&str, &str), netns: &str, config: &Value) -> Invocation {
         let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=p;K8S_POD_UID=u-1";
         let path = format!("{}:/usr/lib/cni", self.path("bin").display());
-        let variables = Variables::from_iter([
-            ("CNI_COMMAND", command),
-            ("CNI_CONTAINERID", container),
-            ("CNI_IFNAME", ifname),
-            ("CNI_NETNS", netns),
-            ("CNI_ARGS", args),
-            ("CNI_PATH", &path),
-        ]);
-        let command = variables.command().unwrap().unwrap();
-        Invocation::read(command, &variables, &mut config.to_string().as_bytes()).unwrap()
+        invocation(command, of, netns, (args, &path), config)
     }
 
     pub fn run(

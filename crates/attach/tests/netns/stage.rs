@@ -121,16 +121,7 @@ impl Stage {
         config: &Value,
     ) -> Invocation {
         let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=ipoib-test;K8S_POD_UID=u-1";
-        let variables = Variables::from_iter([
-            ("CNI_COMMAND", command),
-            ("CNI_CONTAINERID", container),
-            ("CNI_IFNAME", ifname),
-            ("CNI_NETNS", netns),
-            ("CNI_ARGS", args),
-            ("CNI_PATH", &self.cni_path()),
-        ]);
-        let command = variables.command().unwrap().unwrap();
-        Invocation::read(command, &variables, &mut config.to_string().as_bytes()).unwrap()
+        invocation(command, (container, ifname), netns, (args, &self.cni_path()), config)
     }
 
     /// Make a call and return what it printed.
@@ -238,4 +229,24 @@ pub fn eventually(mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "it should have happened by now");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A call as a runtime makes it, about an interface of a container; `more` is the arguments and where programs are.
+pub fn invocation(
+    command: &str,
+    (container, ifname): (&str, &str),
+    netns: &str,
+    more: (&str, &str),
+    config: &Value,
+) -> Invocation {
+    let variables = Variables::from_iter([
+        ("CNI_COMMAND", command),
+        ("CNI_CONTAINERID", container),
+        ("CNI_IFNAME", ifname),
+        ("CNI_NETNS", netns),
+        ("CNI_ARGS", more.0),
+        ("CNI_PATH", more.1),
+    ]);
+    let command = variables.command().unwrap().unwrap();
+    Invocation::read(command, &variables, &mut config.to_string().as_bytes()).unwrap()
 }

@@ -1,14 +1,13 @@
 //! `coordinator`: with InfiniBand as its default network a pod reaches the node, services and other pods, and is reached.
 
+use crate::crash::killed_at_point;
 use crate::daemon::{Daemon, Ledger};
 use crate::meta::{ETH0, add, assigned, config, del, ipoib};
 use crate::stage::{Pod, Stage, host};
 use ferroband_attach::plan::{Attachment, Doer, Step};
 use ferroband_attach::{Machine, Point, Role};
 use serde_json::{Value, json};
-use std::cell::Cell;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
 
 const POD: &str = "172.91.0.7";
@@ -180,16 +179,11 @@ fn killed_at_every_point() {
     let (stage, daemon, pod, _other) = set_up(vec![with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
     let before = host(&["-4", "route", "show", "table", "all"]);
     let killed = |command: &str, last: usize| {
-        let passed = Cell::new(0);
-        let watch = |_: Point| {
-            passed.set(passed.get() + 1);
-            if passed.get() == last {
-                resume_unwind(Box::new("killed"));
-            }
-        };
-        let machine = Machine { watch: &watch, ..stage.machine() };
         let call = stage.call(command, "c1", "eth0", &pod.path, &config());
-        catch_unwind(AssertUnwindSafe(|| stage.run_on(&machine, Role::Ferroband, &call))).ok()
+        let run = |watch: &dyn Fn(Point)| {
+            stage.run_on(&Machine { watch, ..stage.machine() }, Role::Ferroband, &call)
+        };
+        killed_at_point(last, run)
     };
     let gone = |when: String| {
         assert_eq!((pod.names(), daemon.held(), stage.journals()), (vec![], vec![], vec![]), "{when}");

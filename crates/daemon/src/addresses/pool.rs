@@ -3,7 +3,7 @@
 use super::record::records_of;
 use ferroband_address::{
     Error, Family,
-    spiderpool::{Description, Expression, IpPool, Operator, Selector, parse_ips},
+    spiderpool::{Affinity, Description, Expression, IpPool, Operator, Selector, parse_ips},
 };
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderReservedIP};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -21,12 +21,14 @@ pub fn describe(pool: &SpiderIPPool) -> Description {
         exclude: spec.exclude_ips.clone(),
         gateway: spec.gateway.clone(),
         routes: spec.routes.iter().map(|route| (route.dst.clone(), route.gw.clone())).collect(),
-        pods: spec.pod_affinity.as_ref().map(selector_of),
-        namespaces: spec.namespace_affinity.as_ref().map(selector_of),
-        namespace_names: spec.namespace_name.clone(),
-        nodes: spec.node_affinity.as_ref().map(selector_of),
-        node_names: spec.node_name.clone(),
-        networks: spec.multus_name.clone(),
+        affinity: Affinity {
+            pods: spec.pod_affinity.as_ref().map(selector_of),
+            namespaces: spec.namespace_affinity.as_ref().map(selector_of),
+            namespace_names: spec.namespace_name.clone(),
+            nodes: spec.node_affinity.as_ref().map(selector_of),
+            node_names: spec.node_name.clone(),
+            networks: spec.multus_name.clone(),
+        },
         default: spec.default,
         disable: spec.disable,
         terminating: pool.metadata.deletion_timestamp.is_some(),

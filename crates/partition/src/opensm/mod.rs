@@ -12,12 +12,12 @@
 
 mod file;
 mod grammar;
-mod manager;
+mod hosts;
 mod place;
 mod render;
 
 pub use file::write;
 pub use grammar::{File, Statement, parse};
-pub use manager::{Host, Opensm};
+pub use hosts::{Host, Opensm};
 pub use place::Local;
 pub use render::{BEGIN, END, render};

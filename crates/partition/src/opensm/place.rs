@@ -1,6 +1,6 @@
 //! An opensm on this machine.
 
-use super::manager::Host;
+use super::hosts::Host;
 use super::{file, render};
 use crate::{Error, Table};
 use futures::future::BoxFuture;

@@ -8,9 +8,9 @@
 
 mod answer;
 mod client;
-mod manager;
+mod partitions;
 mod settings;
 mod tls;
 
-pub use manager::Ufm;
+pub use partitions::Ufm;
 pub use settings::{Login, Settings};

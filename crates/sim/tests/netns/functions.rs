@@ -4,7 +4,7 @@ use super::bench::{Node, ip, reaches};
 use ferroband_kernel::route::{GuidKind, Route, VfState};
 use ferroband_kernel::sysfs::infiniband::{self, PortState};
 use ferroband_kernel::sysfs::{counters, gpu, pci, table, topology};
-use ferroband_kernel::{Errno, Hardware};
+use ferroband_kernel::{Errno, Hardware, Netns};
 use ferroband_model::{Guid, LinkLayer, PKey, PciAddress};
 use ferroband_sim::{Change, Error, Profile, Simulation};
 use std::fs;
@@ -236,21 +236,25 @@ fn ports_go_down_and_virtual_functions_follow() {
     });
 }
 
+/// Two pods with a virtual function each: 10.0.0.1 and 10.0.0.2.
+fn two_pods(node: &Node, hardware: &dyn Hardware) -> Vec<Netns> {
+    let pod = |vf: u32| {
+        node.run(|| {
+            if vf == 0 {
+                hardware.set_vf_count(at(PF), 2).unwrap();
+            }
+            let function = initialise(hardware, vf);
+            node.give(hardware, function, &format!("10.0.0.{}/24", vf + 1))
+        })
+    };
+    (0..2).map(pod).collect()
+}
+
 #[test]
 fn counters_count_what_passes() {
     let node = Node::simulated("node-1");
     let hardware = node.hardware();
-    let pods: Vec<_> = (0..2)
-        .map(|vf| {
-            node.run(|| {
-                if vf == 0 {
-                    hardware.set_vf_count(at(PF), 2).unwrap();
-                }
-                let function = initialise(&*hardware, vf);
-                node.give(&*hardware, function, &format!("10.0.0.{}/24", vf + 1))
-            })
-        })
-        .collect();
+    let pods = two_pods(&node, &*hardware);
     node.run(|| hardware.refresh()).unwrap();
     let read = |device: &str| counters::port(hardware.root(), device, 1).unwrap().port;
     let before = (read("mlx5_0"), read("mlx5_1"));
@@ -292,17 +296,7 @@ fn children_are_counted_on_their_adapter() {
 fn a_partition_decides_who_is_reached() {
     let node = Node::simulated("node-1");
     let hardware = node.hardware();
-    let pods: Vec<_> = (0..2)
-        .map(|vf| {
-            node.run(|| {
-                if vf == 0 {
-                    hardware.set_vf_count(at(PF), 2).unwrap();
-                }
-                let function = initialise(&*hardware, vf);
-                node.give(&*hardware, function, &format!("10.0.0.{}/24", vf + 1))
-            })
-        })
-        .collect();
+    let pods = two_pods(&node, &*hardware);
     let child = node.pod(0xffff, "10.0.0.9/24");
     assert!(reaches(&pods[0], "10.0.0.2", 56) && reaches(&child, "10.0.0.1", 56));
     let keys = |device: &str, keys: &[u16]| {
