@@ -19,6 +19,11 @@ pub struct Rendered {
 pub fn all_crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         ferroband::AddressGranule::crd(),
+        ferroband::Fabric::crd(),
+        ferroband::GuidGranule::crd(),
+        ferroband::NodePartitions::crd(),
+        ferroband::Partition::crd(),
+        ferroband::SubnetManagerHost::crd(),
         superset(cncf::NetworkAttachmentDefinition::crd()),
         superset(whereabouts::IPPool::crd()),
         superset(whereabouts::OverlappingRangeIPReservation::crd()),

@@ -4,6 +4,7 @@ use crate::{
     Context, Error, address,
     drain::Drain,
     networks,
+    partition::Partitions,
     policies::{Policies, Seen},
     webhook,
 };
@@ -17,4 +18,5 @@ pub fn start(context: &Context, sources: &networks::Sources, kept: &webhook::Kep
     networks::start(context, sources, tasks);
     webhook::lead(context, sources, kept, tasks);
     address::start(context, tasks);
+    Partitions::start(context, tasks);
 }

@@ -25,6 +25,7 @@ mod work;
 pub mod drain;
 pub mod lease;
 pub mod networks;
+pub mod partition;
 pub mod policies;
 pub mod webhook;
 

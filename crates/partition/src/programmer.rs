@@ -8,7 +8,7 @@
 //! ```
 
 use crate::change::{diff, of_partition};
-use crate::{Backoff, Batch, Change, Error, Key, Owned, Pace, Table};
+use crate::{Backoff, Batch, Change, Error, GuidRange, Key, Owned, Pace, Table};
 use ferroband_model::Guid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,6 +74,32 @@ impl Programmer {
     /// What should be.
     pub fn wanted(&self) -> &Table {
         &self.wanted
+    }
+
+    /// What is ours.
+    pub fn owned(&self) -> &Owned {
+        &self.owned
+    }
+
+    /// Whether it has been said what is wanted.
+    pub fn is_told(&self) -> bool {
+        self.told
+    }
+
+    /// Members in this range that are nobody's here: neither wanted nor ours.
+    pub fn strangers(&self, range: GuidRange) -> impl Iterator<Item = (Key, Guid)> {
+        let all = self.seen.iter().flat_map(Table::iter).map(|(key, guid, _)| (key, guid));
+        all.filter(move |(key, guid)| {
+            range.contains(*guid) && !self.owned.guids.contains(guid) && !self.owned.placed.contains(&(*key, *guid))
+        })
+    }
+
+    /// Whether a member is known to be out of a partition.
+    pub fn is_gone(&self, key: Key, guid: Guid) -> bool {
+        let adding = self.under_way.get(&key).is_some_and(|change| change.add.contains_key(&guid));
+        self.seen.as_ref().is_some_and(|seen| seen.get(key, guid).is_none())
+            && !self.unsure.contains(&(key, guid))
+            && !adding
     }
 
     /// What the manager has, as far as is known.

@@ -1,17 +1,22 @@
 //! The loop between a [`Programmer`] and its manager.
 
 use crate::{Backoff, Error, Fabric, Programmer, SubnetManager};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
+/// How often everything is listed anew unless told otherwise; ib-kubernetes' period.
+const PERIOD: Duration = Duration::from_secs(5);
+
 /// A programmer at work, shared between the loop and those who tell it what is wanted.
 #[derive(Clone, Default)]
 pub struct Running {
     programmer: Arc<Mutex<Programmer>>,
     wake: Arc<Notify>,
+    period: Arc<AtomicU64>,
 }
 
 /// What is known of the manager.
@@ -33,6 +38,18 @@ impl Running {
         self.programmer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How often everything is listed anew although nothing failed.
+    pub fn set_period(&self, period: Duration) {
+        self.period.store(u64::try_from(period.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn period(&self) -> Duration {
+        match self.period.load(Ordering::Relaxed) {
+            0 => PERIOD,
+            millis => Duration::from_millis(millis),
+        }
+    }
+
     /// What is wanted has changed.
     pub fn wake(&self) {
         self.wake.notify_one();
@@ -41,12 +58,10 @@ impl Running {
 
 type Listed = (u64, Result<Fabric, Error>);
 
-/// Keeps the manager as the programmer wants it; ends when the sender of managers goes. `period`: how often everything is
-/// listed anew although nothing failed.
+/// Keeps the manager as the programmer wants it; ends when the sender of managers goes.
 pub async fn run(
     running: Running,
     mut managers: watch::Receiver<Arc<dyn SubnetManager>>,
-    period: Duration,
     health: watch::Sender<Health>,
 ) {
     loop {
@@ -55,7 +70,7 @@ pub async fn run(
         running.lock().forget();
         tokio::select! {
             changed = managers.changed() => if changed.is_err() { return },
-            () = serve(&running, manager, period, &health) => {}
+            () = serve(&running, manager, &health) => {}
         }
     }
 }
@@ -63,7 +78,6 @@ pub async fn run(
 async fn serve(
     running: &Running,
     manager: Arc<dyn SubnetManager>,
-    period: Duration,
     health: &watch::Sender<Health>,
 ) {
     let pace = manager.pace();
@@ -73,7 +87,7 @@ async fn serve(
     let mut failures = 0;
     let mut last_batch: Option<Instant> = None;
     loop {
-        let now = Instant::now();
+        let (now, period) = (Instant::now(), running.period());
         if now >= list_at && lists.is_empty() {
             let (manager, mark) = (manager.clone(), running.lock().listing());
             lists.spawn(async move { (mark, manager.observe().await) });

@@ -58,7 +58,8 @@ impl Desk {
         let (_managers, receiver) = watch::channel(opensm);
         let (told, health) = watch::channel(Health::default());
         let running = Running::default();
-        tokio::spawn(run(running.clone(), receiver, period, told));
+        running.set_period(period);
+        tokio::spawn(run(running.clone(), receiver, told));
         Self { running, health, _managers }
     }
 

@@ -33,7 +33,8 @@ impl Desk {
         let (managers, receiver) = watch::channel(manager);
         let (told, health) = watch::channel(Health::default());
         let running = Running::default();
-        tokio::spawn(run(running.clone(), receiver, period, told));
+        running.set_period(period);
+        tokio::spawn(run(running.clone(), receiver, told));
         Self { running, managers, health }
     }
 

@@ -1,0 +1,68 @@
+//! Who may use a partition.
+
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the lint looks inside `printcolumn(…)`, one for each column"
+)]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A partition of the fabric and the namespaces whose pods may be in it. Written by the administrator of the fabric.
+///
+/// A partition without such an object is everybody's.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "ferroband.io",
+    version = "v1alpha1",
+    kind = "Partition",
+    plural = "partitions",
+    category = "ferroband",
+    status = "PartitionStatus",
+    doc = "A partition of the fabric and the namespaces whose pods may be in it.",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "P_Key", type_ = "string", json_path = ".spec.pkey"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
+    printcolumn(name = "Namespaces", type_ = "string", json_path = ".spec.namespaces"),
+    printcolumn(name = "Members", type_ = "integer", json_path = ".status.members"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PartitionSpec {
+    /// The P_Key, `0x0001` to `0x7ffe`, as text: `"0x3e8"` or `"1000"`.
+    #[schemars(length(min = 1, max = 8))]
+    #[x_kube(validation = Rule::new("self.matches('^(0[xX][0-7]?[0-9a-fA-F]{1,3}|[0-9]{1,5})$') && !self.matches('^0[xX]0*$|^0*$|^0[xX]7[fF]{3}$') && (self.matches('^0[xX]') || (int(self) >= 1 && int(self) <= 32766))").message("a P_Key is 0x0001 to 0x7ffe (1 to 32766)"))]
+    pub pkey: String,
+    /// The namespaces whose pods may be in it; `*` stands for all.
+    #[schemars(length(max = 4096))]
+    pub namespaces: Vec<String>,
+    /// What happens to pods of other namespaces: `warn` lets them in and says so, `enforce` keeps them out.
+    #[serde(default)]
+    pub mode: PartitionMode,
+}
+
+/// What happens to pods of other namespaces.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PartitionMode {
+    /// They are let in, and it is said.
+    #[default]
+    Warn,
+    /// They are kept out.
+    Enforce,
+}
+
+/// What there is in it.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartitionStatus {
+    /// How many ports of pods are members.
+    #[serde(default)]
+    pub members: i32,
+    /// Conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
