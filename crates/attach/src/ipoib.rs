@@ -11,6 +11,7 @@ use crate::plan::IpoibStep;
 use crate::result::Interface;
 use crate::{CniResult, Error, Machine, Point};
 use ferroband_kernel::{IpoibChild, Link, Netns, Route};
+use ferroband_model::PKey;
 use serde_json::{Map, Value};
 use std::fs;
 
@@ -33,7 +34,20 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<IpoibStep, Error> {
     let mtu = fields.whole("mtu")?.filter(|mtu| *mtu > 0);
     let wrong = |_| Error::Field { field: "mtu".to_owned(), wanted: "a number that fits an MTU" };
     let mtu = mtu.map(u32::try_from).transpose().map_err(wrong)?;
-    Ok(IpoibStep { parent: parent.to_owned(), mtu })
+    Ok(IpoibStep { parent: parent.to_owned(), mtu, pkey: pkey(fields)? })
+}
+
+/// The partition that a configuration names: text, or a number as YAML gives it without quotes.
+fn pkey(fields: Fields<'_>) -> Result<Option<PKey>, Error> {
+    let wrong =
+        || Error::Field { field: "pkey".to_owned(), wanted: "a P_Key from 0x0001 to 0x7ffe (1 to 32766)" };
+    let key: PKey = match fields.get("pkey") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) if text.is_empty() => return Ok(None),
+        Some(value) => serde_json::from_value(value.clone()).map_err(|_| wrong())?,
+    };
+    // The default partition is the parent's.
+    if key.base() == PKey::DEFAULT.base() { Err(wrong()) } else { Ok(Some(key.full())) }
 }
 
 /// The name of a child until it is in the pod, made from the stem of the sandbox's files and a position.
@@ -56,8 +70,8 @@ pub(crate) fn prefix(stem: &str) -> String {
 /// Make a child in the host's namespace and tell how to recognize it.
 pub(crate) fn make(machine: &Machine<'_>, child: &IpoibStep, temporary: &str) -> Result<Trace, Error> {
     let parent = machine.host.ipoib_parent(&child.parent)?;
-    // Key and mode follow the parent: a child with another key comes up only when the port has that key.
-    let new = IpoibChild { parent: parent.index, pkey: parent.pkey, mode: parent.mode };
+    // Key and mode follow the parent, unless a key is asked for: then the child comes up when the port has that key.
+    let new = IpoibChild { parent: parent.index, pkey: child.pkey.unwrap_or(parent.pkey), mode: parent.mode };
     machine.host.create_ipoib_child(temporary, &new)?;
     (machine.watch)(Point::Made);
     let link = find(&mut Route::here()?, temporary, "the host")?;

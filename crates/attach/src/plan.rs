@@ -10,7 +10,7 @@
 
 use crate::{Error, Fields, Role, coordinator, ipoib, vf};
 use ferroband_kernel::route::VfState;
-use ferroband_model::{Guid, PciAddress, PodRef};
+use ferroband_model::{Guid, PKey, PciAddress, PodRef};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -180,6 +180,9 @@ pub struct IpoibStep {
     pub parent: String,
     /// MTU to set; the kernel's choice when absent.
     pub mtu: Option<u32>,
+    /// The partition that it is in; its parent's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pkey: Option<PKey>,
 }
 
 /// A virtual function for a pod.

@@ -1,7 +1,7 @@
 //! What can be said on the command line.
 
 use crate::{
-    cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, reference,
+    cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, partition, reference,
     sim, status, uninstall, verify,
 };
 use clap::{Parser, Subcommand};
@@ -52,6 +52,7 @@ pub enum Command {
     Doctor(doctor::Doctor),
     Verify(verify::Verify),
     Explain(explain::Explain),
+    Partition(partition::Partition),
     Sim(sim::Sim),
     Completions(completions::Completions),
     Man(man::Man),

@@ -11,6 +11,7 @@
 //! ferroband doctor          what is wrong, and what to do about it
 //! ferroband verify          a ping between two nodes over a network
 //! ferroband explain         what an error's code means
+//! ferroband partition       who is in which partition of the fabric
 //! ferroband sim             simulated hardware, where there is none
 //! ferroband uninstall       a node as it was before
 //! ferroband completions     for your shell
@@ -36,6 +37,7 @@ mod manifests;
 mod node;
 mod offered;
 mod output;
+mod partition;
 mod reference;
 mod sim;
 mod status;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Doctor(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::Partition(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Uninstall(command) => command.run(),
         Command::Completions(command) => command.run(),

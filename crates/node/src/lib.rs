@@ -39,6 +39,7 @@ pub mod install;
 pub mod kubelet;
 pub mod observe;
 pub mod owed;
+pub mod partition;
 pub mod plan;
 pub mod pools;
 pub mod ready;

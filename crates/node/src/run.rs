@@ -16,9 +16,10 @@ use crate::{
     },
     owed,
     own::make_folders,
+    partition,
     pools::Sources,
     ready,
-    serve::{Decider, Socket, Unmanaged},
+    serve::{Decider, Socket},
     simulate,
 };
 use ferroband_attach::socket_path;
@@ -115,7 +116,16 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         asserted: told_asserted,
     };
     tasks.start("holding granules against journals", evidence.keep_confirmed(stop.clone()));
-    tasks.start("settling debts", owed::keep_settled(settings.root.clone(), desk.clone(), stop.clone()));
+
+    // Partitions.
+    let object = Arc::new(partition::Object::new(client.clone(), settings.node.clone()));
+    tasks.start_endless("watch of partitions", object.clone().watch());
+    tasks.start_endless("this node's partitions", object.clone().keep(host.clone(), settings.root.clone()));
+    let claims = partition::Claims::new(client.clone(), settings.node.clone());
+    let membership = Arc::new(partition::Partitions::new(object, host.clone(), claims, Handle::current()));
+
+    let settling = owed::keep_settled(settings.root.clone(), desk.clone(), membership.clone(), stop.clone());
+    tasks.start("settling debts", settling);
     let counting = node_object::keep(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("the node's object", counting);
 
@@ -128,7 +138,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let decider = Arc::new(Decider {
         hardware: Some(host.clone()),
         host,
-        membership: Arc::new(Unmanaged),
+        membership,
         surroundings,
         net_d: settings.net_d(),
         conf_d: settings.root.path("etc/cni/multus/net.d"),

@@ -90,7 +90,9 @@ impl Programmer {
     pub fn strangers(&self, range: GuidRange) -> impl Iterator<Item = (Key, Guid)> {
         let all = self.seen.iter().flat_map(Table::iter).map(|(key, guid, _)| (key, guid));
         all.filter(move |(key, guid)| {
-            range.contains(*guid) && !self.owned.guids.contains(guid) && !self.owned.placed.contains(&(*key, *guid))
+            range.contains(*guid)
+                && !self.owned.guids.contains(guid)
+                && !self.owned.placed.contains(&(*key, *guid))
         })
     }
 

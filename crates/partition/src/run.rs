@@ -75,11 +75,7 @@ pub async fn run(
     }
 }
 
-async fn serve(
-    running: &Running,
-    manager: Arc<dyn SubnetManager>,
-    health: &watch::Sender<Health>,
-) {
+async fn serve(running: &Running, manager: Arc<dyn SubnetManager>, health: &watch::Sender<Health>) {
     let pace = manager.pace();
     let mut batches = JoinSet::new();
     let mut lists: JoinSet<Listed> = JoinSet::new();

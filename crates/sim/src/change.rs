@@ -52,10 +52,10 @@ pub enum Change {
         /// Which.
         mode: NetnsMode,
     },
-    /// Write the P_Key table of a virtual function, as a subnet manager does. Its interface is in the
-    /// partition of the first key.
+    /// Write the P_Key table of an adapter or a virtual function, as a subnet manager does. The function's interface is
+    /// in the partition of the first key.
     PKeys {
-        /// The virtual function.
+        /// The adapter or virtual function.
         device: String,
         /// The table, from slot 0.
         keys: Vec<PKey>,

@@ -31,6 +31,9 @@ pub(crate) struct Adapter {
     /// here.
     #[serde(default)]
     pub(crate) seen: BTreeMap<String, Counted>,
+    /// The P_Key table of its ports, from slot 0; the default partition alone when empty.
+    #[serde(default)]
+    pub(crate) pkeys: Vec<PKey>,
 }
 
 /// What went through an interface.

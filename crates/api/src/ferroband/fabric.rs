@@ -24,7 +24,11 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Manager", type_ = "string", json_path = ".status.manager"),
     printcolumn(name = "Wanted", type_ = "integer", json_path = ".status.wanted"),
     printcolumn(name = "Open", type_ = "integer", json_path = ".status.open"),
-    printcolumn(name = "Reachable", type_ = "string", json_path = ".status.conditions[?(@.type=='Reachable')].status")
+    printcolumn(
+        name = "Reachable",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Reachable')].status"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct FabricSpec {}

@@ -4,7 +4,7 @@ use serde_json::json;
 
 fn journal() -> Journal {
     let step = |by| Step { config: json!({"type": "t"}).as_object().unwrap().clone(), by };
-    let child = IpoibStep { parent: "ib0".into(), mtu: None };
+    let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
     let mut journal = Journal {
         schema: SCHEMA,
         role: Role::Ferroband,

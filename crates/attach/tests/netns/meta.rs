@@ -31,7 +31,7 @@ pub fn foreign(name: &str, ifname: &str, default: bool, version: &str, plugins: 
 }
 
 pub fn ipoib(ifname: &str) -> Attachment {
-    let child = IpoibStep { parent: "ib0".into(), mtu: Some(1400) };
+    let child = IpoibStep { parent: "ib0".into(), mtu: Some(1400), pkey: None };
     let config =
         json!({"type": "ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}, "dns": {"domain": "d"}});
     Attachment {

@@ -35,9 +35,9 @@ pub enum Happens {
         /// How many.
         count: u16,
     },
-    /// Write the P_Key table of a virtual function, as a subnet manager does.
+    /// Write the P_Key table of an adapter or a virtual function, as a subnet manager does.
     Pkeys {
-        /// The virtual function.
+        /// The adapter or virtual function.
         device: String,
         /// The keys, from slot 0: 0x8005, 0x7fff.
         #[arg(required = true)]

@@ -24,7 +24,8 @@ impl Choice {
         let map = seen.config_maps.get(NAMESPACE, CONFIG_MAP);
         let secret = seen.secrets.get(NAMESPACE, SECRET);
         let nodes = seen.nodes.all().into_iter();
-        let hosts: BTreeSet<String> = nodes.filter(|(_, facts)| facts.manager).map(|((_, name), _)| name).collect();
+        let hosts: BTreeSet<String> =
+            nodes.filter(|(_, facts)| facts.manager).map(|((_, name), _)| name).collect();
         let of = |name: &str| {
             let told = map.as_ref().and_then(|map| map.get(name));
             let told = told.or_else(|| secret.as_ref().and_then(|secret| secret.get(name)));
@@ -37,7 +38,8 @@ impl Choice {
             (None, false) => "opensm".to_owned(),
             (None, true) => "noop".to_owned(),
         });
-        let read = Settings::read(|name| if name == "DAEMON_SM_PLUGIN" { Some(plugin.clone()) } else { of(name) });
+        let read =
+            Settings::read(|name| if name == "DAEMON_SM_PLUGIN" { Some(plugin.clone()) } else { of(name) });
         Self { settings: read.map_err(|problem| problem.fault().to_string()), hosts }
     }
 

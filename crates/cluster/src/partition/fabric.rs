@@ -22,37 +22,55 @@ pub fn status(
     let mut status = FabricStatus {
         manager: manager.to_owned(),
         wanted: count(programmer.wanted().len()),
-        open: count(programmer.differences().values().map(|change| change.add.len() + change.remove.len()).sum()),
+        open: count(
+            programmer.differences().values().map(|change| change.add.len() + change.remove.len()).sum(),
+        ),
         listed: count(programmer.seen().map_or(0, ferroband_partition::Table::len)),
         ..FabricStatus::default()
     };
-    let orphans: Vec<String> = programmer
-        .strangers(range)
-        .map(|(key, guid)| format!("{key} {guid}"))
-        .collect();
+    let orphans: Vec<String> =
+        programmer.strangers(range).map(|(key, guid)| format!("{key} {guid}")).collect();
     let reachable = match (settings, &health.problem) {
         (Err(problem), _) => condition(old, "Reachable", Some(false), "InvalidConfig", problem.to_owned()),
         (_, Some(problem)) if health.unauthorized => {
             condition(old, "Reachable", Some(false), "Unauthorized", problem.clone())
         }
         (_, Some(problem)) => condition(old, "Reachable", Some(false), "Unreachable", problem.clone()),
-        (_, None) if health.fabric.is_none() => {
-            condition(old, "Reachable", None, "NotHeardYet", "the subnet manager has not answered yet".to_owned())
-        }
-        _ => condition(old, "Reachable", Some(true), "Answers", "the subnet manager lists its partitions".to_owned()),
+        (_, None) if health.fabric.is_none() => condition(
+            old,
+            "Reachable",
+            None,
+            "NotHeardYet",
+            "the subnet manager has not answered yet".to_owned(),
+        ),
+        _ => condition(
+            old,
+            "Reachable",
+            Some(true),
+            "Answers",
+            "the subnet manager lists its partitions".to_owned(),
+        ),
     };
     status.conditions.push(reachable);
     if let Some(fabric) = &health.fabric {
         let open = fabric.open.map(|open| !open);
         let (reason, message) = match fabric.open {
-            Some(true) => ("OpenDefaultPartition", "every port is a full member of the default partition 0x7fff, so partitions isolate nothing; make the default membership limited (gv.cfg: default_membership = limited, or partitions.conf: ALL=limited)"),
+            Some(true) => (
+                "OpenDefaultPartition",
+                "every port is a full member of the default partition 0x7fff, so partitions isolate nothing; make the default membership limited (gv.cfg: default_membership = limited, or partitions.conf: ALL=limited)",
+            ),
             Some(false) => ("LimitedByDefault", "ports are limited members of the default partition"),
             None => ("NotTold", "the subnet manager does not tell how ports are in the default partition"),
         };
         status.conditions.push(condition(old, "Isolated", open, reason, message.to_owned()));
         let (reason, message) = match fabric.virtualization {
-            Some(false) if functions => ("NotVirtualized", "this opensm does not program virtual functions (no virt_enabled): they stay down; use NVIDIA's opensm, UFM, or a managed switch"),
-            Some(false) => ("NotVirtualized", "this opensm does not program virtual functions; none is in use"),
+            Some(false) if functions => (
+                "NotVirtualized",
+                "this opensm does not program virtual functions (no virt_enabled): they stay down; use NVIDIA's opensm, UFM, or a managed switch",
+            ),
+            Some(false) => {
+                ("NotVirtualized", "this opensm does not program virtual functions; none is in use")
+            }
             Some(true) => ("Virtualized", "virtual functions are programmed"),
             None => ("NotTold", "the subnet manager does not tell"),
         };

@@ -51,11 +51,7 @@ impl ApiHost {
         self.cache.get("", &self.node)
     }
 
-    async fn until(
-        &self,
-        what: &str,
-        done: impl Fn(&SubnetManagerHostStatus) -> bool,
-    ) -> Result<(), Error> {
+    async fn until(&self, what: &str, done: impl Fn(&SubnetManagerHostStatus) -> bool) -> Result<(), Error> {
         let meant = |host: &SubnetManagerHost| host.status.as_ref().is_some_and(&done);
         match self.cache.await_object("", &self.node, PATIENCE, meant).await {
             Some(_) => Ok(()),
@@ -78,7 +74,8 @@ impl Host for ApiHost {
             let Some(host) = self.now() else { return Ok(None) };
             let status = host.status.clone().unwrap_or_default();
             // What it was told counts only once it has done it; a file that somebody broke is as good as none.
-            let follows = status.problem.is_none() && status.written == host.spec.serial && host.spec.serial > 0;
+            let follows =
+                status.problem.is_none() && status.written == host.spec.serial && host.spec.serial > 0;
             Ok(Some(host.spec.members.clone()).filter(|_| follows))
         })
     }

@@ -61,7 +61,8 @@ impl Partitions {
             }
             std::future::pending().await
         });
-        let work = Self { context: context.clone(), seen, running, managers, health, memory: Mutex::default() };
+        let work =
+            Self { context: context.clone(), seen, running, managers, health, memory: Mutex::default() };
         tasks.start_endless("partitions", keep(work, wake));
     }
 
@@ -103,7 +104,12 @@ impl Partitions {
         patch_status::<NodePartitions>(&self.context, "NodePartitions", node, status).await
     }
 
-    async fn tell_nodes(&self, objects: &[Arc<NodePartitions>], wanted: &Wanted, managed: bool) -> Result<(), Error> {
+    async fn tell_nodes(
+        &self,
+        objects: &[Arc<NodePartitions>],
+        wanted: &Wanted,
+        managed: bool,
+    ) -> Result<(), Error> {
         for object in objects {
             let node = object.name_any();
             if wanted.lost.contains(&node) {
@@ -124,10 +130,13 @@ impl Partitions {
         let gone = self.seen.nodes.get("", &node).is_none();
         let out = {
             let programmer = self.running.lock();
-            let guids = object.spec.functions.values().filter_map(|text| ferroband_partition::parse_guid(text));
+            let guids =
+                object.spec.functions.values().filter_map(|text| ferroband_partition::parse_guid(text));
             let placed = object.status.iter().flat_map(|status| &status.placed);
             guids.into_iter().all(|guid| programmer.is_out(guid))
-                && placed.filter_map(|text| super::wanted::place(text)).all(|(key, guid)| programmer.is_gone(key, guid))
+                && placed
+                    .filter_map(|text| super::wanted::place(text))
+                    .all(|(key, guid)| programmer.is_gone(key, guid))
         };
         if !gone || !out {
             return Ok(());
@@ -150,15 +159,24 @@ impl Partitions {
         let health = self.health.borrow().clone();
         let settings = problem.as_deref().map_or(Ok(()), Err);
         let range = choice.range();
-        let status =
-            fabric::status(before.as_ref(), &manager, settings, &health, &mut self.running.lock(), range, functions);
+        let status = fabric::status(
+            before.as_ref(),
+            &manager,
+            settings,
+            &health,
+            &mut self.running.lock(),
+            range,
+            functions,
+        );
         if before.as_ref() == Some(&status) {
             return Ok(());
         }
         let api: Api<Fabric> = Api::all(self.context.client.clone());
         let object = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "Fabric", "metadata": {"name": "default"}, "spec": {}});
         let params = PatchParams::apply("ferroband-cluster").force();
-        bounded(api.patch("default", &params, &Patch::Apply(&object))).await.map_err(Error::api("apply", "Fabric default"))?;
+        bounded(api.patch("default", &params, &Patch::Apply(&object)))
+            .await
+            .map_err(Error::api("apply", "Fabric default"))?;
         patch_status::<Fabric>(&self.context, "Fabric", "default", &status).await?;
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).fabric = Some(status);
         Ok(())
@@ -175,8 +193,10 @@ impl Partitions {
             }
             let news: Vec<_> = {
                 let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-                let of_key = |at: &(String, String)| wanted.accepted.get(at).is_some_and(|(found, _)| *found == key);
-                let news = wanted.warnings.iter().filter(|(at, _)| of_key(at) && !memory.warned.contains(*at));
+                let of_key =
+                    |at: &(String, String)| wanted.accepted.get(at).is_some_and(|(found, _)| *found == key);
+                let news =
+                    wanted.warnings.iter().filter(|(at, _)| of_key(at) && !memory.warned.contains(*at));
                 let news: Vec<_> = news.map(|(at, text)| (at.clone(), text.clone())).collect();
                 memory.warned.retain(|at| wanted.warnings.contains_key(at));
                 memory.warned.extend(news.iter().map(|(at, _)| at.clone()));
@@ -198,8 +218,10 @@ impl Work for Partitions {
             return Ok(Some(Duration::from_millis(500)));
         }
         let choice = self.choose();
-        let objects: Vec<Arc<NodePartitions>> = self.seen.memberships.all().into_iter().map(|(_, one)| one).collect();
-        let partitions: Vec<Arc<Partition>> = self.seen.partitions.all().into_iter().map(|(_, one)| one).collect();
+        let objects: Vec<Arc<NodePartitions>> =
+            self.seen.memberships.all().into_iter().map(|(_, one)| one).collect();
+        let partitions: Vec<Arc<Partition>> =
+            self.seen.partitions.all().into_iter().map(|(_, one)| one).collect();
         let nodes: BTreeMap<String, NodeFacts> =
             self.seen.nodes.all().into_iter().map(|((_, name), facts)| (name, (*facts).clone())).collect();
         let wanted = wanted(&Given {
@@ -235,7 +257,10 @@ async fn patch_status<K>(
     status: &(impl Serialize + Sync),
 ) -> Result<(), Error>
 where
-    K: Resource<Scope = kube::core::ClusterResourceScope> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    K: Resource<Scope = kube::core::ClusterResourceScope>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug,
     K::DynamicType: Default,
 {
     let api: Api<K> = Api::all(context.client.clone());

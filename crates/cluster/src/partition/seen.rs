@@ -45,8 +45,20 @@ impl Seen {
         let all = watcher::Config::default();
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         Self {
-            nodes: Watched::start(tasks, "nodes for partitions", Api::all(client.clone()), all.clone(), facts),
-            memberships: Watched::start(tasks, "the nodes' partitions", Api::all(client.clone()), all.clone(), Some),
+            nodes: Watched::start(
+                tasks,
+                "nodes for partitions",
+                Api::all(client.clone()),
+                all.clone(),
+                facts,
+            ),
+            memberships: Watched::start(
+                tasks,
+                "the nodes' partitions",
+                Api::all(client.clone()),
+                all.clone(),
+                Some,
+            ),
             partitions: Watched::start(tasks, "partitions", Api::all(client.clone()), all.clone(), Some),
             hosts: Watched::start(tasks, "hosts of subnet managers", Api::all(client.clone()), all, Some),
             secrets: Watched::start(
@@ -86,6 +98,7 @@ fn facts(node: Node) -> Option<NodeFacts> {
 }
 
 fn secret(secret: Secret) -> Option<BTreeMap<String, String>> {
-    let text = |(name, value): (String, k8s_openapi::ByteString)| Some((name, String::from_utf8(value.0).ok()?));
+    let text =
+        |(name, value): (String, k8s_openapi::ByteString)| Some((name, String::from_utf8(value.0).ok()?));
     Some(secret.data.unwrap_or_default().into_iter().filter_map(text).collect())
 }

@@ -7,7 +7,12 @@ use ferroband_partition::{Programmer, Standing};
 use kube::ResourceExt;
 
 /// The status of a node's object.
-pub fn status(object: &NodePartitions, wanted: &Wanted, programmer: &Programmer, managed: bool) -> NodePartitionsStatus {
+pub fn status(
+    object: &NodePartitions,
+    wanted: &Wanted,
+    programmer: &Programmer,
+    managed: bool,
+) -> NodePartitionsStatus {
     let node = object.name_any();
     let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = NodePartitionsStatus {
@@ -32,13 +37,13 @@ pub fn status(object: &NodePartitions, wanted: &Wanted, programmer: &Programmer,
         }
     }
     status.pending = i32::try_from(status.waiting.len()).unwrap_or(i32::MAX);
-    status.problem = status.waiting.values().map(|waiting| waiting.message.clone()).find(|message| !message.is_empty());
+    status.problem =
+        status.waiting.values().map(|waiting| waiting.message.clone()).find(|message| !message.is_empty());
     let placed = wanted.placed.get(&node).into_iter().flatten();
     // One that is neither wanted nor seen any more need not be remembered.
-    let open = |key, guid| {
-        wanted.table.get(key, guid).is_some() || !programmer.is_gone(key, guid)
-    };
-    status.placed = placed.filter(|(key, guid)| open(*key, *guid)).map(|(key, guid)| format!("{key} {guid}")).collect();
+    let open = |key, guid| wanted.table.get(key, guid).is_some() || !programmer.is_gone(key, guid);
+    status.placed =
+        placed.filter(|(key, guid)| open(*key, *guid)).map(|(key, guid)| format!("{key} {guid}")).collect();
     let exposed = wanted.exposed.get(&node);
     status.conditions.push(match exposed {
         None => condition(before, "TenantsApart", Some(true), "OwnPorts", "no port has keys of several tenants".to_owned()),

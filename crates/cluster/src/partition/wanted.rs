@@ -110,7 +110,9 @@ fn one_node(
         let refusal = refusal(given, rules, owners, node, member, key, guid);
         let full = !keys.contains(&key) && keys.len() >= NODE_KEYS;
         let refusal = refusal.or_else(|| {
-            full.then(|| format!("the node is in {NODE_KEYS} partitions already, which is the most its driver takes"))
+            full.then(|| {
+                format!("the node is in {NODE_KEYS} partitions already, which is the most its driver takes")
+            })
         });
         if let Some(reason) = refusal {
             wanted.refused.insert(at, reason);
@@ -161,7 +163,9 @@ fn refusal(
         _ => {}
     }
     match rules.get(&key) {
-        Some((partition, false)) if partition.spec.mode == PartitionMode::Enforce && !allows(partition, member) => {
+        Some((partition, false))
+            if partition.spec.mode == PartitionMode::Enforce && !allows(partition, member) =>
+        {
             Some(format!(
                 "namespace {} may not use partition {key}: Partition {} admits {}",
                 member.namespace,
@@ -180,7 +184,11 @@ fn refusal(
 fn warning(rules: &BTreeMap<Key, (&Partition, bool)>, member: &NodeMember, key: Key) -> Option<String> {
     let (partition, _) = rules.get(&key)?;
     (!allows(partition, member)).then(|| {
-        format!("namespace {} uses partition {key} without being admitted by Partition {}", member.namespace, partition.name_any())
+        format!(
+            "namespace {} uses partition {key} without being admitted by Partition {}",
+            member.namespace,
+            partition.name_any()
+        )
     })
 }
 

@@ -3,12 +3,12 @@
 //! They lie in files beside the journal. They are settled when the daemon starts, when a file appears, and again
 //! after a while if that did not work.
 
-use crate::{Error, address::Desk, error::chain, folder::Folder};
+use crate::{Error, address::Desk, error::chain, folder::Folder, serve::Membership};
 use ferroband_address::Release;
 use ferroband_attach::owed::{Claim, Owed, all};
 use ferroband_kernel::Root;
 use futures::{StreamExt, TryStreamExt, stream};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::{task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -21,13 +21,18 @@ const AT_ONCE: usize = 16;
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Settle what is owed on the machine under `root`, until `stop`.
-pub async fn keep_settled(root: Root, desk: Desk, stop: CancellationToken) -> Result<(), Error> {
+pub async fn keep_settled(
+    root: Root,
+    desk: Desk,
+    membership: Arc<dyn Membership>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
     let folder = root.state("owed");
     let settling = async {
         loop {
             let mut watched = Folder::appear(&folder).await?;
             loop {
-                let left = settle(&root, &desk).await?;
+                let left = settle(&root, &desk, membership.as_ref()).await?;
                 let wait = if left { AGAIN } else { Duration::MAX };
                 match time::timeout(wait, watched.changed()).await {
                     Ok(Ok(true)) | Err(_) => {}
@@ -44,7 +49,7 @@ pub async fn keep_settled(root: Root, desk: Desk, stop: CancellationToken) -> Re
 }
 
 /// Settle everything that can be; `true` if something is left.
-async fn settle(root: &Root, desk: &Desk) -> Result<bool, Error> {
+async fn settle(root: &Root, desk: &Desk, membership: &dyn Membership) -> Result<bool, Error> {
     let at = root.clone();
     let mut debts = Vec::new();
     for owed in blocking(move || all(&at)).await?? {
@@ -55,15 +60,22 @@ async fn settle(root: &Root, desk: &Desk) -> Result<bool, Error> {
         }
     }
     // Some at once, so that they are committed together.
-    let settling = stream::iter(debts).map(|owed| settle_one(root, desk, owed)).buffer_unordered(AT_ONCE);
+    let settling =
+        stream::iter(debts).map(|owed| settle_one(root, desk, membership, owed)).buffer_unordered(AT_ONCE);
     settling.try_fold(false, |left, settled| async move { Ok(left || !settled) }).await
 }
 
-async fn settle_one(root: &Root, desk: &Desk, owed: Owed) -> Result<bool, Error> {
+async fn settle_one(
+    root: &Root,
+    desk: &Desk,
+    membership: &dyn Membership,
+    owed: Owed,
+) -> Result<bool, Error> {
     let at = root.clone();
     // While it is claimed no call of the same sandbox runs.
     let Some(claim) = blocking(move || owed.claim(&at)).await?? else { return Ok(false) };
     let Owed { container, ifname, .. } = claim.owed().clone();
+    membership.end(&container, ifname.as_deref());
     let release = Release { container: container.clone(), interface: ifname };
     if !desk.release(release, PATIENCE).await {
         return Ok(false);

@@ -66,7 +66,12 @@ async fn debts_of_before_and_of_later_are_settled_and_their_files_go() {
     owe("c1").write(&root).unwrap();
     fs::write(root.state("owed").join("broken.json"), "{").unwrap();
     let stop = CancellationToken::new();
-    let settling = tokio::spawn(keep_settled(root.clone(), desk, stop.clone()));
+    let settling = tokio::spawn(keep_settled(
+        root.clone(),
+        desk,
+        std::sync::Arc::new(crate::serve::Unmanaged),
+        stop.clone(),
+    ));
     eventually(|| !owe("c1").stands(&root)).await;
     assert_eq!(left.0.load(Ordering::SeqCst), 2);
 

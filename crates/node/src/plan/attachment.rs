@@ -11,6 +11,7 @@ use ferroband_attach::{
     plan::{Attachment, Device, Doer, Step},
 };
 use ferroband_model::{Fault, FaultCode};
+use serde_json::{Map, Value};
 
 /// The network that the runtime would use without us.
 pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
@@ -93,6 +94,7 @@ pub fn chosen(
         capability::grant(&mut plugin, &values);
         capability::add_args(&mut plugin, &selection.cni_args);
         capability::choose_default_route(&mut plugin, given.facts);
+        manage(&mut plugin);
         plugin
     });
     Ok(Attachment {
@@ -107,6 +109,14 @@ pub fn chosen(
         network,
         ..Attachment::default()
     })
+}
+
+/// A fabric manager of another name is not waited for: we are it. What its mark in the annotation says is user input and
+/// counts for nothing; the port's own table does.
+fn manage(plugin: &mut Map<String, Value>) {
+    if plugin.get("type").and_then(Value::as_str) == Some("ib-sriov") {
+        plugin.remove("ibKubernetesEnabled");
+    }
 }
 
 fn version(network: &str, config: &NetworkConfig) -> Result<String, Fault> {

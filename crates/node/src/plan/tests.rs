@@ -81,7 +81,7 @@ fn the_pod_of_seed_000() {
     assert!(default.steps.iter().all(|step| step.by == Doer::Foreign));
     assert_eq!((ib.network.as_str(), ib.name.as_str()), ("default/jarvice-ipoib", "jarvice-ipoib"));
     assert_eq!((ib.ifname.as_str(), ib.cni_version.as_str(), ib.default), ("net1", "0.3.1", false));
-    let child = IpoibStep { parent: "ib0".into(), mtu: None };
+    let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
     assert_eq!(ib.steps[0].by, Doer::Ipoib { child, addressed: true });
     let [wanted] = planned.wanted.as_slice() else { panic!() };
     assert_eq!((wanted.attachment, wanted.network.as_str()), (1, "default/jarvice-ipoib"));
@@ -345,7 +345,7 @@ fn another_ipam_or_none_is_not_ours_to_assign() {
     for ipam in [json!({"type": "host-local"}), json!({}), Value::Null] {
         let config = json!({"type": "ipoib", "master": "ib0", "mtu": 2000, "ipam": ipam});
         let planned = plan("a", &[("a", config)], json!({})).unwrap();
-        let child = IpoibStep { parent: "ib0".into(), mtu: Some(2000) };
+        let child = IpoibStep { parent: "ib0".into(), mtu: Some(2000), pkey: None };
         assert_eq!(planned.plan.attachments[1].steps[0].by, Doer::Ipoib { child, addressed: false });
         assert!(planned.wanted.is_empty());
     }

@@ -93,16 +93,21 @@ impl Machine {
         self.show_ports(vf)
     }
 
-    /// The subnet manager writes the P_Key table of a virtual function; its interface is in the partition of
-    /// the first one.
+    /// The subnet manager writes the P_Key table of a port. A virtual function's interface is in the partition of the
+    /// first key.
     pub(crate) fn set_pkeys(&mut self, which: Which, keys: Vec<PKey>) -> Result<(), Error> {
         let address = self.unit(which)?.address;
         let adapter = self.state.adapters.get_mut(which.adapter);
-        let virtual_ = adapter.zip(which.vf).and_then(|(adapter, vf)| adapter.vfs.get_mut(vf));
-        let Some(virtual_) = virtual_ else {
-            return Err(refused("set the P_Keys of", address, Errno::EINVAL));
-        };
-        virtual_.pkeys = keys;
+        let table = adapter.and_then(|adapter| match which.vf {
+            None => Some(&mut adapter.pkeys),
+            Some(vf) => adapter.vfs.get_mut(vf).map(|virtual_| &mut virtual_.pkeys),
+        });
+        match table {
+            None => return Err(refused("set the P_Keys of", address, Errno::EINVAL)),
+            // Nobody is told of what did not change.
+            Some(table) if *table == keys => return Ok(()),
+            Some(table) => *table = keys,
+        }
         self.touch()?;
         self.show_ports(which)
     }

@@ -30,7 +30,8 @@ impl Unit<'_> {
 
     fn pkeys(&self) -> (&[PKey], usize) {
         match self.virtual_ {
-            None => (&[PKey::DEFAULT], SLOTS),
+            None if self.adapter.pkeys.is_empty() => (&[PKey::DEFAULT], SLOTS),
+            None => (&self.adapter.pkeys, SLOTS),
             Some(virtual_) => (&virtual_.pkeys, VF_SLOTS),
         }
     }

@@ -15,7 +15,8 @@ fn member(pkey: &str, guid: &str, namespace: &str) -> NodeMember {
 }
 
 fn node(name: &str, functions: &[&str], members: Vec<(&str, NodeMember)>) -> Arc<NodePartitions> {
-    let functions = functions.iter().enumerate().map(|(n, guid)| (format!("0000:3b:00.{n}"), (*guid).to_owned()));
+    let functions =
+        functions.iter().enumerate().map(|(n, guid)| (format!("0000:3b:00.{n}"), (*guid).to_owned()));
     let members = members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect();
     Arc::new(NodePartitions::new(name, NodePartitionsSpec { functions: functions.collect(), members }))
 }
@@ -42,7 +43,11 @@ fn what_nodes_say_is_wanted() {
 #[test]
 fn forged_a_guid_that_is_not_the_nodes_gets_nothing() {
     let storage = "e4:1d:2d:03:00:00:00:01";
-    let thief = node("n2", &[], vec![("c.net1", member("0x03e8", GUID, "a")), ("d.net1", member("0x03e8", storage, "a"))]);
+    let thief = node(
+        "n2",
+        &[],
+        vec![("c.net1", member("0x03e8", GUID, "a")), ("d.net1", member("0x03e8", storage, "a"))],
+    );
     let wanted = of(&[node("n1", &[GUID], vec![]), thief], &[]);
     assert!(wanted.table.is_empty());
     assert_eq!(wanted.refused.len(), 2);
@@ -63,7 +68,10 @@ fn forged_a_foreign_partition_under_enforce_gets_nothing_and_under_warn_a_warnin
     let everybody = of(&nodes, &[partition("0x3e8", &["*"], PartitionMode::Enforce)]);
     assert_eq!(everybody.table.len(), 1);
     // Two objects that cannot both be right: the strict reading.
-    let both = [partition("0x3e8", &["*"], PartitionMode::Warn), partition("0x3e8", &["good"], PartitionMode::Enforce)];
+    let both = [
+        partition("0x3e8", &["*"], PartitionMode::Warn),
+        partition("0x3e8", &["good"], PartitionMode::Enforce),
+    ];
     assert!(of(&nodes, &both).table.is_empty());
 }
 
@@ -73,7 +81,8 @@ fn case_40_the_129th_partition_of_a_node_is_refused_and_nobody_is_thrown_out_for
     let functions: Vec<&str> = guids.iter().map(String::as_str).collect();
     let names: Vec<String> = (0..130).map(|n| format!("c{n:03}.net1")).collect();
     let members = |from: usize| {
-        let list = (from..130).map(|n| (names[n].as_str(), member(&format!("0x{:04x}", n + 1), &guids[n], "a")));
+        let list =
+            (from..130).map(|n| (names[n].as_str(), member(&format!("0x{:04x}", n + 1), &guids[n], "a")));
         list.collect::<Vec<_>>()
     };
     let full = node("n1", &functions, members(1));
@@ -82,8 +91,13 @@ fn case_40_the_129th_partition_of_a_node_is_refused_and_nobody_is_thrown_out_for
     // One that sorts before all others comes: it is the one that has to wait.
     let more = [node("n1", &functions, members(0))];
     let nodes = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
-    let given =
-        Given { memberships: &more, partitions: &[], nodes: &nodes, keys: KeyRange::default(), seen: Some(&first.table) };
+    let given = Given {
+        memberships: &more,
+        partitions: &[],
+        nodes: &nodes,
+        keys: KeyRange::default(),
+        seen: Some(&first.table),
+    };
     let second = wanted(&given);
     assert_eq!(second.table, first.table);
     assert!(second.refused.contains_key(&("n1".into(), names[0].clone())));
@@ -92,9 +106,16 @@ fn case_40_the_129th_partition_of_a_node_is_refused_and_nobody_is_thrown_out_for
 #[test]
 fn a_lost_nodes_memberships_end_and_stay_ours_to_remove() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
-    for facts in [BTreeMap::new(), BTreeMap::from([("n1".to_owned(), NodeFacts { out: true, manager: false })])] {
-        let given =
-            Given { memberships: &nodes, partitions: &[], nodes: &facts, keys: KeyRange::default(), seen: None };
+    for facts in
+        [BTreeMap::new(), BTreeMap::from([("n1".to_owned(), NodeFacts { out: true, manager: false })])]
+    {
+        let given = Given {
+            memberships: &nodes,
+            partitions: &[],
+            nodes: &facts,
+            keys: KeyRange::default(),
+            seen: None,
+        };
         let wanted = wanted(&given);
         assert!(wanted.table.is_empty());
         assert!(wanted.owned.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap()));
@@ -117,7 +138,12 @@ fn a_shared_port_with_two_tenants_keys_is_told() {
 
 #[test]
 fn garbage_in_an_object_hurts_only_itself() {
-    let bad = vec![("a", member("0x8000", GUID, "a")), ("b", member("abc", GUID, "a")), ("c", member("0x0005", "?", "a")), ("d", member("0x0005", GUID, "a"))];
+    let bad = vec![
+        ("a", member("0x8000", GUID, "a")),
+        ("b", member("abc", GUID, "a")),
+        ("c", member("0x0005", "?", "a")),
+        ("d", member("0x0005", GUID, "a")),
+    ];
     let wanted = of(&[node("n1", &[GUID], bad)], &[]);
     assert_eq!((wanted.table.len(), wanted.refused.len()), (1, 3));
 }

@@ -1,0 +1,184 @@
+//! Objects of the API server as people want to see them. Pure.
+
+use ferroband_api::ferroband::{Fabric, NodePartitions, Partition, PartitionMode};
+use ferroband_partition::Key;
+use kube::ResourceExt;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything that was read.
+pub struct View {
+    pub nodes: Vec<NodePartitions>,
+    pub rules: Vec<Partition>,
+    pub fabric: Option<Fabric>,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub pkey: String,
+    pub guid: String,
+    pub membership: String,
+    pub node: String,
+    pub device: String,
+    pub namespace: String,
+    pub pod: String,
+    pub interface: String,
+    pub network: String,
+    /// `programmed`, `pending`, `failing`, `refused`, or `unseen` before the cluster daemon took it up.
+    pub state: String,
+    pub why: String,
+}
+
+/// One partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Line {
+    pub pkey: String,
+    pub wanted: usize,
+    pub there: usize,
+    pub mode: String,
+    pub namespaces: Vec<String>,
+}
+
+impl View {
+    /// The members that are `meant`, by partition and GUID.
+    pub fn members(&self, meant: impl Fn(&Row) -> bool) -> Vec<Row> {
+        let mut rows: Vec<Row> = self.nodes.iter().flat_map(of_node).filter(meant).collect();
+        rows.sort_by(|a, b| (&a.pkey, &a.guid, &a.pod).cmp(&(&b.pkey, &b.guid, &b.pod)));
+        rows
+    }
+
+    /// All partitions that have members or an object.
+    pub fn partitions(&self) -> Vec<Line> {
+        let mut lines: BTreeMap<String, Line> = BTreeMap::new();
+        for rule in &self.rules {
+            let Ok(key) = rule.spec.pkey.parse::<Key>() else { continue };
+            let line = lines.entry(key.to_string()).or_default();
+            line.mode = mode(rule).to_owned();
+            line.namespaces.clone_from(&rule.spec.namespaces);
+        }
+        for row in self.members(|_| true) {
+            let line = lines.entry(row.pkey).or_default();
+            line.wanted += 1;
+            line.there += usize::from(row.state == "programmed");
+        }
+        for (pkey, line) in &mut lines {
+            line.pkey.clone_from(pkey);
+            if line.mode.is_empty() {
+                line.mode = "-".to_owned();
+            }
+        }
+        lines.into_values().collect()
+    }
+
+    /// GUIDs that nobody here has.
+    pub fn orphans(&self) -> Vec<String> {
+        let status = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref());
+        status.map(|status| status.orphans.clone()).unwrap_or_default()
+    }
+
+    /// The manager, and what is wrong with the fabric.
+    pub fn heading(&self) -> String {
+        let Some(status) = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref()) else {
+            return "no word of the cluster daemon yet\n".to_owned();
+        };
+        let mut text = format!("subnet manager: {}\n", status.manager);
+        for condition in status.conditions.iter().filter(|condition| condition.status == "False") {
+            text.push_str(&format!("{}: {}\n", condition.reason, condition.message));
+        }
+        text
+    }
+
+    /// Who may use a partition.
+    pub fn about(&self, key: Key) -> String {
+        let rule = self.rules.iter().find(|rule| rule.spec.pkey.parse() == Ok(key));
+        match rule {
+            None => format!("partition {key}: everybody's (no Partition object)\n"),
+            Some(rule) => format!(
+                "partition {key}: {} admits {} ({})\n",
+                rule.name_any(),
+                rule.spec.namespaces.join(", "),
+                mode(rule)
+            ),
+        }
+    }
+}
+
+fn mode(rule: &Partition) -> &'static str {
+    match rule.spec.mode {
+        PartitionMode::Warn => "warn",
+        PartitionMode::Enforce => "enforce",
+    }
+}
+
+fn of_node(object: &NodePartitions) -> Vec<Row> {
+    let status = object.status.as_ref();
+    let current = status.is_some_and(|status| Some(status.observed_generation) == object.metadata.generation);
+    let row = |(name, member): (&String, &ferroband_api::ferroband::NodeMember)| {
+        let waiting = status.and_then(|status| status.waiting.get(name));
+        let state = match waiting {
+            Some(waiting) if waiting.refused => "refused",
+            Some(waiting) if waiting.attempts > 0 => "failing",
+            Some(_) => "pending",
+            None if status.is_some_and(|status| status.unmanaged) => "unmanaged",
+            None if current => "programmed",
+            None => "unseen",
+        };
+        Row {
+            pkey: member.pkey.clone(),
+            guid: member.guid.clone(),
+            membership: if member.limited { "limited" } else { "full" }.to_owned(),
+            node: object.name_any(),
+            device: member.device.clone(),
+            namespace: member.namespace.clone(),
+            pod: member.pod.clone(),
+            interface: name.split_once('.').map_or("", |(_, interface)| interface).to_owned(),
+            network: member.network.clone(),
+            state: state.to_owned(),
+            why: waiting.map(|waiting| waiting.message.clone()).unwrap_or_default(),
+        }
+    };
+    object.spec.members.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_api::ferroband::{
+        NodeMember, NodePartitionsSpec, NodePartitionsStatus, PartitionSpec, WaitingMember,
+    };
+
+    fn member(pkey: &str, guid: &str) -> NodeMember {
+        NodeMember {
+            pkey: pkey.into(),
+            guid: guid.into(),
+            namespace: "a".into(),
+            pod: "p".into(),
+            ..NodeMember::default()
+        }
+    }
+
+    #[test]
+    fn case_84_what_waits_is_shown_with_attempts_and_the_last_error() {
+        let members = [("c.net1", member("0x0005", "1")), ("d.net1", member("0x0005", "2"))];
+        let members = members.map(|(name, member)| (name.to_owned(), member)).into();
+        let mut node =
+            NodePartitions::new("n1", NodePartitionsSpec { members, ..NodePartitionsSpec::default() });
+        node.metadata.generation = Some(3);
+        let waiting = WaitingMember { attempts: 2, message: "connection refused".into(), refused: false };
+        node.status = Some(NodePartitionsStatus {
+            observed_generation: 3,
+            waiting: [("d.net1".to_owned(), waiting)].into(),
+            ..NodePartitionsStatus::default()
+        });
+        let rule =
+            PartitionSpec { pkey: "5".into(), namespaces: vec!["a".into()], mode: PartitionMode::Enforce };
+        let view = View { nodes: vec![node], rules: vec![Partition::new("five", rule)], fabric: None };
+        let rows = view.members(|_| true);
+        let states: Vec<_> = rows.iter().map(|row| (row.state.as_str(), row.why.as_str())).collect();
+        assert_eq!(states, [("programmed", ""), ("failing", "connection refused")]);
+        let lines = view.partitions();
+        assert_eq!((lines[0].wanted, lines[0].there, lines[0].mode.as_str()), (2, 1, "enforce"));
+        assert_eq!(view.about(Key::new(5).unwrap()), "partition 0x0005: five admits a (enforce)\n");
+    }
+}

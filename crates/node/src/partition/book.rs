@@ -1,0 +1,155 @@
+//! What this node's object says: its functions, and the members of its sandboxes. Pure.
+
+use ferroband_api::ferroband::{NodeMember, NodePartitions, NodePartitionsSpec};
+use ferroband_model::{Guid, PciAddress};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The book.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Book {
+    functions: BTreeMap<String, String>,
+    members: BTreeMap<String, NodeMember>,
+    /// The generation of the object in which a member stood first.
+    written: BTreeMap<String, i64>,
+}
+
+impl Book {
+    /// The name of a member.
+    pub fn name(container: &str, ifname: &str) -> String {
+        format!("{container}.{ifname}")
+    }
+
+    /// Takes over what stood in the object when the daemon started: members of sandboxes that still exist. Nothing
+    /// that was entered meanwhile is lost.
+    pub fn load(&mut self, object: &NodePartitions, alive: &BTreeSet<String>) {
+        for (name, member) in &object.spec.members {
+            let container = name.split('.').next().unwrap_or_default();
+            if alive.contains(container) {
+                self.members.entry(name.clone()).or_insert_with(|| member.clone());
+            }
+        }
+        for (pci, guid) in &object.spec.functions {
+            self.functions.entry(pci.clone()).or_insert_with(|| guid.clone());
+        }
+    }
+
+    /// What functions there are now. One that shows no GUID (it is in a pod) keeps the one it had. Says whether anything
+    /// changed.
+    pub fn see(&mut self, seen: &BTreeMap<PciAddress, Option<Guid>>) -> bool {
+        let before = self.functions.clone();
+        let there = |pci: &String| pci.parse::<PciAddress>().is_ok_and(|pci| seen.contains_key(&pci));
+        let held: BTreeSet<String> = self.members.values().map(|member| member.device.clone()).collect();
+        // One that a sandbox is recorded to have is not forgotten because it cannot be seen for a moment.
+        self.functions.retain(|pci, _| there(pci) || held.contains(pci));
+        for (pci, guid) in seen {
+            if let Some(guid) = guid {
+                self.functions.insert(pci.to_string(), guid.to_string());
+            }
+        }
+        self.functions != before
+    }
+
+    /// Enters a member. Says whether it is new.
+    pub fn enter(&mut self, name: &str, member: NodeMember) -> bool {
+        if self.members.get(name) == Some(&member) {
+            return false;
+        }
+        if !member.shared {
+            self.functions.insert(member.device.clone(), member.guid.clone());
+        }
+        self.written.remove(name);
+        self.members.insert(name.to_owned(), member);
+        true
+    }
+
+    /// A sandbox, or one interface of it, is gone. Says whether it had members.
+    pub fn leave(&mut self, container: &str, ifname: Option<&str>) -> bool {
+        let before = self.members.len();
+        let gone = |name: &String| match ifname {
+            Some(ifname) => *name == Self::name(container, ifname),
+            None => name.split('.').next() == Some(container),
+        };
+        self.members.retain(|name, _| !gone(name));
+        self.written.retain(|name, _| !gone(name));
+        self.members.len() != before
+    }
+
+    /// What the object should say.
+    pub fn spec(&self) -> NodePartitionsSpec {
+        NodePartitionsSpec { functions: self.functions.clone(), members: self.members.clone() }
+    }
+
+    /// The object says this, in this generation.
+    pub fn wrote(&mut self, spec: &NodePartitionsSpec, generation: i64) {
+        for (name, member) in &spec.members {
+            if self.members.get(name) == Some(member) {
+                self.written.entry(name.clone()).or_insert(generation);
+            }
+        }
+    }
+
+    /// The generation in which a member stood first, once it is written.
+    pub fn generation(&self, name: &str) -> Option<i64> {
+        self.written.get(name).copied()
+    }
+
+    /// The member's own view of another's: whether a function is another sandbox's by the book.
+    pub fn held_by(&self, pci: &str, except: &str) -> Option<&NodeMember> {
+        let others = self.members.iter().filter(|(name, _)| name.split('.').next() != Some(except));
+        others.map(|(_, member)| member).find(|member| !member.shared && member.device == pci)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(device: &str, guid: &str) -> NodeMember {
+        NodeMember {
+            device: device.into(),
+            guid: guid.into(),
+            pkey: "0x0005".into(),
+            ..NodeMember::default()
+        }
+    }
+
+    #[test]
+    fn members_come_and_go_with_their_sandboxes() {
+        let mut book = Book::default();
+        assert!(book.enter("c1.net1", member("0000:3b:00.2", "02:00:00:00:00:00:00:01")));
+        assert!(!book.enter("c1.net1", member("0000:3b:00.2", "02:00:00:00:00:00:00:01")), "twice is once");
+        book.enter("c1.net2", member("0000:3b:00.3", "02:00:00:00:00:00:00:02"));
+        book.enter("c10.net1", member("0000:3b:00.4", "02:00:00:00:00:00:00:03"));
+        let spec = book.spec();
+        book.wrote(&spec, 7);
+        assert_eq!(book.generation("c1.net1"), Some(7));
+        assert!(book.leave("c1", Some("net1")) && !book.leave("c1", Some("net1")));
+        assert!(book.leave("c1", None));
+        assert_eq!(book.spec().members.keys().collect::<Vec<_>>(), ["c10.net1"]);
+        assert_eq!(book.spec().functions.len(), 3, "functions keep their GUIDs");
+        assert!(!book.leave("never heard of", None));
+    }
+
+    #[test]
+    fn after_a_restart_only_what_lives_is_taken_over() {
+        let mut object = NodePartitions::new("n", NodePartitionsSpec::default());
+        object.spec.members.insert("alive.net1".into(), member("0000:3b:00.2", "02:00:00:00:00:00:00:01"));
+        object.spec.members.insert("dead.net1".into(), member("0000:3b:00.3", "02:00:00:00:00:00:00:02"));
+        let mut book = Book::default();
+        book.enter("new.net1", member("0000:3b:00.4", "02:00:00:00:00:00:00:03"));
+        book.load(&object, &BTreeSet::from(["alive".to_owned()]));
+        assert_eq!(book.spec().members.keys().collect::<Vec<_>>(), ["alive.net1", "new.net1"]);
+    }
+
+    #[test]
+    fn a_function_in_a_pod_keeps_its_guid_and_one_that_is_gone_does_not() {
+        let (here, gone): (PciAddress, PciAddress) =
+            ("0000:3b:00.2".parse().unwrap(), "0000:3b:00.3".parse().unwrap());
+        let guid = Guid::new(0x0200_0000_0000_0001);
+        let mut book = Book::default();
+        assert!(book.see(&BTreeMap::from([(here, Some(guid)), (gone, Some(Guid::new(2)))])));
+        assert!(book.see(&BTreeMap::from([(here, None)])));
+        assert_eq!(book.spec().functions, BTreeMap::from([(here.to_string(), guid.to_string())]));
+        assert!(!book.see(&BTreeMap::from([(here, None)])));
+    }
+}

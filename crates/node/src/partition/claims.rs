@@ -1,0 +1,121 @@
+//! GUIDs that pods ask for: claimed in the API server before a function gets one.
+
+use crate::call::{Failure, bounded, failure};
+use ferroband_api::ferroband::{GuidClaim, GuidGranule, GuidGranuleSpec, NodePartitions};
+use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
+use ferroband_partition::{Claim, Granule, Settings, Share, claim, granule_of, name_of, parse_guid};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use std::collections::BTreeMap;
+
+/// How often two who want the same granule try.
+const ATTEMPTS: usize = 8;
+
+/// Claims of this node.
+#[derive(Clone)]
+pub struct Claims {
+    client: Client,
+    node: String,
+}
+
+impl Claims {
+    /// By way of `client`.
+    pub fn new(client: Client, node: String) -> Self {
+        Self { client, node }
+    }
+
+    /// Claims `guid` for a function, for good. It must lie in the pool's range and be nobody else's.
+    pub async fn claim(&self, network: &str, guid: Guid, function: PciAddress) -> Result<(), Fault> {
+        let refuse = |cause: String| {
+            Fault::new(
+                FaultCode::InvalidConfig,
+                format!("network {network}"),
+                cause,
+                "leave the GUID out of the annotation: every function has one",
+            )
+        };
+        let range = Settings::guids(|name| std::env::var(name).ok()).map_err(|problem| problem.fault())?;
+        if !range.contains(guid) {
+            return Err(refuse(format!("GUID {guid} is not among {} to {}", range.first, range.last)));
+        }
+        let mine = Claim { node: self.node.clone(), device: function.to_string() };
+        if let Some(owner) = self.function_with(guid, &mine).await? {
+            return Err(refuse(format!("GUID {guid} is that of {owner}")));
+        }
+        let share = Share::of(range, &self.cluster().await?);
+        for _ in 0..ATTEMPTS {
+            let api: Api<GuidGranule> = Api::all(self.client.clone());
+            let name = name_of(granule_of(guid));
+            let found = bounded(api.get_opt(&name)).await.map_err(|error| self.away(&error))?;
+            let granules = found.iter().map(|object| (granule_of(guid), granule(&object.spec))).collect();
+            let draft = match claim(&share, &granules, guid, &mine) {
+                Some(Ok(_)) => return Ok(()),
+                Some(Err(draft)) => draft,
+                None => return Err(refuse(format!("GUID {guid} is claimed by another function"))),
+            };
+            let spec = spec(&draft.granule);
+            let written = match found {
+                Some(mut object) => {
+                    object.spec = spec;
+                    bounded(api.replace(&name, &PostParams::default(), &object)).await
+                }
+                None => bounded(api.create(&PostParams::default(), &GuidGranule::new(&name, spec))).await,
+            };
+            match written {
+                Ok(_) => return Ok(()),
+                Err(error) if failure(&error) == Failure::Conflict => {}
+                Err(error) => return Err(self.away(&error)),
+            }
+        }
+        Err(refuse(format!("GUID {guid} is wanted by too many at once")))
+    }
+
+    /// The function of any node that has this GUID already.
+    async fn function_with(&self, guid: Guid, mine: &Claim) -> Result<Option<String>, Fault> {
+        let api: Api<NodePartitions> = Api::all(self.client.clone());
+        let all = bounded(api.list(&ListParams::default())).await.map_err(|error| self.away(&error))?;
+        for object in all {
+            for (device, text) in &object.spec.functions {
+                let same = object.name_any() == mine.node && *device == mine.device;
+                if parse_guid(text) == Some(guid) && !same {
+                    return Ok(Some(format!("{device} on {}", object.name_any())));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What tells this cluster from others.
+    async fn cluster(&self) -> Result<String, Fault> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = bounded(api.get("kube-system")).await.map_err(|error| self.away(&error))?;
+        Ok(found.uid().unwrap_or_default())
+    }
+
+    fn away(&self, error: &kube::Error) -> Fault {
+        Fault::new(
+            FaultCode::ApiUnavailable,
+            format!("GUIDs of node {}", self.node),
+            crate::error::chain(error),
+            "nothing: it is tried again",
+        )
+    }
+}
+
+fn granule(spec: &GuidGranuleSpec) -> Granule {
+    let claim = |(offset, claim): (&String, &GuidClaim)| {
+        Some((offset.parse().ok()?, Claim { node: claim.node.clone(), device: claim.device.clone() }))
+    };
+    Granule { node: spec.node.clone(), claims: spec.claims.iter().filter_map(claim).collect() }
+}
+
+fn spec(granule: &Granule) -> GuidGranuleSpec {
+    let claim = |(offset, claim): (&u8, &Claim)| {
+        (offset.to_string(), GuidClaim { node: claim.node.clone(), device: claim.device.clone() })
+    };
+    let claims: BTreeMap<String, GuidClaim> = granule.claims.iter().map(claim).collect();
+    GuidGranuleSpec { node: granule.node.clone(), claims }
+}

@@ -1,0 +1,53 @@
+//! Ports as sysfs shows them. Blocking.
+
+use ferroband_kernel::{
+    Hardware, Root,
+    sysfs::{infiniband, pci},
+};
+use ferroband_model::{Guid, PKey, PciAddress};
+use std::collections::BTreeMap;
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its function.
+    pub pci: PciAddress,
+    /// Its GUID.
+    pub guid: Option<Guid>,
+    /// Its table.
+    pub pkeys: Vec<PKey>,
+}
+
+/// The first port of a function, where the host can see it: a device that is in a pod's namespace it cannot.
+pub fn of_function(root: &Root, function: PciAddress) -> Option<Seen> {
+    let names = infiniband::of_function(root, function).ok()?;
+    let device = infiniband::device(root, names.first()?).ok()??;
+    let port = device.ports.first()?;
+    Some(Seen { pci: function, guid: port.guid, pkeys: port.pkeys.clone() })
+}
+
+/// The port of the adapter whose IPoIB interface is called `parent`.
+pub fn of_parent(hardware: &dyn Hardware, parent: &str) -> Option<Seen> {
+    let name = hardware.ipoib_parent(parent).ok()?.name;
+    let devices = infiniband::devices(hardware.root()).ok()?;
+    let device = devices.into_iter().find(|device| device.netdevs.contains(&name))?;
+    let port = device.ports.first()?;
+    Some(Seen { pci: device.pci?, guid: port.guid, pkeys: port.pkeys.clone() })
+}
+
+/// The virtual functions of the node with the GUIDs that they have, and those that are there without showing one.
+pub fn functions(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
+    let mut functions: BTreeMap<PciAddress, Option<Guid>> = pci::functions(root)
+        .ok()?
+        .into_iter()
+        .filter(|function| function.physical_function.is_some())
+        .map(|function| (function.address, None))
+        .collect();
+    for device in infiniband::devices(root).ok()? {
+        let guid = device.ports.first().and_then(|port| port.guid);
+        if let Some(known) = device.pci.and_then(|pci| functions.get_mut(&pci)) {
+            *known = guid.filter(|guid| !guid.is_unset());
+        }
+    }
+    Some(functions)
+}
