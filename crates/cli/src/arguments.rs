@@ -1,8 +1,8 @@
 //! What can be said on the command line.
 
 use crate::{
-    cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, partition, reference,
-    sim, status, uninstall, verify,
+    cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, partition,
+    reference, sim, status, uninstall, verify,
 };
 use clap::{Parser, Subcommand};
 

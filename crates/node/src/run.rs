@@ -106,16 +106,6 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let (desk, committer) = address::open(settings.node.clone(), ledger.clone(), store);
     let nodes = committer.nodes();
     tasks.start_endless("committing addresses", committer.run());
-    let (told_asserted, asserted) = watch::channel(false);
-    let evidence = Evidence {
-        root: settings.root.clone(),
-        node: settings.node.clone(),
-        ledger: ledger.clone(),
-        desk: desk.clone(),
-        pods: pods.shared(),
-        asserted: told_asserted,
-    };
-    tasks.start("holding granules against journals", evidence.keep_confirmed(stop.clone()));
 
     // Partitions.
     let object = Arc::new(partition::Object::new(client.clone(), settings.node.clone()));
@@ -123,6 +113,18 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("this node's partitions", object.clone().keep(host.clone(), settings.root.clone()));
     let claims = partition::Claims::new(client.clone(), settings.node.clone());
     let membership = Arc::new(partition::Partitions::new(object, host.clone(), claims, Handle::current()));
+
+    let (told_asserted, asserted) = watch::channel(false);
+    let evidence = Evidence {
+        root: settings.root.clone(),
+        node: settings.node.clone(),
+        ledger: ledger.clone(),
+        desk: desk.clone(),
+        pods: pods.shared(),
+        membership: membership.clone(),
+        asserted: told_asserted,
+    };
+    tasks.start("holding granules against journals", evidence.keep_confirmed(stop.clone()));
 
     let settling = owed::keep_settled(settings.root.clone(), desk.clone(), membership.clone(), stop.clone());
     tasks.start("settling debts", settling);

@@ -232,7 +232,9 @@ impl Programmer {
     pub fn standing(&self, key: Key, guid: Guid) -> Standing {
         let wanted = self.wanted.get(key, guid);
         let seen = self.seen.as_ref().and_then(|seen| seen.get(key, guid));
-        if wanted.is_some() && wanted == seen && !self.unsure.contains(&(key, guid)) {
+        // One that is wanted again while it is being removed is not there yet.
+        let leaving = self.under_way.get(&key).is_some_and(|change| change.remove.contains(&guid));
+        if wanted.is_some() && wanted == seen && !leaving && !self.unsure.contains(&(key, guid)) {
             return Standing::Programmed;
         }
         match self.trouble.get(&key) {

@@ -4,7 +4,8 @@ use crate::machine::Machine;
 use crate::state::Which;
 use crate::{Error, PortState, Simulation};
 use ferroband_kernel::{NetnsMode, Root};
-use ferroband_model::{PKey, PciAddress};
+use ferroband_model::{Guid, LinkLayer, PKey, PciAddress};
+use std::collections::BTreeMap;
 
 /// Something to do to a device, which is named by its PCI address, its RDMA device or its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,13 @@ pub enum Change {
         /// The table, from slot 0.
         keys: Vec<PKey>,
     },
+    /// The subnet manager goes over all ports of InfiniBand and writes their P_Key tables.
+    Fabric {
+        /// The tables by port GUID, from slot 0.
+        tables: BTreeMap<Guid, Vec<PKey>>,
+        /// The table of every other port.
+        others: Vec<PKey>,
+    },
 }
 
 impl Simulation {
@@ -98,6 +106,21 @@ impl Simulation {
             Change::PKeys { device, keys } => {
                 let which = simulation.function(&machine, device)?;
                 machine.set_pkeys(which, keys.clone())?;
+            }
+            Change::Fabric { tables, others } => {
+                let ports: Vec<(Which, Option<Guid>)> = machine
+                    .state()
+                    .devices()
+                    .filter(|(which, _)| {
+                        let hca = simulation.profile.hcas.get(which.adapter);
+                        hca.is_some_and(|hca| hca.link_layer() == LinkLayer::InfiniBand)
+                    })
+                    .map(|(which, device)| (which, device.port_guids.first().copied()))
+                    .collect();
+                for (which, guid) in ports {
+                    let keys = guid.and_then(|guid| tables.get(&guid)).unwrap_or(others);
+                    machine.set_pkeys(which, keys.clone())?;
+                }
             }
         }
         machine.commit()

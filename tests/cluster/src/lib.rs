@@ -10,6 +10,7 @@
 
 mod document;
 pub mod evidence;
+pub mod fabric;
 pub mod hardware;
 mod objects;
 mod own;

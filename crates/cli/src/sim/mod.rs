@@ -1,11 +1,13 @@
 //! `ferroband sim`.
 
 mod change;
+mod fabric;
 mod status;
 
 use anyhow::Context;
 use change::Happens;
 use clap::{Args, Subcommand};
+use fabric::Fabric;
 use ferroband_kernel::{Netns, Root};
 use ferroband_node::profile;
 use ferroband_sim::{Options, Profile, Simulation};
@@ -79,6 +81,7 @@ enum Action {
         /// The namespace, as a file: /var/run/netns/blue, /proc/4711/ns/net.
         netns: PathBuf,
     },
+    Fabric(Fabric),
     #[command(flatten)]
     Happens(Happens),
 }
@@ -114,6 +117,7 @@ impl Sim {
                     .map_err(|e| e.fault())
                     .context("moving it")?;
             }
+            Action::Fabric(fabric) => fabric.run(&root)?,
             Action::Happens(happens) => {
                 let change = happens.change();
                 Simulation::change(&root, &change)

@@ -3,13 +3,14 @@
 //! ```text
 //!  entry, and its sandbox's namespace is gone                   ──▶ released: nothing can use the address
 //!  entry without a journal, and no pod of that UID on this node ──▶ released: it was lost on the way
+//!  member of a partition, likewise                             ──▶ ends: nothing can use the port
 //!  journal of a living sandbox, and no entry                    ──▶ asserted again: the API server forgot (a restore)
 //! ```
 //!
 //! Only what two looks in a row agree on is released: between a journal and its entry there is always an ADD or a DEL.
 
 use super::{Desk, Ledger};
-use crate::{Error, caches::PodFacts, error::chain};
+use crate::{Error, caches::PodFacts, error::chain, serve::Membership};
 use ferroband_address::{Entry, Pool, Release, Request, Space, whereabouts::Whereabouts};
 use ferroband_attach::journal::{Found, Journal};
 use ferroband_daemon::watching::Cache;
@@ -45,6 +46,8 @@ pub struct Evidence {
     pub desk: Desk,
     /// The pods of this node.
     pub pods: Arc<Cache<PodFacts>>,
+    /// Who is in which partition.
+    pub membership: Arc<dyn Membership>,
     /// Told once everything that lives here has been asserted: before that nothing new is given out.
     pub asserted: watch::Sender<bool>,
 }
@@ -152,13 +155,24 @@ impl Evidence {
         doubted: &BTreeSet<String>,
     ) -> BTreeSet<String> {
         let mut again = BTreeSet::new();
+        let lost = |container: &str, uid: &str| match sandboxes.get(container) {
+            Some(known) => known.iter().all(|sandbox| !sandbox.alive),
+            // A node that lost its disk still has its pods until they are deleted.
+            None => self.pods.find(|pod| pod.uid == uid).is_none(),
+        };
+        for (container, uid) in self.membership.held() {
+            if !lost(&container, &uid) {
+                continue;
+            }
+            if doubted.contains(&container) {
+                info!(container, "its sandbox is gone; in no partition any more");
+                self.membership.end(&container, None);
+            } else {
+                again.insert(container);
+            }
+        }
         for (_, address, entry) in self.own() {
-            let lost = match sandboxes.get(&entry.container) {
-                Some(known) => known.iter().all(|sandbox| !sandbox.alive),
-                // A node that lost its disk still has its pods until they are deleted.
-                None => self.pods.find(|pod| pod.uid == entry.uid).is_none(),
-            };
-            if !lost {
+            if !lost(&entry.container, &entry.uid) {
                 continue;
             }
             if !doubted.contains(&entry.container) {

@@ -83,7 +83,9 @@ impl Book {
     pub fn wrote(&mut self, spec: &NodePartitionsSpec, generation: i64) {
         for (name, member) in &spec.members {
             if self.members.get(name) == Some(member) {
-                self.written.entry(name.clone()).or_insert(generation);
+                // An object that was made anew counts from the beginning.
+                let first = self.written.entry(name.clone()).or_insert(generation);
+                *first = generation.min(*first);
             }
         }
     }
@@ -93,10 +95,10 @@ impl Book {
         self.written.get(name).copied()
     }
 
-    /// The member's own view of another's: whether a function is another sandbox's by the book.
-    pub fn held_by(&self, pci: &str, except: &str) -> Option<&NodeMember> {
-        let others = self.members.iter().filter(|(name, _)| name.split('.').next() != Some(except));
-        others.map(|(_, member)| member).find(|member| !member.shared && member.device == pci)
+    /// The sandboxes that have members, each with its pod's UID.
+    pub fn held(&self) -> Vec<(String, String)> {
+        let container = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+        self.members.iter().map(|(name, member)| (container(name), member.uid.clone())).collect()
     }
 }
 

@@ -125,16 +125,24 @@ impl Partitions {
         if unmanaged {
             return Ok(None);
         }
+        // A key in the table may be that of the pod before, about to go: the cluster daemon must have taken ours up.
+        let taken = wait.name.as_ref().is_none_or(|name| {
+            let generation = self.object.book().generation(name);
+            status.zip(generation).is_some_and(|(status, at)| status.observed_generation >= at)
+        });
         let heard = || match waiting {
             Some(waiting) if waiting.message.is_empty() => "the subnet manager is being told".to_owned(),
             Some(waiting) => {
                 format!("{} attempts failed, the last with: {}", waiting.attempts, waiting.message)
             }
-            None if status.is_none() => "the cluster daemon has not taken it up".to_owned(),
+            None if !taken => "the cluster daemon has not taken it up".to_owned(),
             None => "the subnet manager has it, but the port's table does not show it".to_owned(),
         };
-        match (self.port(&wait.asked), &wait.name) {
-            (Some(seen), _) => {
+        if !taken || waiting.is_some() {
+            return Ok(Some(heard()));
+        }
+        match self.port(&wait.asked) {
+            Some(seen) => {
                 let wanted = wait.asked.shown();
                 let has = wanted.is_none_or(|wanted| seen.pkeys.iter().any(|key| key.value() == wanted));
                 if !has {
@@ -148,14 +156,8 @@ impl Partitions {
                     None => Ok(None),
                 }
             }
-            // The device is in the pod's namespace.
-            (None, Some(name)) => {
-                let generation = self.object.book().generation(name);
-                let taken =
-                    status.zip(generation).is_some_and(|(status, at)| status.observed_generation >= at);
-                Ok(if taken && waiting.is_none() { None } else { Some(heard()) })
-            }
-            (None, None) => Ok(None),
+            // The device is in the pod's namespace: the subnet manager's word has to do.
+            None => Ok(None),
         }
     }
 
@@ -237,6 +239,10 @@ impl Membership for Partitions {
         if self.object.book().leave(container, interface) {
             self.object.changed();
         }
+    }
+
+    fn held(&self) -> Vec<(String, String)> {
+        self.object.book().held()
     }
 }
 

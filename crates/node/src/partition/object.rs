@@ -99,13 +99,14 @@ impl Object {
         self.load(&root).await;
         let mut told: Option<NodePartitionsSpec> = None;
         let mut pause = SHORTEST;
+        let mut quiet = false;
         loop {
             let look = hardware.clone();
             if let Ok(Some(seen)) = spawn_blocking(move || ports::functions(look.root())).await {
                 self.book().see(&seen);
             }
             let spec = self.book().spec();
-            if told.as_ref() != Some(&spec) {
+            if told.as_ref() != Some(&spec) || (quiet && self.is_other(&spec)) {
                 match self.write(&spec).await {
                     Ok(generation) => {
                         self.book().wrote(&spec, generation);
@@ -119,10 +120,17 @@ impl Object {
                     }
                 }
             }
-            if timeout(LOOK, self.changed.notified()).await.is_ok() {
+            quiet = timeout(LOOK, self.changed.notified()).await.is_err();
+            if !quiet {
                 sleep(GATHER).await;
             }
         }
+    }
+
+    /// Whether the object says something else than what was written: somebody else wrote it or removed it, or the API
+    /// server was restored from a backup. To be asked when nothing has been written for a while.
+    fn is_other(&self, spec: &NodePartitionsSpec) -> bool {
+        self.own.is_complete() && self.seen().is_none_or(|object| object.spec != *spec)
     }
 
     /// Take over what an earlier daemon wrote, as far as its sandboxes live. Not before this is known may anything be

@@ -22,6 +22,11 @@ pub trait Membership: Send + Sync {
 
     /// The sandbox, or one interface of it, is gone from the node. May be told twice, or of one never heard of.
     fn end(&self, container: &str, interface: Option<&str>);
+
+    /// The sandboxes that have members, each with its pod's UID, so that one that is lost is found.
+    fn held(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 /// Nobody manages partitions: every port is in those that the subnet manager has it in.

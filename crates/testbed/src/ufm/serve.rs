@@ -4,13 +4,16 @@ use super::fault::{Fault, Waiting, meets};
 use super::http::{self, Request};
 use super::state::{Call, Event, Member, State};
 use super::{Identity, Manners};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use ferroband_model::Guid;
+use nix::sched::{CloneFlags, setns};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,6 +24,7 @@ pub struct Simulator {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     identity: Option<Identity>,
+    netns: Option<PathBuf>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -29,6 +33,8 @@ pub struct Simulator {
 pub struct Start {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// In which network namespace; this process's own without.
+    pub netns: Option<PathBuf>,
     /// Who it is; plain HTTP without.
     pub identity: Option<Identity>,
     /// Certificates of clients that need no password.
@@ -41,6 +47,7 @@ impl Default for Start {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            netns: None,
             identity: Identity::common_name("${UFM_ADDRESS}").ok(),
             clients: None,
             manners: Manners::default(),
@@ -51,12 +58,15 @@ impl Default for Start {
 impl Simulator {
     /// Starts it.
     pub fn start(start: Start) -> Result<Self> {
-        let listener = TcpListener::bind(start.listen).context("the simulated UFM cannot listen")?;
+        let listener = within(start.netns.as_deref(), || {
+            TcpListener::bind(start.listen).context("the simulated UFM cannot listen")
+        })?;
         let tls = start.identity.as_ref().map(|one| one.config(start.clients.as_deref())).transpose()?;
         let simulator = Self {
             address: listener.local_addr()?,
             state: Arc::new(Mutex::new(State { manners: start.manners, ..State::default() })),
             identity: start.identity,
+            netns: start.netns,
             stopped: Arc::default(),
         };
         let (state, stopped) = (simulator.state.clone(), simulator.stopped.clone());
@@ -119,6 +129,11 @@ impl Simulator {
         state.away = false;
     }
 
+    /// Whether it is away.
+    pub fn is_away(&self) -> bool {
+        self.lock().away
+    }
+
     /// Changes its manners.
     pub fn behave(&self, change: impl FnOnce(&mut Manners)) {
         change(&mut self.lock().manners);
@@ -161,8 +176,20 @@ impl Drop for Simulator {
         self.stopped.store(true, Ordering::Relaxed);
         self.lock().away = true;
         // Wakes the listener.
-        let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
+        let _ = within(self.netns.as_deref(), || {
+            Ok(TcpStream::connect_timeout(&self.address, Duration::from_secs(1))?)
+        });
     }
+}
+
+/// Does something in a network namespace, in a thread of its own: sockets stay in the namespace they were made in.
+fn within<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let Some(path) = netns else { return work() };
+    let inside = || {
+        setns(File::open(path)?, CloneFlags::CLONE_NEWNET).context("the network namespace")?;
+        work()
+    };
+    thread::scope(|scope| scope.spawn(inside).join()).map_err(|_| anyhow!("the thread panicked"))?
 }
 
 fn connection(stream: TcpStream, state: &Mutex<State>, tls: Option<Arc<ServerConfig>>) {

@@ -1,0 +1,118 @@
+//! A subnet manager for the lab: a simulated UFM on the control plane's network, whose partitions are written to the
+//! nodes' simulated ports.
+
+use crate::{Objects, eventually, get, lab_command, nodes, on};
+use ferroband_testbed::painter::Painter;
+use ferroband_testbed::ufm::{Identity, Manners, Simulator, Start};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The control plane's address, where UFM is; as in the documents, behind its usual port.
+const ADDRESS: &str = "10.77.0.1";
+
+/// The fabric; when dropped, ports are as without a subnet manager, and the cluster has none.
+pub struct Fabric {
+    /// The subnet manager.
+    pub ufm: Arc<Simulator>,
+    _painter: Painter,
+    _objects: Objects,
+}
+
+impl Fabric {
+    /// Bring it up and tell the cluster of it, by the Secret of document 003 and the ConfigMap of ib-kubernetes.
+    #[track_caller]
+    pub fn up() -> Self {
+        // The document's openssl command does not fill the address in, so that is what the certificate says.
+        let identity = Identity::common_name("${UFM_ADDRESS}").expect("a certificate");
+        let certificate = identity.certificate.clone();
+        let start = Start {
+            listen: SocketAddr::new(ADDRESS.parse().expect("an address"), 443),
+            netns: Some(network()),
+            identity: Some(identity),
+            manners: Manners { user: ("admin".into(), "12345".into()), ..Manners::default() },
+            ..Start::default()
+        };
+        let ufm = Arc::new(Simulator::start(start).expect("a simulated UFM"));
+        let writer = |node: &String| lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
+        let painter = Painter::start(ufm.clone(), nodes().iter().map(writer).collect()).expect("writers");
+        let mut objects = Objects::default();
+        objects.apply(
+            &json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": "ib-kubernetes-ufm-secret", "namespace": "kube-system"},
+                "stringData": {
+                    "UFM_USER": "admin", "UFM_PASSWORD": "12345", "UFM_ADDRESS": ADDRESS,
+                    "UFM_CERTIFICATE": certificate,
+                },
+            })
+            .to_string(),
+        );
+        objects.apply(
+            &json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "ib-kubernetes-config", "namespace": "kube-system"},
+                "data": {
+                    "DAEMON_SM_PLUGIN": "ufm", "DAEMON_PERIODIC_UPDATE": "5",
+                    "GUID_POOL_RANGE_START": "02:00:00:00:00:00:00:00",
+                    "GUID_POOL_RANGE_END": "02:FF:FF:FF:FF:FF:FF:FF",
+                },
+            })
+            .to_string(),
+        );
+        let fabric = Self { ufm, _painter: painter, _objects: objects };
+        fabric.says("Reachable", "True", 60);
+        fabric
+    }
+
+    /// Waits for a condition of the fabric's object.
+    #[track_caller]
+    pub fn says(&self, kind: &str, status: &str, seconds: u64) -> Value {
+        eventually(&format!("fabric {kind}={status}"), seconds, || {
+            let list = get(&["fabrics.ferroband.io"]);
+            let fabric = list["items"][0].clone();
+            let all = fabric["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let manager = fabric["status"]["manager"].as_str().unwrap_or_default();
+            match all.into_iter().find(|condition| condition["type"] == kind) {
+                Some(found) if found["status"] == status && manager.contains("ufm") => Ok(found),
+                _ => Err(list.to_string()),
+            }
+        })
+    }
+
+    /// Who is in a partition, by UFM's own account.
+    pub fn members(&self, key: u16) -> Vec<String> {
+        let partitions = self.ufm.partitions();
+        partitions.get(&key).into_iter().flatten().map(|(guid, _)| guid.to_string()).collect()
+    }
+}
+
+/// The P_Key tables of a node's ports by port GUID, as sysfs shows them, without empty slots.
+#[track_caller]
+pub fn tables(node: &str) -> BTreeMap<String, Vec<String>> {
+    let script = "cd /var/lib/ferroband/sim/sys/class/infiniband && for d in */ports/1; do \
+                  echo $(cat $d/gids/0) $(for k in $(ls $d/pkeys | sort -n); do cat $d/pkeys/$k; done); done";
+    let text = on(node, script).good();
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let gid = words.next()?.replace(':', "");
+        let bytes: Vec<&str> = (16..32).step_by(2).filter_map(|at| gid.get(at..at + 2)).collect();
+        let keys = words.filter(|key| *key != "0x0000").map(str::to_owned).collect();
+        Some((bytes.join(":"), keys))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The network namespace of the control plane, found by what its processes say.
+fn network() -> PathBuf {
+    let told = on("control", "readlink /proc/self/ns/net").good();
+    let number: u64 = told.trim().trim_start_matches("net:[").trim_end_matches(']').parse().expect("net:[…]");
+    let all = fs::read_dir("/run/netns").expect("named namespaces").flatten();
+    let found =
+        all.map(|entry| entry.path()).find(|path| fs::metadata(path).is_ok_and(|m| m.ino() == number));
+    found.unwrap_or_else(|| panic!("no name for {told}"))
+}

@@ -1,0 +1,272 @@
+//! Partitions on a real cluster: a pod is in its P_Key before it runs and out of it afterwards, whatever the subnet manager
+//! does meanwhile, and nobody gets into another's.
+
+use ferroband_cluster_tests::evidence::{interface, ipv4};
+use ferroband_cluster_tests::fabric::{Fabric, tables};
+use ferroband_cluster_tests::hardware::offered;
+use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, lab, nodes};
+use serde_json::{Value, json};
+
+const RESOURCE: &str = "spidernet.io/fabric";
+const RED: u16 = 0x3e8;
+const BLUE: u16 = 0x7d0;
+
+/// Functions on every node, a subnet manager, and networks that differ in nothing but their P_Keys: whoever cannot reach
+/// another is kept apart by the fabric, not by addresses.
+fn bed(objects: &mut Objects) -> Fabric {
+    objects.apply(
+        &json!({
+            "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
+            "metadata": {"name": "fabric", "namespace": "kube-system"},
+            "spec": {
+                "resourceName": "fabric", "nodeSelector": {"kubernetes.io/os": "linux"}, "numVfs": 4,
+                "nicSelector": {"pfNames": ["ibs5f0"]}, "deviceType": "netdevice", "isRdma": true, "linkType": "ib",
+            },
+        })
+        .to_string(),
+    );
+    // In the spellings of the documents: a number, and hexadecimal text.
+    for (name, pkey) in [("red", json!(1000)), ("red-too", json!("0x3e8")), ("blue", json!("0x7d0"))] {
+        objects.apply(&network("default", name, pkey));
+    }
+    let fabric = Fabric::up();
+    for node in nodes() {
+        offered(&node, RESOURCE, "4");
+    }
+    fabric
+}
+
+fn network(namespace: &str, name: &str, pkey: Value) -> String {
+    let config = json!({
+        "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
+        "ipam": {"type": "whereabouts", "range": "10.88.0.0/24"},
+    });
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {
+            "name": name, "namespace": namespace,
+            "annotations": {"k8s.v1.cni.cncf.io/resourceName": RESOURCE},
+        },
+        "spec": {"config": config.to_string()},
+    })
+    .to_string()
+}
+
+/// A pod whose first words are what its own port's table had in the first slot when it began to run.
+fn pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
+    let table = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1/pkeys/0";
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": namespace, "annotations": {"k8s.v1.cni.cncf.io/networks": networks},
+        },
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "c", "image": "ferroband.lab/tools:1",
+                "command": ["sh", "-c", format!("cat {table}; exec sleep 100000")],
+                "resources": {"limits": {RESOURCE: "1"}},
+                "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
+            }],
+            "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
+        },
+    })
+    .to_string()
+}
+
+/// The GUID of a pod's port, by the cluster's account.
+#[track_caller]
+fn guid(pod: &str) -> String {
+    let told = lab(&["ferroband", "--", "partition", "members", "-o", "json"]).good();
+    let all: Value = serde_json::from_str(&told).expect("JSON");
+    let row = all.as_array().into_iter().flatten().find(|row| row["pod"] == pod);
+    let row = row.unwrap_or_else(|| panic!("{pod} is a member of nothing: {told}"));
+    assert_eq!(row["state"], "programmed", "{row}");
+    row["guid"].as_str().expect("a GUID").to_owned()
+}
+
+fn address(pod: &str) -> String {
+    ipv4(&interface(pod, "net1")).0
+}
+
+#[track_caller]
+fn reaches(from: &str, to: &str) {
+    inside(from, &format!("ping -c 1 -w 15 -I net1 {}", address(to))).good();
+}
+
+#[track_caller]
+fn does_not_reach(from: &str, to: &str) {
+    let tried = inside(from, &format!("ping -c 2 -w 2 -I net1 {}", address(to)));
+    assert!(!tried.ok, "{from} reaches {to}: {}", tried.out);
+}
+
+/// What the pod saw in its table when it began.
+#[track_caller]
+fn began_with(pod: &str, key: u16) {
+    let said = kubectl(&["logs", pod]).good();
+    assert_eq!(said.trim(), format!("{:#06x}", key | 0x8000), "the first slot when {pod} began to run");
+}
+
+/// Waits until no port of the node with this GUID has the key, by its own table and by UFM's list.
+#[track_caller]
+fn is_out(fabric: &Fabric, node: &str, guid: &str, key: u16) {
+    eventually(&format!("{guid} is out of {key:#06x}"), 60, || {
+        let table = tables(node).remove(guid).unwrap_or_default();
+        let listed = fabric.members(key);
+        match table.contains(&format!("{:#06x}", key | 0x8000)) || listed.iter().any(|one| one == guid) {
+            false => Ok(()),
+            true => Err(format!("{table:?}, UFM: {listed:?}")),
+        }
+    });
+}
+
+fn warnings(namespace: &str, pod: &str) -> String {
+    let field = format!("involvedObject.name={pod},type=Warning");
+    kubectl(&[
+        "get",
+        "events",
+        "-n",
+        namespace,
+        "--field-selector",
+        &field,
+        "-o",
+        "jsonpath={.items[*].message}",
+    ])
+    .out
+}
+
+#[test]
+fn a_pod_is_in_its_partition_before_it_runs_and_out_of_it_afterwards_before_during_and_after_an_outage() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    let fabric = bed(&mut objects);
+    for (name, node, networks) in
+        [("red-1", 0, "red"), ("red-2", 1, "red-too"), ("blue-1", 0, "blue"), ("blue-2", 1, "blue")]
+    {
+        objects.apply(&pod("default", name, &nodes[node], networks));
+    }
+    for (name, key) in [("red-1", RED), ("red-2", RED), ("blue-1", BLUE), ("blue-2", BLUE)] {
+        objects.running(name, 120);
+        began_with(name, key);
+        assert!(fabric.members(key).contains(&guid(name)), "{name} in {key:#06x}");
+    }
+    let before_outage = || {
+        reaches("red-1", "red-2");
+        reaches("blue-2", "blue-1");
+        does_not_reach("red-1", "blue-1");
+        does_not_reach("blue-2", "red-2");
+    };
+    before_outage();
+
+    // Twenty seconds without UFM: who runs is not touched, who comes waits, who goes leaves the sandbox at once.
+    let leaver = guid("red-2");
+    fabric.ufm.leave();
+    let away = std::time::Instant::now();
+    before_outage();
+    objects.apply(&pod("default", "late", &nodes[1], "red"));
+    kubectl(&["delete", "pod", "red-2", "--wait", "--timeout=60s"]).good();
+    let left = 20_u64.saturating_sub(away.elapsed().as_secs());
+    holds_for("nobody starts outside a partition", left, || {
+        match get(&["pod", "late"])["status"]["phase"].as_str() {
+            Some("Pending") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    fabric.says("Reachable", "False", 30);
+    reaches("blue-1", "blue-2");
+    fabric.ufm.come_back(true);
+    objects.running("late", 120);
+    began_with("late", RED);
+    is_out(&fabric, &nodes[1], &leaver, RED);
+    fabric.says("Reachable", "True", 60);
+    reaches("late", "red-1");
+    does_not_reach("late", "blue-2");
+    // One slow sandbox, not many that failed (case 63).
+    let failed = warnings("default", "late");
+    assert!(!failed.contains("sandbox"), "it waited in one sandbox: {failed}");
+
+    // Restarted without its memory, UFM is told again.
+    let kept = [guid("red-1"), guid("late")];
+    fabric.ufm.leave();
+    fabric.ufm.come_back(false);
+    eventually("UFM knows all of them again", 60, || {
+        let (red, blue) = (fabric.members(RED), fabric.members(BLUE));
+        match kept.iter().all(|guid| red.contains(guid)) && blue.len() == 2 {
+            true => Ok(()),
+            false => Err(format!("{red:?} {blue:?}")),
+        }
+    });
+    reaches("late", "red-1");
+    lab(&["ferroband", "--", "partition", "diff"]).good();
+
+    let last = [guid("red-1"), guid("blue-1")];
+    kubectl(&["delete", "pod", "red-1", "blue-1", "--wait", "--timeout=60s"]).good();
+    is_out(&fabric, &nodes[0], &last[0], RED);
+    is_out(&fabric, &nodes[0], &last[1], BLUE);
+}
+
+#[test]
+fn forged_annotations_get_nothing() {
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: mallory}}");
+    objects.apply(
+        &json!({
+            "apiVersion": "ferroband.io/v1alpha1", "kind": "Partition", "metadata": {"name": "red"},
+            "spec": {"pkey": "0x3e8", "namespaces": ["default"], "mode": "enforce"},
+        })
+        .to_string(),
+    );
+    let fabric = bed(&mut objects);
+    objects.apply(&network("mallory", "plain", Value::Null));
+    objects.apply(&network("mallory", "red", json!("0x3e8")));
+    objects.apply(&pod("default", "victim", &nodes[0], "red"));
+    objects.running("victim", 120);
+    let victim = guid("victim");
+
+    let mark = json!({"mellanox.infiniband.app": "configured", "pkey": "0x3e8"});
+    let with = |key: &str, value: &str| {
+        let mut args = mark.clone();
+        args[key] = value.into();
+        args
+    };
+    for (name, networks, word) in [
+        // A network of its own making, in a partition that is not its namespace's.
+        ("foreign-key", json!([{"name": "red", "cni-args": mark}]), "may not use partition"),
+        ("foreign-network", json!([{"name": "red", "namespace": "default"}]), "may not use partition"),
+        // Another pod's GUID, under both of its names.
+        ("stolen-guid", json!([{"name": "plain", "cni-args": with("guid", &victim)}]), "GUID"),
+        // A storage server's, which is not from the pool.
+        (
+            "server-guid",
+            json!([{"name": "plain", "cni-args": with("guid", "e4:1d:2d:03:00:12:34:57")}]),
+            "GUID",
+        ),
+    ] {
+        objects.apply(&pod("mallory", name, &nodes[1], &networks.to_string()));
+        eventually(&format!("{name} is refused"), 60, || match warnings("mallory", name) {
+            told if told.contains(word) => Ok(()),
+            told => Err(told),
+        });
+        let phase = get(&["pod", "-n", "mallory", name])["status"]["phase"].clone();
+        assert_eq!(phase, "Pending", "{name}");
+        kubectl(&["delete", "pod", "-n", "mallory", name, "--wait", "--timeout=60s"]).good();
+    }
+    // Marked as configured with a P_Key that its network does not have: it runs, in no partition.
+    objects.apply(&pod(
+        "mallory",
+        "marked",
+        &nodes[1],
+        &json!([{"name": "plain", "cni-args": mark}]).to_string(),
+    ));
+    eventually("it runs", 120, || {
+        match get(&["pod", "-n", "mallory", "marked"])["status"]["phase"].as_str() {
+            Some("Running") => Ok(()),
+            other => Err(format!("{other:?} {}", warnings("mallory", "marked"))),
+        }
+    });
+    let said = kubectl(&["logs", "-n", "mallory", "marked"]).good();
+    assert_eq!(said.trim(), "0x7fff", "the default partition, limited");
+    assert_eq!(fabric.members(RED), [victim], "nobody else was ever let in");
+    let ever: Vec<_> =
+        fabric.ufm.events().into_iter().filter(|event| event.member && event.key == RED).collect();
+    assert_eq!(ever.len(), 1, "{ever:?}");
+}
