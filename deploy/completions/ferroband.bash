@@ -49,6 +49,9 @@ _ferroband() {
             ferroband,node)
                 cmd="ferroband__subcmd__node"
                 ;;
+            ferroband,partition)
+                cmd="ferroband__subcmd__partition"
+                ;;
             ferroband,reference)
                 cmd="ferroband__subcmd__reference"
                 ;;
@@ -115,6 +118,9 @@ _ferroband() {
             ferroband__subcmd__help,node)
                 cmd="ferroband__subcmd__help__subcmd__node"
                 ;;
+            ferroband__subcmd__help,partition)
+                cmd="ferroband__subcmd__help__subcmd__partition"
+                ;;
             ferroband__subcmd__help,reference)
                 cmd="ferroband__subcmd__help__subcmd__reference"
                 ;;
@@ -136,11 +142,26 @@ _ferroband() {
             ferroband__subcmd__help__subcmd__crds,print)
                 cmd="ferroband__subcmd__help__subcmd__crds__subcmd__print"
                 ;;
+            ferroband__subcmd__help__subcmd__partition,diff)
+                cmd="ferroband__subcmd__help__subcmd__partition__subcmd__diff"
+                ;;
+            ferroband__subcmd__help__subcmd__partition,list)
+                cmd="ferroband__subcmd__help__subcmd__partition__subcmd__list"
+                ;;
+            ferroband__subcmd__help__subcmd__partition,members)
+                cmd="ferroband__subcmd__help__subcmd__partition__subcmd__members"
+                ;;
+            ferroband__subcmd__help__subcmd__partition,show)
+                cmd="ferroband__subcmd__help__subcmd__partition__subcmd__show"
+                ;;
             ferroband__subcmd__help__subcmd__sim,count)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__count"
                 ;;
             ferroband__subcmd__help__subcmd__sim,down)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__down"
+                ;;
+            ferroband__subcmd__help__subcmd__sim,fabric)
+                cmd="ferroband__subcmd__help__subcmd__sim__subcmd__fabric"
                 ;;
             ferroband__subcmd__help__subcmd__sim,move)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__move"
@@ -172,11 +193,44 @@ _ferroband() {
             ferroband__subcmd__help__subcmd__sim,vfs)
                 cmd="ferroband__subcmd__help__subcmd__sim__subcmd__vfs"
                 ;;
+            ferroband__subcmd__partition,diff)
+                cmd="ferroband__subcmd__partition__subcmd__diff"
+                ;;
+            ferroband__subcmd__partition,help)
+                cmd="ferroband__subcmd__partition__subcmd__help"
+                ;;
+            ferroband__subcmd__partition,list)
+                cmd="ferroband__subcmd__partition__subcmd__list"
+                ;;
+            ferroband__subcmd__partition,members)
+                cmd="ferroband__subcmd__partition__subcmd__members"
+                ;;
+            ferroband__subcmd__partition,show)
+                cmd="ferroband__subcmd__partition__subcmd__show"
+                ;;
+            ferroband__subcmd__partition__subcmd__help,diff)
+                cmd="ferroband__subcmd__partition__subcmd__help__subcmd__diff"
+                ;;
+            ferroband__subcmd__partition__subcmd__help,help)
+                cmd="ferroband__subcmd__partition__subcmd__help__subcmd__help"
+                ;;
+            ferroband__subcmd__partition__subcmd__help,list)
+                cmd="ferroband__subcmd__partition__subcmd__help__subcmd__list"
+                ;;
+            ferroband__subcmd__partition__subcmd__help,members)
+                cmd="ferroband__subcmd__partition__subcmd__help__subcmd__members"
+                ;;
+            ferroband__subcmd__partition__subcmd__help,show)
+                cmd="ferroband__subcmd__partition__subcmd__help__subcmd__show"
+                ;;
             ferroband__subcmd__sim,count)
                 cmd="ferroband__subcmd__sim__subcmd__count"
                 ;;
             ferroband__subcmd__sim,down)
                 cmd="ferroband__subcmd__sim__subcmd__down"
+                ;;
+            ferroband__subcmd__sim,fabric)
+                cmd="ferroband__subcmd__sim__subcmd__fabric"
                 ;;
             ferroband__subcmd__sim,help)
                 cmd="ferroband__subcmd__sim__subcmd__help"
@@ -216,6 +270,9 @@ _ferroband() {
                 ;;
             ferroband__subcmd__sim__subcmd__help,down)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__down"
+                ;;
+            ferroband__subcmd__sim__subcmd__help,fabric)
+                cmd="ferroband__subcmd__sim__subcmd__help__subcmd__fabric"
                 ;;
             ferroband__subcmd__sim__subcmd__help,help)
                 cmd="ferroband__subcmd__sim__subcmd__help__subcmd__help"
@@ -257,7 +314,7 @@ _ferroband() {
 
     case "${cmd}" in
         ferroband)
-            opts="-h -V --log --help --version node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help"
+            opts="-h -V --log --help --version node cluster device-plugin crds manifests uninstall status inspect doctor verify explain partition sim completions man reference help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -567,7 +624,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help)
-            opts="node cluster device-plugin crds manifests uninstall status inspect doctor verify explain sim completions man reference help"
+            opts="node cluster device-plugin crds manifests uninstall status inspect doctor verify explain partition sim completions man reference help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -762,6 +819,76 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__help__subcmd__partition)
+            opts="list show members diff"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__partition__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__partition__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__partition__subcmd__members)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__partition__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__help__subcmd__reference)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -777,7 +904,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim)
-            opts="up down status profile move unplug replug port vfs pkeys count netns"
+            opts="up down status profile move fabric unplug replug port vfs pkeys count netns"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -805,6 +932,20 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__help__subcmd__sim__subcmd__down)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__help__subcmd__sim__subcmd__fabric)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1184,6 +1325,228 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__partition)
+            opts="-o -h -V --output --log --help --version list show members diff help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__diff)
+            opts="-o -h -V --output --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__help)
+            opts="list show members diff help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__help__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__help__subcmd__members)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__list)
+            opts="-o -h -V --output --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__members)
+            opts="-n -o -h -V --namespace --output --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__partition__subcmd__show)
+            opts="-o -h -V --output --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__reference)
             opts="-h -V --dir --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1207,7 +1570,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim)
-            opts="-h -V --root --log --help --version up down status profile move unplug replug port vfs pkeys count netns help"
+            opts="-h -V --root --log --help --version up down status profile move fabric unplug replug port vfs pkeys count netns help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1280,8 +1643,30 @@ _ferroband() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ferroband__subcmd__sim__subcmd__fabric)
+            opts="-h -V --root --log --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ferroband__subcmd__sim__subcmd__help)
-            opts="up down status profile move unplug replug port vfs pkeys count netns help"
+            opts="up down status profile move fabric unplug replug port vfs pkeys count netns help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1309,6 +1694,20 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__sim__subcmd__help__subcmd__down)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ferroband__subcmd__sim__subcmd__help__subcmd__fabric)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
