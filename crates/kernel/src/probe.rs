@@ -44,7 +44,7 @@ pub enum About {
 pub enum Verdict {
     /// Nobody else has the address, or the gateway answers.
     Good,
-    /// Somebody with this hardware address has it too.
+    /// Somebody with this hardware address, which is none of this namespace's, has it too.
     Conflict(Vec<u8>),
     /// The gateway does not answer.
     Silent,
@@ -97,6 +97,9 @@ pub fn announce(netns: &Netns, interface: &str, address: IpAddr) -> Result<(), E
 struct Asking {
     open: Vec<Open>,
     verdicts: Vec<Option<Verdict>>,
+    /// The hardware addresses of all interfaces here. Linux answers ARP for an address through whatever interface hears
+    /// the question (arp_ignore 0, its default): several on one fabric answer for each other, and are nobody else.
+    own: Vec<Vec<u8>>,
 }
 
 /// A question that has no answer yet.
@@ -126,16 +129,23 @@ impl Asking {
                 None => verdicts[position] = Some(Verdict::Unheard),
             }
         }
-        Ok(Self { open, verdicts })
+        let own = route
+            .links()?
+            .into_iter()
+            .map(|link| link.address)
+            .filter(|address| !address.is_empty())
+            .collect();
+        Ok(Self { open, verdicts, own })
     }
 
     fn run(mut self, patience: Patience) -> Vec<Verdict> {
+        let own = std::mem::take(&mut self.own);
         for _ in 0..patience.tries.max(1) {
             // An interface that takes no frame is as good as one without a carrier.
             self.settle(|open| open.ask().is_err().then_some(Verdict::Unheard));
             let end = Instant::now() + patience.answer;
             while !self.open.is_empty() && Instant::now() < end {
-                self.settle(Open::heard);
+                self.settle(|open| open.heard(&own));
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
@@ -178,7 +188,7 @@ impl Open {
     }
 
     /// What has come in says.
-    fn heard(&self) -> Option<Verdict> {
+    fn heard(&self, own: &[Vec<u8>]) -> Option<Verdict> {
         let mut frame = [0; 1500];
         while let Some(length) = self.socket.receive(&mut frame) {
             let frame = &frame[..length];
@@ -188,7 +198,7 @@ impl Open {
             };
             let Some((of, by)) = said else { continue };
             match self.question.about {
-                About::Duplicate if of == self.question.address && by != self.link.address => {
+                About::Duplicate if of == self.question.address && !own.contains(&by) => {
                     return Some(Verdict::Conflict(by));
                 }
                 About::Gateway(gateway) if of == gateway => return Some(Verdict::Good),

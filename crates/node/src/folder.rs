@@ -2,35 +2,118 @@
 //!
 //! The kubelet, other CNI plugins and udev say what they did by making files. inotify tells at once; readers
 //! look at the folder again and never trust the event itself, so that a lost or merged event does no harm.
+//!
+//! ```text
+//! Folder ─┐                                        ┌─▶ Folder::changed
+//! Folder ─┼─▶ one inotify instance ── a thread ────┼─▶ Folder::changed
+//! Folder ─┘                                        └─▶ Folder::changed
+//! ```
+//!
+//! One instance for the whole process: a machine has 128 of them for each user (fs.inotify.max_user_instances), which
+//! the kubelet, the runtime and every other daemon share.
 
 use crate::Error;
-use futures::{FutureExt, StreamExt};
-use inotify::{EventMask, EventStream, Inotify, WatchMask};
+use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
 use std::{
+    collections::HashMap,
     io,
-    path::{Path, PathBuf},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
-use tokio::time;
+use tokio::{sync::watch, time};
 use tracing::info;
 
 /// How often a folder that is not there is looked for.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Room for some events at once; one with the longest name takes 272 bytes.
-const BUFFER: usize = 1024;
+const BUFFER: usize = 4096;
+/// What the reading thread needs and not more.
+const STACK: usize = 64 * 1024;
+
+/// The instance, once somebody needed it.
+static SHARED: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
+
+/// The instance and who listens.
+struct Shared {
+    watches: Watches,
+    listeners: Mutex<HashMap<WatchDescriptor, watch::Sender<bool>>>,
+}
 
 /// A watched folder.
 pub struct Folder {
-    path: PathBuf,
-    events: EventStream<[u8; BUFFER]>,
+    watched: WatchDescriptor,
+    shared: Arc<Shared>,
+    /// Sees a change whenever there was one; `true` once the folder is gone.
+    told: watch::Receiver<bool>,
+}
+
+impl Shared {
+    fn get() -> io::Result<Arc<Self>> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = &*shared {
+            return Ok(shared.clone());
+        }
+        let inotify = Inotify::init()?;
+        let made = Arc::new(Self { watches: inotify.watches(), listeners: Mutex::default() });
+        let telling = made.clone();
+        let thread = thread::Builder::new().name("folders".to_owned()).stack_size(STACK);
+        thread.spawn(move || telling.tell(inotify))?;
+        *shared = Some(made.clone());
+        Ok(made)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, HashMap<WatchDescriptor, watch::Sender<bool>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Read events for as long as the process lives.
+    fn tell(&self, mut inotify: Inotify) {
+        let gone = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
+        let mut buffer = [0; BUFFER];
+        loop {
+            let read = inotify.read_events_blocking(&mut buffer);
+            let mut listeners = self.listeners();
+            let Ok(events) = read else {
+                // Interrupted, or out of memory: whatever happened meanwhile, everybody looks again.
+                all_changed(&listeners);
+                drop(listeners);
+                thread::sleep(RETRY);
+                continue;
+            };
+            for event in events {
+                if event.mask.contains(EventMask::Q_OVERFLOW) {
+                    all_changed(&listeners);
+                } else if event.mask.intersects(gone) {
+                    if let Some(listener) = listeners.remove(&event.wd) {
+                        listener.send_replace(true);
+                    }
+                    // One that was only moved is still watched.
+                    if event.mask.contains(EventMask::MOVE_SELF) {
+                        let _ = self.watches.clone().remove(event.wd);
+                    }
+                } else if let Some(listener) = listeners.get(&event.wd) {
+                    listener.send_replace(false);
+                }
+            }
+        }
+    }
+}
+
+/// Everybody looks again.
+fn all_changed(listeners: &HashMap<WatchDescriptor, watch::Sender<bool>>) {
+    for listener in listeners.values() {
+        listener.send_replace(false);
+    }
 }
 
 impl Folder {
     /// Watch `path`; `None` if there is no such folder.
     pub fn watch(path: &Path) -> Result<Option<Self>, Error> {
         let failed = |source| Error::Watch { path: path.to_owned(), source };
-        let inotify = Inotify::init().map_err(failed)?;
+        let shared = Shared::get().map_err(failed)?;
         let mask = WatchMask::CREATE
             | WatchMask::CLOSE_WRITE
             | WatchMask::DELETE
@@ -39,13 +122,17 @@ impl Folder {
             | WatchMask::DELETE_SELF
             | WatchMask::MOVE_SELF
             | WatchMask::ONLYDIR;
-        match inotify.watches().add(path, mask) {
-            Ok(_) => {}
+        // Held while the watch is made, so that its first event finds a listener.
+        let mut listeners = shared.listeners();
+        let watched = match shared.watches.clone().add(path, mask) {
+            Ok(watched) => watched,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(e)),
-        }
-        let events = inotify.into_event_stream([0; BUFFER]).map_err(failed)?;
-        Ok(Some(Self { path: path.to_owned(), events }))
+        };
+        // The kernel has one watch for one folder, however often it is asked.
+        let told = listeners.entry(watched.clone()).or_insert_with(|| watch::channel(false).0).subscribe();
+        drop(listeners);
+        Ok(Some(Self { watched, shared, told }))
     }
 
     /// Watch `path`, waiting for it to appear.
@@ -64,21 +151,20 @@ impl Folder {
     }
 
     /// Returns once something in the folder has changed; `false` when the folder itself is gone.
-    pub async fn changed(&mut self) -> Result<bool, Error> {
-        let gone = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
-        let mut next = self.events.next().await;
-        // What has happened at once is told at once.
-        loop {
-            match next {
-                Some(Ok(event)) if event.mask.intersects(gone) => return Ok(false),
-                Some(Ok(_)) => {}
-                Some(Err(source)) => return Err(Error::Watch { path: self.path.clone(), source }),
-                None => return Ok(false),
-            }
-            match self.events.next().now_or_never() {
-                Some(more) => next = more,
-                None => return Ok(true),
-            }
+    pub async fn changed(&mut self) -> bool {
+        // The sender goes with its folder, after it has said so.
+        self.told.changed().await.is_ok() && !*self.told.borrow_and_update()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let mut listeners = self.shared.listeners();
+        // The last of its listeners, itself.
+        if listeners.get(&self.watched).is_some_and(|listener| listener.receiver_count() == 1) {
+            listeners.remove(&self.watched);
+            // It may have gone by itself.
+            let _ = self.shared.watches.clone().remove(self.watched.clone());
         }
     }
 }
@@ -97,9 +183,9 @@ mod tests {
         let mut folder = Folder::watch(&path).unwrap().unwrap();
 
         fs::write(path.join("a"), "").unwrap();
-        assert!(folder.changed().await.unwrap());
+        assert!(folder.changed().await);
         fs::remove_dir_all(&path).unwrap();
-        let end = time::timeout(Duration::from_secs(5), async { while folder.changed().await.unwrap() {} });
+        let end = time::timeout(Duration::from_secs(5), async { while folder.changed().await {} });
         end.await.expect("the end of the folder is told");
     }
 
@@ -115,6 +201,23 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let mut folder = waiting.await.unwrap().unwrap();
         fs::write(path.join("a"), "").unwrap();
-        assert!(folder.changed().await.unwrap());
+        assert!(folder.changed().await);
+    }
+
+    #[tokio::test]
+    async fn two_listeners_of_one_folder_hear_everything_until_they_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, mut second) =
+            (Folder::watch(dir.path()).unwrap().unwrap(), Folder::watch(dir.path()).unwrap().unwrap());
+        drop(first);
+        fs::write(dir.path().join("a"), "").unwrap();
+        assert!(second.changed().await, "the other's end is not its own");
+        let mut third = Folder::watch(dir.path()).unwrap().unwrap();
+        drop(second);
+        fs::write(dir.path().join("b"), "").unwrap();
+        assert!(third.changed().await);
+        let instances = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let links = instances.filter_map(|fd| fs::read_link(fd.path()).ok());
+        assert_eq!(links.filter(|link| link.to_string_lossy().contains("inotify")).count(), 1);
     }
 }

@@ -117,6 +117,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let (told_asserted, asserted) = watch::channel(false);
     let evidence = Evidence {
         root: settings.root.clone(),
+        namespaces: address::sandboxes::folders(),
         node: settings.node.clone(),
         ledger: ledger.clone(),
         desk: desk.clone(),

@@ -6,6 +6,8 @@
 mod configure;
 #[path = "netns/counters.rs"]
 mod counters;
+#[path = "netns/evidence.rs"]
+mod evidence;
 #[path = "netns/knem.rs"]
 mod knem;
 #[path = "netns/machine.rs"]

@@ -102,3 +102,39 @@ fn p02_an_announcement_corrects_what_neighbours_remember() {
     }
     panic!("{}", run("ip neighbour show dev peer"));
 }
+
+/// Linux answers through any interface that hears the question, so the interfaces of one pod on one fabric answer for
+/// each other: that is nobody else.
+#[test]
+fn p02_other_interfaces_of_the_same_pod_are_no_conflict() {
+    let (here, there) = world(&[]);
+    let run = |netns: &Netns, script: &str| {
+        let output = netns.run(|| std::process::Command::new("sh").args(["-ec", script]).output().unwrap());
+        let output = output.unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let mut route = Route::inside(&here).unwrap();
+    wire(&mut route, "net2", "peer2");
+    let peer = route.link("peer2").unwrap().unwrap();
+    route.move_to(peer.index, &there).unwrap();
+    // The fabric: both wires of the pod end there, and a third of a stranger.
+    run(
+        &there,
+        "ip link add fabric type bridge; ip link add stranger type veth peer name peer3; ip link set fabric up; \
+         for i in peer peer2 peer3; do ip link set $i master fabric; ip link set $i up; done; ip link set stranger up",
+    );
+    run(
+        &here,
+        "ip link set net1 up; ip link set net2 up; ip address add 10.0.0.1/24 dev net1; \
+         ip address add 10.0.1.1/24 dev net2",
+    );
+    let questions = [
+        question("10.0.0.1", About::Duplicate),
+        Question { interface: "net2".into(), address: address("10.0.1.1"), about: About::Duplicate },
+    ];
+    assert_eq!(probe(&here, &questions, patience()).unwrap(), [Verdict::Good, Verdict::Good]);
+    // A stranger with the same address is one still.
+    run(&there, "ip address add 10.0.1.1/24 dev stranger");
+    let verdicts = probe(&here, &questions, patience()).unwrap();
+    assert!(matches!(&verdicts[..], [Verdict::Good, Verdict::Conflict(_)]), "{verdicts:?}");
+}

@@ -1,34 +1,36 @@
 //! What stands in the granules for this node, held against what is here.
 //!
 //! ```text
-//!  entry, and its sandbox's namespace is gone                   ──▶ released: nothing can use the address
-//!  entry without a journal, and no pod of that UID on this node ──▶ released: it was lost on the way
-//!  member of a partition, likewise                             ──▶ ends: nothing can use the port
-//!  journal of a living sandbox, and no entry                    ──▶ asserted again: the API server forgot (a restore)
+//!  entry, and its sandbox is certainly gone                       ──▶ released: nothing can use the address
+//!  entry without a journal, no pod of that UID on this node, and
+//!  no namespace here that has the address                         ──▶ released: it was lost on the way
+//!  member of a partition, without a living sandbox likewise       ──▶ ends: nothing can use the port
+//!  journal of a living sandbox, and no entry                      ──▶ asserted again: the API server forgot (a restore)
 //! ```
 //!
 //! Only what two looks in a row agree on is released: between a journal and its entry there is always an ADD or a DEL.
+//! Whatever cannot be read, seen or asked is evidence of nothing.
 
-use super::{Desk, Ledger};
+use super::{
+    Desk, Ledger,
+    sandboxes::{Sandboxes, in_use},
+};
 use crate::{Error, caches::PodFacts, error::chain, serve::Membership};
 use ferroband_address::{Entry, Pool, Release, Request, Space, whereabouts::Whereabouts};
-use ferroband_attach::journal::{Found, Journal};
+use ferroband_attach::journal::Journal;
 use ferroband_daemon::watching::Cache;
-use ferroband_kernel::{Netns, Root, boot_id};
+use ferroband_kernel::Root;
+use ferroband_model::FaultCode;
 use ipnet::IpNet;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// How often is looked.
 const OFTEN: Duration = Duration::from_secs(10);
+/// How soon again while something that lives could not be asserted: nothing new is given out until then.
+const SOON: Duration = Duration::from_secs(1);
 /// How long one release or assertion is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The UID that a quarantined address is kept under.
@@ -38,6 +40,8 @@ pub const QUARANTINE: &str = "quarantine";
 pub struct Evidence {
     /// The machine.
     pub root: Root,
+    /// Where the runtime keeps the namespaces of its sandboxes.
+    pub namespaces: Vec<PathBuf>,
     /// This node.
     pub node: String,
     /// What stands in the granules.
@@ -52,13 +56,6 @@ pub struct Evidence {
     pub asserted: watch::Sender<bool>,
 }
 
-/// A sandbox as its journal knows it.
-struct Sandbox {
-    alive: bool,
-    attached: bool,
-    journal: Journal,
-}
-
 /// What the look before found.
 #[derive(Default)]
 struct Looks {
@@ -66,19 +63,6 @@ struct Looks {
     doubted: BTreeSet<String>,
     /// Addresses that seem to be forgotten; none before the first look.
     missed: Option<BTreeSet<(IpAddr, String)>>,
-}
-
-/// Whether the sandbox's namespace is certainly gone. A path whose folder this process does not see says nothing.
-fn is_gone(journal: &Journal) -> bool {
-    let path = Path::new(&journal.netns);
-    let seen = path.parent().is_some_and(|folder| {
-        ["/run/netns", "/var/run/netns"].iter().any(|known| folder == Path::new(known)) && folder.is_dir()
-    });
-    match Netns::open(path) {
-        Ok(netns) => netns.id() != journal.netns_id,
-        Err(ferroband_kernel::Error::NoNetns { .. }) => seen,
-        Err(_) => false,
-    }
 }
 
 impl Evidence {
@@ -90,7 +74,8 @@ impl Evidence {
             let mut looks = Looks::default();
             loop {
                 self.look(&mut looks).await;
-                time::sleep(OFTEN).await;
+                let asserted = *self.asserted.borrow();
+                time::sleep(if asserted { OFTEN } else { SOON }).await;
             }
         };
         tokio::select! {
@@ -102,7 +87,11 @@ impl Evidence {
     async fn look(&self, looks: &mut Looks) {
         match self.sandboxes().await {
             Ok(sandboxes) => {
-                looks.missed = Some(self.assert_living(&sandboxes, looks.missed.as_ref()).await);
+                match self.assert_living(&sandboxes, looks.missed.as_ref()).await {
+                    Some(missed) => looks.missed = Some(missed),
+                    // The API server is away: what lives here may still be unknown to it.
+                    None => return,
+                }
                 self.asserted.send_replace(true);
                 looks.doubted = self.release_lost(&sandboxes, &looks.doubted).await;
             }
@@ -111,22 +100,10 @@ impl Evidence {
         }
     }
 
-    async fn sandboxes(&self) -> Result<BTreeMap<String, Vec<Sandbox>>, Error> {
-        let root = self.root.clone();
-        let read = spawn_blocking(move || -> Result<_, ferroband_attach::Error> {
-            let boot = boot_id(&root)?;
-            let mut sandboxes: BTreeMap<String, Vec<Sandbox>> = BTreeMap::new();
-            for Found { journal, .. } in Journal::all(&root)? {
-                // One that cannot be read is somebody's still: whoever it is keeps what it has.
-                let Ok(journal) = journal else { continue };
-                let alive = journal.boot == boot && !is_gone(&journal);
-                let sandbox = Sandbox { alive, attached: journal.attached, journal };
-                sandboxes.entry(sandbox.journal.container.clone()).or_default().push(sandbox);
-            }
-            Ok(sandboxes)
-        });
+    async fn sandboxes(&self) -> Result<Sandboxes, Error> {
+        let (root, namespaces) = (self.root.clone(), self.namespaces.clone());
         let failed = |e| Error::Task { task: "looking at the journals", source: Some(e) };
-        match read.await {
+        match spawn_blocking(move || Sandboxes::look(&root, &namespaces)).await {
             Ok(Ok(sandboxes)) => Ok(sandboxes),
             // A folder that cannot be read is no evidence of anything.
             Ok(Err(e)) => Err(failed(Box::new(e))),
@@ -149,19 +126,43 @@ impl Evidence {
         })
     }
 
-    async fn release_lost(
-        &self,
-        sandboxes: &BTreeMap<String, Vec<Sandbox>>,
-        doubted: &BTreeSet<String>,
-    ) -> BTreeSet<String> {
+    /// Whether the API server has the pod on this node.
+    fn has_pod(&self, uid: &str) -> bool {
+        self.pods.find(|pod| pod.uid == uid).is_some()
+    }
+
+    /// The entries whose sandboxes are gone, as far as this look can tell.
+    async fn lost(&self, sandboxes: &Sandboxes) -> Vec<(IpAddr, Entry)> {
+        let mut lost = Vec::new();
+        // Nothing here knows of them, which is not yet to say that nobody has them.
+        let mut unwritten = BTreeSet::new();
+        for (_, address, entry) in self.own() {
+            let has_pod = self.has_pod(&entry.uid);
+            match sandboxes.is_gone(&entry.container, has_pod) {
+                Some(true) => lost.push((address, entry)),
+                // A node that lost its disk still has its pods until they are deleted, and a while longer.
+                None if !has_pod => {
+                    unwritten.insert(address);
+                    lost.push((address, entry));
+                }
+                Some(false) | None => {}
+            }
+        }
+        if unwritten.is_empty() {
+            return lost;
+        }
+        let (asked, namespaces) = (unwritten.clone(), self.namespaces.clone());
+        let used =
+            spawn_blocking(move || in_use(&asked, &namespaces)).await.ok().flatten().unwrap_or(unwritten);
+        lost.retain(|(address, _)| !used.contains(address));
+        lost
+    }
+
+    async fn release_lost(&self, sandboxes: &Sandboxes, doubted: &BTreeSet<String>) -> BTreeSet<String> {
         let mut again = BTreeSet::new();
-        let lost = |container: &str, uid: &str| match sandboxes.get(container) {
-            Some(known) => known.iter().all(|sandbox| !sandbox.alive),
-            // A node that lost its disk still has its pods until they are deleted.
-            None => self.pods.find(|pod| pod.uid == uid).is_none(),
-        };
         for (container, uid) in self.membership.held() {
-            if !lost(&container, &uid) {
+            let has_pod = self.has_pod(&uid);
+            if !sandboxes.is_gone(&container, has_pod).unwrap_or(!has_pod) {
                 continue;
             }
             if doubted.contains(&container) {
@@ -171,10 +172,7 @@ impl Evidence {
                 again.insert(container);
             }
         }
-        for (_, address, entry) in self.own() {
-            if !lost(&entry.container, &entry.uid) {
-                continue;
-            }
+        for (address, entry) in self.lost(sandboxes).await {
             if !doubted.contains(&entry.container) {
                 again.insert(entry.container);
                 continue;
@@ -189,12 +187,12 @@ impl Evidence {
 
     /// Write down again what living sandboxes have and the granules do not say: at the first look at once, later what two
     /// looks agree on, for a DEL may be half done. An address that anybody has is left alone, a newer sandbox of the same
-    /// pod perhaps. What is missing now comes back.
+    /// pod perhaps. What is missing now comes back; `None` if the API server took something neither way.
     async fn assert_living(
         &self,
-        sandboxes: &BTreeMap<String, Vec<Sandbox>>,
+        sandboxes: &Sandboxes,
         missed: Option<&BTreeSet<(IpAddr, String)>>,
-    ) -> BTreeSet<(IpAddr, String)> {
+    ) -> Option<BTreeSet<(IpAddr, String)>> {
         let known: BTreeSet<IpAddr> = self.ledger.plan(|view| {
             let granules = view.iter().map(|(granule, _)| granule);
             granules
@@ -202,8 +200,7 @@ impl Evidence {
                 .collect()
         });
         let mut missing = BTreeSet::new();
-        for sandbox in sandboxes.values().flatten().filter(|sandbox| sandbox.alive && sandbox.attached) {
-            let journal = &sandbox.journal;
+        for journal in sandboxes.attached() {
             for assigned in &journal.assigned {
                 for ip in &assigned.ips {
                     if known.contains(&ip.address.addr()) {
@@ -222,6 +219,10 @@ impl Evidence {
                         Ok(_) => {
                             info!(address = %ip.address, container = journal.container, "asserted again");
                         }
+                        Err(fault) if fault.code == FaultCode::ApiUnavailable => {
+                            warn!(%fault, "what lives here cannot be asserted yet");
+                            return None;
+                        }
                         Err(fault) => {
                             warn!(address = %ip.address, container = journal.container, %fault, "cannot be asserted");
                         }
@@ -229,7 +230,7 @@ impl Evidence {
                 }
             }
         }
-        missing
+        Some(missing)
     }
 
     /// A request for exactly the address that the sandbox has.

@@ -16,6 +16,7 @@ mod evidence;
 mod ledger;
 mod probing;
 mod round;
+pub mod sandboxes;
 mod store;
 #[cfg(test)]
 mod tests;

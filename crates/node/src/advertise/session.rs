@@ -89,7 +89,7 @@ impl Session {
                 (_, None) => return Ok(()),
                 (Some(at), _) => break at,
                 (None, _) => {
-                    if !folder.changed().await? {
+                    if !folder.changed().await {
                         return Ok(());
                     }
                 }
@@ -99,7 +99,7 @@ impl Session {
         registered.send_replace(true);
         info!(resource = self.resource, "registered at the kubelet");
         while identity(&self.kubelet) == Some(at) && identity(&self.socket).is_some() {
-            if !folder.changed().await? {
+            if !folder.changed().await {
                 break;
             }
         }
@@ -128,7 +128,7 @@ impl Session {
                 None => {}
             }
             tokio::select! {
-                changed = folder.changed() => if !changed? { break },
+                changed = folder.changed() => if !changed { break },
                 changed = told.changed() => if changed.is_err() { break },
             }
         }

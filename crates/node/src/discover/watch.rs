@@ -100,7 +100,7 @@ impl Watching {
                     }
                 }
                 there = changed(&self.sight.files, self.files.as_mut()) => {
-                    match there? {
+                    match there {
                         true => drop(self.signs.settle().await),
                         false => self.files = None,
                     }
@@ -142,14 +142,14 @@ fn ticks(pause: Duration) -> time::Interval {
 }
 
 /// Returns after something in the folder changed: whether it can be watched on. One that is not there is looked for.
-async fn changed(path: &Path, files: Option<&mut Folder>) -> Result<bool, Error> {
+async fn changed(path: &Path, files: Option<&mut Folder>) -> bool {
     match files {
         Some(files) => files.changed().await,
         None => {
             while !path.is_dir() {
                 time::sleep(DEAF).await;
             }
-            Ok(false)
+            false
         }
     }
 }

@@ -73,9 +73,8 @@ pub async fn keep(
                     }
                 }
                 match time::timeout(LOOK, watched.changed()).await {
-                    Ok(Ok(true)) | Err(_) => {}
-                    Ok(Ok(false)) => break,
-                    Ok(Err(e)) => return Err(e),
+                    Ok(true) | Err(_) => {}
+                    Ok(false) => break,
                 }
             }
         }

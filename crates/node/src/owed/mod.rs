@@ -35,9 +35,8 @@ pub async fn keep_settled(
                 let left = settle(&root, &desk, membership.as_ref()).await?;
                 let wait = if left { AGAIN } else { Duration::MAX };
                 match time::timeout(wait, watched.changed()).await {
-                    Ok(Ok(true)) | Err(_) => {}
-                    Ok(Ok(false)) => break,
-                    Ok(Err(e)) => return Err(e),
+                    Ok(true) | Err(_) => {}
+                    Ok(false) => break,
                 }
             }
         }

@@ -170,7 +170,7 @@ async fn tell(folder: PathBuf, sign: Arc<Notify>) {
             let mut watched = Folder::appear(&folder).await?;
             loop {
                 sign.notify_one();
-                if !watched.changed().await? {
+                if !watched.changed().await {
                     return Ok::<_, Error>(());
                 }
             }
