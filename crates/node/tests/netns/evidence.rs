@@ -254,6 +254,7 @@ async fn w32_without_a_journal_the_pod_and_all_namespaces_must_not_have_it() {
     // Force-deleted a moment ago; its processes end when the kubelet comes to it.
     let (path, _) = node.namespace("lingers");
     let inside = Netns::open(&path).unwrap();
+    assert_ne!(inside.id(), Netns::current().unwrap().id(), "what follows must not meet the machine's own");
     inside
         .run(|| {
             let added = std::process::Command::new("ip")
