@@ -146,7 +146,7 @@ pub fn in_use(addresses: &BTreeSet<IpAddr>, folders: &[PathBuf]) -> Option<BTree
         for link in route.links().ok()? {
             match route.addresses(link.index) {
                 Ok(found) => {
-                    used.extend(found.iter().map(ipnet::IpNet::addr).filter(|a| addresses.contains(a)))
+                    used.extend(found.iter().map(ipnet::IpNet::addr).filter(|a| addresses.contains(a)));
                 }
                 // An interface that has just gone has no address.
                 Err(_) if matches!(route.link_by_index(link.index), Ok(None)) => {}

@@ -32,7 +32,10 @@ const FIRST: [u8; 4] = [10, 9, 0, 0];
 
 /// One granule in an API server that may be away.
 #[derive(Clone)]
-struct Server(Arc<(Mutex<Option<(Granule, u64)>>, AtomicBool)>);
+struct Server(Arc<(Mutex<Kept>, AtomicBool)>);
+
+/// The granule and its version.
+type Kept = Option<(Granule, u64)>;
 
 impl Server {
     fn put(&self, granule: &Granule, expected: Option<&Version>) -> Result<Version, StoreError> {
