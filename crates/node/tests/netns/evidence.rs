@@ -8,6 +8,7 @@ use ferroband_node::{
     Error,
     address::{Evidence, Ledger, Store, StoreError, open},
     caches::{Cache, PodFacts},
+    serve::Unmanaged,
 };
 use kube::runtime::watcher::Event;
 use nix::mount::{MsFlags, mount};
@@ -125,6 +126,7 @@ impl Node {
             ledger: ledger.clone(),
             desk,
             pods: pods.clone(),
+            membership: Arc::new(Unmanaged),
             asserted: told,
         };
         let stop = CancellationToken::new();
