@@ -31,6 +31,7 @@ mod hardware;
 mod host;
 mod inside;
 mod linux;
+pub mod netfilter;
 mod netlink;
 mod netns;
 pub mod probe;

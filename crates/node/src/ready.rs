@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_an_answer_is_not_ready() {
+    fn case_107_a_daemon_that_ends_is_not_ready_whatever_its_file_says() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         create_dir_all(root.run("ferroband")).unwrap();

@@ -54,7 +54,9 @@ fn document(number: &str) -> Option<String> {
     Some(fs::read_to_string(file.path()).expect("the document is readable"))
 }
 
-fn example(file: &str) -> String {
+/// A file below `examples/`.
+#[track_caller]
+pub fn example(file: &str) -> String {
     let path = checkout().join("examples").join(file);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }

@@ -120,3 +120,11 @@ pub fn kubelet_knows(resource: &str, healthy: usize) -> String {
         "[ $(grep -o '\"{word}\":\\[[^]]*\\]' {notes} | tail -n 1 | cut -d: -f2- | grep -o '\"[^\"]*\"' | wc -l) = {healthy} ]"
     )
 }
+
+/// What must not change of a pod that runs.
+#[track_caller]
+pub fn life(pod: &str) -> Value {
+    let pod = get(&["pod", pod]);
+    let status = &pod["status"]["containerStatuses"][0];
+    json!([pod["metadata"]["uid"], pod["status"]["phase"], status["containerID"], status["restartCount"]])
+}

@@ -17,7 +17,7 @@ mod own;
 mod statement;
 mod wait;
 
-pub use document::{RDMA_WITH_INFINIBAND, applied, manifests};
+pub use document::{RDMA_WITH_INFINIBAND, applied, example, manifests};
 pub use objects::{Objects, attached_pod, of_label, running};
 pub use own::own_lab;
 pub use statement::needs_kernel;

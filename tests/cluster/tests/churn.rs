@@ -3,27 +3,20 @@
 //! One round here; `cargo xtask test soak` does more.
 
 use ferroband_cluster_tests::evidence::{granule_entries, kept_on, network_status};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, nodes, on};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, lab, nodes, on};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const PODS: usize = 30;
+/// On one node.
+const REBOOTED: usize = 16;
 const RANGE: &str = "192.168.50.";
 
 #[test]
 fn many_pods_start_and_go_while_daemons_are_killed() {
     let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let mut objects = Objects::default();
-    objects.apply(&format!(
-        "{{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {{name: churn}}, spec: {{config: \
-         '{{\"cniVersion\": \"1.0.0\", \"type\": \"ipoib\", \"name\": \"churn\", \"master\": \"ib0\", \
-         \"ipam\": {{\"type\": \"whereabouts\", \"range\": \"{RANGE}0/24\"}}}}'}}}}"
-    ));
-    objects.apply(
-        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: churn}, spec: {replicas: 0, \
-         selector: {matchLabels: {a: churn}}, template: {metadata: {labels: {a: churn}, \
-         annotations: {k8s.v1.cni.cncf.io/networks: churn}}, spec: {terminationGracePeriodSeconds: 0, \
-         containers: [{name: c, image: \"busybox:1\"}]}}}}",
-    );
+    objects.apply(&network()).apply(&deployment(&json!({})));
     for round in 0..rounds {
         scale(PODS);
         for node in nodes() {
@@ -38,12 +31,64 @@ fn many_pods_start_and_go_while_daemons_are_killed() {
 
         scale(0);
         kill_daemon(&nodes()[round % nodes().len()]);
-        eventually("nothing is left", 90, || {
-            let left = granule_entries().iter().filter(|(g, _)| g.starts_with(RANGE)).count();
-            let kept: String = nodes().iter().map(|n| kept_on(n)).collect();
-            if left == 0 && kept.is_empty() { Ok(()) } else { Err(format!("{left} entries, {kept}")) }
-        });
+        nothing_is_left();
     }
+}
+
+#[test]
+fn pods_that_start_while_their_node_reboots_run_in_the_end_and_leave_nothing() {
+    let (mut objects, node) = (Objects::default(), nodes()[2].clone());
+    objects.apply(&network()).apply(&deployment(&json!({"kubernetes.io/hostname": node})));
+    scale(REBOOTED);
+    eventually("some run and some do not", 60, || match addresses().len() {
+        found if (1..REBOOTED).contains(&found) => Ok(()),
+        found => Err(format!("{found} have addresses")),
+    });
+    lab(&["reboot", &node]).good();
+    kubectl(&["rollout", "status", "deployment/churn", "--timeout=180s"]).good();
+    assert_eq!(addresses().len(), REBOOTED);
+    let entries = granule_entries().into_iter().filter(|(granule, _)| granule.starts_with(RANGE));
+    assert_eq!(entries.count(), REBOOTED, "one entry for each pod");
+    scale(0);
+    nothing_is_left();
+}
+
+fn network() -> String {
+    let config = json!({"cniVersion": "1.0.0", "type": "ipoib", "name": "churn", "master": "ib0",
+        "ipam": {"type": "whereabouts", "range": format!("{RANGE}0/24")}});
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "churn"}, "spec": {"config": config.to_string()},
+    })
+    .to_string()
+}
+
+/// Pods with that network, none at first.
+fn deployment(nodes: &Value) -> String {
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "churn"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "churn"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"a": "churn"}},
+            "template": {
+                "metadata": {"labels": {"a": "churn"}, "annotations": annotations},
+                "spec": {
+                    "terminationGracePeriodSeconds": 0, "nodeSelector": nodes,
+                    "containers": [{"name": "c", "image": "busybox:1"}],
+                },
+            },
+        },
+    })
+    .to_string()
+}
+
+#[track_caller]
+fn nothing_is_left() {
+    eventually("nothing is left", 90, || {
+        let left = granule_entries().iter().filter(|(g, _)| g.starts_with(RANGE)).count();
+        let kept: String = nodes().iter().map(|n| kept_on(n)).collect();
+        if left == 0 && kept.is_empty() { Ok(()) } else { Err(format!("{left} entries, {kept}")) }
+    });
 }
 
 fn scale(replicas: usize) {

@@ -1,9 +1,31 @@
 //! Metrics of a node as Prometheus would scrape them.
 
-use ferroband_cluster_tests::hardware::Functions;
-use ferroband_cluster_tests::{Objects, inside, nodes, on};
+use ferroband_cluster_tests::hardware::{ADAPTER, Functions, configure, holder, offered};
+use ferroband_cluster_tests::{Objects, eventually, inside, nodes, on};
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
+
+const RESOURCE: &str = "openshift.io/counted";
+
+/// The page, and right before and after it the counters in sysfs, by device, folder and name.
+fn scrape(node: &str) -> (BTreeMap<String, u64>, String, BTreeMap<String, u64>) {
+    let read = "(cd /var/lib/ferroband/sim/sys/class/infiniband && for f in */ports/1/counters/* */ports/1/hw_counters/*; do \
+        echo \"$f $(cat $f)\"; done)";
+    let page = "curl -sf http://127.0.0.1:5711/metrics";
+    let said = on(node, &format!("{page} >/dev/null; {read}; echo ===; {page}; echo ===; {read}")).good();
+    let parts: Vec<&str> = said.split("===\n").collect();
+    let [before, page, after] = parts[..] else { panic!("{said}") };
+    let numbers = |text: &str| -> BTreeMap<String, u64> {
+        text.lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(name, _)| !name.ends_with("/lifespan"))
+            .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+            .collect()
+    };
+    (numbers(before), page.to_owned(), numbers(after))
+}
 
 fn value(page: &str, metric: &str, device: &str) -> Option<u64> {
     let label = format!("ifname=\"{device}\"");
@@ -12,7 +34,40 @@ fn value(page: &str, metric: &str, device: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
+fn counters_are_what_sysfs_says_at_the_same_time_and_carry_the_pod() {
+    let (mut objects, node) = (Objects::default(), nodes()[0].clone());
+    let functions = Functions::make(&node, 2);
+    let pool = json!({"resourceList": [{"resourcePrefix": "openshift.io", "resourceName": "counted",
+        "selectors": {"devices": ["1018"], "isRdma": true}}]});
+    configure(&mut objects, &[("sriov.json", pool)]);
+    offered(&node, RESOURCE, "2");
+    objects.apply(&holder("counted", &node, RESOURCE, 1));
+    objects.running("counted", 90);
+    let errors = value(&scrape(&node).1, "rdma_symbol_error_total", ADAPTER).expect("the counter");
+    functions.sim(&format!("count {ADAPTER} symbol_error --by 41"));
+    functions.sim(&format!("count {ADAPTER} out_of_sequence --by 7"));
+
+    let (before, page, after) = scrape(&node);
+    assert!(before.len() > 100, "three devices: {before:?}");
+    for (name, least) in &before {
+        let (device, counter) = (name.split('/').next().unwrap(), name.rsplit('/').next().unwrap());
+        let metric = format!("rdma_{}_total", counter.to_lowercase());
+        let seen = value(&page, &metric, device).unwrap_or_else(|| panic!("no {metric} of {device}\n{page}"));
+        // Traffic goes on between the three looks.
+        let most = after.get(name).copied().unwrap_or(u64::MAX);
+        assert!((*least..=most).contains(&seen), "{name}: {least}, {seen}, {most}");
+    }
+    assert_eq!(value(&page, "rdma_symbol_error_total", ADAPTER), Some(errors + 41));
+    assert_eq!(value(&page, "rdma_port_state", ADAPTER), Some(4));
+    let held = inside("counted", "echo $PCIDEVICE_OPENSHIFT_IO_COUNTED_INFO").good();
+    let device = held.split("\"rdma_dev\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let pods: Vec<&str> = page.lines().filter(|line| line.contains("pod_name=\"counted\"")).collect();
+    assert!(!pods.is_empty(), "{page}");
+    assert!(pods.iter().all(|line| line.contains(&format!("ifname=\"{device}\""))), "{pods:?}");
+    promtool(&page);
+}
+
+#[test]
 fn a_device_in_a_pods_rdma_namespace_is_counted_for_the_pod() {
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
     let functions = Functions::make(&node, 1);
@@ -45,8 +100,53 @@ fn promtool(page: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("promtool, which `cargo xtask test cluster` installs");
-    child.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("promtool reads");
-    let said = child.wait_with_output().expect("promtool ends");
+    child.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
+    let said = child.wait_with_output().unwrap();
     let words = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert!(said.status.success() && words.trim().is_empty(), "{}: {words}", said.status);
+}
+
+#[test]
+fn a_wrong_pool_is_named_in_the_nodes_condition_and_the_others_stand() {
+    let (mut objects, node) = (Objects::default(), nodes()[0].clone());
+    let _functions = Functions::make(&node, 4);
+    let good = json!({"resourceList": [{"resourcePrefix": "openshift.io", "resourceName": "right",
+        "selectors": {"devices": ["1018"], "isRdma": true}}]});
+    configure(&mut objects, &[("right.json", good.clone())]);
+    offered(&node, "openshift.io/right", "4");
+    objects.apply(&holder("unharmed", &node, "openshift.io/right", 1));
+    objects.running("unharmed", 90);
+    let bad = json!({"resourceList": [
+        {"resourcePrefix": "openshift.io", "resourceName": "nobody", "selectors": {"vendors": ["ffff"]}},
+        {"resourcePrefix": "openshift.io", "resourceName": "misspelt", "selectors": {"devices": ["1018"]}, "selektor": 1},
+    ]});
+    configure(
+        &mut objects,
+        &[("right.json", good), ("wrong.json", bad), ("broken.json", json!("{\"resourceList\":"))],
+    );
+    let condition = eventually("the condition names what is wrong", 120, || {
+        let object = ferroband_cluster_tests::get(&["node", &node]);
+        let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let condition = all.iter().find(|c| c["type"] == "FerrobandDevices").cloned().unwrap_or_default();
+        let message = condition["message"].as_str().unwrap_or_default();
+        let said = [
+            "broken.json: is not JSON",
+            "wrong.json: resourceList[1].selektor: unknown",
+            "wrong.json: resourceList[0].selectors: choose nothing",
+            "a device is in one pool only",
+        ];
+        let named = said.iter().all(|words| message.contains(words));
+        if named { Ok(condition) } else { Err(condition.to_string()) }
+    });
+    assert_eq!(condition["status"], "False", "{condition}");
+    offered(&node, "openshift.io/right", "4");
+    // What is given stays given when its pool goes.
+    configure(&mut objects, &[("empty.json", json!({"resourceList": []}))]);
+    offered(&node, "openshift.io/right", "0");
+    inside("unharmed", "exec 3<>/dev/infiniband/rdma_cm").good();
+    let pod = ferroband_cluster_tests::get(&["pod", "unharmed"]);
+    assert_eq!(
+        (&pod["status"]["phase"], &pod["status"]["containerStatuses"][0]["restartCount"]),
+        (&json!("Running"), &json!(0))
+    );
 }

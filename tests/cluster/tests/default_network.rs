@@ -40,7 +40,6 @@ fn service(name: &str) -> Value {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     let before = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
@@ -63,7 +62,7 @@ fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     }
     let fetch = |from: &str, place: &str, expected: &str| {
         eventually(&format!("{from} fetches from {place}"), 60, || {
-            let seen = inside(from, &format!("wget -q -T 5 -O - http://{place}/name"));
+            let seen = inside(from, &format!("timeout 5 wget -q -O - http://{place}/name"));
             if seen.out.trim() == expected { Ok(()) } else { Err(format!("{}{}", seen.out, seen.err)) }
         });
     };

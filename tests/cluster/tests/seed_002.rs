@@ -13,7 +13,6 @@ fn example(file: &str) -> String {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn seed_002_the_two_pods_get_the_devices_of_their_nodes() {
     let mut objects = Objects::default();
     for node in nodes() {
@@ -83,7 +82,6 @@ impl Drop for Container<'_> {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn seed_002_the_mocked_run_without_capabilities_is_known_to_a_real_kubelet() {
     let node = nodes()[1].clone();
     let resource = "mocked.example.com/rdma";

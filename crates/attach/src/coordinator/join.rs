@@ -1,10 +1,10 @@
 //! Making the ways.
 
-use super::{BACK, FIRST, POD_END, PRIORITY, host_end, tables};
+use super::{BACK, FIRST, LAST, MARK, POD_END, PRIORITY, host_end, tables};
 use crate::plan::{CoordinatorMode, CoordinatorStep};
 use crate::{Error, Lock, Machine, Point, ipoib};
 use ferroband_kernel::route::{Kind, NewLink, RouteSpec, Rule};
-use ferroband_kernel::{Link, Netns, Route};
+use ferroband_kernel::{Link, Netns, Route, netfilter};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -90,6 +90,9 @@ impl Joining<'_> {
         let node_end = ipoib::find(&mut here, &name, "the host")?;
         let node = node_addresses(&mut here)?;
         self.lead_out(step, own, &end, &node_end, &node)?;
+        // What the node or a pod of the cluster's own network begins is answered through the wire, whatever its address.
+        // Without it those are reached whose subnets are known.
+        netfilter::answer_by_mark(self.netns, POD_END, MARK)?;
         self.lead_here(step, own)
     }
 
@@ -135,7 +138,10 @@ impl Joining<'_> {
             let everything =
                 IpNet::new(unspecified(v4), 0).map_err(|_| Error::Unexpected { wanted: "a prefix" })?;
             self.inside.append_route(end.index, &through(everything, BACK))?;
-            self.inside.add_rule(&Rule { mark: Some((1, u32::MAX)), ..Rule::all(!v4, BACK) })?;
+            // Marks are looked at once there is a way at all, and a fabric has as a rule no gateway.
+            let last = RouteSpec { priority: Some(LAST), ..through(everything, RouteSpec::MAIN) };
+            self.inside.append_route(end.index, &last)?;
+            self.inside.add_rule(&Rule { mark: Some((MARK, u32::MAX)), ..Rule::all(!v4, BACK) })?;
         }
         Ok(())
     }

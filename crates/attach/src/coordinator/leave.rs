@@ -4,7 +4,7 @@ use super::{BACK, FIRST, POD_END, PRIORITY};
 use crate::plan::CoordinatorStep;
 use crate::{Error, Lock, Machine, Point};
 use ferroband_kernel::route::Rule;
-use ferroband_kernel::{Netns, Route};
+use ferroband_kernel::{Netns, Route, netfilter};
 
 /// Take away what joining made. `wire` is the node's end of the wire, if this step made one.
 pub(crate) fn leave(
@@ -34,6 +34,9 @@ pub(crate) fn leave(
     lock.retire();
     // What is in the pod goes with its interfaces, but for the rules.
     if let Some(netns) = netns {
+        if wire.is_some() {
+            netfilter::forget_marks(netns)?;
+        }
         let mut inside = Route::inside(netns)?;
         let ours = |rule: &&Rule| (BACK..FIRST + 120).contains(&rule.table);
         for rule in inside.rules()?.iter().filter(ours) {

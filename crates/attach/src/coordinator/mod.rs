@@ -6,6 +6,7 @@
 //!  eth0 ── InfiniBand ──▶ everything else     ┌─ rule 1000: table 500, route POD-IP dev veth4f2a…
 //!  veth0 ─────────────────────────────────────┴─ veth4f2a… ──▶ kubelet, kube-proxy, cni0 …
 //!   routes: the node's addresses, the pods' and the services' subnets, what else is hijacked
+//!   marks:  what came in through veth0 is answered through it, from wherever it came
 //! ```
 //!
 //! Underlay is the above, for the first interface. Overlay is an interface beside that of the cluster's own network,
@@ -28,6 +29,12 @@ const PRIORITY: u32 = 1000;
 /// The pod's table of what goes back through the wire, and the first of the interfaces' own.
 const BACK: u32 = 100;
 const FIRST: u32 = 101;
+
+/// The mark of connections that came through the wire.
+const MARK: u32 = 1;
+
+/// The priority of the way to everything through the node: any other comes before it.
+const LAST: u32 = 1 << 16;
 
 /// What the node's end of a container's wire is called.
 pub(crate) fn host_end(container: &str) -> String {

@@ -65,9 +65,11 @@ const KERNEL: u8 = 2;
 
 /// The interface that all of the pod's traffic goes through by itself.
 fn first(inside: &mut Route, routes: &[RouteEntry]) -> Result<Option<Link>, Error> {
-    let through = routes.iter().find(|entry| entry.is_main_unicast() && entry.is_default());
-    match through.and_then(|entry| entry.interface) {
-        Some(index) => Ok(inside.link_by_index(index)?.filter(|link| link.name != POD_END)),
+    let wire = inside.link(POD_END)?.map(|wire| wire.index);
+    let leads_out =
+        |entry: &&RouteEntry| entry.is_main_unicast() && entry.is_default() && entry.interface != wire;
+    match routes.iter().find(leads_out).and_then(|entry| entry.interface) {
+        Some(index) => Ok(inside.link_by_index(index)?),
         None => Ok(inside.link("eth0")?),
     }
 }

@@ -94,6 +94,24 @@ fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
 }
 
 #[test]
+fn what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
+    let unnamed = json!({"serviceCIDR": [], "overlayPodCIDR": [], "hijackCIDR": []});
+    let (stage, _daemon, pod, other) = set_up(vec![with_ways("eth0", unnamed)], &["172.91.0.7/16"]);
+    add(&stage, &pod).unwrap();
+    assert!(reaches(Some(&other), POD));
+    // The fabric's own gateway would come first, and answers still go back.
+    pod.ip(&["route", "add", "default", "via", "172.91.0.1", "dev", "eth0"]);
+    assert!(!reaches(Some(&pod), "10.78.1.2"), "that is the gateway's business");
+    assert!(reaches(Some(&other), POD), "an answer goes the way its question came");
+    // The runtime may try again what it was told had failed.
+    del(&stage, &pod.path).unwrap();
+    add(&stage, &pod).unwrap();
+    assert!(reaches(Some(&other), POD));
+    del(&stage, &pod.path).unwrap();
+    assert_clean(&stage);
+}
+
+#[test]
 fn the_last_pod_takes_the_rule_along() {
     let (stage, daemon, pod, _other) = set_up(vec![with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
     let second = Pod::new();

@@ -52,7 +52,7 @@ pub struct Sim {
 enum Action {
     /// Bring it up; what is up already stays.
     Up {
-        /// The hardware to simulate: default, connectx-6, dgx, ethernet.
+        /// The hardware to simulate: default, connectx-6, dgx, ethernet, vpi.
         #[arg(long, default_value = "default")]
         profile: String,
         /// A description of hardware instead, in YAML.

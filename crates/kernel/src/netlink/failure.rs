@@ -2,7 +2,7 @@
 
 use crate::Error;
 use netlink_packet_core::DecodeError;
-use netlink_sys::protocols::{NETLINK_KOBJECT_UEVENT, NETLINK_RDMA, NETLINK_ROUTE};
+use netlink_sys::protocols::{NETLINK_KOBJECT_UEVENT, NETLINK_NETFILTER, NETLINK_RDMA, NETLINK_ROUTE};
 use nix::errno::Errno;
 use std::io;
 
@@ -11,6 +11,7 @@ use std::io;
 pub(crate) enum Family {
     Route,
     Rdma,
+    Netfilter,
     Uevent,
 }
 
@@ -19,6 +20,7 @@ impl Family {
         match self {
             Self::Route => NETLINK_ROUTE,
             Self::Rdma => NETLINK_RDMA,
+            Self::Netfilter => NETLINK_NETFILTER,
             Self::Uevent => NETLINK_KOBJECT_UEVENT,
         }
     }
@@ -27,6 +29,7 @@ impl Family {
         match self {
             Self::Route => "route",
             Self::Rdma => "RDMA",
+            Self::Netfilter => "netfilter",
             Self::Uevent => "uevent",
         }
     }

@@ -63,8 +63,28 @@ impl Socket {
     ) -> Result<Vec<Message>, Failure> {
         let mut answers = Vec::new();
         self.send(&message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
-        self.receive(&mut answers)?;
+        self.receive(self.sequence, &mut answers)?;
         Ok(answers)
+    }
+
+    /// Sends requests that the kernel does all or none of, in one datagram. `last` is acknowledged; a refusal of any one
+    /// comes before that. What closes the batch has no answer.
+    pub(crate) fn batch(
+        &mut self,
+        first: &[(Message, u16)],
+        last: (Message, u16),
+        close: Message,
+    ) -> Result<(), Failure> {
+        let begin = self.sequence.wrapping_add(1);
+        let acknowledged = (last.0, last.1 | NLM_F_ACK);
+        let mut bytes = Vec::new();
+        for (message, flags) in first.iter().chain([&acknowledged]) {
+            self.sequence = self.sequence.wrapping_add(1);
+            bytes.extend(self.numbered(message, NLM_F_REQUEST | flags));
+        }
+        bytes.extend(self.numbered(&close, NLM_F_REQUEST));
+        retry(|| self.socket.send(&bytes, 0)).map_err(|error| Failure::Io(self.family, error))?;
+        self.receive(begin, &mut Vec::new()).map(drop)
     }
 
     /// Asks for everything of a kind, until an answer comes that no change has torn.
@@ -72,7 +92,7 @@ impl Socket {
         for _ in 0..DUMPS {
             let mut answers = Vec::new();
             self.send(&message, NLM_F_REQUEST | NLM_F_DUMP)?;
-            if self.receive(&mut answers)? {
+            if self.receive(self.sequence, &mut answers)? {
                 return Ok(answers);
             }
         }
@@ -81,16 +101,21 @@ impl Socket {
 
     fn send(&mut self, message: &impl NetlinkSerializable, flags: u16) -> Result<(), Failure> {
         self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = flags;
-        header.sequence_number = self.sequence;
-        let bytes = serialize(header, message);
+        let bytes = self.numbered(message, flags);
         retry(|| self.socket.send(&bytes, 0)).map_err(|error| Failure::Io(self.family, error)).map(drop)
     }
 
-    /// Collects until the acknowledgement or the end of the dump; false when the dump was torn.
-    fn receive(&mut self, answers: &mut Vec<Message>) -> Result<bool, Failure> {
-        let mut whole = true;
+    fn numbered(&self, message: &impl NetlinkSerializable, flags: u16) -> Vec<u8> {
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        serialize(header, message)
+    }
+
+    /// Collects until the acknowledgement or the end of the dump; false when the dump was torn. Answers to requests since
+    /// `first` count, and the last one's ends it.
+    fn receive(&mut self, first: u32, answers: &mut Vec<Message>) -> Result<bool, Failure> {
+        let (mut whole, earlier) = (true, self.sequence.wrapping_sub(first));
         loop {
             self.datagram().map_err(|error| Failure::Io(self.family, error))?;
             let mut rest = self.buffer.as_slice();
@@ -99,14 +124,15 @@ impl Socket {
                 let (bytes, after) = rest.split_at(length.min(rest.len()));
                 rest = after.get(length.next_multiple_of(4) - length..).unwrap_or_default();
                 let message = NetlinkMessage::deserialize(bytes).map_err(Failure::Decode)?;
-                if message.header.sequence_number != self.sequence {
+                let behind = self.sequence.wrapping_sub(message.header.sequence_number);
+                if behind > earlier {
                     continue;
                 }
                 whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
                 match answer(message)? {
                     Answer::Part(part) => answers.push(part),
-                    Answer::Nothing => {}
-                    Answer::End => return Ok(whole),
+                    Answer::End if behind == 0 => return Ok(whole),
+                    Answer::End | Answer::Nothing => {}
                 }
             }
         }

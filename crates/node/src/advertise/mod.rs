@@ -7,6 +7,7 @@
 //!                                or a socket in the folder that the kubelet watches
 //! ```
 
+mod authority;
 mod board;
 mod health;
 mod held;

@@ -1,6 +1,7 @@
 //! One life of the socket of a resource.
 
 use super::{
+    authority::Localised,
     plugin::{Plugin, options},
     register::PAUSE,
     registry::{
@@ -20,7 +21,7 @@ use std::{
     time::Duration,
 };
 use tokio::{net::UnixListener, sync::watch, task::JoinHandle, time::timeout};
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     Request, Response, Status,
@@ -67,11 +68,12 @@ impl Session {
         let (tell, told) = watch::channel(None);
         let known = Known { resource: resource.clone(), socket: socket.clone(), tell };
         let ended = stop.clone();
+        let calls = UnixListenerStream::new(listener).map(|call| call.map(Localised::new));
         let server = tokio::spawn(
             Server::builder()
                 .add_service(DevicePluginServer::new(Plugin { stop: stop.clone(), ..plugin.clone() }))
                 .add_service(RegistrationServer::new(known))
-                .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move {
+                .serve_with_incoming_shutdown(calls, async move {
                     ended.cancelled().await;
                 }),
         );

@@ -1,5 +1,7 @@
 //! The contract's cases between us and a kubelet, by their ids.
 
+mod dialled_by_path;
+
 use super::{
     Board, Given, Kubelet, Way,
     board::keep_board,

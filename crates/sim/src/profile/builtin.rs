@@ -24,7 +24,7 @@ impl Profile {
 
     /// All profiles that come with the product.
     pub fn builtins() -> Vec<Self> {
-        vec![Self::default(), connectx6(), dgx(), ethernet()]
+        vec![Self::default(), connectx6(), dgx(), ethernet(), vpi()]
     }
 
     fn named(name: &str, hcas: Vec<Hca>) -> Self {
@@ -87,6 +87,18 @@ fn ethernet() -> Profile {
     };
     // Both functions have their virtual ones after the second function, the first one's first.
     Profile::named("ethernet", vec![hca(0, 0, "ens5f0np0", 2), hca(1, 1, "ens5f1np1", 9)])
+}
+
+/// One ConnectX-6 that can be of either kind, and is in Ethernet mode as it came.
+fn vpi() -> Profile {
+    let mut hca = Hca {
+        behind: places([(0x3a, 2)]),
+        ..Card::ConnectX6.hca(place(0x3b, 0, 0), 0, Some(0), "ens1np0", &[])
+    };
+    for port in &mut hca.ports {
+        port.link_layer = LinkLayer::Ethernet;
+    }
+    Profile::named("vpi", vec![hca])
 }
 
 /// Adapters by their maker's names.

@@ -77,7 +77,7 @@ fn every_builtin_could_be_a_machine() {
             profile.name
         })
         .collect();
-    assert_eq!(names, ["default", "connectx-6", "dgx", "ethernet"]);
+    assert_eq!(names, ["default", "connectx-6", "dgx", "ethernet", "vpi"]);
 }
 
 #[test]

@@ -1,0 +1,217 @@
+//! The document about an AI cluster: adapters in InfiniBand mode, a network for each graphics processor, on the nodes
+//! worker1 and worker2.
+
+use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
+use ferroband_cluster_tests::hardware::offered;
+use ferroband_cluster_tests::{
+    Objects, applied, attached_pod, chart, eventually, get, helm, inside, kubectl, needs_kernel, of_label,
+    on, own_lab,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const WORKERS: [&str; 2] = ["worker1", "worker2"];
+
+/// The adapters of the simulated server, processor by processor. The document shows one of them, eno3np2.
+const ADAPTERS: [&str; 8] =
+    ["ibp24s0", "ibp58s0", "eno3np2", "ibp92s0", "ibp154s0", "ibp186s0", "ibp202s0", "ibp218s0"];
+
+/// A lab as the document has it: two nodes of these names, eight adapters each.
+fn cluster(objects: &mut Objects) {
+    own_lab(&["--profile", "dgx", "--node-names", "worker1,worker2"]);
+    objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: spiderpool}}");
+}
+
+/// What the document applies: a policy, a network, a network with a P_Key (the rest elided), the values of the chart.
+fn document() -> [String; 4] {
+    let files = ["policy.yaml", "network.yaml", "partition.yaml", "rdma-tools-values.yaml"];
+    let files = files.map(|file| format!("ai-cluster/{file}"));
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    applied("003", &files).try_into().expect("four commands")
+}
+
+fn name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// What the document only names: for each processor a policy, a pool and a network.
+fn of_processor(number: usize) -> String {
+    let (adapter, subnet) = (ADAPTERS[number - 1], format!("172.16.{}", 10 + number));
+    let policy = json!({
+        "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
+        "metadata": {"name": format!("gpu{number}"), "namespace": "spiderpool"},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/os": "linux"}, "resourceName": format!("gpu{number}sriov"), "priority": 99,
+            "numVfs": 2, "nicSelector": {"pfNames": [adapter]}, "linkType": "ib", "deviceType": "netdevice", "isRdma": true,
+        },
+    });
+    let pool = json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
+        "metadata": {"name": format!("gpu{number}-net")},
+        "spec": {
+            "subnet": format!("{subnet}.0/24"), "gateway": format!("{subnet}.254"),
+            "ips": [format!("{subnet}.1-{subnet}.200")],
+        },
+    });
+    let network = json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
+        "metadata": {"name": format!("gpu{number}-sriov"), "namespace": "spiderpool"},
+        "spec": {"cniType": "ib-sriov", "ibsriov": {
+            "resourceName": format!("spidernet.io/gpu{number}sriov"),
+            // One rail with an MTU of its own.
+            "mtu": if number == 8 { 2044 } else { 0 },
+            "ippools": {"ipv4": [format!("gpu{number}-net")]},
+        }},
+    });
+    json!({"apiVersion": "v1", "kind": "List", "items": [policy, pool, network]}).to_string()
+}
+
+#[test]
+fn seed_003_a_policy_and_a_network_as_printed() {
+    let mut objects = Objects::default();
+    cluster(&mut objects);
+    let [policy, network, ..] = document();
+    objects.apply(&policy);
+    for worker in WORKERS {
+        // Twelve functions of the adapter, whose name is an Ethernet port's and whose link is InfiniBand.
+        offered(worker, "spidernet.io/eno3np2", "12");
+        let state = get(&["-n", "ferroband-system", "sriovnetworknodestates", worker]);
+        let adapters = state["status"]["interfaces"].as_array().cloned().unwrap_or_default();
+        let adapter = adapters.iter().find(|adapter| adapter["name"] == "eno3np2").expect("the adapter");
+        assert_eq!((&adapter["linkType"], &adapter["numVfs"]), (&json!("IB"), &json!(12)), "{adapter}");
+    }
+    // The pool's subnet has host bits.
+    objects.apply(&network);
+    let rendered = eventually("the network", 60, || {
+        let seen = kubectl(&["get", "net-attach-def", "-n", "spiderpool", "gpu1-ib-sriov", "-o", "json"]);
+        serde_json::from_str::<Value>(&seen.out).map_err(|_| seen.err)
+    });
+    let resource = &rendered["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"];
+    assert_eq!(resource, "spidernet.io/eno3np2");
+    let config: Value =
+        serde_json::from_str(rendered["spec"]["config"].as_str().unwrap_or_default()).expect("JSON");
+    let plugin = config["plugins"].as_array().and_then(|all| all.first()).cloned().unwrap_or(config);
+    assert_eq!((&plugin["type"], &plugin["rdmaIsolation"]), (&json!("ib-sriov"), &json!(true)), "{plugin}");
+    for (pod, worker) in ["one", "two"].into_iter().zip(WORKERS) {
+        objects.apply(&attached_pod(pod, worker, "spiderpool/gpu1-ib-sriov").to_string());
+    }
+    let pods = ["one", "two"].map(|pod| objects.running(pod, 120));
+    let limits = &pods[0]["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(limits["spidernet.io/eno3np2"], "1", "what it needs was filled in: {limits}");
+    let (there, prefix) = ipv4(&interface("two", "net1"));
+    assert!(there.starts_with("172.16.11.") && prefix == 16, "{there}/{prefix}");
+    inside("one", &format!("ping -c 2 -w 20 -I net1 {there}")).good();
+    needs_kernel("with rdmaIsolation the RDMA device is seen in the pod alone");
+}
+
+#[test]
+fn seed_003_eight_networks_by_the_chart_as_printed() {
+    let mut objects = Objects::default();
+    cluster(&mut objects);
+    let [.., values] = document();
+    for number in 1..=8 {
+        objects.apply(&of_processor(number));
+    }
+    for worker in WORKERS {
+        for number in 1..=8 {
+            offered(worker, &format!("spidernet.io/gpu{number}sriov"), "2");
+        }
+    }
+    let file = std::env::temp_dir().join(format!("ferroband-values-{}.yaml", std::process::id()));
+    std::fs::write(&file, values).expect("a scratch file");
+    // The lab has the tools under a name of its own.
+    let image = "image.registry=ferroband.lab,image.repository=tools,image.tag=1";
+    let file_name = file.to_string_lossy();
+    let tools = chart("rdma-tools");
+    let installed = helm(&["install", "rdma-tools", &tools, "-f", &file_name, "--set", image]);
+    let _ = std::fs::remove_file(&file);
+    let _gone = Installed;
+    installed.good();
+    let pods = of_label("app.kubernetes.io/name=rdma-tools", 2, 180);
+    let on_nodes: BTreeSet<_> = pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+    assert_eq!(on_nodes, BTreeSet::from(WORKERS));
+    for pod in &pods {
+        nine_interfaces(pod);
+    }
+    all_rails_reach(&pods[0], &pods[1]);
+    counted(&pods[0]);
+    gateways_were_asked(&pods[0]);
+    needs_kernel("`rdma link` in the pod shows its eight devices");
+    needs_kernel("`ib_read_lat` between the pods");
+
+    // A pod that writes no resources has them filled in.
+    let annotation =
+        pods[0]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("networks");
+    objects.apply(&attached_pod("injected", "worker2", annotation).to_string());
+    let pod = objects.running("injected", 120);
+    let limits = pod["spec"]["containers"][0]["resources"]["limits"].as_object().cloned().unwrap_or_default();
+    let wanted: BTreeSet<String> = (1..=8).map(|number| format!("spidernet.io/gpu{number}sriov")).collect();
+    assert_eq!(limits.keys().cloned().collect::<BTreeSet<_>>(), wanted);
+    nine_interfaces(&pod);
+    all_rails_reach(&pods[0], &pod);
+}
+
+/// The pod's own interface and one for each network, each with an address of its pool and a device of its own.
+#[track_caller]
+fn nine_interfaces(pod: &Value) {
+    let seen = inside(name(pod), "ip -j link").good();
+    let seen: Value = serde_json::from_str(&seen).expect("JSON");
+    let names: BTreeSet<_> =
+        seen.as_array().into_iter().flatten().filter_map(|link| link["ifname"].as_str()).collect();
+    let wanted = ["eth0", "net1", "net2", "net3", "net4", "net5", "net6", "net7", "net8"];
+    assert_eq!(names.into_iter().filter(|name| *name != "lo").collect::<Vec<_>>(), wanted);
+    for number in 1..=8 {
+        let link = interface(name(pod), &format!("net{number}"));
+        let (address, prefix) = ipv4(&link);
+        assert!(
+            address.starts_with(&format!("172.16.{}.", 10 + number)) && prefix == 24,
+            "{address}/{prefix}"
+        );
+        assert_eq!(link["mtu"] == 2044, number == 8, "its network asks for an MTU: {link}");
+    }
+    let status = network_status(pod);
+    let devices: BTreeSet<_> =
+        status.iter().filter_map(|s| s["device-info"]["pci"]["rdma-device"].as_str()).collect();
+    assert_eq!(devices.len(), 8, "eight RDMA devices: {status:?}");
+}
+
+#[track_caller]
+fn all_rails_reach(from: &Value, to: &Value) {
+    for number in 1..=8 {
+        let link = format!("net{number}");
+        let (there, _) = ipv4(&interface(name(to), &link));
+        inside(name(from), &format!("ping -c 1 -w 20 -I {link} {there}")).good();
+    }
+}
+
+/// The node's metrics name the pod at its devices.
+#[track_caller]
+fn counted(pod: &Value) {
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    let page = on(node, "curl -sf http://127.0.0.1:5711/metrics").good();
+    let label = format!("pod_name=\"{}\"", name(pod));
+    let sent =
+        page.lines().filter(|line| line.starts_with("rdma_port_xmit_data_total{") && line.contains(&label));
+    assert_eq!(sent.count(), 8, "{page}");
+}
+
+/// Nothing has the gateways' addresses here, and the pod says so.
+#[track_caller]
+fn gateways_were_asked(pod: &Value) {
+    eventually("an event about the gateways", 60, || {
+        let field = format!("involvedObject.name={}", name(pod));
+        let told = get(&["events", "--field-selector", &field]).to_string();
+        let asked =
+            (11..=18).all(|third| told.contains(&format!("gateway 172.16.{third}.254 is unreachable")));
+        if asked { Ok(()) } else { Err(told) }
+    });
+}
+
+/// The chart's release, gone however the test ends.
+struct Installed;
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        helm(&["uninstall", "rdma-tools", "--wait", "--timeout=60s"]);
+    }
+}

@@ -1,0 +1,97 @@
+//! The proposal of native InfiniBand: adapters that are switched to it, provisioned, offered by their link type, and given
+//! to pods as additional interfaces. It prints no YAML; `examples/infiniband-policy` has what it describes.
+
+use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
+use ferroband_cluster_tests::hardware::{configure, offered};
+use ferroband_cluster_tests::{Objects, eventually, example, get, inside, kubectl, lab, nodes, own_lab};
+use serde_json::{Value, json};
+
+const RESOURCE: &str = "spidernet.io/infiniband";
+
+fn state(node: &str) -> Value {
+    get(&["-n", "ferroband-system", "sriovnetworknodestates", node])
+}
+
+/// The adapter's link type as its node tells it.
+fn link_type(node: &str) -> String {
+    state(node)["status"]["interfaces"][0]["linkType"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
+    own_lab(&["--nodes", "2", "--profile", "vpi"]);
+    let (mut objects, nodes) = (Objects::default(), nodes());
+    for node in &nodes {
+        eventually("the node tells of its adapter", 60, || match link_type(node).as_str() {
+            "ETH" => Ok(()),
+            other => Err(other.to_owned()),
+        });
+    }
+    selected_by_link_type(&nodes, "ether");
+
+    // Link type `infiniBand` or `ib`: the firmware is told, and it takes a reboot, which is asked for.
+    objects.apply(&example("infiniband-policy/policy.yaml"));
+    for node in &nodes {
+        eventually("the node asks for a reboot", 90, || {
+            let said = state(node)["status"].to_string();
+            if said.contains("RebootRequired") && said.contains("allowReboot") { Ok(()) } else { Err(said) }
+        });
+        lab(&["reboot", node]).good();
+    }
+    for node in &nodes {
+        eventually("the adapter is InfiniBand", 120, || match link_type(node).as_str() {
+            "IB" => Ok(()),
+            _ => Err(state(node)["status"].to_string()),
+        });
+        // Provisioned, and advertised as a resource of the node.
+        offered(node, RESOURCE, "4");
+        eventually("nothing more is to do", 60, || match state(node)["status"]["syncStatus"].as_str() {
+            Some("Succeeded") => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+    selected_by_link_type(&nodes, "infiniband");
+
+    // A network of them: a NetworkAttachmentDefinition with `ib-sriov` as plugin.
+    objects.apply(&example("infiniband-policy/network.yaml"));
+    let rendered = eventually("the definition", 60, || {
+        let seen = kubectl(&["get", "net-attach-def", "infiniband", "-o", "json"]);
+        serde_json::from_str::<Value>(&seen.out).map_err(|_| seen.err)
+    });
+    let config: Value =
+        serde_json::from_str(rendered["spec"]["config"].as_str().unwrap_or_default()).expect("JSON");
+    assert_eq!((&config["type"], &config["link_state"]), (&json!("ib-sriov"), &json!("enable")), "{config}");
+    assert_eq!(rendered["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"], RESOURCE);
+
+    // A pod has it as an additional interface.
+    let pod: String = example("infiniband-policy/pod.yaml");
+    objects.apply(&pod).apply(&pod.replace("name: infiniband\n", "name: infiniband-2\n"));
+    let pods = ["infiniband", "infiniband-2"].map(|pod| objects.running(pod, 120));
+    for pod in &pods {
+        let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
+        assert_eq!(limits[RESOURCE], "1", "{limits}");
+        let status = network_status(pod);
+        let entry = status.iter().find(|entry| entry["interface"] == "net1").expect("its status");
+        assert!(entry["device-info"]["pci"]["pci-address"].is_string(), "{entry}");
+    }
+    inside("infiniband", "ip link show dev eth0").good();
+    let (there, _) = ipv4(&interface("infiniband-2", "net1"));
+    inside("infiniband", &format!("ping -c 2 -w 20 -I net1 {there}")).good();
+}
+
+/// The device plugin selects adapters by link type: those of this one and no others.
+#[track_caller]
+fn selected_by_link_type(nodes: &[String], link_type: &str) {
+    let mut objects = Objects::default();
+    let of = |kind: &str| {
+        json!({"resourcePrefix": "seed.io", "resourceName": format!("of_{kind}"),
+            "selectors": {"devices": ["101b"], "linkTypes": [kind]}})
+    };
+    configure(&mut objects, &[("link-types.json", json!({"resourceList": [of("ether"), of("infiniband")]}))]);
+    for node in nodes {
+        offered(node, &format!("seed.io/of_{link_type}"), "1");
+        let other = if link_type == "ether" { "infiniband" } else { "ether" };
+        let seen = get(&["node", node])["status"]["allocatable"][format!("seed.io/of_{other}")].clone();
+        assert!(seen.is_null() || seen == "0", "{other}: {seen}");
+    }
+}
