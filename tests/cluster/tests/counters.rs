@@ -50,7 +50,8 @@ fn counters_are_what_sysfs_says_at_the_same_time_and_carry_the_pod() {
     let (before, page, after) = scrape(&node);
     assert!(before.len() > 100, "three devices: {before:?}");
     for (name, least) in &before {
-        let (device, counter) = (name.split('/').next().unwrap(), name.rsplit('/').next().unwrap());
+        let (device, counter) =
+            (name.split('/').next().expect("it is there"), name.rsplit('/').next().expect("it is there"));
         let metric = format!("rdma_{}_total", counter.to_lowercase());
         let seen = value(&page, &metric, device).unwrap_or_else(|| panic!("no {metric} of {device}\n{page}"));
         // Traffic goes on between the three looks.
@@ -60,7 +61,8 @@ fn counters_are_what_sysfs_says_at_the_same_time_and_carry_the_pod() {
     assert_eq!(value(&page, "rdma_symbol_error_total", ADAPTER), Some(errors + 41));
     assert_eq!(value(&page, "rdma_port_state", ADAPTER), Some(4));
     let held = inside("counted", "echo $PCIDEVICE_OPENSHIFT_IO_COUNTED_INFO").good();
-    let device = held.split("\"rdma_dev\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let device =
+        held.split("\"rdma_dev\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("it is there");
     let pods: Vec<&str> = page.lines().filter(|line| line.contains("pod_name=\"counted\"")).collect();
     assert!(!pods.is_empty(), "{page}");
     assert!(pods.iter().all(|line| line.contains(&format!("ifname=\"{device}\""))), "{pods:?}");
@@ -86,7 +88,7 @@ fn a_device_in_a_pods_rdma_namespace_is_counted_for_the_pod() {
     let page = on(&node, "curl -sf http://127.0.0.1:5711/metrics").good();
     assert_eq!(value(&page, "rdma_out_of_sequence_total", "mlx5_1"), Some(5), "{page}");
     let line = page.lines().find(|l| l.starts_with("rdma_out_of_sequence_total") && l.contains("mlx5_1"));
-    assert!(line.unwrap().contains("pod_namespace=\"default\",pod_name=\"apart\""), "{line:?}");
+    assert!(line.expect("it is there").contains("pod_namespace=\"default\",pod_name=\"apart\""), "{line:?}");
     promtool(&page);
 }
 
@@ -100,8 +102,8 @@ fn promtool(page: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("promtool, which `cargo xtask test cluster` installs");
-    child.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let said = child.wait_with_output().unwrap();
+    child.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("promtool reads");
+    let said = child.wait_with_output().expect("promtool ends");
     let words = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert!(said.status.success() && words.trim().is_empty(), "{}: {words}", said.status);
 }

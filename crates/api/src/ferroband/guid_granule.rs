@@ -1,10 +1,5 @@
 //! 256 GUIDs in one object.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

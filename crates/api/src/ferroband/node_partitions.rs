@@ -1,10 +1,5 @@
 //! What a node's functions are called on the fabric, and which pod's is in which partition.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

@@ -59,7 +59,7 @@ impl Partitions {
             while heard.changed().await.is_ok() {
                 woken.now();
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         let work =
             Self { context: context.clone(), seen, running, managers, health, memory: Mutex::default() };

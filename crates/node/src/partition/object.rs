@@ -88,7 +88,7 @@ impl Object {
             Api::<Partition>::all(self.client.clone()),
             watcher::Config::default(),
             move |event| {
-                rules.apply(map(event, |object: Partition| (named(object.name_any()), Some(object))))
+                rules.apply(map(event, |object: Partition| (named(object.name_any()), Some(object))));
             },
         );
         tokio::join!(mine, all);
