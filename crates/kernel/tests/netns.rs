@@ -10,6 +10,8 @@ mod addresses;
 mod bench;
 #[path = "netns/infiniband.rs"]
 mod infiniband;
+#[path = "netns/infiniband_wire.rs"]
+mod infiniband_wire;
 #[path = "netns/links.rs"]
 mod links;
 #[path = "netns/namespaces.rs"]

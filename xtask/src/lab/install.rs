@@ -43,7 +43,14 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         for (key, value) in values.into_iter().chain(image) {
             command.args(["--set-string", &format!("{key}={value}")]);
         }
+        if emulated {
+            // One is enough where nobody tests how they take turns.
+            command.args(["--set", "cluster.replicas=1"]);
+        }
         output(&mut command)?;
+        if emulated {
+            patience(lab)?;
+        }
         // The image has one name for ever; a new one under it must be told.
         let stamp = node::stamp(&product.archive)?;
         let mark = lab.folder.join("installed");
@@ -59,6 +66,18 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         }
         fs::write(mark, stamp).context("cannot remember the installation")
     })
+}
+
+/// A probe that starts a program takes an emulated processor longer than the chart's five seconds, and would keep it busy.
+fn patience(lab: &Lab) -> Result<()> {
+    let probe = "/spec/template/spec/containers/0/readinessProbe";
+    let patch = serde_json::json!([
+        {"op": "replace", "path": format!("{probe}/timeoutSeconds"), "value": 120},
+        {"op": "replace", "path": format!("{probe}/periodSeconds"), "value": 30},
+    ]);
+    let mut kubectl = daemons(lab)?;
+    kubectl.args(["patch", DAEMONS[0], "--type=json", "--patch", &patch.to_string()]);
+    output(kubectl.stdin(Stdio::null())).map(drop)
 }
 
 /// For people on the node: `ferroband inspect`, `ferroband sim unplug …`.

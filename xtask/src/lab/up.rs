@@ -104,7 +104,7 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
     crate::tools::require_root()?;
     crate::tools::require(crate::tools::LAB)?;
     let programs = crate::programs::folder()?;
-    let images = crate::image::for_lab()?;
+    let mut images = crate::image::for_lab()?;
     let names = args.names(lab)?;
     fs::create_dir_all(&lab.folder).with_context(|| format!("cannot create {}", lab.folder.display()))?;
     // A lab that is there keeps its kind.
@@ -114,6 +114,10 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
         bail!("lab `{}` has other nodes: take it down to change them", lab.name());
     }
     let artifacts = emulated.as_deref().map(crate::vm::node::artifacts).transpose()?;
+    if emulated.is_some() && args.install {
+        // Built before the machines need the processors, and imported natively with the rest.
+        images.push(crate::image::product()?.archive);
+    }
     let shape = serde_json::to_string_pretty(&Shape { nodes: names.clone(), emulated })?;
     fs::write(lab.folder.join("lab.json"), shape).context("cannot write lab.json")?;
     if let Some(owner) = args.owner {

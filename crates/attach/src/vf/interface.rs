@@ -122,19 +122,35 @@ pub(super) fn rename(route: &mut Route, link: &Link, name: &str) -> Result<(), E
 }
 
 /// Give the interface the name that it had, if nobody else has it for longer than a moment: the kernel gives a new
-/// interface the lowest free name, and so another function that is being put right may have this one on its way.
-pub(super) fn rename_back(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
+/// interface the lowest free name, and so another function that is being put right may have this one's on its way, and
+/// this one the other's. Hence it waits under a name that nobody waits for.
+pub(super) fn rename_back(
+    route: &mut Route,
+    function: PciAddress,
+    link: &Link,
+    name: &str,
+) -> Result<(), Error> {
     if name.is_empty() || link.name == name {
         return Ok(());
     }
     if link.altnames.iter().any(|altname| altname == name) {
         route.remove_altname(link.index, name)?;
     }
+    let passing = passing(function);
+    let mut waiting = link.name == passing;
     let end = Instant::now() + PASSING;
     loop {
         match route.rename(link.index, name) {
-            Err(KernelError::NameTaken { .. }) if Instant::now() < end => std::thread::sleep(PAUSE),
+            Err(KernelError::NameTaken { .. }) if Instant::now() < end => {
+                if !waiting {
+                    route.rename(link.index, &passing)?;
+                    waiting = true;
+                }
+                std::thread::sleep(PAUSE);
+            }
             Err(KernelError::NameTaken { .. }) => {
+                // The kernel's choice may have gone to somebody else meanwhile.
+                let _ = route.rename(link.index, &link.name);
                 eprintln!(
                     "ferroband: interface {} cannot be called {name} again: the name is taken",
                     link.name

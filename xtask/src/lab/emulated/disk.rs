@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Its size; on the host it takes only what is written to it.
 const SIZE: u64 = 8 << 30;
 
+/// How many templates stay in the cache.
+const KEPT: usize = 3;
+
 /// A disk for the machine where it has none.
 pub fn ensure(machine: &Machine, programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     let disk = machine.folder.join("disk.img");
@@ -44,8 +47,25 @@ fn template(programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     if !template.exists() {
         let scratch = Scratch(folder.join(format!("tree-{}", std::process::id())));
         step("a disk with the images", |_| fill(&scratch.0, programs, images, &template))?;
+        forget_old(&folder)?;
     }
     Ok(template)
+}
+
+/// The product's image is in them, so there is a new one whenever that was built: only the last few stay.
+fn forget_old(folder: &Path) -> Result<()> {
+    let mut templates = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "img") {
+            templates.push((fs::metadata(&path)?.modified()?, path));
+        }
+    }
+    templates.sort();
+    for (_, old) in templates.iter().rev().skip(KEPT) {
+        fs::remove_file(old).with_context(|| format!("cannot remove {}", old.display()))?;
+    }
+    Ok(())
 }
 
 /// A folder that is removed again.
