@@ -7,6 +7,7 @@
 //!
 //! Everything is slow there: an emulated processor on a busy host. Limits are for that.
 
+pub mod reading;
 pub mod sriov;
 
 use ferroband_cluster_tests::{eventually, inside, kubectl, on};

@@ -1,6 +1,6 @@
 //! Virtual functions on both nodes, and pods that have them.
 
-use crate::{POD, pod};
+use crate::{POD, pod, succeeds_in};
 use ferroband_cluster_tests::{Objects, eventually, get, inside, on};
 use serde_json::json;
 
@@ -54,8 +54,8 @@ pub fn holder(name: &str, node: &str, network: &str) -> String {
 
 /// The port GUID of a pod's interface, as opensm writes it.
 #[track_caller]
-pub fn guid(pod: &str) -> String {
-    let address = inside(pod, "cat /sys/class/net/net1/address").good();
+pub fn guid(pod: &str, interface: &str) -> String {
+    let address = inside(pod, &format!("cat /sys/class/net/{interface}/address")).good();
     format!("0x{}", address.trim().split(':').skip(12).collect::<String>())
 }
 
@@ -66,4 +66,25 @@ pub fn device(pod: &str) -> String {
     let names: Vec<&str> = said.split_whitespace().collect();
     assert_eq!(names.len(), 1, "{pod} sees {names:?}");
     names[0].to_owned()
+}
+
+/// The pod sees one RDMA device, ACTIVE, its own files and these interfaces, whoever asks: nothing of the node's or of
+/// other pods. The last of the interfaces is an InfiniBand one.
+#[track_caller]
+pub fn own_device_only(pod: &str, interfaces: &[&str]) {
+    let own = device(pod);
+    succeeds_in(pod, 120, "rdma link | grep 'state ACTIVE physical_state LINK_UP'");
+    let rdma = inside(pod, "rdma dev").good();
+    assert_eq!(rdma.lines().count(), 1, "{rdma}");
+    assert!(rdma.contains(&own), "{rdma}");
+    let verbs = inside(pod, "ibv_devinfo 2>/dev/null").good();
+    assert_eq!(verbs.matches("hca_id:").count(), 1, "{verbs}");
+    assert!(verbs.contains(&own) && verbs.contains("PORT_ACTIVE"), "{verbs}");
+    let links = inside(pod, "ip -d -o link").good();
+    let mut names: Vec<&str> = links.lines().filter_map(|line| line.split([':', '@']).nth(1)).collect();
+    names.iter_mut().for_each(|name| *name = name.trim());
+    assert_eq!(names, interfaces, "{links}");
+    assert_eq!(links.matches("link/infiniband").count(), 1, "{links}");
+    let files = inside(pod, "ls /dev/infiniband").good();
+    assert_eq!(files.matches("uverbs").count(), 1, "{files}");
 }

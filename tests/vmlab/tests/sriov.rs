@@ -1,40 +1,10 @@
 //! Pods with virtual functions on two kernels, RDMA devices in exclusive mode.
 
 use ferroband_cluster_tests::evidence::{interface, ipv4};
-use ferroband_cluster_tests::{Objects, inside, lab_command, nodes, on};
-use ferroband_vmlab_tests::sriov::{device, functions, guid, holder, network};
+use ferroband_cluster_tests::{Objects, inside, nodes, on};
+use ferroband_vmlab_tests::reading::read_lat;
+use ferroband_vmlab_tests::sriov::{functions, guid, holder, network, own_device_only};
 use ferroband_vmlab_tests::{POD, complaints, say, succeeds_in};
-use std::process::{Child, Stdio};
-
-/// A server in a pod, running until the test has its answer.
-struct Server(Child);
-
-impl Server {
-    fn start(pod: &str, command: &str) -> Self {
-        let args = ["kubectl", "--", "exec", pod, "--", "sh", "-c", command];
-        let child = lab_command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a server");
-        Self(child)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// `ib_read_lat` of two pods: its table, or what it said when it failed.
-fn read_lat(server: &str, client: &str, address: &str) -> Result<String, String> {
-    let options = "-F -n 100 --use_old_post_send";
-    let _server = Server::start(server, &format!("timeout 240 ib_read_lat -d {} {options}", device(server)));
-    succeeds_in(server, 120, "ss -tln | grep -q 18515 || netstat -tln | grep -q 18515");
-    let seen =
-        inside(client, &format!("timeout 200 ib_read_lat -d {} {options} {address} 2>&1", device(client)));
-    let stop = inside(server, "kill $(pidof ib_read_lat)");
-    drop(stop);
-    if seen.ok { Ok(seen.out) } else { Err(seen.out + &seen.err) }
-}
 
 #[test]
 fn pods_with_functions_read_each_others_memory_and_see_nothing_else() {
@@ -50,26 +20,13 @@ fn pods_with_functions_read_each_others_memory_and_see_nothing_else() {
     }
     let (server, _) = ipv4(&interface("reader-1", "net1"));
 
-    // Only its own device, whoever asks
     for name in ["reader-1", "reader-2"] {
-        let own = device(name);
-        let rdma = inside(name, "rdma dev").good();
-        assert_eq!(rdma.lines().count(), 1, "{rdma}");
-        assert!(rdma.contains(&own), "{rdma}");
-        let verbs = inside(name, "ibv_devinfo 2>/dev/null").good();
-        assert_eq!(verbs.matches("hca_id:").count(), 1, "{verbs}");
-        assert!(verbs.contains(&own) && verbs.contains("PORT_ACTIVE"), "{verbs}");
-        let links: Vec<String> =
-            inside(name, "ip -d -br link | cut -d' ' -f1").good().lines().map(str::to_owned).collect();
-        assert_eq!(links.len(), 3, "lo, eth0 and net1: {links:?}");
-        assert!(inside(name, "ip -d link show dev net1").good().contains("link/infiniband"));
-        let files = inside(name, "ls /dev/infiniband").good();
-        assert_eq!(files.matches("uverbs").count(), 1, "{files}");
+        own_device_only(name, &["lo", "eth0", "net1"]);
     }
 
     // One partition for the two, another for the third; the name of each partition is its place in the port's table
     let partition = |name: &str, pkey: &str, pods: &[&str]| {
-        let members: Vec<String> = pods.iter().map(|pod| format!("{}=full", guid(pod))).collect();
+        let members: Vec<String> = pods.iter().map(|pod| format!("{}=full", guid(pod, "net1"))).collect();
         format!("{name}={pkey}, indx0, ipoib : {};", members.join(", "))
     };
     let lines = [
