@@ -46,8 +46,9 @@ pub fn command(artifacts: &Artifacts, purpose: &Purpose<'_>) -> Command {
         ]);
     }
     command.arg("-kernel").arg(&artifacts.kernel).arg("-initrd").arg(&artifacts.initramfs);
+    // A busy host may not run the machine for seconds, which the kernel would take for a broken timer or a hang.
     command.arg("-append").arg(format!(
-        "console=ttyS0 loglevel={loglevel} panic=-1 oops=panic mitigations=off nowatchdog \
+        "console=ttyS0 loglevel={loglevel} panic=-1 oops=panic mitigations=off nowatchdog no_timer_check \
          rcupdate.rcu_cpu_stall_suppress=1 {append}"
     ));
     command
