@@ -39,7 +39,6 @@ fn resources(node: &str) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
     let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let kills = if rounds > 1 { 20 } else { 5 };

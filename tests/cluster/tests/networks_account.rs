@@ -41,7 +41,6 @@ fn annotate(token: &str, pod: &str) -> String {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a_nodes_token_used_from_elsewhere_cannot_touch_what_is_another_nodes() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     objects.pod("here", &nodes[0]).pod("there", &nodes[1]);
@@ -57,10 +56,9 @@ fn a_nodes_token_used_from_elsewhere_cannot_touch_what_is_another_nodes() {
     assert_eq!(own["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"], "[]", "{own}");
     let other = annotate(&mine, "there");
     assert!(other.contains(&format!("not on node {}", nodes[0])), "{other}");
-    assert_eq!(
-        get(&["pod", "there"])["metadata"]["annotations"].get("k8s.v1.cni.cncf.io/network-status"),
-        None
-    );
+    // What its own node's daemon wrote there may stand.
+    let seen = get(&["pod", "there"])["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"].clone();
+    assert_ne!(seen, "[]");
 
     let label = |node: &str| {
         with(
@@ -85,7 +83,6 @@ fn a_nodes_token_used_from_elsewhere_cannot_touch_what_is_another_nodes() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a_nodes_token_writes_addresses_of_its_own_pods_only() {
     let nodes = nodes();
     let mine = token(Some(&daemon(&nodes[0])));
@@ -124,7 +121,6 @@ fn a_nodes_token_writes_addresses_of_its_own_pods_only() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn neither_account_may_do_what_it_need_not() {
     let may = |account: &str, args: &[&str]| {
         let account = format!("--as=system:serviceaccount:{NAMESPACE}:{account}");

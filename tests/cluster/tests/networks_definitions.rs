@@ -65,7 +65,6 @@ fn condition(namespace: &str, name: &str, status: &str, reason: &str) -> Value {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn m01_m05_m12_m13_a_definition_is_made_kept_and_goes_with_its_object() {
     let mut objects = Objects::default();
     objects.apply(&config("m01", json!({}), ib(json!({}))).to_string());
@@ -115,7 +114,6 @@ fn m01_m05_m12_m13_a_definition_is_made_kept_and_goes_with_its_object() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn m02_m04_what_is_clear_is_accepted_with_a_word() {
     let mut objects = Objects::default();
     let odd = config(
@@ -139,7 +137,6 @@ fn m02_m04_what_is_clear_is_accepted_with_a_word() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn m08_m10_m11_m14_m17_what_cannot_be_meant_is_refused() {
     let mut objects = Objects::default();
     let mut two = ib(json!({}));
@@ -179,7 +176,6 @@ fn m08_m10_m11_m14_m17_what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a_definition_of_another_owner_is_left_alone_and_the_object_says_so() {
     let mut objects = Objects::default();
     let wanted = config("taken-a", json!({"multus.spidernet.io/cr-name": "taken"}), ib(json!({})));
@@ -205,7 +201,6 @@ fn a_definition_of_another_owner_is_left_alone_and_the_object_says_so() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn c35_c36_c42_infiniband_networks_in_the_operators_form() {
     let mut objects = Objects::default();
     let spec = json!({
@@ -241,7 +236,6 @@ fn c35_c36_c42_infiniband_networks_in_the_operators_form() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn c23_c38_c39_c41_a_definition_in_another_namespace() {
     let mut objects = Objects::default();
     let there = |target: &str| {

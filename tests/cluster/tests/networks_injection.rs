@@ -45,7 +45,6 @@ fn limits(pod: &Value) -> Value {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn m18_m19_m20_m21_m22_groups_of_networks() {
     let mut objects = Objects::default();
     for number in [10, 2, 1, 9] {
@@ -84,7 +83,6 @@ fn m18_m19_m20_m21_m22_groups_of_networks() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn m24_the_namespaces_group_counts_where_the_pod_says_none() {
     let mut objects = Objects::default();
     objects.apply(&rail("ns-rail", "spidernet.io/nsrail", "m24")).apply(&rail(
@@ -103,7 +101,6 @@ fn m24_the_namespaces_group_counts_where_the_pod_says_none() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn networks_by_annotation_get_their_resources_counted_and_the_author_is_told_what_is_missing() {
     let mut objects = Objects::default();
     objects.apply(&rail("ann-a", "spidernet.io/anna", "ann")).apply(&rail(
@@ -125,7 +122,6 @@ fn networks_by_annotation_get_their_resources_counted_and_the_author_is_told_wha
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn m23_without_the_webhook_others_start_and_those_concerned_are_told_what_to_do() {
     let mut objects = Objects::default();
     objects.apply(&rail("down-rail", "spidernet.io/downrail", "m23"));

@@ -27,6 +27,7 @@ mod node;
 mod processes;
 mod rootfs;
 mod status;
+mod subnet_manager;
 mod traces;
 mod up;
 

@@ -32,6 +32,9 @@ pub struct Up {
     /// The simulated hardware that an installed Ferroband finds on each node
     #[arg(long, value_name = "HARDWARE", default_value = "default")]
     pub profile: String,
+    /// Have a simulated UFM beside the lab, as the subnet manager of its simulated hardware
+    #[arg(long, requires = "install")]
+    pub ufm: bool,
     /// Take the lab down when this process ends
     #[arg(long, value_name = "PID", hide = true)]
     pub owner: Option<u32>,
@@ -56,6 +59,7 @@ impl Up {
             series: String::new(),
             install: false,
             profile: String::new(),
+            ufm: false,
             owner: None,
         }
     }
@@ -149,6 +153,9 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
     step("nodes Ready", |step| nodes_ready(lab, &machines, step))?;
     if args.install {
         super::install::install(lab, &args.profile)?;
+    }
+    if args.ufm {
+        super::subnet_manager::ensure(lab)?;
     }
     Ok(())
 }

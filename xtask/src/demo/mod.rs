@@ -1,0 +1,155 @@
+//! The product's whole job, shown: a fabric, nodes, a policy, and pods of two tenants that share adapters and a subnet and
+//! are kept apart by the fabric.
+
+mod table;
+
+use crate::cache;
+use crate::command::{feed, output, tail};
+use crate::lab::{Lab, Up, up};
+use crate::progress::{step, wait_until};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use table::{Worker, workers};
+
+const NAME: &str = "demo";
+const TENANTS: [&str; 2] = ["red", "blue"];
+const RESOURCE: &str = "spidernet.io/mellanoxibsriov";
+
+/// Bring the demo's lab up, tell the story, leave the lab up.
+pub fn demo() -> Result<()> {
+    let lab = Lab::named(NAME)?;
+    say(
+        "A real Kubernetes; simulated InfiniBand adapters and a simulated subnet manager (UFM); Ferroband from its chart",
+    );
+    up(&lab, &Up { install: true, ufm: true, profile: "default".to_string(), ..Up::again() })?;
+
+    say("A policy wants twelve virtual functions on every node's adapter (examples/ib-sriov)");
+    apply(&lab, "ib-sriov/policy.yaml")?;
+    functions(&lab)?;
+    let columns = "NODE:.metadata.name,KUBELET:.status.nodeInfo.kubeletVersion,SIMULATED:.metadata.labels.ferroband\\.io/simulated,\
+                   FUNCTIONS:.status.allocatable.spidernet\\.io/mellanoxibsriov";
+    kubectl(&lab, &format!("get nodes -o custom-columns={columns}"))?;
+
+    say(
+        "Two tenants: a network each, the same adapters, the same subnet, another P_Key (examples/two-tenants)",
+    );
+    apply(&lab, "two-tenants/networks.yaml")?;
+    apply(&lab, "two-tenants/pods.yaml")?;
+    let begin = Instant::now();
+    for tenant in TENANTS {
+        ready(&lab, tenant)?;
+    }
+    println!(
+        "  all Ready after {:.1} s; each port was in its partition before its pod ran",
+        begin.elapsed().as_secs_f32()
+    );
+    let pods = workers(&lab, &TENANTS)?;
+    table::print(&pods);
+
+    say("Tenants reach their own, and nobody else");
+    pings(&lab, &pods)?;
+
+    say("What shall be, beside what the subnet manager has");
+    show(lab.ferroband()?.args(["partition", "list"]), "ferroband partition list")?;
+    kubectl(&lab, "get addressgranules")?;
+
+    println!(
+        "\nThe lab is left up. Look around:\n  \
+         cargo xtask lab --name {NAME} kubectl get pods -A -o wide\n  \
+         cargo xtask lab --name {NAME} ferroband partition members\n  \
+         cargo xtask lab --name {NAME} ferroband status\n  \
+         cargo xtask lab --name {NAME} exec node1 -- ferroband inspect\n  \
+         cargo xtask lab --name {NAME} shell node1\n\
+         Take it down:\n  cargo xtask lab --name {NAME} down"
+    );
+    Ok(())
+}
+
+fn say(title: &str) {
+    println!("\n▸ {title}");
+    let _ = std::io::stdout().flush();
+}
+
+/// Run kubectl and show both the command and what it printed.
+fn kubectl(lab: &Lab, line: &str) -> Result<()> {
+    show(lab.kubectl()?.args(line.split_whitespace()), &format!("kubectl {line}"))
+}
+
+fn show(command: &mut std::process::Command, line: &str) -> Result<()> {
+    println!("  $ {line}");
+    for line in output(command.stdin(Stdio::null()))?.lines() {
+        println!("    {line}");
+    }
+    Ok(())
+}
+
+fn apply(lab: &Lab, file: &str) -> Result<()> {
+    let path = cache::checkout().join("examples").join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    feed(lab.kubectl()?.args(["apply", "-f", "-"]), &text)
+}
+
+/// Wait until every node can give twelve.
+fn functions(lab: &Lab) -> Result<()> {
+    step("functions on every node", |step| {
+        wait_until("twelve functions on every node", Duration::from_secs(120), step, || {
+            let nodes = json(lab, &["get", "nodes", "-o", "json"]).map_err(|e| format!("{e:#}"))?;
+            let items = nodes["items"].as_array().cloned().unwrap_or_default();
+            let given: Vec<_> = items.iter().map(|node| &node["status"]["allocatable"][RESOURCE]).collect();
+            if given.iter().all(|amount| **amount == "12") { Ok(()) } else { Err(format!("{given:?}")) }
+        })
+    })
+}
+
+fn ready(lab: &Lab, tenant: &str) -> Result<()> {
+    let wait = ["-n", tenant, "rollout", "status", "daemonset/worker", "--timeout=90s"];
+    if output(lab.kubectl()?.args(wait).stdin(Stdio::null())).is_ok() {
+        return Ok(());
+    }
+    let told = output(lab.kubectl()?.args(["-n", tenant, "describe", "pods"]).stdin(Stdio::null()))?;
+    bail!("the pods of {tenant} do not get Ready:\n{}", tail(&told, 20))
+}
+
+/// Everybody asks everybody, and what should be is.
+fn pings(lab: &Lab, pods: &[Worker]) -> Result<()> {
+    for from in pods {
+        for to in pods.iter().filter(|to| to.pod != from.pod) {
+            let own = from.tenant == to.tenant;
+            let patience = if own { "15" } else { "2" };
+            let ping = [
+                "-n",
+                &from.tenant,
+                "exec",
+                &from.pod,
+                "--",
+                "ping",
+                "-q",
+                "-c",
+                "1",
+                "-w",
+                patience,
+                "-I",
+                "net1",
+            ];
+            let reached =
+                crate::command::succeeds(lab.kubectl()?.args(ping).arg(&to.ip).stdin(Stdio::null()));
+            let word = if reached { "reaches" } else { "does not reach" };
+            println!(
+                "  {}/{} on {} {word} {}/{} on {}",
+                from.tenant, from.pod, from.node, to.tenant, to.pod, to.node
+            );
+            if reached != own {
+                bail!("that should be otherwise");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn json(lab: &Lab, words: &[&str]) -> Result<Value> {
+    let text = output(lab.kubectl()?.args(words).stdin(Stdio::null()))?;
+    serde_json::from_str(&text).context("kubectl printed no JSON")
+}
