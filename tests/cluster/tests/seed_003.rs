@@ -19,6 +19,10 @@ const ADAPTERS: [&str; 8] =
 /// A lab as the document has it: two nodes of these names, eight adapters each.
 fn cluster(objects: &mut Objects) {
     own_lab(&["--profile", "dgx", "--node-names", "worker1,worker2"]);
+    // The hosts' preparation, which the document points to: RDMA devices can be a pod's own.
+    for worker in WORKERS {
+        on(worker, "ferroband sim netns exclusive").good();
+    }
     objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: spiderpool}}");
 }
 
@@ -123,7 +127,7 @@ fn seed_003_eight_networks_by_the_chart_as_printed() {
     let image = "image.registry=ferroband.lab,image.repository=tools,image.tag=1";
     let file_name = file.to_string_lossy();
     let tools = chart("rdma-tools");
-    let installed = helm(&["install", "rdma-tools", &tools, "-f", &file_name, "--set", image]);
+    let installed = helm(&["install", "rdma-tools", &tools, "-f", &file_name, "--set-string", image]);
     let _ = std::fs::remove_file(&file);
     let _gone = Installed;
     installed.good();
