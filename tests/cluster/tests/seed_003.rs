@@ -2,6 +2,7 @@
 //! worker1 and worker2.
 
 use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
+use ferroband_cluster_tests::fabric::Fabric;
 use ferroband_cluster_tests::hardware::offered;
 use ferroband_cluster_tests::{
     Objects, applied, attached_pod, chart, eventually, get, helm, inside, kubectl, needs_kernel, of_label,
@@ -63,7 +64,7 @@ fn of_processor(number: usize) -> String {
         "spec": {"cniType": "ib-sriov", "ibsriov": {
             "resourceName": format!("spidernet.io/gpu{number}sriov"),
             // One rail with an MTU of its own.
-            "mtu": if number == 8 { 2044 } else { 0 },
+            "mtu": if number == 8 { 1500 } else { 0 },
             "ippools": {"ipv4": [format!("gpu{number}-net")]},
         }},
     });
@@ -106,6 +107,36 @@ fn seed_003_a_policy_and_a_network_as_printed() {
     assert!(there.starts_with("172.16.11.") && prefix == 16, "{there}/{prefix}");
     inside("one", &format!("ping -c 2 -w 20 -I net1 {there}")).good();
     needs_kernel("with rdmaIsolation the RDMA device is seen in the pod alone");
+}
+
+#[test]
+fn seed_003_a_partition_at_ufm_by_the_secret_as_printed() {
+    let mut objects = Objects::default();
+    cluster(&mut objects);
+    let fabric = Fabric::up();
+    let [policy, network, partition, _] = document();
+    objects.apply(&policy).apply(&network);
+    for worker in WORKERS {
+        offered(worker, "spidernet.io/eno3np2", "12");
+    }
+    // What the document leaves out of this network is what its first one has.
+    let rest = "resourceName: spidernet.io/eno3np2\n    ippools:\n      ipv4: [gpu1-net11]";
+    assert!(partition.contains("pkey: 1000"), "{partition}");
+    objects.apply(&partition.replace("...", rest));
+    for (pod, worker) in ["in-1", "in-2"].into_iter().zip(WORKERS) {
+        objects.apply(&attached_pod(pod, worker, "spiderpool/ib-sriov").to_string());
+    }
+    for pod in ["in-1", "in-2"] {
+        objects.running(pod, 120);
+    }
+    assert_eq!(fabric.members(1000).len(), 2, "both were reported to UFM before they ran");
+    let (there, _) = ipv4(&interface("in-2", "net1"));
+    inside("in-1", &format!("ping -c 2 -w 20 -I net1 {there}")).good();
+    kubectl(&["delete", "pod", "in-1", "in-2", "--wait", "--timeout=60s"]).good();
+    eventually("UFM has neither", 60, || match fabric.members(1000) {
+        none if none.is_empty() => Ok(()),
+        some => Err(format!("{some:?}")),
+    });
 }
 
 #[test]
@@ -171,7 +202,7 @@ fn nine_interfaces(pod: &Value) {
             address.starts_with(&format!("172.16.{}.", 10 + number)) && prefix == 24,
             "{address}/{prefix}"
         );
-        assert_eq!(link["mtu"] == 2044, number == 8, "its network asks for an MTU: {link}");
+        assert_eq!(link["mtu"] == 1500, number == 8, "its network asks for an MTU: {link}");
     }
     let status = network_status(pod);
     let devices: BTreeSet<_> =
@@ -199,15 +230,17 @@ fn counted(pod: &Value) {
     assert_eq!(sent.count(), 8, "{page}");
 }
 
-/// Nothing has the gateways' addresses here, and the pod says so.
+/// Nothing has the gateways' addresses here; each was asked, and the node's daemon says so.
 #[track_caller]
 fn gateways_were_asked(pod: &Value) {
-    eventually("an event about the gateways", 60, || {
-        let field = format!("involvedObject.name={}", name(pod));
-        let told = get(&["events", "--field-selector", &field]).to_string();
-        let asked =
-            (11..=18).all(|third| told.contains(&format!("gateway 172.16.{third}.254 is unreachable")));
-        if asked { Ok(()) } else { Err(told) }
+    let field = format!("spec.nodeName={}", pod["spec"]["nodeName"].as_str().unwrap_or_default());
+    let label = ["-l", "app.kubernetes.io/component=node", "--field-selector", &field, "-o", "name"];
+    let daemon = kubectl(&[&["-n", "ferroband-system", "get", "pods"], &label[..]].concat()).good();
+    eventually("words about the gateways", 60, || {
+        let told = kubectl(&["-n", "ferroband-system", "logs", daemon.trim()]).good();
+        let silent = |third| !told.contains(&format!("gateway 172.16.{third}.254 is unreachable"));
+        let missing: Vec<_> = (11..=18).filter(|third| silent(*third)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?}")) }
     });
 }
 
