@@ -35,12 +35,13 @@ pub fn workers(lab: &Lab, tenants: &[&str]) -> Result<Vec<Worker>> {
     let members: Value = serde_json::from_str(&told).context("ferroband printed no JSON")?;
     let mut found = Vec::new();
     for tenant in tenants {
+        let first = found.len();
         let pods = json(lab, &["-n", tenant, "get", "pods", "-o", "json"])?;
         for pod in pods["items"].as_array().into_iter().flatten() {
             found.push(worker(tenant, pod, &members)?);
         }
+        found[first..].sort_by(|a, b| a.node.cmp(&b.node));
     }
-    found.sort_by(|a, b| (&a.tenant, &a.node).cmp(&(&b.tenant, &b.node)).reverse());
     Ok(found)
 }
 
