@@ -100,7 +100,8 @@ impl<'r> Batch<'r> {
         let Planner { node, nodes, attempt } = *self.planner;
         if let Some(place) = had {
             let entry = request.entry(node, place.pool);
-            let known = self.view.get(&place.id).and_then(|(granule, _)| granule.entries.get(&place.offset));
+            let known = self.view.get(&place.id);
+            let known = known.as_ref().and_then(|(granule, _)| granule.entries.get(&place.offset));
             let changed = known != Some(&entry);
             self.draft.set(&place.id, place.offset, Some(entry), None);
             return Ok(Place { changed, ..place });
@@ -123,7 +124,7 @@ impl<'r> Batch<'r> {
     /// Gives up what waits elsewhere for a pod of this name: its pools are others now.
     fn abandon(&mut self, request: &Request) {
         let Some(owner) = request.owner().filter(|_| request.sticky) else { return };
-        for (granule, _) in self.view.iter() {
+        for granule in self.view.open_or_sticky(true) {
             for (offset, entry) in &granule.entries {
                 if entry.sticky && entry.is_waiting() && entry.owner(granule.first) == owner {
                     self.draft.set(&granule.id(), *offset, None, None);
@@ -153,18 +154,22 @@ fn exhausted(draft: &Draft<'_>, pools: &[Arc<Pool>]) -> Error {
     }
     let mut holders = Vec::new();
     let mut more = 0;
-    let entries = pools.iter().flat_map(|pool| {
-        let granules = draft.of(pool);
-        granules.flat_map(move |granule| {
-            let entries = granule.entries.iter().map(|(offset, entry)| (granule.address(*offset), entry));
-            entries.filter(|(address, _)| pool.contains(*address))
-        })
-    });
-    for (address, entry) in entries {
-        if holders.len() < HOLDERS_NAMED {
-            holders.push(Holding { address, pod: entry.pod.clone(), node: entry.node.clone() });
-        } else {
-            more += 1;
+    for pool in pools {
+        for granule in draft.of(pool) {
+            let assigned = granule.assigned().filter(|address| pool.contains(*address));
+            if holders.len() >= HOLDERS_NAMED {
+                more += assigned.count();
+                continue;
+            }
+            let Some(whole) = draft.get(granule.id) else { continue };
+            let entries = whole.entries.iter().map(|(offset, entry)| (whole.address(*offset), entry));
+            for (address, entry) in entries.filter(|(address, _)| pool.contains(*address)) {
+                if holders.len() < HOLDERS_NAMED {
+                    holders.push(Holding { address, pod: entry.pod.clone(), node: entry.node.clone() });
+                } else {
+                    more += 1;
+                }
+            }
         }
     }
     let pools = pools.iter().map(|pool| (pool.to_string(), pool.capacity())).collect();

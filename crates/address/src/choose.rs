@@ -1,8 +1,9 @@
 //! Which address next.
 
 use crate::draft::Draft;
-use crate::granule::{Granule, GranuleId};
+use crate::granule::GranuleId;
 use crate::pool::Pool;
+use crate::view::Outline;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -42,8 +43,8 @@ enum Stage {
 
 impl<'a> Chooser<'a> {
     pub(crate) fn new(pool: &'a Pool, draft: &Draft<'_>, node: &'a str, nodes: usize, attempt: u32) -> Self {
-        let offered = |granule: &&Granule| pool.offered(granule.first) != 0;
-        let taken = draft.of(pool).filter(offered).filter(|granule| !is_free(granule)).count();
+        let offered = |granule: &Outline<'_>| pool.offered(granule.id.first) != 0;
+        let taken = draft.of(pool).filter(offered).filter(|granule| !granule.is_free()).count();
         let free = pool.granules().saturating_sub(taken as u128);
         let queue = VecDeque::new();
         Self { pool, node, nodes, attempt, stage: Stage::Held, queue, cursor: None, looked: false, free }
@@ -60,7 +61,7 @@ impl<'a> Chooser<'a> {
                 if self.stage != Stage::Ahead {
                     return Some((id.clone(), offset, None));
                 }
-                let mine = draft.get(id).is_some_and(|granule| granule.node.as_deref() == Some(self.node));
+                let mine = draft.outline(id).is_some_and(|granule| granule.node == Some(self.node));
                 if !mine && !self.ample() {
                     self.enter(Stage::Open);
                     break;
@@ -102,18 +103,20 @@ impl<'a> Chooser<'a> {
                 let wanted = |holder: &str| (holder == self.node) == (self.stage == Stage::Held);
                 self.queue = draft
                     .of(self.pool)
-                    .filter(|granule| granule.node.as_deref().is_some_and(wanted))
-                    .map(Granule::id)
+                    .filter(|granule| granule.node.is_some_and(wanted))
+                    .map(|granule| granule.id.clone())
                     .collect();
                 if self.stage == Stage::Others {
                     self.spread(self.queue.len());
                 }
             }
-            Stage::Ahead => self.look_further(draft, |granule| granule.is_none_or(is_free)),
+            Stage::Ahead => {
+                self.look_further(draft, |granule| granule.is_none_or(|granule| granule.is_free()))
+            }
             // One's own too: another pool of the batch may have taken it since the first stage.
             Stage::Open => {
                 let node = self.node;
-                let open = |granule: &Granule| granule.node.as_deref().is_none_or(|holder| holder == node);
+                let open = |granule: Outline<'_>| granule.node.is_none_or(|holder| holder == node);
                 self.look_further(draft, |granule| granule.is_none_or(open));
             }
         }
@@ -123,7 +126,7 @@ impl<'a> Chooser<'a> {
 
     /// Queues the next granules of the pool that are `wanted` and have something free, at first from the lowest
     /// on.
-    fn look_further(&mut self, draft: &Draft<'_>, wanted: impl Fn(Option<&Granule>) -> bool) {
+    fn look_further(&mut self, draft: &Draft<'_>, wanted: impl Fn(Option<Outline<'_>>) -> bool) {
         // A node that lost a race looks at more of them and starts elsewhere than its rivals. The first try takes
         // the lowest, so a quiet pool fills from its beginning as people expect.
         let window = 4usize.pow(self.attempt.min(5));
@@ -134,7 +137,7 @@ impl<'a> Chooser<'a> {
             .granules_from(self.cursor)
             .skip(skip)
             .map(|first| GranuleId { space: space.clone(), first })
-            .filter(|id| wanted(draft.get(id)) && draft.free_offset(self.pool, id).is_some())
+            .filter(|id| wanted(draft.outline(id)) && draft.free_offset(self.pool, id).is_some())
             .take(window);
         self.queue = found.collect();
         if let Some(last) = self.queue.back() {
@@ -156,9 +159,4 @@ impl<'a> Chooser<'a> {
             self.queue.rotate_left((hash % window as u64) as usize);
         }
     }
-}
-
-/// Whether it may be taken whole.
-fn is_free(granule: &Granule) -> bool {
-    granule.node.is_none() && granule.entries.is_empty()
 }

@@ -3,7 +3,8 @@
 use crate::batch::Write;
 use crate::granule::{Entry, Granule, GranuleId};
 use crate::pool::Pool;
-use crate::view::View;
+use crate::view::{Outline, View};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Changes over a view, not yet made.
@@ -20,34 +21,48 @@ impl<'a> Draft<'a> {
     }
 
     /// The granules that `pool` has addresses in and that exist, or will.
-    pub(crate) fn of(&self, pool: &Pool) -> impl Iterator<Item = &Granule> {
+    pub(crate) fn of(&self, pool: &Pool) -> impl Iterator<Item = Outline<'_>> {
         let (low, high) = pool.span();
-        let made = self.changed.range(low..=high).filter(|(id, _)| self.view.get(id).is_none());
-        let known = self.view.of(pool).map(|(id, granule)| self.changed.get(id).unwrap_or(granule));
-        known.chain(made.map(|(_, granule)| granule).filter(|granule| pool.reaches(granule.first)))
+        let made = self.changed.range(low..=high).filter(|(id, _)| self.view.version(id).is_none());
+        let made =
+            made.filter(|(id, _)| pool.reaches(id.first)).map(|(id, granule)| Outline::of(id, granule));
+        let known = self.view.of(pool).map(|known| match self.changed.get_key_value(known.id) {
+            Some((id, granule)) => Outline::of(id, granule),
+            None => known,
+        });
+        known.chain(made)
     }
 
-    pub(crate) fn get(&self, id: &GranuleId) -> Option<&Granule> {
-        self.changed.get(id).or_else(|| self.view.get(id).map(|(granule, _)| granule))
+    pub(crate) fn get(&self, id: &GranuleId) -> Option<Cow<'_, Granule>> {
+        let changed = self.changed.get(id).map(Cow::Borrowed);
+        changed.or_else(|| self.view.get(id).map(|(granule, _)| granule))
+    }
+
+    /// What can be seen of a granule at once.
+    pub(crate) fn outline(&self, id: &GranuleId) -> Option<Outline<'_>> {
+        let changed = self.changed.get_key_value(id).map(|(id, granule)| Outline::of(id, granule));
+        changed.or_else(|| self.view.outline(id))
     }
 
     /// The lowest address of the granule that `pool` offers and nobody has.
     pub(crate) fn free_offset(&self, pool: &Pool, id: &GranuleId) -> Option<u8> {
-        let taken = self.get(id).map_or(0, Granule::occupied);
-        let free = pool.offered(id.first) & !taken;
+        let taken = self.outline(id).map_or(0, |granule| granule.occupied);
+        let free = pool.offered(id.first) & !taken & !self.view.forgotten(id);
         (free != 0).then(|| free.trailing_zeros() as u8)
     }
 
     /// Puts an entry, or nothing, at an offset; a granule that does not exist yet is made with `holder`. One
     /// that nobody holds and nobody uses goes to `holder` too.
     pub(crate) fn set(&mut self, id: &GranuleId, offset: u8, entry: Option<Entry>, holder: Option<&str>) {
-        let present = self.get(id).and_then(|granule| granule.entries.get(&offset));
-        if present == entry.as_ref() {
+        let present = self.get(id);
+        if present.as_ref().and_then(|granule| granule.entries.get(&offset)) == entry.as_ref() {
             return;
         }
+        let mut granule = match present {
+            Some(granule) => granule.into_owned(),
+            None => Granule::new(id.clone(), holder.map(str::to_owned)),
+        };
         let before = self.changed.get(id).cloned();
-        let mut granule =
-            self.get(id).cloned().unwrap_or_else(|| Granule::new(id.clone(), holder.map(str::to_owned)));
         if granule.node.is_none() && granule.entries.is_empty() {
             granule.node = holder.map(str::to_owned);
         }
@@ -79,8 +94,8 @@ impl<'a> Draft<'a> {
         let mut writes = Vec::with_capacity(self.changed.len());
         let mut positions = BTreeMap::new();
         for (id, granule) in self.changed {
-            let write = match self.view.get(&id) {
-                Some((_, version)) => Write::Replace { granule, expected: version.clone() },
+            let write = match self.view.version(&id) {
+                Some(version) => Write::Replace { granule, expected: version.clone() },
                 None => Write::Create(granule),
             };
             positions.insert(id, writes.len());

@@ -52,8 +52,10 @@ fn kept<'r>(
         }
     }
     let mut kept: HashMap<usize, (usize, Place<'r>)> = HashMap::new();
+    // Others have what only a name can claim.
+    let sticky = requests.iter().any(|request| request.sticky);
     for pool in pools {
-        for (id, granule) in view.of(pool) {
+        for (id, granule) in view.opened(pool, sticky) {
             for (offset, entry) in &granule.entries {
                 // A pod never changes its node, so only sticky addresses come from elsewhere.
                 if !entry.sticky && entry.node != node {

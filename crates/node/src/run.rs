@@ -60,7 +60,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let client = client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
     let pods = Pods::new(client.clone());
     let networks = Networks::new(client.clone());
-    let ledger = Arc::new(Ledger::default());
+    let ledger = Arc::new(Ledger::of_node(&settings.node));
     tasks.start_endless("watch of pods", pods.clone().watch(settings.node.clone()));
     let spiderpool = Spiderpool::new(client.clone(), settings.node.clone());
     tasks.start_endless("watch of pools", spiderpool.clone().watch_pools());

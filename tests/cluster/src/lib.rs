@@ -14,6 +14,7 @@ pub mod fabric;
 pub mod hardware;
 mod objects;
 mod own;
+pub mod pools;
 mod statement;
 mod wait;
 
@@ -100,6 +101,11 @@ pub fn on(machine: &str, script: &str) -> Outcome {
 /// A shell script in a pod's first container.
 pub fn inside(pod: &str, script: &str) -> Outcome {
     kubectl(&["exec", pod, "--", "sh", "-c", script])
+}
+
+/// How often loops go round: once in the tests that always run, more often in `cargo xtask test soak`.
+pub fn rounds() -> usize {
+    std::env::var("FERROBAND_SOAK").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
 }
 
 /// The lab's nodes.

@@ -1,67 +1,11 @@
 //! Addresses from pools and ranges on a real cluster: who gets which, who keeps it, and when it is taken back.
 
-use ferroband_cluster_tests::evidence::{granules, interface, ipv4};
+use ferroband_cluster_tests::evidence::{interface, ipv4};
+use ferroband_cluster_tests::pools::{
+    address, annotated_pod as pod, freed, holder, network, pool, spiderpool, warned,
+};
 use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on, running};
 use serde_json::{Value, json};
-
-fn network(name: &str, ipam: &Value) -> String {
-    let config = json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam});
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": name}, "spec": {"config": config.to_string()},
-    })
-    .to_string()
-}
-
-/// Seed 001's pool, with another subnet for each test.
-fn pool(name: &str, second: u8, more: &Value) -> String {
-    let mut spec = json!({
-        "subnet": format!("172.{second}.0.0/16"), "gateway": format!("172.{second}.0.1"),
-        "ips": [format!("172.{second}.0.100-172.{second}.0.120")],
-    });
-    for (key, value) in more.as_object().into_iter().flatten() {
-        spec[key] = value.clone();
-    }
-    json!({
-        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name}, "spec": spec,
-    })
-    .to_string()
-}
-
-fn pod(name: &str, node: &str, annotations: &Value) -> String {
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
-        },
-    })
-    .to_string()
-}
-
-fn spiderpool(pools: &[&str]) -> Value {
-    json!({"type": "spiderpool", "default_ipv4_ippool": pools})
-}
-
-#[track_caller]
-fn address(pod: &str) -> String {
-    ipv4(&interface(pod, "net1")).0
-}
-
-/// Who the API server says has the address.
-fn holder(address: &str) -> Option<Value> {
-    granules().into_iter().find(|(known, _)| known.to_string() == address).map(|(_, entry)| entry)
-}
-
-/// The pod's last warning that has `part` in it.
-#[track_caller]
-fn warned(pod: &str, part: &str) {
-    eventually(&format!("a warning of {pod} about {part:?}"), 60, || {
-        let field = format!("involvedObject.name={pod},type=Warning");
-        let told = kubectl(&["get", "events", "--field-selector", &field, "-o", "json"]).out;
-        if told.contains(part) { Ok(()) } else { Err(told) }
-    });
-}
 
 #[test]
 #[ignore = "not yet seen to hold with everything else in place"]
@@ -214,10 +158,7 @@ fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
     assert_eq!(address("a23-0"), zero);
 
     kubectl(&["scale", "statefulset/a23", "--replicas=1"]).good();
-    eventually("the address of the pod that is gone is free", 90, || match holder(&one) {
-        None => Ok(()),
-        Some(entry) => Err(entry.to_string()),
-    });
+    freed("the address of the pod that is gone is free", 90, &one);
     assert_eq!(address("a23-0"), zero);
     assert_ne!(uid(&before), "");
 }
@@ -245,10 +186,7 @@ fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
         });
         let fence = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
         kubectl(&["taint", "node", &node, fence]).good();
-        eventually("the address of a fenced node is free", 60, || match holder(&held) {
-            None => Ok(()),
-            Some(entry) => Err(entry.to_string()),
-        });
+        freed("the address of a fenced node is free", 60, &held);
     });
     resume();
     eventually("the node is back", 120, || {
@@ -303,10 +241,7 @@ fn w01_w32_w41_records_lost_entries_and_old_records() {
     let entry = json!({"pod": "default/lost", "uid": "nobody", "interface": "net1", "container": "lost", "node": node});
     let patch = json!({"spec": {"entries": {"9": entry}, "used": 2, "free": 14}}).to_string();
     kubectl(&["patch", "addressgranules.ferroband.io", name, "--type=merge", "-p", &patch]).good();
-    eventually("what was lost is free again", 90, || match holder("192.168.133.9") {
-        None => Ok(()),
-        Some(entry) => Err(entry.to_string()),
-    });
+    freed("what was lost is free again", 90, "192.168.133.9");
     assert!(holder("192.168.133.1").is_some(), "a living pod keeps its address");
 
     // After a restore the API server may have forgotten what lives here.

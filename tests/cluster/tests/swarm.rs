@@ -5,7 +5,7 @@
 //! addresses here; `cargo xtask test soak` asks for 2,000.
 
 use ferroband_cluster_tests::evidence::granules;
-use ferroband_cluster_tests::{Objects, eventually, lab_command};
+use ferroband_cluster_tests::{Objects, eventually, lab_command, rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -126,8 +126,7 @@ fn audited(called: &str, members: usize, addresses: usize, ipam: &Value, prefix:
 }
 
 fn wanted() -> usize {
-    let soak = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(1) > 1;
-    if soak { 2000 } else { 300 }
+    if rounds() > 1 { 2000 } else { 300 }
 }
 
 #[test]

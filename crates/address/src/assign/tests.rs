@@ -312,3 +312,19 @@ fn sixteen_million_granules_are_no_effort() {
         "default-fd00-0000-0000-0000-0000-0000-0000-0000"
     );
 }
+
+#[test]
+fn a30_the_5001st_address_of_a_pool_and_the_last() {
+    let pool = pool("10.40.0.0-10.40.19.200/16");
+    let mut store = Store::default();
+    let given = |store: &mut Store, pods: std::ops::Range<usize>| {
+        let plan = Planner { node: "a", nodes: 1, attempt: 0 }.assign(&store.view, &self::pods(&pool, pods));
+        store.commit(&plan);
+        (plan.answers.len(), plan.refusals.len())
+    };
+    assert_eq!(given(&mut store, 0..5000), (5000, 0));
+    assert_eq!(given(&mut store, 5000..5001), (1, 0));
+    let all = pool.capacity() as usize;
+    assert_eq!(given(&mut store, 5001..all), (all - 5001, 0));
+    assert_eq!(given(&mut store, all..all + 1), (0, 1));
+}

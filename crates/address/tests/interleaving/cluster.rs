@@ -123,7 +123,7 @@ impl Cluster {
     }
 
     fn watch(&mut self, node: usize) {
-        self.nodes[node].view = self.server.list();
+        self.nodes[node].view = self.server.list(&Self::name(node));
     }
 
     fn plan(&mut self, node: usize, pods: Vec<usize>) {
@@ -138,8 +138,8 @@ impl Cluster {
         }
         let requests: Vec<_> = pods.iter().flat_map(|pod| self.requests(*pod)).collect();
         let plan = self.planner(node, 0, |planner, view| planner.assign(view, &requests));
-        let known: Vec<_> = self.nodes[node].view.iter().map(|(granule, _)| granule.clone()).collect();
-        if self.server.list().iter().map(|(granule, _)| granule).eq(&known) {
+        let known = self.nodes[node].view.iter().map(|(granule, _)| granule);
+        if self.server.list("nobody").iter().map(|(granule, _)| granule).eq(known) {
             self.check_refusals(&requests, &plan);
         }
         self.nodes[node].work = Some((requests, plan, 0, 0));

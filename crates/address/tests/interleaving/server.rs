@@ -1,6 +1,6 @@
 //! An API server as small as it can be: named objects, replaced only from the version they have.
 
-use ferroband_address::{Granule, Version, View, Write};
+use ferroband_address::{Granule, Listed, Version, View, Write};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -30,9 +30,13 @@ impl Server {
         self.objects.get(name).map(|(granule, version)| (granule.clone(), Version(version.to_string())))
     }
 
-    pub fn list(&self) -> View {
-        let mut view = View::new();
-        view.reset(self.objects.keys().filter_map(|name| self.read(name)));
+    /// What a node knows after a list.
+    pub fn list(&self, node: &str) -> View {
+        let (mut view, mut listed) = (View::of_node(node), Listed::default());
+        for (granule, version) in self.objects.keys().filter_map(|name| self.read(name)) {
+            view.list(&mut listed, granule, version);
+        }
+        view.take(listed);
         view
     }
 

@@ -16,7 +16,7 @@ use super::{
     sandboxes::{Sandboxes, in_use},
 };
 use crate::{Error, caches::PodFacts, error::chain, serve::Membership};
-use ferroband_address::{Entry, Pool, Release, Request, Space, whereabouts::Whereabouts};
+use ferroband_address::{Entry, Outline, Pool, Release, Request, Space, View, whereabouts::Whereabouts};
 use ferroband_attach::journal::Journal;
 use ferroband_daemon::watching::Cache;
 use ferroband_kernel::Root;
@@ -72,10 +72,20 @@ impl Evidence {
             self.ledger.complete().await;
             self.pods.complete().await;
             let mut looks = Looks::default();
+            let mut restores = self.ledger.restores();
             loop {
                 self.look(&mut looks).await;
                 let asserted = *self.asserted.borrow();
-                time::sleep(if asserted { OFTEN } else { SOON }).await;
+                let pause = time::sleep(if asserted { OFTEN } else { SOON });
+                tokio::select! {
+                    () = pause => {}
+                    // The sender is the ledger's, which is ours.
+                    _ = restores.changed() => {
+                        warn!("the API server has forgotten addresses; what lives here is asserted before anything new");
+                        self.asserted.send_replace(false);
+                        looks = Looks::default();
+                    }
+                }
             }
         };
         tokio::select! {
@@ -92,7 +102,10 @@ impl Evidence {
                     // The API server is away: what lives here may still be unknown to it.
                     None => return,
                 }
-                self.asserted.send_replace(true);
+                if !*self.asserted.borrow() {
+                    self.ledger.plan(View::recalled);
+                    self.asserted.send_replace(true);
+                }
                 looks.doubted = self.release_lost(&sandboxes, &looks.doubted).await;
             }
             // No evidence of anything; the journals may be readable again.
@@ -114,7 +127,7 @@ impl Evidence {
     /// The entries of this node, with their sandboxes.
     fn own(&self) -> Vec<(Space, IpAddr, Entry)> {
         self.ledger.plan(|view| {
-            let entries = view.iter().flat_map(|(granule, _)| {
+            let entries = view.open().flat_map(|granule| {
                 granule
                     .entries
                     .iter()
@@ -193,12 +206,8 @@ impl Evidence {
         sandboxes: &Sandboxes,
         missed: Option<&BTreeSet<(IpAddr, String)>>,
     ) -> Option<BTreeSet<(IpAddr, String)>> {
-        let known: BTreeSet<IpAddr> = self.ledger.plan(|view| {
-            let granules = view.iter().map(|(granule, _)| granule);
-            granules
-                .flat_map(|granule| granule.entries.keys().map(|offset| granule.address(*offset)))
-                .collect()
-        });
+        let known: BTreeSet<IpAddr> =
+            self.ledger.plan(|view| view.outlines().flat_map(Outline::assigned).collect());
         let mut missing = BTreeSet::new();
         for journal in sandboxes.attached() {
             for assigned in &journal.assigned {
@@ -214,6 +223,10 @@ impl Evidence {
                     let Some(request) = self.request(journal, assigned.attachment, ip.address) else {
                         continue;
                     };
+                    let space = request.pools.iter().map(|pool| pool.space().clone()).collect::<Vec<_>>();
+                    self.ledger.plan(|view| {
+                        space.iter().for_each(|space| view.recall(space, ip.address.addr()));
+                    });
                     let what = format!("sandbox {}", journal.container);
                     match self.desk.assign(what, vec![request]).await {
                         Ok(_) => {

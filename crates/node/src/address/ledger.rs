@@ -1,6 +1,6 @@
 //! What this node knows of the granules: what the watch has told and what it wrote itself.
 
-use ferroband_address::{Granule, GranuleId, Version, View};
+use ferroband_address::{Granule, GranuleId, Listed, Version, View};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,6 +12,8 @@ use tokio::sync::watch;
 pub struct Ledger {
     books: Mutex<Books>,
     complete: watch::Sender<bool>,
+    /// Counts how often the API server has forgotten.
+    restores: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -21,16 +23,22 @@ struct Books {
     /// is forgotten could not be released.
     written: HashMap<GranuleId, (Granule, Version)>,
     /// A list that is arriving.
-    listed: Vec<(Granule, Version)>,
+    listed: Listed,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Self { books: Mutex::default(), complete: watch::channel(false).0 }
+        Self { books: Mutex::default(), complete: watch::channel(false).0, restores: watch::channel(0).0 }
     }
 }
 
 impl Ledger {
+    /// Of a node: what it has itself is at hand, what others have takes little room.
+    pub fn of_node(node: &str) -> Self {
+        let books = Books { view: View::of_node(node), ..Books::default() };
+        Self { books: Mutex::new(books), ..Self::default() }
+    }
+
     fn books(&self) -> MutexGuard<'_, Books> {
         // A panic while it was held left a view that is at worst behind, which every write allows for.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,6 +50,11 @@ impl Ledger {
         let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
+    /// Changes whenever the API server turns out to have forgotten what it had said (a restore of etcd).
+    pub fn restores(&self) -> watch::Receiver<u64> {
+        self.restores.subscribe()
+    }
+
     /// Whether everything has been listed.
     pub fn is_complete(&self) -> bool {
         *self.complete.borrow()
@@ -49,24 +62,33 @@ impl Ledger {
 
     /// A full list begins.
     pub fn list_begins(&self) {
-        self.books().listed.clear();
+        self.books().listed = Listed::default();
     }
 
     /// A granule of the list.
     pub fn listed(&self, granule: Granule, version: Version) {
-        self.books().listed.push((granule, version));
+        let mut books = self.books();
+        let Books { view, listed, .. } = &mut *books;
+        view.list(listed, granule, version);
     }
 
     /// The list has ended.
     pub fn list_ends(&self) {
         let mut books = self.books();
         let listed = std::mem::take(&mut books.listed);
-        books.view.reset(listed);
+        let restored = books.view.take(listed);
+        if restored {
+            // Written to a server that has forgotten it.
+            books.written.clear();
+        }
         let Books { view, written, .. } = &mut *books;
         for (granule, version) in written.values() {
             view.observe(granule.clone(), version.clone());
         }
         drop(books);
+        if restored {
+            self.restores.send_modify(|count| *count += 1);
+        }
         self.complete.send_replace(true);
     }
 
@@ -76,7 +98,7 @@ impl Ledger {
         let id = granule.id();
         books.view.observe(granule, version.clone());
         // If what is known is what has just been seen, nothing of ours is newer.
-        if books.view.get(&id).is_some_and(|(_, known)| *known == version) {
+        if books.view.version(&id) == Some(&version) {
             books.written.remove(&id);
         }
     }

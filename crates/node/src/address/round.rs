@@ -35,7 +35,7 @@ pub(super) fn plan(
     for write in &freeing.writes {
         if let Write::Replace { granule, expected } = write {
             if let Some((now, version)) = view.get(&granule.id()) {
-                before.push((now.clone(), version.clone()));
+                before.push((now.into_owned(), version.clone()));
             }
             view.refresh(granule.clone(), expected.clone());
         }

@@ -15,7 +15,9 @@ use tracing::warn;
 /// Keep `ledger` as the API server has it.
 pub async fn watch(client: Client, ledger: Arc<Ledger>) {
     let api: Api<DeserializeGuard<AddressGranule>> = Api::all(client);
-    follow("address granules", api, watcher::Config::default(), |event| apply(&ledger, event)).await;
+    // Few at once: a list of ten thousand is read within the memory of a small daemon.
+    let config = watcher::Config::default().page_size(100);
+    follow("address granules", api, config, |event| apply(&ledger, event)).await;
 }
 
 fn apply(ledger: &Ledger, event: Event<DeserializeGuard<AddressGranule>>) {

@@ -1,0 +1,77 @@
+//! Networks and pools of addresses, and who has which.
+
+use crate::evidence::{granules, interface, ipv4};
+use crate::{eventually, kubectl};
+use serde_json::{Value, json};
+
+/// A network of IPoIB children with this `ipam`.
+pub fn network(name: &str, ipam: &Value) -> String {
+    let config = json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam});
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name}, "spec": {"config": config.to_string()},
+    })
+    .to_string()
+}
+
+/// Seed 001's pool, with another subnet for each test.
+pub fn pool(name: &str, second: u8, more: &Value) -> String {
+    let mut spec = json!({
+        "subnet": format!("172.{second}.0.0/16"), "gateway": format!("172.{second}.0.1"),
+        "ips": [format!("172.{second}.0.100-172.{second}.0.120")],
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name}, "spec": spec,
+    })
+    .to_string()
+}
+
+/// A pod with tools and these annotations, on a node.
+pub fn annotated_pod(name: &str, node: &str, annotations: &Value) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
+        },
+    })
+    .to_string()
+}
+
+/// The `ipam` of a network that takes from these pools.
+pub fn spiderpool(pools: &[&str]) -> Value {
+    json!({"type": "spiderpool", "default_ipv4_ippool": pools})
+}
+
+/// The address of a pod's first further network, asked inside.
+#[track_caller]
+pub fn address(pod: &str) -> String {
+    ipv4(&interface(pod, "net1")).0
+}
+
+/// Who the API server says has the address.
+pub fn holder(address: &str) -> Option<Value> {
+    granules().into_iter().find(|(known, _)| known.to_string() == address).map(|(_, entry)| entry)
+}
+
+/// The API server has the address as nobody's.
+#[track_caller]
+pub fn freed(what: &str, seconds: u64, address: &str) {
+    eventually(what, seconds, || match holder(address) {
+        None => Ok(()),
+        Some(entry) => Err(entry.to_string()),
+    });
+}
+
+/// The pod has a warning that has `part` in it.
+#[track_caller]
+pub fn warned(pod: &str, part: &str) {
+    eventually(&format!("a warning of {pod} about {part:?}"), 60, || {
+        let field = format!("involvedObject.name={pod},type=Warning");
+        let told = kubectl(&["get", "events", "--field-selector", &field, "-o", "json"]).out;
+        if told.contains(part) { Ok(()) } else { Err(told) }
+    });
+}

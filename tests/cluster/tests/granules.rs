@@ -1,0 +1,68 @@
+//! What a node daemon takes when the cluster has many granules. Only in `cargo xtask test soak`: they take a while to make.
+
+use ferroband_cluster_tests::{eventually, kubectl, kubectl_with, nodes, on, rounds};
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+/// As many as a cluster of 160,000 addresses has.
+const GRANULES: u32 = 10_000;
+/// The budget.
+const MOST: u64 = 30 * 1024;
+const LABEL: &str = "ferroband.lab/many=true";
+
+fn granule(number: u32) -> Value {
+    let first = Ipv4Addr::from(u32::from(Ipv4Addr::new(100, 64, 0, 0)) + 16 * number);
+    // As full as a pod each would make it.
+    let entries: serde_json::Map<_, _> = (0..16)
+        .map(|offset| {
+            let entry = json!({
+                "pod": format!("namespace-{}/some-workload-{number}-{offset}", number % 50),
+                "uid": format!("{number:08x}-0000-4000-8000-{offset:012x}"), "interface": "net1",
+                "container": format!("{number:032x}{offset:032x}"), "node": format!("far-{}", number % 1000),
+                "pool": "100.64.0.0/10",
+            });
+            (offset.to_string(), entry)
+        })
+        .collect();
+    json!({
+        "apiVersion": "ferroband.io/v1alpha1", "kind": "AddressGranule",
+        "metadata": {"name": format!("default-{first}"), "labels": {"ferroband.lab/many": "true"}},
+        "spec": {"space": "default", "first": first.to_string(), "entries": entries, "used": 16, "free": 0},
+    })
+}
+
+fn resident(node: &str) -> u64 {
+    let script = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' && \
+                  grep VmRSS $p/status; done | awk '{print $2}'";
+    on(node, script).good().trim().parse().expect("one daemon")
+}
+
+#[test]
+fn a_node_daemon_stays_small_among_ten_thousand_granules() {
+    if rounds() < 2 {
+        return;
+    }
+    let node = nodes()[0].clone();
+    let before = resident(&node);
+    // Nodes that do not exist are fenced: what they have is taken back at once, so the collector rests meanwhile.
+    let cluster = ["-n", "ferroband-system", "scale", "deployment/ferroband-cluster"];
+    kubectl(&[&cluster[..], &["--replicas=0"]].concat()).good();
+    let result = std::panic::catch_unwind(|| {
+        for part in 0..GRANULES / 500 {
+            let items: Vec<_> = (part * 500..(part + 1) * 500).map(granule).collect();
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+            kubectl_with(&["create", "-f", "-"], &list).good();
+        }
+        eventually("it is done with them", 120, || {
+            let now = resident(&node);
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            let later = resident(&node);
+            if later <= now { Ok(later) } else { Err(format!("{now} kB, {later} kB")) }
+        })
+    });
+    kubectl(&["delete", "addressgranules.ferroband.io", "-l", LABEL, "--wait=false"]).good();
+    kubectl(&[&cluster[..], &["--replicas=2"]].concat()).good();
+    let after = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    println!("node daemon: {before} kB without, {after} kB with {GRANULES} full granules");
+    assert!(after < MOST, "{after} kB");
+}
