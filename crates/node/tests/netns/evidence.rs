@@ -1,12 +1,13 @@
 //! When addresses are taken back, and when not: journals and namespaces here, an API server that a test can take away.
 
 use super::machine::pod;
-use ferroband_address::{Entry, Granule, GranuleId, Space, Version};
+use ferroband_address::{Entry, Granule, GranuleId, Space, Version, whereabouts::Whereabouts};
 use ferroband_attach::journal::Journal;
 use ferroband_kernel::{Netns, Root};
+use ferroband_model::PodRef;
 use ferroband_node::{
     Error,
-    address::{Evidence, Ledger, Store, StoreError, open},
+    address::{Desk, Evidence, Ledger, Store, StoreError, open},
     caches::{Cache, PodFacts},
     serve::Unmanaged,
 };
@@ -83,6 +84,7 @@ struct Node {
     folder: TempDir,
     server: Server,
     ledger: Arc<Ledger>,
+    desk: Desk,
     pods: Arc<Cache<PodFacts>>,
     asserted: watch::Receiver<bool>,
     stop: CancellationToken,
@@ -111,7 +113,7 @@ impl Node {
             granule.entries.insert(*offset, serde_json::from_value::<Entry>(entry).unwrap());
         }
         let server = Server(Arc::new((Mutex::new(Some((granule.clone(), 1))), AtomicBool::new(false))));
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(Ledger::of_node("n1"));
         ledger.list_begins();
         ledger.listed(granule, Version("1".into()));
         ledger.list_ends();
@@ -124,7 +126,7 @@ impl Node {
             namespaces: vec![folder.path().join("netns")],
             node: "n1".to_owned(),
             ledger: ledger.clone(),
-            desk,
+            desk: desk.clone(),
             pods: pods.clone(),
             membership: Arc::new(Unmanaged),
             asserted: told,
@@ -135,6 +137,7 @@ impl Node {
             folder,
             server,
             ledger,
+            desk,
             pods,
             asserted,
             stop,
@@ -324,4 +327,43 @@ async fn what_lives_is_asserted_before_anything_new_even_if_the_api_server_is_aw
             .collect()
     });
     assert_eq!(known, [IpAddr::from([10, 9, 0, 3])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_what_lives_comes_first_and_what_others_had_is_left_alone() {
+    let mut node = Node::new(&[]);
+    let (path, id) = node.namespace("alive");
+    let mut journal = node.journal("alive", "this-boot", path.to_str().unwrap(), &id);
+    journal.assigned =
+        serde_json::from_value(json!([{"attachment": 0, "ips": [{"address": "10.9.0.3/24"}], "routes": []}]))
+            .unwrap();
+    journal.save(&node.root).unwrap();
+    node.pod("alive");
+    node.look_for(15).await;
+    assert_eq!(node.server.assigned(), offsets([3]));
+    // Another node's pod got the first address, as the watch tells.
+    let (mut granule, _) = node.server.0.0.lock().unwrap().clone().unwrap();
+    let entry =
+        json!({"pod": "default/far", "uid": "far", "interface": "net1", "container": "far", "node": "n2"});
+    granule.entries.insert(1, serde_json::from_value(entry).unwrap());
+    node.ledger.seen(granule.clone(), Version("7".into()));
+
+    // The backup is older than both.
+    granule.entries.clear();
+    *node.server.0.0.lock().unwrap() = Some((granule.clone(), 1));
+    node.ledger.list_begins();
+    node.ledger.listed(granule, Version("1".into()));
+    node.ledger.list_ends();
+    sleep(Duration::from_secs(2)).await;
+    assert!(*node.asserted.borrow());
+    assert_eq!(node.server.assigned(), offsets([3]), "at once, not after two looks");
+    let ipam = json!({"type": "whereabouts", "range": "10.9.0.0/24"});
+    let ipam = Whereabouts::parse(ipam.as_object().unwrap()).unwrap();
+    let pod = PodRef { namespace: "default".into(), name: "new".into(), uid: "new".into() };
+    let given = node.desk.assign("a test".into(), ipam.requests(&pod, false, "net1", "new")).await.unwrap();
+    assert_eq!(
+        given[0].0.to_string(),
+        "10.9.0.2/24",
+        "the first is somebody's, whatever the API server says"
+    );
 }
