@@ -141,14 +141,16 @@ impl View {
 
     /// Begins again with the result of a full list. `true` if the API server has forgotten what it had said, as after a
     /// restore of etcd: a version turned back, or a granule gone in which the view's own node has something. Then what
-    /// is missing is left alone until its nodes have said what lives.
-    pub fn take(&mut self, listed: Listed) -> bool {
+    /// is missing is left alone until its nodes have said what lives. Of granules that are `fresher` than the list, as
+    /// those are that were written while it came, it says nothing.
+    pub fn take(&mut self, listed: Listed, fresher: impl Fn(&GranuleId) -> bool) -> bool {
         let mut before = std::mem::take(&mut self.granules);
         let own = |known: &Known| match (known, self.node.as_deref()) {
             (Known::Open(granule), Some(node)) => granule.entries.values().any(|entry| entry.node == node),
             _ => false,
         };
         let restored = before.iter().any(|(id, (known, version))| match listed.0.get(id) {
+            _ if fresher(id) => false,
             Some(new) => new.as_ref().is_some_and(|(_, new)| new.is_older_than(version)),
             None => own(known),
         });
@@ -314,13 +316,13 @@ mod tests {
         // A list in which it is as it was, and one in which it is not.
         let mut listed = Listed::default();
         view.list(&mut listed, granule("never looked at"), Version("1".into()));
-        assert!(!view.take(listed));
+        assert!(!view.take(listed, |_| false));
         assert_eq!(view.get(&id).unwrap().0.as_ref(), &granule("other"));
         let mut listed = Listed::default();
         view.list(&mut listed, granule("own"), Version("2".into()));
-        assert!(!view.take(listed));
+        assert!(!view.take(listed, |_| false));
         assert_eq!(view.open().collect::<Vec<_>>(), [&granule("own")]);
-        assert!(view.take(Listed::default()), "what it had cannot have gone by itself");
+        assert!(view.take(Listed::default(), |_| false), "what it had cannot have gone by itself");
         assert!(view.is_empty());
     }
 
@@ -340,7 +342,7 @@ mod tests {
         view.observe(granule(&[(1, "a"), (2, "a"), (3, "b"), (4, "own"), (5, "own")]), Version("9".into()));
         let mut listed = Listed::default();
         view.list(&mut listed, granule(&[(1, "a")]), Version("3".into()));
-        assert!(view.take(listed), "version 3 after version 9");
+        assert!(view.take(listed, |_| false), "version 3 after version 9");
         assert_eq!(view.forgotten(&id), 0b11_1100);
         // The node's own: one lives, and then nothing else does.
         view.recall(&Space::default_space(), id.address(4));

@@ -8,7 +8,6 @@ use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubec
 use serde_json::{Value, json};
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     objects.apply(&pool("a01-a", 101, &json!({})));
@@ -85,7 +84,6 @@ fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     objects.apply(&pool("a14-node", 111, &json!({"nodeName": [nodes[0]]})));
@@ -129,7 +127,6 @@ fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
     let mut objects = Objects::default();
     objects.apply(&pool("a23", 121, &json!({})));
@@ -164,7 +161,6 @@ fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
     let (mut objects, node) = (Objects::default(), nodes()[1].clone());
     objects.apply(&network("g01", &json!({"type": "whereabouts", "range": "192.168.131.0/24"})));
@@ -204,7 +200,6 @@ fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn w01_w32_w41_records_lost_entries_and_old_records() {
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
     // What Whereabouts had assigned before us.

@@ -130,14 +130,12 @@ fn wanted() -> usize {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn many_x01_x03_from_a_wide_range_while_daemons_and_the_api_server_die() {
     let ipam = json!({"type": "whereabouts", "range": "10.60.0.0/21"});
     audited("wide", 8, wanted(), &ipam, "10.60.", false);
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn many_x01_x03_from_a_range_that_fits_exactly() {
     let last = u32::from(std::net::Ipv4Addr::new(10, 61, 0, 0)) + wanted() as u32;
     let range = format!("10.61.0.1-{}/16", std::net::Ipv4Addr::from(last));
@@ -145,7 +143,6 @@ fn many_x01_x03_from_a_range_that_fits_exactly() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn many_a02_a_pool_of_21_among_more_nodes_than_it_has_granules() {
     let mut objects = Objects::default();
     objects.apply(

@@ -24,6 +24,8 @@ pub struct Member {
     daemon: Mutex<Option<Child>>,
     lab: Lab,
     foreign: AtomicBool,
+    /// Whether its daemon has assigned anything since it was started.
+    served: AtomicBool,
     start: Box<dyn Fn() -> Result<Child> + Send + Sync>,
 }
 
@@ -36,6 +38,10 @@ impl Member {
         let bridge = r#"{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"bridge"}]}"#;
         fs::write(root.join("etc/cni/net.d/10-k8s.conflist"), bridge).context("cannot write a conflist")?;
         fs::copy(cni, root.join("opt/cni/bin/whereabouts")).context("cannot copy the CNI program")?;
+        // The plugin, whose root is the machine's, writes the machine's boot into its journals.
+        let boot = "proc/sys/kernel/random/boot_id";
+        fs::create_dir_all(root.join("proc/sys/kernel/random")).context("cannot create a folder")?;
+        fs::copy(Path::new("/").join(boot), root.join(boot)).context("cannot copy the boot's identifier")?;
         // Left over from a run that was killed, perhaps.
         let _ = command("ip", ["netns", "delete", name]).stderr(Stdio::null()).status();
         output(&mut command("ip", ["netns", "add", name]))?;
@@ -73,9 +79,9 @@ impl Member {
             command.spawn().context("cannot start a daemon")
         });
         let daemon = Mutex::new(Some(start()?));
-        let (name, root, lab, foreign) =
-            (name.to_owned(), root.to_owned(), lab.clone(), AtomicBool::new(false));
-        Ok(Self { name, uid, root, keeper, daemon, lab, foreign, start })
+        let (name, root, lab) = (name.to_owned(), root.to_owned(), lab.clone());
+        let (foreign, served) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { name, uid, root, keeper, daemon, lab, foreign, served, start })
     }
 
     /// Until its daemon answers.
@@ -92,8 +98,19 @@ impl Member {
         Ok(())
     }
 
+    /// Its daemon has assigned something.
+    pub fn served(&self) {
+        self.served.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has since it was started.
+    pub fn has_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed)
+    }
+
     /// Kill the daemon where it stands and start another.
     pub fn kill(&self) -> Result<()> {
+        self.served.store(false, Ordering::Relaxed);
         let mut daemon = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(mut old) = daemon.take() {
             old.kill().context("cannot kill a daemon")?;

@@ -2,7 +2,7 @@
 
 use ferroband_address::{Granule, GranuleId, Listed, Version, View};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
@@ -24,6 +24,8 @@ struct Books {
     written: HashMap<GranuleId, (Granule, Version)>,
     /// A list that is arriving.
     listed: Listed,
+    /// What was read since it began.
+    read: HashSet<GranuleId>,
 }
 
 impl Default for Ledger {
@@ -62,7 +64,9 @@ impl Ledger {
 
     /// A full list begins.
     pub fn list_begins(&self) {
-        self.books().listed = Listed::default();
+        let mut books = self.books();
+        books.listed = Listed::default();
+        books.read.clear();
     }
 
     /// A granule of the list.
@@ -76,7 +80,9 @@ impl Ledger {
     pub fn list_ends(&self) {
         let mut books = self.books();
         let listed = std::mem::take(&mut books.listed);
-        let restored = books.view.take(listed);
+        let Books { view, written, read, .. } = &mut *books;
+        // What is newer than the list for a good reason is no sign that the server forgot.
+        let restored = view.take(listed, |id| written.contains_key(id) || read.contains(id));
         if restored {
             // Written to a server that has forgotten it.
             books.written.clear();
@@ -121,6 +127,7 @@ impl Ledger {
     pub fn reread(&self, id: &GranuleId, found: Option<(Granule, Version)>) {
         let mut books = self.books();
         books.written.remove(id);
+        books.read.insert(id.clone());
         match found {
             Some((granule, version)) => books.view.refresh(granule, version),
             None => books.view.forget(id),

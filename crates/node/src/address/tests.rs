@@ -213,7 +213,7 @@ async fn an_api_server_that_stays_away_is_a_fault_to_try_again() {
     assert!(!desk.release(release(1), Duration::from_millis(100)).await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_whose_answer_was_lost_is_found_by_the_release() {
     let server = Server::slow();
     let desk = node("n1", &server).with_patience(Duration::from_millis(60));
