@@ -180,3 +180,18 @@ proptest! {
         prop_assert_eq!(programmer.seen(), Some(&wanted));
     }
 }
+
+#[test]
+fn one_that_is_wanted_again_while_it_is_being_removed_is_not_there_yet() {
+    let mut programmer = programmer(&[], &[(5, 1)]);
+    let now = Instant::now();
+    let removal = programmer.batches(now, EACH);
+    assert_eq!(removal.len(), 1);
+    programmer.want(table(&[(5, 1)]), owned());
+    assert_eq!(programmer.standing(key(5), Guid::new(1)), Standing::Pending);
+    programmer.finished(&removal[0], &Ok(()), now);
+    assert_eq!(programmer.standing(key(5), Guid::new(1)), Standing::Pending);
+    let again = programmer.batches(now, EACH);
+    programmer.finished(&again[0], &Ok(()), now);
+    assert_eq!(programmer.standing(key(5), Guid::new(1)), Standing::Programmed);
+}

@@ -135,3 +135,31 @@ async fn case_83_a_default_partition_that_lets_everybody_in_is_told() {
     simulator.behave(|manners| manners.default_membership = None);
     assert_eq!(ufm(&simulator).observe().await.unwrap().open, None);
 }
+
+#[tokio::test]
+async fn case_12_what_stands_already_is_not_sent_again_after_a_restart() {
+    let simulator = start(Manners::default());
+    simulator.put(5, Guid::new(POOL + 1));
+    simulator.put(6, Guid::new(POOL + 2));
+    let desk = Desk::open(ufm(&simulator));
+    desk.want(&[(5, POOL + 1), (6, POOL + 2)]);
+    desk.settled().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(simulator.calls_of("POST").is_empty() && simulator.calls_of("DELETE").is_empty());
+    assert_eq!((members(&simulator, 5), members(&simulator, 6)), (vec![POOL + 1], vec![POOL + 2]));
+}
+
+#[tokio::test]
+async fn case_60_whoever_comes_after_one_that_was_killed_finds_what_it_did_and_adds_nothing_twice() {
+    let simulator = start(Manners::default());
+    let first = Desk::open(ufm(&simulator));
+    first.want(&[(5, POOL + 1)]);
+    eventually("it is in", || members(&simulator, 5) == [POOL + 1]).await;
+    // Killed before it could say so; the next one reads the same objects.
+    drop(first);
+    let next = Desk::open(ufm(&simulator));
+    next.want(&[(5, POOL + 1)]);
+    next.settled().await;
+    assert_eq!(simulator.events().len(), 1, "the same GUID, once");
+    assert!(simulator.calls_of("DELETE").is_empty() && simulator.calls_of("remove").is_empty());
+}

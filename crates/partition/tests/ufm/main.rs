@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod calls;
+mod outage;
 mod scale;
 mod trouble;
 mod trust;
