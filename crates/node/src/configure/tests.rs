@@ -1,5 +1,7 @@
 //! What is due, by the contract's cases.
 
+mod offered;
+
 use super::{
     Adapter, Derived, Due, GuidSource, Interface, Listed, PfIdentity, Record, Vf, Want, Wanted,
     due::{Driver, due, is_right},
