@@ -48,7 +48,8 @@ fn seed_001_sriov_pods_on_two_nodes_read_each_others_memory() {
     let running = of_label("app=ib-sriov", nodes.len(), POD);
     let (server, client) = (name(&running[0]), name(&running[1]));
     for pod in [&server, &client] {
-        own_device_only(pod, &["lo", "eth0"]);
+        // veth0 is the coordinator's way to the node, for probes and services.
+        own_device_only(pod, &["lo", "eth0", "veth0"]);
     }
     let (address, _) = ipv4(&interface(&server, "eth0"));
     succeeds_in(&client, 120, &format!("ping -q -c 2 -W 3 {address}"));
