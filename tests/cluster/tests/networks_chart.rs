@@ -12,7 +12,6 @@ fn lab() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn a_charts_are_right_by_helm_and_by_the_api_server() {
     lab();
     for name in ["ferroband", "rdma-tools"] {
@@ -40,7 +39,6 @@ fn a_charts_are_right_by_helm_and_by_the_api_server() {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn b_tools_run_where_and_with_what_the_values_say() {
     lab();
     let values = json!({
@@ -78,7 +76,6 @@ fn left(node: &str) -> String {
 }
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn c_an_upgrade_keeps_pods_running_and_an_uninstall_leaves_nothing() {
     lab();
     let node = nodes()[0].clone();

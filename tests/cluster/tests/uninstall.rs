@@ -7,7 +7,6 @@ use ferroband_cluster_tests::{
 use serde_json::json;
 
 #[test]
-#[ignore = "not yet seen to hold with everything else in place"]
 fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
     own_lab(&["--nodes", "1"]);
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
