@@ -1,13 +1,16 @@
 //! `cargo xtask lab swarm`
 
-use super::{Errand, Swarm, run};
+use super::{Errand, Report, Swarm, run};
 use crate::command::output;
 use crate::lab::{Lab, Up, up};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
+
+/// DELs at once, in the end.
+const DELETED_AT_ONCE: usize = 16;
 
 /// Many node daemons of this machine against the lab's API server, asked for addresses.
 ///
@@ -74,14 +77,36 @@ fn errands(lab: &Lab, args: &SwarmArgs, swarm: &Swarm) -> Result<()> {
     println!("{line}");
     // Whoever started us looks now.
     std::io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the end of standard input")?;
-    let mut deleted = true;
-    for assigned in &report.assigned {
-        let member = swarm.members.iter().find(|member| member.name == assigned.node);
-        let member = member.context("a member is gone")?;
-        deleted &= member.call("DEL", &assigned.container, &assigned.interface, &config)?.0;
-    }
+    let deleted = delete(swarm, &report, &config)?;
     println!("{}", json!({ "deleted": deleted }));
     Ok(())
+}
+
+/// Delete everything, some at once; whether every DEL went well.
+fn delete(swarm: &Swarm, report: &Report, config: &str) -> Result<bool> {
+    let share = report.assigned.len().div_ceil(DELETED_AT_ONCE).max(1);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = report
+            .assigned
+            .chunks(share)
+            .map(|assigned| {
+                scope.spawn(move || -> Result<bool> {
+                    let mut deleted = true;
+                    for one in assigned {
+                        let member = swarm.members.iter().find(|member| member.name == one.node);
+                        let member = member.context("a member is gone")?;
+                        deleted &= member.call("DEL", &one.container, &one.interface, config)?.0;
+                    }
+                    Ok(deleted)
+                })
+            })
+            .collect();
+        let mut all = true;
+        for worker in workers {
+            all &= worker.join().unwrap_or_else(|_| bail!("a worker panicked"))?;
+        }
+        Ok(all)
+    })
 }
 
 /// Kill the API server and bring it back, as a power cut of its machine would.
