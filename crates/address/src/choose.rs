@@ -111,7 +111,7 @@ impl<'a> Chooser<'a> {
                 }
             }
             Stage::Ahead => {
-                self.look_further(draft, |granule| granule.is_none_or(|granule| granule.is_free()))
+                self.look_further(draft, |granule| granule.is_none_or(|granule| granule.is_free()));
             }
             // One's own too: another pool of the batch may have taken it since the first stage.
             Stage::Open => {
