@@ -27,7 +27,7 @@ pub use conformance::{Conformance, play};
 /// Which tiers.
 #[derive(Args, Debug)]
 pub struct Test {
-    /// Tiers to run; unit, netns, conformance, vm and cluster when none is given
+    /// Tiers to run; unit, netns, conformance and cluster when none is given
     #[arg(value_enum)]
     tiers: Vec<Tier>,
     /// Only tests whose name contains this
@@ -63,8 +63,8 @@ enum Tier {
     Soak,
 }
 
-/// What runs when no tier is named.
-const ALL: [Tier; 5] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Vm, Tier::Cluster];
+/// What runs when no tier is named. `vm` joins when one run of the whole of it was green in under ten minutes.
+const ALL: [Tier; 4] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster];
 
 /// How often `soak` does what the cluster tier does once.
 const SOAK_ROUNDS: usize = 50;
