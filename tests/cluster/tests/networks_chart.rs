@@ -17,7 +17,7 @@ fn a_charts_are_right_by_helm_and_by_the_api_server() {
     for name in ["ferroband", "rdma-tools"] {
         helm(&["lint", "--strict", &chart(name)]).good();
         let objects = helm(&["template", "tried", &chart(name), "-n", NAMESPACE]).good();
-        kubectl_with(&["apply", "--dry-run=server", "-n", NAMESPACE, "-f", "-"], &objects).good();
+        kubectl_with(&["apply", "--dry-run=server", "-f", "-"], &objects).good();
     }
     let wrong = helm(&["template", "x", &chart("ferroband"), "--set", "cluster.replicas=none"]);
     assert!(!wrong.ok && wrong.err.contains("/cluster/replicas"), "{wrong:?}");
@@ -130,18 +130,13 @@ fn c_an_upgrade_keeps_pods_running_and_an_uninstall_leaves_nothing() {
         let found = kubectl(&["get", kind, "-l", "app.kubernetes.io/name=ferroband", "-o", "name"]).good();
         assert_eq!(found.trim(), "", "{kind}");
     }
-    let found = kubectl(&[
-        "-n",
-        NAMESPACE,
-        "get",
-        "all,secrets,leases,roles,rolebindings,serviceaccounts",
-        "-l",
-        "app.kubernetes.io/name=ferroband",
-        "-o",
-        "name",
-    ])
-    .good();
-    assert_eq!(found.trim(), "");
+    let kinds = "all,secrets,leases,roles,rolebindings,serviceaccounts";
+    let ours = ["-l", "app.kubernetes.io/name=ferroband", "-o", "name"];
+    // Helm waits for what it deletes, not for the pods of it.
+    eventually("nothing of it in its namespace", 90, || {
+        let found = kubectl(&[&["-n", NAMESPACE, "get", kinds], &ours[..]].concat()).good();
+        if found.trim().is_empty() { Ok(()) } else { Err(found) }
+    });
     kubectl(&[
         "get",
         "crd",

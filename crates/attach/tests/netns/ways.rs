@@ -94,7 +94,7 @@ fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
 }
 
 #[test]
-fn what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
+fn m16_what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
     let unnamed = json!({"serviceCIDR": [], "overlayPodCIDR": [], "hijackCIDR": []});
     let (stage, _daemon, pod, other) = set_up(vec![with_ways("eth0", unnamed)], &["172.91.0.7/16"]);
     add(&stage, &pod).unwrap();
@@ -112,7 +112,7 @@ fn what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
 }
 
 #[test]
-fn the_last_pod_takes_the_rule_along() {
+fn m25_the_last_pod_takes_the_rule_along() {
     let (stage, daemon, pod, _other) = set_up(vec![with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
     let second = Pod::new();
     let c2 = ("c2", "eth0");
@@ -183,7 +183,7 @@ fn a_second_network_has_a_table_of_its_own_and_the_node_finds_both() {
 }
 
 #[test]
-fn switched_off_it_does_nothing() {
+fn m15_switched_off_it_does_nothing() {
     let (stage, _daemon, pod, _other) =
         set_up(vec![with_ways("eth0", json!({"mode": "disabled"}))], &["172.91.0.7/16"]);
     add(&stage, &pod).unwrap();

@@ -68,6 +68,18 @@ fn m02_the_section_decides_and_the_author_is_told() {
 }
 
 #[test]
+fn m03_the_ipoib_network_of_the_document_with_its_right_type() {
+    let spec = json!({"cniType": "ipoib", "ipoib": {"master": "ibs5f0", "ippools": {"ipv4": ["v4-91"]}}});
+    let wanted = wanted(&object("ipoib", json!({}), spec)).unwrap();
+    let plugins = format!(r#"[{{"type":"ipoib","master":"ibs5f0","ipam":{IPAM}}},{COORDINATOR}]"#);
+    assert_eq!(
+        wanted.definition.config.unwrap(),
+        format!(r#"{{"cniVersion":"0.3.1","name":"ipoib","plugins":{plugins}}}"#)
+    );
+    assert!(wanted.warnings.is_empty(), "{:?}", wanted.warnings);
+}
+
+#[test]
 fn m04_partitions_as_numbers_and_texts() {
     let of = |pkey: Value| json!({"cniType": "ib-sriov", "ibsriov": {"resourceName": "a.b/c", "pkey": pkey}});
     assert!(config(of(json!(1000))).contains(r#""pkey":"0x03e8""#));
