@@ -3,7 +3,7 @@
 //! One round here; `cargo xtask test soak` does more.
 
 use ferroband_cluster_tests::evidence::{granule_entries, kept_on, network_status};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, lab, nodes, on};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, lab, nodes, on, rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const RANGE: &str = "192.168.50.";
 
 #[test]
 fn many_pods_start_and_go_while_daemons_are_killed() {
-    let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let rounds = rounds();
     let mut objects = Objects::default();
     objects.apply(&network()).apply(&deployment(&json!({})));
     for round in 0..rounds {

@@ -1,6 +1,6 @@
 //! InfiniBand as a pod's default network: probes, services and pods of the cluster's own network still reach it.
 
-use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on};
+use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on, rounds};
 use serde_json::{Value, json};
 
 const NETWORK: &str = "kube-system/ib-default";
@@ -73,7 +73,7 @@ fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     fetch("on-ib", &cluster_ip("far"), "far");
     fetch("beside", &cluster_ip("on-ib"), "on-ib");
 
-    let seconds = if std::env::var_os("FERROBAND_SOAK").is_some() { 300 } else { 60 };
+    let seconds = if rounds() > 1 { 300 } else { 60 };
     holds_for("on-ib stays Ready", seconds, || {
         let pod = get(&["pod", "on-ib"]);
         let status = &pod["status"]["containerStatuses"][0];

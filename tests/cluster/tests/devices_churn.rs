@@ -4,7 +4,7 @@
 //! Five rounds here; `cargo xtask test soak` does fifty.
 
 use ferroband_cluster_tests::hardware::{Functions, configure, holder, life, offered, slowness};
-use ferroband_cluster_tests::{Objects, eventually, get, inside, kubectl, nodes, on};
+use ferroband_cluster_tests::{Objects, eventually, get, inside, kubectl, nodes, on, rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const PODS: usize = 4;
 
 #[test]
 fn many_pods_with_functions_while_daemon_and_kubelet_are_killed_in_turn() {
-    let soak: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let soak = rounds();
     let rounds = if soak > 1 { soak } else { 5 };
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
     let _functions = Functions::make(&node, FUNCTIONS);

@@ -3,7 +3,7 @@
 //! Five times here; `cargo xtask test soak` does it twenty times.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, nodes, on};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, nodes, on, rounds};
 use serde_json::{Value, json};
 
 const STATES: &str = "sriovnetworknodestates";
@@ -40,7 +40,7 @@ fn resources(node: &str) -> Vec<String> {
 
 #[test]
 fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
-    let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let rounds = rounds();
     let kills = if rounds > 1 { 20 } else { 5 };
     let nodes = nodes();
     let mut objects = Objects::default();

@@ -3,7 +3,7 @@
 //! Thirty nodes here; `cargo xtask test soak` has a thousand, and ten thousand pods. They are objects only.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, kubectl_with, on};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, kubectl_with, on, rounds};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn memory_of_leader() -> usize {
 
 #[test]
 fn many_nodes_and_pods_at_rest_are_no_work() {
-    let rounds: usize = std::env::var("FERROBAND_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let rounds = rounds();
     let (nodes, pods, rest) = if rounds > 1 { (1000, 10_000, 60) } else { (30, 0, 10) };
     let crowd = Crowd::new(nodes, pods);
     let mut objects = Objects::default();
