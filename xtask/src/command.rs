@@ -9,7 +9,19 @@ use std::process::{Command, Stdio};
 pub fn command<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null());
+    if program == "cargo" {
+        for name in std::env::vars_os().map(|(name, _)| name).filter(|name| is_of_package(name)) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+/// Whether Cargo sets this variable for a program that it runs. Build scripts that read it (ring's does) run again when it
+/// is another, and half of the product is built anew: in a test, by `cargo xtask`, and without either.
+fn is_of_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "OUT_DIR"
 }
 
 /// Run to the end and give back standard output; an error carries the command line and what it printed.

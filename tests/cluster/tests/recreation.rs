@@ -59,7 +59,8 @@ fn a26_g03_the_same_name_in_another_namespace_and_again_at_once() {
 #[test]
 fn a29_a_del_while_the_api_server_is_away_is_settled_once_it_is_back() {
     let (mut objects, nodes) = (Objects::default(), nodes());
-    objects.apply(&network("a29", &whereabouts("192.168.143.0/24")));
+    // One address, so that the next pod can have no other.
+    objects.apply(&network("a29", &whereabouts("192.168.143.8-192.168.143.8/24")));
     objects.apply(&on_network("a29", &nodes[0], "a29"));
     running("a29", 90);
     let held = address("a29");
@@ -94,7 +95,7 @@ fn a29_a_del_while_the_api_server_is_away_is_settled_once_it_is_back() {
     freed("what was owed is settled", 120, &held);
 
     // Whoever has it next keeps it, whatever else is said about the old sandbox.
-    objects.apply(&on_network("a29-next", &nodes[1], "a29"));
+    objects.apply(&on_network("a29-next", &nodes[0], "a29"));
     running("a29-next", 90);
     assert_eq!(address("a29-next"), held);
     on(&nodes[0], &call).good();
