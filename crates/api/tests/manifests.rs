@@ -60,7 +60,8 @@ fn every_kind_with_a_type_is_among_them() {
     let mut kinds: Vec<_> = objects().iter().map(|o| o["kind"].as_str().unwrap().to_owned()).collect();
     kinds.sort();
     kinds.dedup();
-    for crd in ferroband_api::all_crds() {
+    // Our own are written by the daemons.
+    for crd in ferroband_api::all_crds().into_iter().filter(|crd| crd.spec.group != "ferroband.io") {
         assert!(kinds.contains(&crd.spec.names.kind), "{}", crd.spec.names.kind);
     }
 }

@@ -45,6 +45,11 @@ fn the_yaml_reads_back_as_what_was_rendered() {
 fn names_scopes_and_subresources() {
     let expected = [
         ("addressgranules.ferroband.io", "Cluster", "v1alpha1", false, "granule"),
+        ("fabrics.ferroband.io", "Cluster", "v1alpha1", true, ""),
+        ("guidgranules.ferroband.io", "Cluster", "v1alpha1", false, ""),
+        ("nodepartitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
+        ("partitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
+        ("subnetmanagerhosts.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("network-attachment-definitions.k8s.cni.cncf.io", "Namespaced", "v1", false, "net-attach-def nad"),
         ("spidercoordinators.spiderpool.spidernet.io", "Cluster", "v2beta1", true, "scc"),
         ("spiderendpoints.spiderpool.spidernet.io", "Namespaced", "v2beta1", false, "se"),
