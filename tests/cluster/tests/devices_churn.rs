@@ -38,8 +38,8 @@ fn many_pods_with_functions_while_daemon_and_kubelet_are_killed_in_turn() {
     let held: Vec<String> = keepers.iter().map(function).collect();
 
     for round in 0..rounds {
-        // Pods come and go while one or the other dies. Not by force: then the kubelet itself gives a device to the next
-        // pod while the container of the last one still ends.
+        // Pods come and go while one or the other dies. Not by force, which a grace period of 0 is too: the kubelet itself
+        // then gives a device to the next pod while the container of the last one still ends.
         kubectl(&["delete", "pods", "-l", "a=churned", "--wait=false"]).good();
         let seconds = if round % 2 == 0 { kill_kubelet(&node) } else { kill_daemon(&node) };
         let limit = slowness();
@@ -69,7 +69,7 @@ fn deployment(node: &str) -> String {
             "template": {
                 "metadata": {"labels": {"a": "churned"}},
                 "spec": {
-                    "terminationGracePeriodSeconds": 0, "nodeSelector": {"kubernetes.io/hostname": node},
+                    "terminationGracePeriodSeconds": 1, "nodeSelector": {"kubernetes.io/hostname": node},
                     "containers": [{
                         "name": "c", "image": "busybox:1", "resources": {"limits": {RESOURCE: "1"}},
                     }],
