@@ -29,6 +29,10 @@ for case in "none false" "guid false" "none true" "guid true"; do
 	expect "link state" "$(ip -d link show dev ib0 | grep "vf 0 " | grep -oE 'link-state [a-z]+')" "link-state enable"
 	expect "mac in the result" "$(jq -r '.interfaces[0].mac' <<<"$result")" "$(inside b .address)"
 	[ $guid = none ] || expect "GUID in the pod" "$(inside a .address | cut -c37-59)" "$given:01"
+	# Case 118: 20 bytes, of which the last eight are the GUID that was asked for
+	told=$(jq -r '.interfaces[0].mac' <<<"$result")
+	expect "length of the mac" "$(tr -cd : <<<"$told" | wc -c)" 19
+	[ $guid = none ] || expect "GUID in the mac" "$(cut -d: -f13-20 <<<"$told")" "$given:02"
 	ip -n a addr add 10.1.0.1/24 dev net1
 	ip -n b addr add 10.1.0.2/24 dev net1
 	wait_for 20 carrier a net1

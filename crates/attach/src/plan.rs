@@ -232,6 +232,9 @@ pub struct CoordinatorStep {
     /// `rp_filter` in the pod; absent leaves it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<u8>,
+    /// How many packets may wait for the interface; absent leaves it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u32>,
     /// MTU of the wire between pod and node.
     pub mtu: u32,
     /// Address of the pod's end of it.

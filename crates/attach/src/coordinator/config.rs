@@ -32,6 +32,8 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<CoordinatorStep, Error> {
     let table = u32::try_from(whole("hostRuleTable", 500)?);
     let mtu = u32::try_from(whole("vethMTU", 1500)?);
     let filter = whole("podRPFilter", 0)?;
+    let queue =
+        u32::try_from(whole("txQueueLen", 0)?).map_err(|_| wrong("txQueueLen", "a number of packets"))?;
     Ok(CoordinatorStep {
         mode,
         subnets,
@@ -47,6 +49,8 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<CoordinatorStep, Error> {
             ..0 => None,
             _ => return Err(wrong("podRPFilter", "0, 1, 2, or less to leave it alone")),
         },
+        // Nothing is what upstream writes into every configuration; it means the kernel's own.
+        queue: Some(queue).filter(|queue| *queue > 0),
         mtu: mtu.ok().filter(|mtu| *mtu > 0).ok_or_else(|| wrong("vethMTU", "an MTU"))?,
         address: match fields.text("vethLinkAddress")?.filter(|address| !address.is_empty()) {
             Some(text) => Some(text.parse().map_err(|_| wrong("vethLinkAddress", "an address"))?),
@@ -113,6 +117,7 @@ mod tests {
             json!({"serviceCIDR": ["ten"]}),
             json!({"hostRuleTable": 0}),
             json!({"vethMTU": -1}),
+            json!({"txQueueLen": -1}),
             json!({"podRPFilter": 3}),
             json!({"policyRoutes": [{"dst": "10.1.0.0/16", "gw": "fd00::1"}]}),
             json!({"vethLinkAddress": "here"}),

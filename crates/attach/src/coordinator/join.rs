@@ -40,6 +40,9 @@ impl Joining<'_> {
                 ipoib::sysctl(self.machine, self.netns, &setting, &filter.to_string())?;
             }
         }
+        if let Some(packets) = step.queue {
+            self.inside.set_queue(link.index, packets)?;
+        }
         if mode == CoordinatorMode::Underlay && !wired {
             self.wire(step, &own)?;
         } else if mode == CoordinatorMode::Underlay {

@@ -132,7 +132,7 @@ fn case_44_an_ethernet_function_is_refused() {
 }
 
 #[test]
-fn cases_37_and_45_to_47_what_cannot_be_given() {
+fn cases_37_and_45_to_48_what_cannot_be_given() {
     let rack = Rack::new(Shared);
     let pod = Pod::new();
     let refused = |more: Value, words: &str| {

@@ -200,7 +200,11 @@ impl Rack {
     /// The names of the RDMA devices that a pod, or the host, has.
     pub fn rdma(&self, pod: Option<&Pod>) -> Vec<String> {
         let netns = pod.map(|pod| pod.netns.as_ref().unwrap());
-        self.hardware.rdma_devices(netns).unwrap().into_iter().map(|device| device.name).collect()
+        let mut names: Vec<_> =
+            self.hardware.rdma_devices(netns).unwrap().into_iter().map(|device| device.name).collect();
+        // One that was away is the last.
+        names.sort();
+        names
     }
 }
 

@@ -1,30 +1,40 @@
 //! A full disk, and a sandbox that ends while it is being attached.
 
+use crate::functions::NET1;
 use crate::meta::{ETH0, config, set_up};
-use crate::stage::{Stage, eventually, host, names};
+use crate::rack::{self, Rack};
+use crate::stage::{Pod, eventually, host, names};
+use crate::ways;
 use ferroband_attach::{Machine, Point, Role};
+use ferroband_kernel::NetnsMode;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::fs;
+use std::path::Path;
 
-/// Put a disk of so many pages where our files are. In a mount namespace of this thread's own.
-fn small_disk(stage: &Stage, pages: usize) {
-    let folder = stage.root.state("");
-    fs::create_dir_all(&folder).unwrap();
+/// From here on this thread's mounts are its own.
+fn own_mounts() {
+    unshare(CloneFlags::CLONE_NEWNS).expect("these tests need root");
+    let none: Option<&str> = None;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+}
+
+/// Put a disk of so many pages there.
+fn small_disk(folder: &Path, pages: usize) {
+    fs::create_dir_all(folder).unwrap();
     let size = format!("size={}k,mode=700", 4 * pages);
-    mount(Some("tmpfs"), &folder, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
+    mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
 }
 
 #[test]
 fn a_disk_that_is_full_at_any_write_leaves_nothing() {
     let (stage, daemon, pod) = set_up();
-    unshare(CloneFlags::CLONE_NEWNS).expect("these tests need root");
-    let none: Option<&str> = None;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+    own_mounts();
     let (mut refused, mut done) = (0, 0);
     for pages in 1..=8 {
-        small_disk(&stage, pages);
+        small_disk(&stage.root.state(""), pages);
         match stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config()) {
             Ok(_) => done += 1,
             Err(error) => {
@@ -45,10 +55,8 @@ fn a_disk_that_is_full_at_any_write_leaves_nothing() {
 #[test]
 fn a_disk_that_fills_while_a_sandbox_lives_does_not_stop_its_del() {
     let (stage, daemon, pod) = set_up();
-    unshare(CloneFlags::CLONE_NEWNS).expect("these tests need root");
-    let none: Option<&str> = None;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-    small_disk(&stage, 16);
+    own_mounts();
+    small_disk(&stage.root.state(""), 16);
     stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config()).unwrap();
     let filler = stage.root.state("filler");
     // Until there is no room; what was written of it stays.
@@ -58,6 +66,82 @@ fn a_disk_that_fills_while_a_sandbox_lives_does_not_stop_its_del() {
     fs::remove_file(filler).unwrap();
     stage.assert_clean();
     umount2(&stage.root.state(""), MntFlags::MNT_DETACH).unwrap();
+}
+
+/// The journal, and the record that a function itself has: either may find no room.
+#[test]
+fn a_disk_that_is_full_leaves_a_function_as_it_was() {
+    let rack = Rack::new(NetnsMode::Exclusive);
+    own_mounts();
+    let pod = Pod::new();
+    let config = rack::config(json!({
+        "rdmaIsolation": true, "link_state": "enable",
+        "runtimeConfig": {"infinibandGUID": "01:23:45:67:89:ab:cd:ef"},
+    }));
+    let (before, devices) = (rack.sight(), rack.rdma(None));
+    let (mut refused, mut done) = (0, 0);
+    for folder in ["journal", "device"].map(|name| rack.root.state(name)) {
+        for (pages, del_without_room) in (1..=4).flat_map(|pages| [(pages, false), (pages, true)]) {
+            let tried = format!("{} of {pages} pages", folder.display());
+            small_disk(&folder, pages);
+            match rack.run(Role::IbSriov, "ADD", NET1, &pod.path, &config) {
+                Ok(_) => {
+                    done += 1;
+                    assert_eq!(
+                        (pod.names(), rack.rdma(Some(&pod)).len()),
+                        (vec!["net1".to_owned()], 1),
+                        "{tried}"
+                    );
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert_eq!(error.code(), 5, "{tried}: {error}");
+                    assert_eq!((pod.names(), rack.rdma(None)), (vec![], devices.clone()), "{tried}");
+                }
+            }
+            let filler = folder.join("filler");
+            if del_without_room {
+                fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
+            }
+            rack.run(Role::IbSriov, "DEL", NET1, &pod.path, &config).unwrap();
+            if del_without_room {
+                fs::remove_file(filler).unwrap();
+            }
+            assert_eq!((pod.names(), rack.rdma(None)), (vec![], devices.clone()), "{tried}");
+            assert_eq!(rack.sight(), before, "{tried}");
+            umount2(&folder, MntFlags::MNT_DETACH).unwrap();
+        }
+    }
+    assert!(refused > 0 && done > 0, "refused {refused}, done {done}: the sizes do not test anything");
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_no_way_to_the_node() {
+    let (stage, daemon, pod, _other) =
+        ways::set_up(vec![ways::with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
+    own_mounts();
+    let look = || (host(&["rule"]), host(&["-4", "route", "show", "table", "all"]), names(&host(&["link"])));
+    let before = look();
+    let (mut refused, mut done) = (0, 0);
+    for pages in 1..=8 {
+        small_disk(&stage.root.state(""), pages);
+        match stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config()) {
+            Ok(_) => done += 1,
+            Err(error) => {
+                refused += 1;
+                assert_eq!(error.code(), 5, "with {pages} pages: {error}");
+                assert_eq!((pod.names(), look()), (vec![], before.clone()), "with {pages} pages");
+            }
+        }
+        let filler = stage.root.state("filler");
+        fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
+        stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
+        fs::remove_file(filler).unwrap();
+        assert_eq!((pod.names(), daemon.held()), (vec![], vec![]), "with {pages} pages");
+        assert_eq!(look(), before, "with {pages} pages");
+        umount2(&stage.root.state(""), MntFlags::MNT_DETACH).unwrap();
+    }
+    assert!(refused > 0 && done > 0, "refused {refused}, done {done}: the sizes do not test anything");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn coordinator(more: Value) -> Step {
     Step { by: Doer::of_config(&config).unwrap(), config }
 }
 
-fn with_ways(ifname: &str, more: Value) -> Attachment {
+pub fn with_ways(ifname: &str, more: Value) -> Attachment {
     let mut attachment = ipoib(ifname);
     attachment.steps.push(coordinator(more));
     attachment.default = ifname == "eth0";
@@ -28,7 +28,7 @@ fn with_ways(ifname: &str, more: Value) -> Attachment {
 }
 
 /// A node with an address, and beside it a pod of the cluster's own network.
-fn set_up(attachments: Vec<Attachment>, addresses: &[&str]) -> (Stage, Daemon, Pod, Pod) {
+pub fn set_up(attachments: Vec<Attachment>, addresses: &[&str]) -> (Stage, Daemon, Pod, Pod) {
     let stage = Stage::new();
     stage.leasing_plugin("lease", "10.9.0.7/24");
     host(&["link", "set", "dev", "lo", "up"]);
@@ -67,10 +67,12 @@ fn assert_clean(stage: &Stage) {
 
 #[test]
 fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
-    let (stage, daemon, pod, other) = set_up(vec![with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
+    let ways = with_ways("eth0", json!({"txQueueLen": 77}));
+    let (stage, daemon, pod, other) = set_up(vec![ways], &["172.91.0.7/16"]);
     let before = (host(&["rule"]), host(&["-4", "route", "show", "table", "all"]));
     add(&stage, &pod).unwrap();
     assert_eq!(pod.names(), ["eth0", "veth0"]);
+    assert_eq!(pod.interface("eth0")["txqlen"], 77);
     assert!(reaches(None, POD), "a probe of the kubelet");
     assert!(reaches(Some(&other), POD), "a pod of the cluster's own network");
     assert!(reaches(Some(&pod), "10.78.1.1") && reaches(Some(&pod), "10.78.1.2"));

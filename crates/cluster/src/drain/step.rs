@@ -18,12 +18,14 @@ pub enum Step {
         /// Whether it is for a reboot.
         all: bool,
     },
+    /// Say that pods are gone, though they are not: the only node has nowhere to send them to.
+    Complete,
     /// It is over.
     Finish,
 }
 
-/// What to do about the node of this state.
-pub fn step(state: &SriovNetworkNodeState) -> Step {
+/// What to do about the node of this state, in a cluster of so many nodes.
+pub fn step(state: &SriovNetworkNodeState, nodes: usize) -> Step {
     let annotations = state.annotations();
     let get = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
     if get(EXTERNAL_DRAINER) == "true" {
@@ -32,6 +34,7 @@ pub fn step(state: &SriovNetworkNodeState) -> Step {
     let holders = state.status.as_ref().is_some_and(|status| !status.holders.is_empty());
     match (get(DESIRED_STATE), get(CURRENT_STATE)) {
         (DRAIN_REQUIRED, DRAINING) => Step::Evict { all: false },
+        (REBOOT_REQUIRED, DRAINING) if nodes < 2 => Step::Complete,
         (REBOOT_REQUIRED, DRAINING) => Step::Evict { all: true },
         // Somebody got one in between.
         (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => Step::Evict { all: false },
@@ -68,20 +71,20 @@ mod tests {
 
     #[test]
     fn c44_the_way_of_a_drain() {
-        assert_eq!(step(&state("", "", 0)), Step::Rest);
-        assert_eq!(step(&state(IDLE, IDLE, 0)), Step::Rest);
-        assert_eq!(step(&state(DRAIN_REQUIRED, "", 1)), Step::Begin);
-        assert_eq!(step(&state(DRAIN_REQUIRED, IDLE, 1)), Step::Begin);
-        assert_eq!(step(&state(DRAIN_REQUIRED, DRAINING, 1)), Step::Evict { all: false });
-        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 0)), Step::Rest);
-        assert_eq!(step(&state(IDLE, DRAIN_COMPLETE, 0)), Step::Finish);
-        assert_eq!(step(&state(IDLE, DRAINING, 0)), Step::Finish);
+        assert_eq!(step(&state("", "", 0), 3), Step::Rest);
+        assert_eq!(step(&state(IDLE, IDLE, 0), 3), Step::Rest);
+        assert_eq!(step(&state(DRAIN_REQUIRED, "", 1), 3), Step::Begin);
+        assert_eq!(step(&state(DRAIN_REQUIRED, IDLE, 1), 3), Step::Begin);
+        assert_eq!(step(&state(DRAIN_REQUIRED, DRAINING, 1), 3), Step::Evict { all: false });
+        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 0), 3), Step::Rest);
+        assert_eq!(step(&state(IDLE, DRAIN_COMPLETE, 0), 3), Step::Finish);
+        assert_eq!(step(&state(IDLE, DRAINING, 0), 3), Step::Finish);
     }
 
     #[test]
     fn c66_a_reboot_takes_all_and_a_late_holder_is_taken_too() {
-        assert_eq!(step(&state(REBOOT_REQUIRED, DRAINING, 0)), Step::Evict { all: true });
-        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 1)), Step::Evict { all: false });
+        assert_eq!(step(&state(REBOOT_REQUIRED, DRAINING, 0), 3), Step::Evict { all: true });
+        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 1), 3), Step::Evict { all: false });
         let mut external = state(DRAIN_REQUIRED, IDLE, 1);
         external
             .metadata
@@ -89,6 +92,16 @@ mod tests {
             .as_mut()
             .unwrap()
             .insert(EXTERNAL_DRAINER.to_owned(), "true".to_owned());
-        assert_eq!(step(&external), Step::Rest, "somebody else drains");
+        assert_eq!(step(&external, 3), Step::Rest, "somebody else drains");
+    }
+
+    #[test]
+    fn c70_the_only_node_keeps_its_pods_through_a_reboot() {
+        assert_eq!(step(&state(REBOOT_REQUIRED, DRAINING, 1), 1), Step::Complete);
+        assert_eq!(
+            step(&state(DRAIN_REQUIRED, DRAINING, 1), 1),
+            Step::Evict { all: false },
+            "what changes is freed even so"
+        );
     }
 }

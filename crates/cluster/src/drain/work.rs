@@ -78,13 +78,9 @@ impl Drain {
         }
     }
 
-    async fn evict(&self, state: &SriovNetworkNodeState, all: bool, nodes: usize) -> Result<(), Error> {
+    async fn evict(&self, state: &SriovNetworkNodeState, all: bool) -> Result<(), Error> {
         let node = state.name_any();
         let evicted = if all {
-            // The only node has nowhere to send its pods to.
-            if nodes < 2 {
-                return self.set(state, DRAIN_COMPLETE).await;
-            }
             evict::cordon(&self.context, &node).await?;
             evict::all(&self.context, &self.asked, &node).await?
         } else {
@@ -169,20 +165,16 @@ impl Work for Drain {
         let states: Vec<_> = self.seen.states.all().into_iter().map(|(_, state)| state).collect();
         let mut wanting = Vec::new();
         let mut busy = false;
-        let mut nodes = None;
-        let all = || -> BTreeMap<String, Labels> {
-            let all = self.seen.nodes.all().into_iter();
-            all.map(|((_, name), labels)| (name, labels.as_ref().clone())).collect()
-        };
+        let nodes = self.seen.nodes.all();
         for state in &states {
-            match step(state) {
+            match step(state, nodes.len()) {
                 Step::Rest => {}
                 Step::Begin => wanting.push(state.clone()),
                 Step::Evict { all: every } => {
                     busy = true;
-                    let count = nodes.get_or_insert_with(all).len();
-                    self.evict(state, every, count).await?;
+                    self.evict(state, every).await?;
                 }
+                Step::Complete => self.set(state, DRAIN_COMPLETE).await?,
                 Step::Finish => {
                     evict::uncordon(&self.context, &state.name_any()).await?;
                     self.set(state, IDLE).await?;
@@ -194,7 +186,8 @@ impl Work for Drain {
         }
         wanting.sort_by_key(|state| state.name_any());
         let (pools, _) = self.seen.pools(&self.context.settings.honoured());
-        let waiting = self.begin(wanting, &states, &nodes.unwrap_or_else(all), &pools).await?;
+        let labels = nodes.into_iter().map(|((_, name), labels)| (name, labels.as_ref().clone())).collect();
+        let waiting = self.begin(wanting, &states, &labels, &pools).await?;
         Ok(Some(if waiting && !busy { WAITING_AGAIN } else { DRAINING_AGAIN }))
     }
 }

@@ -17,6 +17,7 @@ const RTM_DELLINKPROP: u16 = 109;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
+const IFLA_TXQLEN: u16 = 13;
 const IFLA_IFALIAS: u16 = 20;
 const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_PROP_LIST: u16 = 52;
@@ -35,6 +36,11 @@ impl Route {
     /// Sets the MTU. The kernel may use a smaller one: IPoIB keeps to its multicast group's.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), Error> {
         self.set(format!("set MTU {mtu} of"), index, IFLA_MTU, &mtu.to_ne_bytes())
+    }
+
+    /// Sets how many packets may wait for the interface.
+    pub fn set_queue(&mut self, index: u32, packets: u32) -> Result<(), Error> {
+        self.set(format!("set the queue of {packets} of"), index, IFLA_TXQLEN, &packets.to_ne_bytes())
     }
 
     /// Brings the interface up.

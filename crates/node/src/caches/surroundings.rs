@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// The one coordinator that counts.
 const DEFAULT: &str = "default";
 /// Fields of its spec that a plugin's configuration has under the same names.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "mode",
     "hijackCIDR",
     "policyRoutes",
@@ -40,6 +40,7 @@ const FIELDS: [&str; 10] = [
     "podDefaultRouteNIC",
     "hostRuleTable",
     "podRPFilter",
+    "txQueueLen",
     "vethLinkAddress",
     "vethMTU",
 ];

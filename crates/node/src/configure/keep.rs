@@ -343,3 +343,22 @@ async fn blocking<T: Send + 'static>(
     let done = spawn_blocking(work).await;
     done.map_err(|e| Error::Task { task: "configuration", source: Some(Box::new(e)) })?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c64_a_node_without_rdma_tells_no_mode() {
+        let state = SriovNetworkNodeState::new("n", Default::default());
+        let told = |mode| {
+            let mut look = Look::default();
+            look.survey.mode = mode;
+            status(&state, None, &look, &[], false)
+        };
+        let without = told(None);
+        assert_eq!((without.system, without.sync_status.as_deref()), (None, Some(SUCCEEDED)));
+        let with = told(Some(ferroband_kernel::NetnsMode::Shared)).system.unwrap();
+        assert_eq!(with.rdma_mode.as_deref(), Some("shared"));
+    }
+}

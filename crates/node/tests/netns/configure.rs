@@ -284,3 +284,35 @@ fn c63_the_rdma_mode_is_changed_once_and_kept() {
         assert!(!options.exists());
     });
 }
+
+/// The kernel that runs this test has no RDMA; that of the `vm` tier has.
+#[test]
+fn c64_a_host_without_ib_core_has_no_mode_and_other_work_goes_on() {
+    if ferroband_kernel::Rdma::here().is_ok() {
+        return;
+    }
+    alone(|| {
+        let mut node = Node::new("ethernet");
+        let root = node.desk.hardware.root().clone();
+        fs::remove_dir_all(root.sys("class/infiniband")).unwrap();
+        node.desk.hardware = Arc::new(ferroband_kernel::Linux::new(root));
+        let survey = node.desk.look(&Wanted::default()).unwrap().survey;
+        let (adapter, interface) = survey
+            .adapters
+            .iter()
+            .find_map(|adapter| Some((adapter.pci, adapter.interface.clone()?)))
+            .expect("an adapter");
+        assert_eq!(survey.mode, None);
+        // The mode that nobody can give is passed over, the MTU is set.
+        let mtu = interface.mtu + 100;
+        let (look, faults) = node.settle(json!({
+            "system": {"rdmaMode": "exclusive"},
+            "interfaces": [{"pciAddress": adapter.to_string(), "numVfs": 0, "mtu": mtu}],
+        }));
+        assert_eq!((look.survey.mode, look.reboot.len()), (None, 0));
+        assert_eq!(faults, [] as [&str; 0]);
+        let now = look.survey.adapters.into_iter().find(|one| one.pci == adapter).unwrap().interface;
+        assert_eq!(now.map(|interface| interface.mtu), Some(mtu));
+        assert!(!node.folder.path().join("etc/modprobe.d/ferroband.conf").exists());
+    });
+}
