@@ -5,12 +5,13 @@
 //!  API server ──watching::follow──▶ watching::Cache ──▶ whoever decides     for ever, whatever becomes of the server
 //!             ◀──call::bounded───── writes                                 an answer, a refusal, or "unknown" in time
 //!
-//!  addresses: granules and pools as objects
+//!  addresses: granules and pools as objects; condition: what a status says, and since when
 //!  tasks::Tasks: what runs as long as the daemon; stop: SIGTERM and SIGINT
 //! ```
 
 mod chain;
 mod client;
+mod condition;
 mod stop;
 
 pub mod addresses;
@@ -20,4 +21,5 @@ pub mod watching;
 
 pub use chain::chain;
 pub use client::client;
+pub use condition::condition;
 pub use stop::stop_asked;

@@ -62,7 +62,6 @@ pub fn answer_by_mark(netns: &Netns, interface: &str, mark: u32) -> Result<bool,
     let answering =
         [connection(1, CT_MARK), compare(EQUAL, &mark.to_ne_bytes()), immediate(mark), meta(3, META_MARK)];
     let first = [
-        (begin(), 0),
         (table(NEW_TABLE), CREATE),
         (table(DELETE_TABLE), 0),
         (table(NEW_TABLE), CREATE),
@@ -71,35 +70,35 @@ pub fn answer_by_mark(netns: &Netns, interface: &str, mark: u32) -> Result<bool,
         (rule(ARRIVING, &arriving), CREATE | APPEND),
     ];
     let last = (rule(ANSWERING, &answering), CREATE | APPEND);
-    let Some(mut socket) = open(netns)? else { return Ok(false) };
-    match socket.batch(&first, last, of_batch(BATCH_END)) {
-        Ok(()) => Ok(true),
-        // A family, a kind of chain or an expression that it does not know.
-        Err(Failure::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(false),
-        Err(failure) => Err(failure.about("mark connections through", interface)),
-    }
+    commit(netns, first, last, ("mark connections through", interface))
 }
 
 /// Take the rules away; it is good if there are none.
 pub fn forget_marks(netns: &Netns) -> Result<(), Error> {
-    let Some(mut socket) = open(netns)? else { return Ok(()) };
-    match socket.batch(&[(begin(), 0)], (table(DELETE_TABLE), 0), of_batch(BATCH_END)) {
-        Ok(()) | Err(Failure::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(()),
-        Err(failure) => Err(failure.about("take marks away in", netns.path().display().to_string())),
-    }
+    let place = netns.path().display().to_string();
+    commit(netns, [], (table(DELETE_TABLE), 0), ("take marks away in", &place)).map(drop)
 }
 
-fn open(netns: &Netns) -> Result<Option<Socket>, Error> {
-    match netns.run(|| Socket::open(Family::Netfilter))? {
+/// Make all changes of a batch or none; false where the kernel knows too little for them, or has nothing to take away.
+fn commit(
+    netns: &Netns,
+    first: impl IntoIterator<Item = (Message, u16)>,
+    last: (Message, u16),
+    (action, thing): (&'static str, &str),
+) -> Result<bool, Error> {
+    let mut socket = match netns.run(|| Socket::open(Family::Netfilter))? {
         Err(Error::Socket { source, .. }) if source.raw_os_error() == Some(Errno::EPROTONOSUPPORT as i32) => {
-            Ok(None)
+            return Ok(false);
         }
-        opened => opened.map(Some),
+        opened => opened?,
+    };
+    let first: Vec<_> = [(of_batch(BATCH_BEGIN), 0)].into_iter().chain(first).collect();
+    match socket.batch(&first, last, of_batch(BATCH_END)) {
+        Ok(()) => Ok(true),
+        // A family, a kind of chain or an expression that it does not know; a table that is not there.
+        Err(Failure::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(false),
+        Err(failure) => Err(failure.about(action, thing)),
     }
-}
-
-fn begin() -> Message {
-    of_batch(BATCH_BEGIN)
 }
 
 /// struct nfgenmsg: family, version, and for a batch the subsystem in network order.

@@ -3,8 +3,8 @@
 
 use crate::{Objects, eventually, get, lab_command, nodes, on};
 use ferroband_testbed::painter::Painter;
-use ferroband_testbed::ufm::{Identity, Manners, Simulator, Start};
-use serde_json::{Value, json};
+use ferroband_testbed::ufm::{Simulator, Start};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -27,43 +27,13 @@ impl Fabric {
     /// Bring it up and tell the cluster of it, by the Secret of document 003 and the ConfigMap of ib-kubernetes.
     #[track_caller]
     pub fn up() -> Self {
-        // The document's openssl command does not fill the address in, so that is what the certificate says.
-        let identity = Identity::common_name("${UFM_ADDRESS}").expect("a certificate");
-        let certificate = identity.certificate.clone();
-        let start = Start {
-            listen: SocketAddr::new(ADDRESS.parse().expect("an address"), 443),
-            netns: Some(network()),
-            identity: Some(identity),
-            manners: Manners { user: ("admin".into(), "12345".into()), ..Manners::default() },
-            ..Start::default()
-        };
+        let listen = SocketAddr::new(ADDRESS.parse().expect("an address"), 443);
+        let start = Start::documented(listen, network()).expect("a certificate");
         let ufm = Arc::new(Simulator::start(start).expect("a simulated UFM"));
         let writer = |node: &String| lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
         let painter = Painter::start(ufm.clone(), nodes().iter().map(writer).collect()).expect("writers");
         let mut objects = Objects::default();
-        objects.apply(
-            &json!({
-                "apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": "ib-kubernetes-ufm-secret", "namespace": "kube-system"},
-                "stringData": {
-                    "UFM_USER": "admin", "UFM_PASSWORD": "12345", "UFM_ADDRESS": ADDRESS,
-                    "UFM_CERTIFICATE": certificate,
-                },
-            })
-            .to_string(),
-        );
-        objects.apply(
-            &json!({
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": "ib-kubernetes-config", "namespace": "kube-system"},
-                "data": {
-                    "DAEMON_SM_PLUGIN": "ufm", "DAEMON_PERIODIC_UPDATE": "5",
-                    "GUID_POOL_RANGE_START": "02:00:00:00:00:00:00:00",
-                    "GUID_POOL_RANGE_END": "02:FF:FF:FF:FF:FF:FF:FF",
-                },
-            })
-            .to_string(),
-        );
+        objects.apply(&ufm.objects().to_string());
         let fabric = Self { ufm, _painter: painter, _objects: objects };
         fabric.says("Reachable", "True", 60);
         fabric

@@ -8,6 +8,7 @@
 //!
 //! A test panics with what it saw; it leaves the lab healthy and without its objects.
 
+mod daemons;
 mod document;
 pub mod evidence;
 pub mod fabric;
@@ -18,8 +19,9 @@ pub mod pools;
 mod statement;
 mod wait;
 
+pub use daemons::{daemons, kill_daemon};
 pub use document::{RDMA_WITH_INFINIBAND, applied, example, manifests};
-pub use objects::{Objects, attached_pod, of_label, running};
+pub use objects::{Objects, annotated_pod, attached_pod, definition, of_label, rendered, running};
 pub use own::own_lab;
 pub use statement::needs_kernel;
 pub use wait::{eventually, holds_for};

@@ -32,16 +32,38 @@ impl Objects {
     }
 }
 
-/// A pod with tools that asks for networks by annotation, on a node.
-pub fn attached_pod(name: &str, node: &str, networks: &str) -> Value {
+/// A network as Multus has them, of one plugin or of a chain.
+pub fn definition(name: &str, config: &Value) -> Value {
     json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name}, "spec": {"config": config.to_string()},
+    })
+}
+
+/// Wait for a network that somebody else makes, and give it back.
+#[track_caller]
+pub fn rendered(namespace: &str, name: &str, seconds: u64) -> Value {
+    eventually(&format!("network {namespace}/{name}"), seconds, || {
+        let seen = kubectl(&["get", "net-attach-def", "-n", namespace, name, "-o", "json"]);
+        serde_json::from_str(&seen.out).map_err(|_| seen.err)
+    })
+}
+
+/// A pod with tools and these annotations, on a node.
+pub fn annotated_pod(name: &str, node: &str, annotations: &Value) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
         "spec": {
             "nodeName": node, "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
         },
     })
+    .to_string()
+}
+
+/// One that asks for networks.
+pub fn attached_pod(name: &str, node: &str, networks: &str) -> String {
+    annotated_pod(name, node, &json!({"k8s.v1.cni.cncf.io/networks": networks}))
 }
 
 /// Wait for a pod to be Ready and give it back.

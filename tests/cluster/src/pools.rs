@@ -1,17 +1,13 @@
 //! Networks and pools of addresses, and who has which.
 
 use crate::evidence::{granules, interface, ipv4};
-use crate::{eventually, kubectl};
+use crate::{definition, eventually, kubectl};
 use serde_json::{Value, json};
 
 /// A network of IPoIB children with this `ipam`.
 pub fn network(name: &str, ipam: &Value) -> String {
     let config = json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam});
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": name}, "spec": {"config": config.to_string()},
-    })
-    .to_string()
+    definition(name, &config).to_string()
 }
 
 /// Seed 001's pool, with another subnet for each test.
@@ -25,18 +21,6 @@ pub fn pool(name: &str, second: u8, more: &Value) -> String {
     }
     json!({
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name}, "spec": spec,
-    })
-    .to_string()
-}
-
-/// A pod with tools and these annotations, on a node.
-pub fn annotated_pod(name: &str, node: &str, annotations: &Value) -> String {
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}],
-        },
     })
     .to_string()
 }

@@ -1,10 +1,10 @@
 //! Addresses from pools and ranges on a real cluster: who gets which, who keeps it, and when it is taken back.
 
 use ferroband_cluster_tests::evidence::{interface, ipv4};
-use ferroband_cluster_tests::pools::{
-    address, annotated_pod as pod, freed, holder, network, pool, spiderpool, warned,
+use ferroband_cluster_tests::pools::{address, freed, holder, network, pool, spiderpool, warned};
+use ferroband_cluster_tests::{
+    Objects, annotated_pod as pod, daemons, eventually, get, holds_for, inside, kubectl, nodes, on, running,
 };
-use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on, running};
 use serde_json::{Value, json};
 
 #[test]
@@ -168,11 +168,13 @@ fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
     running("g01", 90);
     let held = address("g01");
     // Its pods run on, and nobody on it can tell.
-    let daemons = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' && \
-                   kill -SIGNAL ${p#/proc/}; done; kill -SIGNAL $(cat /run/lab/kubelet.pid); true";
-    on(&node, &daemons.replace("SIGNAL", "STOP")).good();
+    let signal = |name: &str| {
+        daemons(&node, "node", &format!("kill -{name} $pid"));
+        on(&node, &format!("kill -{name} $(cat /run/lab/kubelet.pid)")).good();
+    };
+    signal("STOP");
     let resume = || {
-        on(&node, &daemons.replace("SIGNAL", "CONT")).good();
+        signal("CONT");
         kubectl(&["taint", "node", &node, "node.kubernetes.io/out-of-service-"]);
     };
     kubectl(&["delete", "pod", "g01", "--force", "--grace-period=0"]).good();

@@ -3,7 +3,9 @@
 //! One round here; `cargo xtask test soak` does more.
 
 use ferroband_cluster_tests::evidence::{granule_entries, kept_on, network_status};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, lab, nodes, on, rounds};
+use ferroband_cluster_tests::{
+    Objects, definition, eventually, get, kill_daemon, kubectl, lab, nodes, rounds,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -56,11 +58,7 @@ fn pods_that_start_while_their_node_reboots_run_in_the_end_and_leave_nothing() {
 fn network() -> String {
     let config = json!({"cniVersion": "1.0.0", "type": "ipoib", "name": "churn", "master": "ib0",
         "ipam": {"type": "whereabouts", "range": format!("{RANGE}0/24")}});
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": "churn"}, "spec": {"config": config.to_string()},
-    })
-    .to_string()
+    definition("churn", &config).to_string()
 }
 
 /// Pods with that network, none at first.
@@ -93,15 +91,6 @@ fn nothing_is_left() {
 
 fn scale(replicas: usize) {
     kubectl(&["scale", "deployment/churn", &format!("--replicas={replicas}")]).good();
-}
-
-fn kill_daemon(node: &str) {
-    on(
-        node,
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' \
-         && kill -9 ${p#/proc/}; done; true",
-    )
-    .good();
 }
 
 /// The distinct addresses on net1 that the pods' network-status names.

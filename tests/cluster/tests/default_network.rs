@@ -1,19 +1,20 @@
 //! InfiniBand as a pod's default network: probes, services and pods of the cluster's own network still reach it.
 
-use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, nodes, on, rounds};
+use ferroband_cluster_tests::{
+    Objects, definition, eventually, get, holds_for, inside, kubectl, nodes, on, rounds,
+};
 use serde_json::{Value, json};
 
 const NETWORK: &str = "kube-system/ib-default";
 
-fn definition() -> Value {
+fn network() -> Value {
     let config = json!({"cniVersion": "1.0.0", "name": "ib-default", "plugins": [
         {"type": "ipoib", "master": "ibs5f0", "ipam": {"type": "whereabouts", "range": "172.91.0.0/24"}},
         {"type": "coordinator"},
     ]});
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": "ib-default", "namespace": "kube-system"}, "spec": {"config": config.to_string()},
-    })
+    let mut network = definition("ib-default", &config);
+    network["metadata"]["namespace"] = json!("kube-system");
+    network
 }
 
 /// A pod that serves its own name over HTTP, asked for it by the kubelet.
@@ -43,7 +44,7 @@ fn service(name: &str) -> Value {
 fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     let before = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
-    objects.apply(&definition().to_string());
+    objects.apply(&network().to_string());
     let on_infiniband = json!({"v1.multus-cni.io/default-network": NETWORK});
     objects.apply(&server("on-ib", &nodes[0], &on_infiniband).to_string());
     objects.apply(&server("beside", &nodes[0], &json!({})).to_string());

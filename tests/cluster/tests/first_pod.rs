@@ -4,9 +4,10 @@ use ferroband_cluster_tests::evidence::{
     audit_mark, audited, granule_entries, interface, ipv4, kept_on, network_status,
 };
 use ferroband_cluster_tests::{
-    Objects, attached_pod, eventually, get, inside, kubectl, lab, manifests, nodes, on,
+    Objects, attached_pod as pod, definition, eventually, get, inside, kill_daemon, kubectl, lab, manifests,
+    nodes, on,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The document's network and pod.
 fn document() -> (String, String) {
@@ -20,20 +21,12 @@ fn twin(pod: &str, name: &str) -> String {
     pod.replace("name: ipoib-test", &format!("name: {name}"))
 }
 
-/// A pod with networks by annotation, on a node.
-fn pod(name: &str, node: &str, networks: &str) -> String {
-    attached_pod(name, node, networks).to_string()
-}
-
 fn network(name: &str, master: &str, range: &str) -> String {
-    let config = serde_json::json!({
+    let config = json!({
         "cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": master,
         "ipam": {"type": "whereabouts", "range": range},
     });
-    format!(
-        "{{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {{name: {name}}}, \
-         spec: {{config: '{config}'}}}}"
-    )
+    definition(name, &config).to_string()
 }
 
 /// Wait until the nodes and the granules hold nothing of this range.
@@ -247,7 +240,7 @@ fn a_killed_daemon_comes_back_and_pods_start_meanwhile_or_soon_after() {
     objects.apply(&network("killed", "ib0", "192.168.45.0/24"));
     for round in 0..3 {
         let name = format!("killed-{round}");
-        on(&node, "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node' && kill -9 ${p#/proc/}; done; true").good();
+        kill_daemon(&node);
         objects.apply(&pod(&name, &node, "killed"));
         objects.running(&name, 90);
         assert!(ipv4(&interface(&name, "net1")).0.starts_with("192.168.45."));

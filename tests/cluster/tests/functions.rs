@@ -2,7 +2,7 @@
 
 use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
 use ferroband_cluster_tests::hardware::{Functions, offered};
-use ferroband_cluster_tests::{Objects, eventually, inside, kubectl, nodes, on};
+use ferroband_cluster_tests::{Objects, definition, eventually, inside, kubectl, nodes, on};
 use serde_json::{Value, json};
 
 const GUIDS: [&str; 2] = ["02:00:00:00:00:00:0a:01", "02:00:00:00:00:00:0a:02"];
@@ -40,14 +40,9 @@ fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_
     );
     let config = json!({"cniVersion": "1.0.0", "name": "functions", "type": "ib-sriov",
         "capabilities": {"infinibandGUID": true}, "ipam": {"type": "whereabouts", "range": "192.168.77.0/24"}});
-    objects.apply(
-        &json!({
-            "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-            "metadata": {"name": "functions", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "spidernet.io/lab_vf"}},
-            "spec": {"config": config.to_string()},
-        })
-        .to_string(),
-    );
+    let mut network = definition("functions", &config);
+    network["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": "spidernet.io/lab_vf"});
+    objects.apply(&network.to_string());
     for node in &nodes[..2] {
         offered(node, "spidernet.io/lab_vf", "4");
     }

@@ -1,6 +1,6 @@
 //! What a node daemon takes when the cluster has many granules. Only in `cargo xtask test soak`: they take a while to make.
 
-use ferroband_cluster_tests::{eventually, kubectl, kubectl_with, nodes, on, rounds};
+use ferroband_cluster_tests::{daemons, eventually, kubectl, kubectl_with, nodes, rounds};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -32,9 +32,7 @@ fn granule(number: u32) -> Value {
 }
 
 fn resident(node: &str) -> u64 {
-    let script = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' && \
-                  grep VmRSS $p/status; done | awk '{print $2}'";
-    on(node, script).good().trim().parse().expect("one daemon")
+    daemons(node, "node", "awk '/VmRSS/ {print $2}' $p/status").trim().parse().expect("one daemon")
 }
 
 #[test]

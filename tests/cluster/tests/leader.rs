@@ -3,7 +3,7 @@
 //! Five times here; `cargo xtask test soak` does it twenty times.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, nodes, on, rounds};
+use ferroband_cluster_tests::{Objects, daemons, eventually, get, kubectl, nodes, rounds};
 use serde_json::{Value, json};
 
 const STATES: &str = "sriovnetworknodestates";
@@ -23,12 +23,7 @@ fn kill_leader() {
     let name = leader();
     let pod = get(&["-n", "ferroband-system", "pod", &name]);
     let node = pod["spec"]["nodeName"].as_str().expect("it is on a node").to_string();
-    on(
-        &node,
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband cluster' \
-         && kill -9 ${p#/proc/}; done; true",
-    )
-    .good();
+    daemons(&node, "cluster", "kill -9 $pid");
 }
 
 /// The resources that a node's state has for the adapter.

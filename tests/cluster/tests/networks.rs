@@ -1,28 +1,15 @@
 //! Several networks on one pod, in both spellings of the annotation, and plugins that are not ours.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited, interface, ipv4, network_status};
-use ferroband_cluster_tests::{Objects, attached_pod, eventually, inside, nodes};
-use serde_json::{Value, json};
-
-fn definition(name: &str, config: &Value) -> String {
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": name}, "spec": {"config": config.to_string()},
-    })
-    .to_string()
-}
+use ferroband_cluster_tests::{Objects, attached_pod as pod, definition, eventually, inside, nodes};
+use serde_json::json;
 
 fn ipoib(name: &str, third: usize) -> String {
     let range = format!("192.168.{third}.0/24");
     let ipam = json!({"type": "whereabouts", "range": range});
-    definition(
-        name,
-        &json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ibs5f0", "ipam": ipam}),
-    )
-}
-
-fn pod(name: &str, node: &str, networks: &str) -> String {
-    attached_pod(name, node, networks).to_string()
+    let config =
+        json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ibs5f0", "ipam": ipam});
+    definition(name, &config).to_string()
 }
 
 #[test]
@@ -91,7 +78,7 @@ fn a_chain_of_other_peoples_plugins_works_beside_ours() {
             {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_announce": "2"}},
         ],
     });
-    objects.apply(&definition("foreign", &chain)).apply(&ipoib("beside", 64));
+    objects.apply(&definition("foreign", &chain).to_string()).apply(&ipoib("beside", 64));
     objects.apply(&pod("mixed", &nodes[0], "foreign,beside"));
     objects.running("mixed", 60);
     assert!(ipv4(&interface("mixed", "net1")).0.starts_with("10.99.0."));

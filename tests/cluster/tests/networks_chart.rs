@@ -1,7 +1,8 @@
 //! The charts: checked, upgraded under running pods, and gone without a trace, in a lab of their own.
 
 use ferroband_cluster_tests::{
-    Objects, chart, eventually, get, helm, kubectl, kubectl_with, nodes, on, own_lab,
+    Objects, attached_pod, chart, definition, eventually, get, helm, kubectl, kubectl_with, nodes, on,
+    own_lab,
 };
 use serde_json::{Value, json};
 
@@ -81,17 +82,8 @@ fn c_an_upgrade_keeps_pods_running_and_an_uninstall_leaves_nothing() {
     let node = nodes()[0].clone();
     let mut objects = Objects::default();
     let config = json!({"cniVersion": "0.3.1", "name": "up", "type": "ipoib", "master": "ibs5f0", "ipam": {"type": "whereabouts", "range": "192.168.90.0/24"}});
-    objects.apply(
-        &json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "up"}, "spec": {"config": config.to_string()}})
-            .to_string(),
-    );
-    let pod = |name: &str| {
-        json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": "up"}},
-            "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "ferroband.lab/tools:1"}]},
-        })
-        .to_string()
-    };
+    objects.apply(&definition("up", &config).to_string());
+    let pod = |name: &str| attached_pod(name, &node, "up");
     objects.apply(&pod("before"));
     let before = objects.running("before", 120);
 

@@ -1,7 +1,7 @@
 //! Networks that people write in sections become definitions, on the real API server. The cases are those of the
 //! contracts, by their ids.
 
-use ferroband_cluster_tests::{Objects, Outcome, eventually, get, kubectl, kubectl_with};
+use ferroband_cluster_tests::{Objects, Outcome, eventually, get, kubectl, kubectl_with, rendered};
 use serde_json::{Value, json};
 
 fn config(name: &str, annotations: Value, spec: Value) -> Value {
@@ -36,13 +36,6 @@ fn refused(object: &Value) -> String {
     answer.err
 }
 
-fn definition(namespace: &str, name: &str) -> Value {
-    eventually(&format!("definition {namespace}/{name}"), 30, || {
-        let seen = kubectl(&["get", "net-attach-def", "-n", namespace, name, "-o", "json"]);
-        serde_json::from_str(&seen.out).map_err(|_| seen.err)
-    })
-}
-
 fn gone(namespace: &str, name: &str) {
     eventually(&format!("definition {namespace}/{name} gone"), 60, || {
         let seen =
@@ -68,7 +61,7 @@ fn condition(namespace: &str, name: &str, status: &str, reason: &str) -> Value {
 fn m01_m05_m12_m13_a_definition_is_made_kept_and_goes_with_its_object() {
     let mut objects = Objects::default();
     objects.apply(&config("m01", json!({}), ib(json!({}))).to_string());
-    let made = definition("kube-system", "m01");
+    let made = rendered("kube-system", "m01", 30);
     let wanted = r#"{"cniVersion":"0.3.1","name":"m01","plugins":[{"type":"ib-sriov","pkey":"","link_state":"enable","ibKubernetesEnabled":false,"ipam":{"type":"spiderpool","default_ipv4_ippool":["v4-91"]}},{"txQueueLen":0,"tunePodRoutes":true,"mode":"auto","type":"coordinator"}]}"#;
     assert_eq!(made["spec"]["config"], wanted);
     assert_eq!(
@@ -94,7 +87,7 @@ fn m01_m05_m12_m13_a_definition_is_made_kept_and_goes_with_its_object() {
     ])
     .good();
     eventually("the edit undone", 10, || {
-        let seen = definition("kube-system", "m01");
+        let seen = rendered("kube-system", "m01", 30);
         let annotations = &seen["metadata"]["annotations"];
         let good = seen["spec"]["config"] == wanted
             && annotations["k8s.v1.cni.cncf.io/resourceName"] == "spidernet.io/mellanoxibsriov"
@@ -102,10 +95,10 @@ fn m01_m05_m12_m13_a_definition_is_made_kept_and_goes_with_its_object() {
         if good { Ok(()) } else { Err(seen.to_string()) }
     });
     kubectl(&["delete", "net-attach-def", "-n", "kube-system", "m01"]).good();
-    assert_eq!(definition("kube-system", "m01")["spec"]["config"], wanted);
+    assert_eq!(rendered("kube-system", "m01", 30)["spec"]["config"], wanted);
     objects.apply(&config("m01", json!({}), ib(json!({"rdmaIsolation": true, "mtu": 4092}))).to_string());
     eventually("the change", 10, || {
-        let text = definition("kube-system", "m01")["spec"]["config"].to_string();
+        let text = rendered("kube-system", "m01", 30)["spec"]["config"].to_string();
         let good = text.contains(r#"\"rdmaIsolation\":true"#) && text.contains(r#"\"mtu\":4092"#);
         if good { Ok(()) } else { Err(text) }
     });
@@ -124,10 +117,10 @@ fn m02_m04_what_is_clear_is_accepted_with_a_word() {
     let answer = apply(&odd);
     objects.apply(&odd.to_string());
     assert!(answer.ok && answer.err.contains("write cniType: ipoib"), "{answer:?}");
-    let text = definition("kube-system", "m02")["spec"]["config"].to_string();
+    let text = rendered("kube-system", "m02", 30)["spec"]["config"].to_string();
     assert!(text.contains(r#"{\"type\":\"ipoib\",\"master\":\"ibs5f0\",\"ipam\":"#), "{text}");
     objects.apply(&config("m04", json!({}), ib(json!({"pkey": 1000}))).to_string());
-    let text = definition("kube-system", "m04")["spec"]["config"].to_string();
+    let text = rendered("kube-system", "m04", 30)["spec"]["config"].to_string();
     assert!(text.contains(r#"\"pkey\":\"0x03e8\""#), "{text}");
     objects.apply(&config("m04", json!({}), ib(json!({"pkey": "0x10"}))).to_string());
     for wrong in [json!("zz"), json!(0), json!(65536), json!("-1")] {
@@ -150,7 +143,7 @@ fn m08_m10_m11_m14_m17_what_cannot_be_meant_is_refused() {
             .contains("cr-name")
     );
     objects.apply(&config("m10-c", named, ib(json!({}))).to_string());
-    definition("kube-system", "m10-other");
+    rendered("kube-system", "m10-other", 30);
     assert!(
         refused(&config("m11", json!({"multus.spidernet.io/cni-version": "0.2.0"}), ib(json!({}))))
             .contains("0.3.1")
@@ -159,14 +152,14 @@ fn m08_m10_m11_m14_m17_what_cannot_be_meant_is_refused() {
         &config("m11", json!({"multus.spidernet.io/cni-version": "1.0.0"}), ib(json!({}))).to_string(),
     );
     assert!(
-        definition("kube-system", "m11")["spec"]["config"]
+        rendered("kube-system", "m11", 30)["spec"]["config"]
             .to_string()
             .contains(r#"\"cniVersion\":\"1.0.0\""#)
     );
     let custom = |text: &str| json!({"cniType": "custom", "customCNI": text});
     assert!(refused(&config("m14", json!({}), custom("{"))).contains("customCNI is not JSON"));
     objects.apply(&config("m14", json!({}), custom("")).to_string());
-    assert_eq!(definition("kube-system", "m14")["spec"].get("config"), None);
+    assert_eq!(rendered("kube-system", "m14", 30)["spec"].get("config"), None);
     let group = json!({"cni.spidernet.io/rdma-resource-inject": "m17"});
     let bare = json!({"cniType": "ib-sriov", "ibsriov": {"resourceName": "a.b/c"}});
     assert!(refused(&config("m17", group.clone(), bare)).contains("ippools"));
@@ -180,7 +173,7 @@ fn a_definition_of_another_owner_is_left_alone_and_the_object_says_so() {
     let mut objects = Objects::default();
     let wanted = config("taken-a", json!({"multus.spidernet.io/cr-name": "taken"}), ib(json!({})));
     objects.apply(&wanted.to_string());
-    let first = definition("kube-system", "taken");
+    let first = rendered("kube-system", "taken", 30);
     let second = config("taken-b", json!({"multus.spidernet.io/cr-name": "taken"}), ib(json!({"mtu": 2000})));
     objects.apply(&second.to_string());
     eventually("an event on taken-b", 30, || {
@@ -197,7 +190,7 @@ fn a_definition_of_another_owner_is_left_alone_and_the_object_says_so() {
         .good();
         if seen.contains("belongs to SpiderMultusConfig taken-a") { Ok(()) } else { Err(seen) }
     });
-    assert_eq!(definition("kube-system", "taken")["spec"], first["spec"]);
+    assert_eq!(rendered("kube-system", "taken", 30)["spec"], first["spec"]);
 }
 
 #[test]
@@ -208,7 +201,7 @@ fn c35_c36_c42_infiniband_networks_in_the_operators_form() {
         "ipam": "{\"type\":  \"whereabouts\", \"range\": \"10.0.0.0/24\"}",
     });
     objects.apply(&ib_network("c35", "default", spec).to_string());
-    let made = definition("default", "c35");
+    let made = rendered("default", "c35", 30);
     let text = made["spec"]["config"].as_str().unwrap_or_default();
     assert!(
         text.starts_with(
@@ -228,7 +221,7 @@ fn c35_c36_c42_infiniband_networks_in_the_operators_form() {
     objects.apply(&chained.to_string());
     assert!(answer.err.contains("rdmaIsolation: true"), "{answer:?}");
     let parsed: Value =
-        serde_json::from_str(definition("default", "c42")["spec"]["config"].as_str().unwrap_or_default())
+        serde_json::from_str(rendered("default", "c42", 30)["spec"]["config"].as_str().unwrap_or_default())
             .expect("JSON");
     assert_eq!(parsed["plugins"], json!([{"type": "ib-sriov", "rdmaIsolation": true, "ipam": {}}]));
     let said = refused(&ib_network("c36", "default", json!({"resourceName": "r", "ipam": "{'a'}"})));
@@ -250,10 +243,10 @@ fn c23_c38_c39_c41_a_definition_in_another_namespace() {
     objects.apply(&there("c39-a").to_string());
     condition("ferroband-system", "c39", "False", "NamespaceNotFound");
     objects.apply(&namespace("c39-a")).apply(&namespace("c39-b"));
-    definition("c39-a", "c39");
+    rendered("c39-a", "c39", 30);
     condition("ferroband-system", "c39", "True", "NetworkReady");
     kubectl_with(&["apply", "-f", "-"], &there("c39-b").to_string()).good();
-    definition("c39-b", "c39");
+    rendered("c39-b", "c39", 30);
     gone("c39-a", "c39");
     eventually("where it was put", 10, || {
         let object = get(&["sriovibnetworks", "-n", "ferroband-system", "c39"]);

@@ -4,7 +4,7 @@
 use ferroband_cluster_tests::evidence::{interface, ipv4};
 use ferroband_cluster_tests::fabric::{Fabric, tables};
 use ferroband_cluster_tests::hardware::offered;
-use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, lab, nodes};
+use ferroband_cluster_tests::{Objects, definition, eventually, get, holds_for, inside, kubectl, lab, nodes};
 use serde_json::{Value, json};
 
 const RESOURCE: &str = "spidernet.io/fabric";
@@ -41,15 +41,10 @@ fn network(namespace: &str, name: &str, pkey: Value) -> String {
         "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
         "ipam": {"type": "whereabouts", "range": "10.88.0.0/24"},
     });
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {
-            "name": name, "namespace": namespace,
-            "annotations": {"k8s.v1.cni.cncf.io/resourceName": RESOURCE},
-        },
-        "spec": {"config": config.to_string()},
-    })
-    .to_string()
+    let mut network = definition(name, &config);
+    network["metadata"]["namespace"] = json!(namespace);
+    network["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": RESOURCE});
+    network.to_string()
 }
 
 /// A pod whose first words are what its own port's table had in the first slot when it began to run.

@@ -1,6 +1,8 @@
 //! The commands for people, on a real cluster: status, doctor, verify.
 
-use ferroband_cluster_tests::{Objects, Outcome, eventually, get, inside, kubectl, lab, lab_command, nodes};
+use ferroband_cluster_tests::{
+    Objects, Outcome, definition, eventually, get, inside, kubectl, lab, lab_command, nodes,
+};
 use serde_json::{Value, json};
 use std::process::Stdio;
 
@@ -15,10 +17,7 @@ fn network() -> Value {
         "cniVersion": "1.0.0", "type": "ipoib", "master": "ib0",
         "ipam": {"type": "whereabouts", "range": "192.168.77.0/28"},
     });
-    json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": NETWORK},
-        "spec": {"config": config.to_string()},
-    })
+    definition(NETWORK, &config)
 }
 
 fn pod(name: &str, network: &str) -> Value {

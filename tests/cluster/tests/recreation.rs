@@ -1,9 +1,10 @@
 //! Addresses of pods that come again: under the same name, after a power cut, after the API server was away.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited, granules, interface, ipv4};
-use ferroband_cluster_tests::pools::{address, annotated_pod, freed, holder, network, pool};
+use ferroband_cluster_tests::pools::{address, freed, holder, network, pool};
 use ferroband_cluster_tests::{
-    Objects, eventually, get, holds_for, kubectl, kubectl_with, lab, nodes, of_label, on, rounds, running,
+    Objects, attached_pod as on_network, eventually, get, holds_for, kubectl, kubectl_with, lab, nodes,
+    of_label, on, rounds, running,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +12,6 @@ use std::net::IpAddr;
 
 fn whereabouts(range: &str) -> Value {
     json!({"type": "whereabouts", "range": range})
-}
-
-fn on_network(name: &str, node: &str, networks: &str) -> String {
-    annotated_pod(name, node, &json!({"k8s.v1.cni.cncf.io/networks": networks}))
 }
 
 /// What the API server has as assigned within a prefix.

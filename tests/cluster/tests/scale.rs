@@ -3,7 +3,7 @@
 //! Thirty nodes here; `cargo xtask test soak` has a thousand, and ten thousand pods. They are objects only.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited};
-use ferroband_cluster_tests::{Objects, eventually, get, kubectl, kubectl_with, on, rounds};
+use ferroband_cluster_tests::{Objects, daemons, eventually, get, kubectl, kubectl_with, rounds};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -87,9 +87,8 @@ fn memory_of_leader() -> usize {
     let lease = get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
     let pod =
         get(&["-n", "ferroband-system", "pod", lease["spec"]["holderIdentity"].as_str().expect("a leader")]);
-    let read = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband cluster' \
-         && grep VmRSS $p/status; done; true";
-    let seen = on(pod["spec"]["nodeName"].as_str().expect("a node"), read).good();
+    let node = pod["spec"]["nodeName"].as_str().expect("a node");
+    let seen = daemons(node, "cluster", "grep VmRSS $p/status");
     let sizes = seen.split_whitespace().filter_map(|word| word.parse::<usize>().ok());
     sizes.max().expect("a process") / 1024
 }

@@ -4,6 +4,7 @@ use ferroband_cluster_tests::evidence::{interface, ipv4};
 use ferroband_cluster_tests::hardware::allocatable;
 use ferroband_cluster_tests::{
     Objects, RDMA_WITH_INFINIBAND, applied, eventually, inside, kubectl, needs_kernel, nodes, of_label,
+    rendered,
 };
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -40,13 +41,6 @@ fn all_reach_each_other(pods: &[Value]) {
     }
 }
 
-fn rendered(network: &str) -> Value {
-    eventually(&format!("the network kube-system/{network}"), 30, || {
-        let found = kubectl(&["get", "net-attach-def", "-n", "kube-system", network, "-o", "json"]);
-        serde_json::from_str(&found.out).map_err(|_| found.err)
-    })
-}
-
 #[test]
 fn seed_001_sriov_half_as_printed() {
     let [policy, network, pods, _, _] = document();
@@ -59,7 +53,7 @@ fn seed_001_sriov_half_as_printed() {
         });
     }
     objects.apply(&network);
-    let config = rendered("ib-sriov");
+    let config = rendered("kube-system", "ib-sriov", 30);
     assert_eq!(config["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"], RESOURCE);
 
     objects.apply(&pods);
@@ -92,7 +86,7 @@ fn seed_001_ipoib_half_as_printed() {
     let [_, _, _, network, pods] = document();
     let mut objects = Objects::default();
     objects.apply(&network);
-    let config = rendered("ipoib");
+    let config = rendered("kube-system", "ipoib", 30);
     let text = config["spec"]["config"].as_str().expect("a configuration").to_string();
     assert!(
         text.contains("\"ipoib\"") && text.contains("ibs5f0"),

@@ -6,7 +6,7 @@ use ferroband_cluster_tests::fabric::Fabric;
 use ferroband_cluster_tests::hardware::offered;
 use ferroband_cluster_tests::{
     Objects, applied, attached_pod, chart, eventually, get, helm, inside, kubectl, needs_kernel, of_label,
-    on, own_lab,
+    on, own_lab, rendered,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -87,10 +87,7 @@ fn seed_003_a_policy_and_a_network_as_printed() {
     }
     // The pool's subnet has host bits.
     objects.apply(&network);
-    let rendered = eventually("the network", 60, || {
-        let seen = kubectl(&["get", "net-attach-def", "-n", "spiderpool", "gpu1-ib-sriov", "-o", "json"]);
-        serde_json::from_str::<Value>(&seen.out).map_err(|_| seen.err)
-    });
+    let rendered = rendered("spiderpool", "gpu1-ib-sriov", 60);
     let resource = &rendered["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"];
     assert_eq!(resource, "spidernet.io/eno3np2");
     let config: Value =
@@ -98,7 +95,7 @@ fn seed_003_a_policy_and_a_network_as_printed() {
     let plugin = config["plugins"].as_array().and_then(|all| all.first()).cloned().unwrap_or(config);
     assert_eq!((&plugin["type"], &plugin["rdmaIsolation"]), (&json!("ib-sriov"), &json!(true)), "{plugin}");
     for (pod, worker) in ["one", "two"].into_iter().zip(WORKERS) {
-        objects.apply(&attached_pod(pod, worker, "spiderpool/gpu1-ib-sriov").to_string());
+        objects.apply(&attached_pod(pod, worker, "spiderpool/gpu1-ib-sriov"));
     }
     let pods = ["one", "two"].map(|pod| objects.running(pod, 120));
     let limits = &pods[0]["spec"]["containers"][0]["resources"]["limits"];
@@ -124,7 +121,7 @@ fn seed_003_a_partition_at_ufm_by_the_secret_as_printed() {
     assert!(partition.contains("pkey: 1000"), "{partition}");
     objects.apply(&partition.replace("...", rest));
     for (pod, worker) in ["in-1", "in-2"].into_iter().zip(WORKERS) {
-        objects.apply(&attached_pod(pod, worker, "spiderpool/ib-sriov").to_string());
+        objects.apply(&attached_pod(pod, worker, "spiderpool/ib-sriov"));
     }
     for pod in ["in-1", "in-2"] {
         objects.running(pod, 120);
@@ -177,7 +174,7 @@ fn seed_003_eight_networks_by_the_chart_as_printed() {
     // A pod that writes no resources has them filled in.
     let annotation =
         pods[0]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("networks");
-    objects.apply(&attached_pod("injected", "worker2", annotation).to_string());
+    objects.apply(&attached_pod("injected", "worker2", annotation));
     let pod = objects.running("injected", 120);
     let limits = pod["spec"]["containers"][0]["resources"]["limits"].as_object().cloned().unwrap_or_default();
     let wanted: BTreeSet<String> = (1..=8).map(|number| format!("spidernet.io/gpu{number}sriov")).collect();

@@ -3,7 +3,7 @@
 
 use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
 use ferroband_cluster_tests::hardware::{allocatable, configure, offered};
-use ferroband_cluster_tests::{Objects, eventually, example, get, inside, kubectl, lab, nodes, own_lab};
+use ferroband_cluster_tests::{Objects, eventually, example, get, inside, lab, nodes, own_lab, rendered};
 use serde_json::{Value, json};
 
 const RESOURCE: &str = "spidernet.io/infiniband";
@@ -55,10 +55,7 @@ fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
 
     // A network of them: a NetworkAttachmentDefinition with `ib-sriov` as plugin.
     objects.apply(&example("infiniband-policy/network.yaml"));
-    let rendered = eventually("the definition", 60, || {
-        let seen = kubectl(&["get", "net-attach-def", "infiniband", "-o", "json"]);
-        serde_json::from_str::<Value>(&seen.out).map_err(|_| seen.err)
-    });
+    let rendered = rendered("default", "infiniband", 60);
     let config: Value =
         serde_json::from_str(rendered["spec"]["config"].as_str().unwrap_or_default()).expect("JSON");
     assert_eq!((&config["type"], &config["link_state"]), (&json!("ib-sriov"), &json!("enable")), "{config}");

@@ -2,7 +2,7 @@
 
 use ferroband_cluster_tests::evidence::{interface, ipv4, kept_on};
 use ferroband_cluster_tests::{
-    Objects, attached_pod as pod, eventually, inside, kubectl, nodes, on, own_lab,
+    Objects, attached_pod as pod, definition, eventually, inside, kubectl, nodes, on, own_lab,
 };
 use serde_json::json;
 
@@ -12,13 +12,9 @@ fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
     let config = json!({"cniVersion": "1.0.0", "name": "stay", "type": "ipoib", "master": "ib0",
         "ipam": {"type": "whereabouts", "range": "192.168.88.0/24"}});
-    objects.apply(
-        &json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-            "metadata": {"name": "stay"}, "spec": {"config": config.to_string()}})
-        .to_string(),
-    );
-    objects.apply(&pod("stay-a", &node, "stay").to_string());
-    objects.apply(&pod("stay-b", &node, "stay").to_string());
+    objects.apply(&definition("stay", &config).to_string());
+    objects.apply(&pod("stay-a", &node, "stay"));
+    objects.apply(&pod("stay-b", &node, "stay"));
     for name in ["stay-a", "stay-b"] {
         objects.running(name, 120);
     }
@@ -35,7 +31,7 @@ fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
 
     inside("stay-a", &format!("ping -c 2 -w 20 -I net1 {address}")).good();
     // A new pod gets the cluster's own network, whatever it asks for.
-    objects.apply(&pod("after", &node, "stay").to_string());
+    objects.apply(&pod("after", &node, "stay"));
     objects.running("after", 120);
     assert!(!inside("after", "ip -br link").good().contains("net1"));
 
@@ -49,6 +45,6 @@ fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
         let left: Vec<_> = left.lines().filter(|line| !line.ends_with(".json")).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
-    objects.apply(&pod("bare", &node, "").to_string());
+    objects.apply(&pod("bare", &node, ""));
     objects.running("bare", 120);
 }

@@ -38,8 +38,11 @@ pub fn ensure(lab: &Lab, machine: &Machine, nodes: &[String], step: &mut Step) -
     fs::write(secrets.join("audit.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
 
     step.at("etcd and API server");
-    processes::ensure(machine, &[etcd(), api_server()])?;
-    wait_until("the API server", Duration::from_secs(90), step, || ready(lab))?;
+    wait_until("the API server", Duration::from_secs(90), step, || {
+        // Each time: one that was just killed looks alive for a moment.
+        processes::ensure(machine, &[etcd(), api_server()]).map_err(|e| format!("{e:#}"))?;
+        ready(lab)
+    })?;
     processes::ensure(machine, &[controllers(lab.emulated().is_some()), scheduler()])?;
     Ok(())
 }

@@ -28,13 +28,14 @@ pub fn alive(machine: &Machine) -> Result<BTreeSet<String>> {
     Ok(machine.script(script)?.split_whitespace().map(str::to_string).collect())
 }
 
-/// Start a program in the background; its output goes to its log.
+/// Start a program in the background, until it is there for [`alive`] to see; its output goes to its log.
 pub fn start(machine: &Machine, program: &Program) -> Result<()> {
     let args: String = program.args.iter().map(|a| format!(" {}", quoted(a))).collect();
     let name = program.name;
     let script = format!(
-        "mkdir -p /run/lab /var/log/lab; setsid sh -c 'echo $$ > /run/lab/{name}.pid; exec {name} \"$@\"' {name}{args} \
-         </dev/null >>/var/log/lab/{name}.log 2>&1 &"
+        "mkdir -p /run/lab /var/log/lab; setsid {name}{args} </dev/null >>/var/log/lab/{name}.log 2>&1 & \
+         p=$!; echo $p > /run/lab/{name}.pid; t=0; \
+         while [ $t -lt 100 ] && [ \"$(cat /proc/$p/comm)\" != \"$(printf %.15s {name})\" ]; do sleep 0.05; t=$((t+1)); done"
     );
     machine.script(&script).map(drop).with_context(|| format!("cannot start {name} on {}", machine.name))
 }

@@ -11,7 +11,6 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 const DEFAULT_LIMIT: u32 = 60;
@@ -125,18 +124,13 @@ fn header<'a>(script: &'a str, word: &str) -> Option<&'a str> {
 /// name, `PACKAGE:TARGET` the integration tests of that name.
 fn product(checkout: &Path, wanted: &str) -> Result<PathBuf> {
     ensure_target()?;
-    let mut cargo = cargo();
-    cargo.current_dir(checkout);
-    let name = match wanted.split_once(':') {
-        None => {
-            cargo.args(["build", "--package", wanted, "--profile", "cni"]);
-            wanted
-        }
+    let (mut cargo, name) = match wanted.split_once(':') {
+        None => (command("cargo", ["build", "--package", wanted, "--profile", "cni"]), wanted),
         Some((package, target)) => {
-            cargo.args(["test", "--no-run", "--package", package, "--test", target]);
-            target
+            (command("cargo", ["test", "--no-run", "--package", package, "--test", target]), target)
         }
     };
+    cargo.current_dir(checkout);
     cargo.args(["--quiet", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
     let built = step(format!("{wanted} for the guest"), |_| output(&mut cargo))?;
     // Cargo says where it put the program; a build folder may be set in many ways.
@@ -157,20 +151,10 @@ fn file_name(path: &Path) -> Result<String> {
 fn init(cache: &Cache, checkout: &Path) -> Result<PathBuf> {
     let target = cache.dir("target-init")?;
     ensure_target()?;
-    output(cargo().current_dir(checkout.join("lab/vm/init")).env("CARGO_TARGET_DIR", &target).args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--release",
-        "--target",
-        TARGET,
-    ]))
-    .context("lab/vm/init does not compile")?;
+    let mut build = command("cargo", ["build", "--quiet", "--locked", "--release", "--target", TARGET]);
+    output(build.current_dir(checkout.join("lab/vm/init")).env("CARGO_TARGET_DIR", &target))
+        .context("lab/vm/init does not compile")?;
     Ok(target.join(TARGET).join("release/vm-init"))
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// The static target of the Rust toolchain; rustup has it where it is not installed yet.

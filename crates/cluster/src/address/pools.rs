@@ -10,8 +10,9 @@ use ferroband_api::spiderpool::{SpiderIPPool, SpiderIPPoolStatus};
 use ferroband_daemon::{
     addresses::{OURS, Record, read_pool, records_of},
     call::{Failure, bounded, failure},
+    condition,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -122,10 +123,15 @@ impl Work for Pools {
             let held = held.get(pool.name_any().as_str()).unwrap_or(&none);
             let reading = read_pool(pool);
             let conflict = reading.as_ref().ok().and_then(|pool| conflicts(pool, &standing).next());
-            let ready = match (&reading, &conflict) {
+            let (ready, reason, message) = match (&reading, &conflict) {
                 (Err(e), _) => (false, "Invalid", e.to_string()),
                 (Ok(_), Some(conflict)) => (false, reason(conflict), conflict.to_string()),
                 (Ok(pool), None) => (true, "Ready", told(pool)),
+            };
+            let before = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            let ready = Condition {
+                observed_generation: pool.metadata.generation,
+                ..condition(before, "Ready", Some(ready), reason, message)
             };
             let foreign: Vec<_> =
                 records_of(pool).into_iter().filter(|(_, record)| !record.is_ours()).collect();
@@ -133,7 +139,7 @@ impl Work for Pools {
                 allocated_ip_count: Some(count(held.len() + foreign.len())),
                 total_ip_count: Some(total(reading.as_ref().ok())),
                 allocated_ips: allocated(held, foreign),
-                conditions: vec![condition(pool, ready)],
+                conditions: vec![ready],
             };
             let used = status.allocated_ips.is_some();
             all_shown &= self.show(pool, status, used).await?;
@@ -178,20 +184,6 @@ fn allocated(held: &Held<'_>, foreign: Vec<(IpAddr, Record)>) -> Option<String> 
     });
     let all: BTreeMap<IpAddr, Record> = foreign.into_iter().chain(ours).collect();
     if all.is_empty() { None } else { serde_json::to_string(&all).ok() }
-}
-
-fn condition(pool: &SpiderIPPool, (ready, reason, message): (bool, &str, String)) -> Condition {
-    let status = if ready { "True" } else { "False" };
-    let known = pool.status.iter().flat_map(|status| &status.conditions).find(|known| known.type_ == "Ready");
-    let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
-    Condition {
-        type_: "Ready".to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        observed_generation: pool.metadata.generation,
-        last_transition_time: since.unwrap_or_else(|| Time(jiff::Timestamp::now())),
-    }
 }
 
 /// Whether what is shown is what should be.

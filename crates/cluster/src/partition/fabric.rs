@@ -1,7 +1,7 @@
 //! What is said of the fabric as a whole. Pure.
 
-use super::condition::condition;
 use ferroband_api::ferroband::FabricStatus;
+use ferroband_daemon::condition;
 use ferroband_partition::{GuidRange, Health, Programmer};
 
 /// How many orphans are listed by name.

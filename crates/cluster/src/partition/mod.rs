@@ -12,7 +12,6 @@
 //! and what of it is ours from the claims of the nodes and from `status.placed`, which is written before it is done.
 
 mod choice;
-mod condition;
 mod fabric;
 mod hosts;
 mod pass;

@@ -1,8 +1,8 @@
 //! What each node is told. Pure.
 
-use super::condition::condition;
 use super::wanted::{NODE_KEYS, Wanted};
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsStatus, WaitingMember};
+use ferroband_daemon::condition;
 use ferroband_partition::{Programmer, Standing};
 use kube::ResourceExt;
 

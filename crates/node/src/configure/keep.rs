@@ -3,7 +3,7 @@
 use super::{
     Desk, GuidSource, Look,
     guids::{Derived, Listed},
-    object::{Object, condition},
+    object::Object,
     reboot::{Reboot, Reboots},
     record::Records,
     want::Wanted,
@@ -13,10 +13,10 @@ use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, FAILED, IDLE, IN_PROGRESS, REBOOT_REQUIRED,
     SUCCEEDED, SriovNetworkNodeState, SriovNetworkNodeStateStatus, SystemState,
 };
-use ferroband_daemon::{tasks::Tasks, watching::Cache};
+use ferroband_daemon::{condition, tasks::Tasks, watching::Cache};
 use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_model::{Fault, FaultCode};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use std::{
     path::PathBuf,
@@ -322,6 +322,11 @@ fn status(
         (None, false, true) => (SUCCEEDED, (true, "AsWanted"), "as the policies say".to_owned()),
     };
     let generation = state.metadata.generation;
+    let told = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let configured = Condition {
+        observed_generation: generation,
+        ..condition(told, "Configured", Some(holds), reason, message)
+    };
     SriovNetworkNodeStateStatus {
         interfaces: look.survey.adapters.iter().map(|adapter| adapter.told.clone()).collect(),
         bridges: None,
@@ -333,7 +338,7 @@ fn status(
         last_sync_error: error,
         observed_generation: generation,
         holders: look.holders.clone(),
-        conditions: vec![condition(before, "Configured", (holds, reason), message, generation)],
+        conditions: vec![configured],
     }
 }
 

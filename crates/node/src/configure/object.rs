@@ -9,8 +9,6 @@ use ferroband_api::sriov::{
     SriovNetworkNodeStateStatus,
 };
 use ferroband_daemon::watching::{Cache, follow, map};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -95,28 +93,5 @@ impl Object {
     fn failed(&self, action: &'static str, source: kube::Error) -> Error {
         let object = format!("SriovNetworkNodeState {}/{}", self.namespace, self.node);
         Error::Api { action, object, source: Box::new(source) }
-    }
-}
-
-/// A condition that stands since `before` says so, or since now.
-pub fn condition(
-    before: Option<&SriovNetworkNodeStateStatus>,
-    kind: &str,
-    (holds, reason): (bool, &str),
-    message: String,
-    generation: Option<i64>,
-) -> Condition {
-    let status = if holds { "True" } else { "False" };
-    let known = before.into_iter().flat_map(|status| &status.conditions).find(|known| known.type_ == kind);
-    let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
-    // The API's times have no fractions.
-    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH);
-    Condition {
-        type_: kind.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        last_transition_time: since.unwrap_or(Time(now)),
-        observed_generation: generation,
     }
 }

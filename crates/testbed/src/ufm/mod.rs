@@ -3,6 +3,7 @@
 //! What it answers follows the contract's facts about UFM, its versions' differences included ([`Manners`]). What goes wrong
 //! is chosen by the test ([`Fault`]). Everything that changes its partitions is logged with the time.
 
+mod documented;
 mod fault;
 mod http;
 mod manners;

@@ -1,7 +1,7 @@
 //! The condition `Ready` of a SriovIBNetwork.
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use ferroband_daemon::condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// What came of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,40 +19,34 @@ pub enum Verdict {
 
 /// The condition to write, if it is not the one that stands there.
 pub fn ready(verdict: &Verdict, current: &[Condition], generation: Option<i64>) -> Option<Condition> {
-    let (status, reason, message) = match verdict {
+    let (good, reason, message) = match verdict {
         Verdict::Ready { namespace } => {
-            ("True", "NetworkReady", format!("the network is defined in namespace {namespace}"))
+            (true, "NetworkReady", format!("the network is defined in namespace {namespace}"))
         }
         Verdict::NoNamespace(namespace) => (
-            "False",
+            false,
             "NamespaceNotFound",
             format!("namespace {namespace} is not there; the network is defined as soon as it is"),
         ),
-        Verdict::Invalid(why) => ("False", "NetworkAttachmentDefinitionInvalid", why.clone()),
+        Verdict::Invalid(why) => (false, "NetworkAttachmentDefinitionInvalid", why.clone()),
     };
     let before = current.iter().find(|condition| condition.type_ == "Ready");
     let same = before.is_some_and(|before| {
-        (before.status.as_str(), before.reason.as_str(), &before.message) == (status, reason, &message)
+        (before.status == "True", before.reason.as_str(), &before.message) == (good, reason, &message)
             && before.observed_generation == generation
     });
     if same {
         return None;
     }
-    let since =
-        before.filter(|before| before.status == status).map(|before| before.last_transition_time.clone());
-    Some(Condition {
-        type_: "Ready".to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        observed_generation: generation,
-        last_transition_time: since.unwrap_or_else(|| Time(Timestamp::now())),
-    })
+    let ready = condition(current, "Ready", Some(good), reason, message);
+    Some(Condition { observed_generation: generation, ..ready })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     #[test]
     fn it_is_written_when_it_changes_and_keeps_its_time_while_the_status_stays() {
