@@ -1,6 +1,8 @@
 //! Resources of the device plugin on a real kubelet: what is offered, and what a pod gets.
 
-use ferroband_cluster_tests::hardware::{Functions, allocatable, configure, holder, offered, vf};
+use ferroband_cluster_tests::hardware::{
+    Functions, allocatable, configure, holder, offered, restart_kubelet, vf,
+};
 use ferroband_cluster_tests::{Objects, inside, nodes, on};
 use serde_json::{Value, json};
 
@@ -102,4 +104,36 @@ fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() 
     for file in others.iter().map(String::as_str).chain(["uverbs0", "umad0", "issm0"]) {
         assert!(!opens("two", &node, file), "{file}");
     }
+}
+
+/// A program on a node that ends with the test.
+struct Running<'a>(&'a str, String);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        on(self.0, &format!("kill {}; while [ -e /proc/{}/exe ]; do sleep 0.05; done", self.1, self.1));
+    }
+}
+
+#[test]
+fn a_plugin_is_found_by_the_plugin_watcher_of_the_kubelet() {
+    let (node, resource) = (nodes()[2].clone(), "watched.example.com/rdma");
+    let socket = "/var/lib/kubelet/plugins_registry/ferroband-watched.example.com-rdma.sock";
+    {
+        let start = format!(
+            "setsid ferroband device-plugin --registration watcher --rdma-resource {resource} \
+             </dev/null >/tmp/watched.log 2>&1 & echo $!"
+        );
+        let running = Running(&node, on(&node, &start).good().trim().to_owned());
+        offered(&node, resource, "1");
+        // Found again by a kubelet that was started anew, which no call tells of us.
+        restart_kubelet(&node);
+        offered(&node, resource, "1");
+        let called =
+            format!("grep 'Got registration request' /var/log/lab/kubelet.log | grep -c '{resource}'; true");
+        assert_eq!(on(&node, &called).good().trim(), "0", "it was never called");
+        drop(running);
+    }
+    offered(&node, resource, "0");
+    assert!(!on(&node, &format!("test -e {socket}")).ok, "nothing is left for the watcher to dial");
 }

@@ -3,7 +3,9 @@
 //!
 //! Five rounds here; `cargo xtask test soak` does fifty.
 
-use ferroband_cluster_tests::hardware::{Functions, configure, holder, life, offered, slowness};
+use ferroband_cluster_tests::hardware::{
+    Functions, configure, holder, life, offered, restart_kubelet, slowness,
+};
 use ferroband_cluster_tests::{Objects, eventually, get, inside, kubectl, nodes, on, rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -106,13 +108,7 @@ fn once(round: usize, node: &str) {
 
 /// Kills the kubelet and starts it again; how long it took until it knew the daemon's resource.
 fn kill_kubelet(node: &str) -> f64 {
-    // As the lab started it, but at once.
-    let script = "p=$(cat /run/lab/kubelet.pid); a=$(tr '\\0' ' ' < /proc/$p/cmdline); kill -9 $p; \
-        while [ -e /proc/$p/exe ]; do sleep 0.05; done; \
-        setsid sh -c 'echo $$ > /run/lab/kubelet.pid; exec \"$@\"' kubelet $a </dev/null >>/var/log/lab/kubelet.log 2>&1 & \
-        wc -l < /var/log/lab/kubelet.log";
-    let lines = on(node, script).good();
-    known_again(node, lines.trim())
+    known_again(node, &restart_kubelet(node))
 }
 
 /// Kills the daemon, which the kubelet starts again; how long it took until it knew the resource.
