@@ -1,10 +1,12 @@
 //! The annotations of pods and networks.
 
 mod check;
+mod configured;
 mod hardware;
 mod selection;
 mod status;
 
+pub use configured::{Mark, configured};
 pub use selection::{Bandwidth, PortMapping, Selection};
 pub use status::{Attached, Dns, StatusEntry, render};
 

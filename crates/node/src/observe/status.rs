@@ -5,7 +5,7 @@ use crate::{
     call::{Failure, bounded, failure},
     error::chain,
 };
-use ferroband_api::annotation::{Attached, NETWORK_STATUS, render};
+use ferroband_api::annotation::{Attached, Mark, NETWORK_STATUS, NETWORKS, Selection, configured, render};
 use ferroband_attach::{message::Outcome, plan::Plan};
 use ferroband_model::{Fault, PodRef};
 use k8s_openapi::api::core::v1::Pod;
@@ -36,9 +36,17 @@ impl Status {
         Self { client }
     }
 
-    /// Record the `outcomes` of `plan` on the pod, in one PATCH.
-    pub async fn record(&self, plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Result<(), Fault> {
-        let Some(patch) = patch(plan, known, outcomes).map(Patch::Merge) else { return Ok(()) };
+    /// Record the `outcomes` of `plan` on the pod, in one PATCH; with `asked`, the annotation that the pod asks for its
+    /// networks with, also what others are to read in that one.
+    pub async fn record(
+        &self,
+        plan: &Plan,
+        known: &PodRef,
+        outcomes: &[Outcome],
+        asked: Option<(&str, &[(usize, Mark)])>,
+    ) -> Result<(), Fault> {
+        let marked = asked.and_then(|(asked, marks)| marked(plan, known, asked, marks));
+        let Some(patch) = patch(plan, known, outcomes, marked).map(Patch::Merge) else { return Ok(()) };
         // Only the metadata comes back; nobody needs the rest.
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &known.namespace);
         let until = Instant::now() + PATIENCE;
@@ -66,7 +74,7 @@ impl Status {
 }
 
 /// The patch; nothing when there is nothing to tell.
-fn patch(plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Option<Value> {
+fn patch(plan: &Plan, known: &PodRef, outcomes: &[Outcome], marked: Option<String>) -> Option<Value> {
     let entries = outcomes.iter().filter_map(|outcome| {
         let attachment = plan.attachments.get(outcome.attachment)?;
         let attached = Attached {
@@ -82,8 +90,22 @@ fn patch(plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Option<Value> {
     if entries.is_empty() {
         return None;
     }
+    let mut annotations = json!({ NETWORK_STATUS: render(&entries) });
+    if let Some(marked) = marked {
+        annotations[NETWORKS] = marked.into();
+    }
     // With the UID in it the API server refuses the patch if the name stands for another pod by now.
-    Some(json!({ "metadata": { "uid": known.uid, "annotations": { NETWORK_STATUS: render(&entries) } } }))
+    Some(json!({ "metadata": { "uid": known.uid, "annotations": annotations } }))
+}
+
+/// The annotation with the marks of ib-kubernetes, if they are not there yet. Its networks are the last of the plan's.
+fn marked(plan: &Plan, known: &PodRef, asked: &str, marks: &[(usize, Mark)]) -> Option<String> {
+    let count = Selection::networks(asked, &known.namespace).ok()?.len();
+    let first = plan.attachments.len().checked_sub(count)?;
+    let of_annotation = marks.iter().filter_map(|(attachment, mark)| {
+        Some(Mark { position: attachment.checked_sub(first)?, ..mark.clone() })
+    });
+    configured(asked, &known.namespace, &of_annotation.collect::<Vec<_>>()).ok()?
 }
 
 #[cfg(test)]
@@ -116,7 +138,19 @@ mod tests {
             device_info: None,
         };
         let outcomes = [outcome(0, "eth0", "10.0.0.5/24"), outcome(1, "net1", "192.168.0.1/24")];
-        let patch = patch(&plan, &pod, &outcomes).unwrap();
+        let mark = |attachment| {
+            let mark = Mark {
+                position: 0,
+                guid: "02:00:00:00:00:00:00:00".into(),
+                pkey: "0x5".into(),
+                capable: false,
+            };
+            (attachment, mark)
+        };
+        assert_eq!(marked(&plan, &pod, "ib", &[mark(0)]), None, "the default network is in no annotation");
+        let told = marked(&plan, &pod, "ib", &[mark(1)]);
+        let patch = patch(&plan, &pod, &outcomes, told.clone()).unwrap();
+        assert_eq!(patch["metadata"]["annotations"][NETWORKS], json!(told.expect("a mark")));
         assert_eq!(patch["metadata"]["uid"], "u1");
         let text = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap();
         let told: Value = serde_json::from_str(text).unwrap();
@@ -135,7 +169,7 @@ mod tests {
         let plan =
             Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)], membership: false };
         assert_eq!(
-            patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}), device_info: None }]),
+            patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}), device_info: None }], None),
             None
         );
     }

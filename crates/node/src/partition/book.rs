@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn members_come_and_go_with_their_sandboxes() {
+    fn case_67_members_come_and_go_with_their_sandboxes_and_a_second_del_is_nothing() {
         let mut book = Book::default();
         assert!(book.enter("c1.net1", member("0000:3b:00.2", "02:00:00:00:00:00:00:01")));
         assert!(!book.enter("c1.net1", member("0000:3b:00.2", "02:00:00:00:00:00:00:01")), "twice is once");

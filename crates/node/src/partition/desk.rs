@@ -4,12 +4,14 @@ use super::book::Book;
 use super::object::Object;
 use super::{Asked, Claims, Port, ports};
 use crate::serve::Membership;
+use ferroband_api::annotation::Mark;
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
 use ferroband_attach::{message::Member, plan::Plan};
 use ferroband_kernel::Hardware;
 use ferroband_model::{Fault, FaultCode, Guid, PodRef};
 use ferroband_partition::Key;
 use futures::future::BoxFuture;
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -241,6 +243,34 @@ impl Membership for Partitions {
         }
     }
 
+    fn marks(&self, plan: &Plan) -> Vec<(usize, Mark)> {
+        let seen = self.object.seen();
+        let managed = seen.and_then(|object| object.status.clone()).is_some_and(|status| !status.unmanaged);
+        if !managed {
+            return Vec::new();
+        }
+        let at = (plan.pod.namespace.clone(), plan.pod.name.clone());
+        let container = self.begun.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned();
+        let members = self.object.book().spec().members;
+        let mark = |asked: Asked| {
+            let Port::Function { .. } = asked.port else { return None };
+            let name = Book::name(container.as_deref()?, &asked.ifname);
+            let entered = members.get(&name).map(|member| member.guid.clone());
+            let guid = entered.or_else(|| Some(self.port(&asked)?.guid?.to_string()))?;
+            let steps = &plan.attachments.get(asked.attachment)?.steps;
+            let config = steps.iter().map(|step| &step.config).find(|config| config.contains_key("pkey"));
+            let pkey = match config.and_then(|config| config.get("pkey")) {
+                Some(Value::String(text)) => text.clone(),
+                _ => asked.key.map(|key| format!("{:#x}", key.number())).unwrap_or_default(),
+            };
+            let able =
+                |config: &Map<String, Value>| config.get("capabilities")?.get("infinibandGUID")?.as_bool();
+            let capable = steps.iter().any(|step| able(&step.config) == Some(true));
+            Some((asked.attachment, Mark { position: 0, guid, pkey, capable }))
+        };
+        Asked::of_plan(plan).unwrap_or_default().into_iter().filter_map(mark).collect()
+    }
+
     fn held(&self) -> Vec<(String, String)> {
         self.object.book().held()
     }
@@ -266,4 +296,30 @@ fn late(pod: &PodRef, asked: &Asked, reason: &str) -> Fault {
         reason.to_owned(),
         "nothing, if the subnet manager is only away: the kubelet tries again; else see `kubectl get fabrics -o yaml`",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_model::PciAddress;
+
+    #[test]
+    fn case_64_who_waits_too_long_is_told_pod_network_and_step() {
+        let pod = PodRef { namespace: "a".into(), name: "p".into(), uid: "u".into() };
+        let pci: PciAddress = "0000:3b:00.2".parse().unwrap();
+        let asked = Asked {
+            attachment: 1,
+            network: "default/red".into(),
+            ifname: "net1".into(),
+            key: Key::new(0x3e8),
+            limited: false,
+            port: Port::Function { pci, guid: None },
+        };
+        let fault = late(&pod, &asked, "2 attempts failed, the last with: connection refused");
+        let text = fault.to_string();
+        for word in ["a/p", "default/red", "0x03e8", "net1", "2 attempts", "connection refused"] {
+            assert!(text.contains(word), "{word} is missing in {text}");
+        }
+        assert_eq!(fault.code, FaultCode::PortNotReady);
+    }
 }

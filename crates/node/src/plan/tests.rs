@@ -412,3 +412,30 @@ fn a_users_own_runtime_config_stays_until_there_is_something_to_put() {
     let mac = "02:00:00:00:00:09";
     assert_eq!(of(&json!([{"name": "a", "mac": mac}]).to_string()), json!({"mac": mac}));
 }
+
+#[test]
+fn case_18_the_mark_of_ib_kubernetes_counts_nowhere() {
+    let network =
+        json!({"type": "ib-sriov", "deviceID": "0000:3b:00.2", "ibKubernetesEnabled": true, "pkey": "0x5"});
+    let steps = |facts: &PodFacts| {
+        let planned =
+            plan_with(facts, &[("ib", network.clone())], json!({}), &mut Devices::default()).unwrap();
+        let attachment = planned.plan.attachments.into_iter().nth(1).unwrap();
+        attachment
+            .steps
+            .into_iter()
+            .map(|step| (step.by, step.config.get("pkey").cloned()))
+            .collect::<Vec<_>>()
+    };
+    let plain = steps(&facts("ib"));
+    assert_eq!(plain[0].1, Some(json!("0x5")), "no manager of another name is waited for");
+    let mut on_the_pod = facts("ib");
+    on_the_pod.annotations.insert("mellanox.infiniband.app".to_owned(), "configured".to_owned());
+    assert_eq!(steps(&on_the_pod), plain);
+    for forged in [
+        r#"[{"name": "ib", "mellanox.infiniband.app": "configured", "pkey": "0x6"}]"#,
+        r#"[{"name": "ib", "cni-args": {"mellanox.infiniband.app": "configured", "pkey": "0x6"}}]"#,
+    ] {
+        assert_eq!(steps(&facts(forged)), plain, "{forged}");
+    }
+}

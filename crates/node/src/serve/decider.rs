@@ -13,6 +13,7 @@ use crate::{
     },
 };
 use ferroband_address::Release;
+use ferroband_api::annotation::NETWORKS;
 use ferroband_attach::{
     Unbroken,
     message::{Call, Member, Outcome},
@@ -226,7 +227,11 @@ impl Decider {
 
     /// Record on the pod what it got.
     pub async fn record(&self, plan: &Plan, known: &PodRef, outcomes: &[Outcome]) -> Result<(), Fault> {
-        self.status.record(plan, known, outcomes).await
+        let facts =
+            self.pods.cache().get(&known.namespace, &known.name).filter(|facts| facts.uid == known.uid);
+        let asked = facts.as_ref().and_then(|facts| facts.annotations.get(NETWORKS)).map(String::as_str);
+        let marks = self.membership.marks(plan);
+        self.status.record(plan, known, outcomes, asked.map(|asked| (asked, marks.as_slice()))).await
     }
 
     /// Tell the pod's readers what went wrong. Not waited for: the CNI side has the fault already.

@@ -6,6 +6,7 @@
 //! sandbox gone ── end ──▶ the ports go out again
 //! ```
 
+use ferroband_api::annotation::Mark;
 use ferroband_attach::{message::Member, plan::Plan};
 use ferroband_model::Fault;
 use futures::future::{BoxFuture, ready};
@@ -22,6 +23,12 @@ pub trait Membership: Send + Sync {
 
     /// The sandbox, or one interface of it, is gone from the node. May be told twice, or of one never heard of.
     fn end(&self, container: &str, interface: Option<&str>);
+
+    /// What others are to read about a pod's functions, by attachment; nothing where nobody manages partitions.
+    fn marks(&self, plan: &Plan) -> Vec<(usize, Mark)> {
+        let _ = plan;
+        Vec::new()
+    }
 
     /// The sandboxes that have members, each with its pod's UID, so that one that is lost is found.
     fn held(&self) -> Vec<(String, String)> {

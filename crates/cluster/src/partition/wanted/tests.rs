@@ -124,6 +124,36 @@ fn a_lost_nodes_memberships_end_and_stay_ours_to_remove() {
 }
 
 #[test]
+fn case_58_a_node_that_is_only_silent_keeps_its_memberships_and_its_guids_are_nobody_elses() {
+    // Its pod was deleted by force; the node's object, which it cannot write, still has the member.
+    let silent = node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))]);
+    let other = node("n2", &[], vec![("d.net1", member("0x0005", GUID, "a"))]);
+    let wanted = of(&[silent, other], &[]);
+    let guid = parse_guid(GUID).unwrap();
+    assert_eq!(
+        wanted.table.iter().map(|(key, guid, _)| (key.number(), guid)).collect::<Vec<_>>(),
+        [(0x3e8, guid)]
+    );
+    assert!(
+        wanted.refused.contains_key(&("n2".into(), "d.net1".into())),
+        "not used again until the node is back or gone"
+    );
+}
+
+#[test]
+fn case_57_an_object_that_went_unseen_is_missed_at_the_next_look() {
+    let there = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
+    assert_eq!(of(&there, &[]).table.len(), 1);
+    // No event told of its end: the list that follows a broken watch does not have it.
+    let emptied = [node("n1", &[GUID], vec![])];
+    let wanted = of(&emptied, &[]);
+    assert!(
+        wanted.table.is_empty()
+            && wanted.owned.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap())
+    );
+}
+
+#[test]
 fn a_shared_port_with_two_tenants_keys_is_told() {
     let port = "b8:59:9f:03:00:a1:b2:c4";
     let shared = |pkey: &str, namespace: &str| NodeMember { shared: true, ..member(pkey, port, namespace) };
