@@ -8,6 +8,7 @@
 //!
 //! A test panics with what it saw; it leaves the lab healthy and without its objects.
 
+pub mod caller;
 mod daemons;
 mod document;
 pub mod evidence;

@@ -11,8 +11,14 @@ impl Objects {
     /// Apply a manifest; it is deleted when this value is dropped.
     #[track_caller]
     pub fn apply(&mut self, yaml: &str) -> &mut Self {
-        self.0.push(yaml.to_string());
+        self.track(yaml);
         kubectl_with(&["apply", "-f", "-"], yaml).good();
+        self
+    }
+
+    /// Delete this as well, which was made in another way.
+    pub fn track(&mut self, yaml: &str) -> &mut Self {
+        self.0.push(yaml.to_string());
         self
     }
 

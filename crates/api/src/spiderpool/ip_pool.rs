@@ -6,12 +6,12 @@
 )]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A pool of addresses and who may use it.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "spiderpool.spidernet.io",
     version = "v2beta1",
@@ -38,6 +38,12 @@ use serde::{Deserialize, Serialize};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.subnet == oldSelf.subnet")
+        .message("a pool keeps its subnet: make another one"),
+    validation = Rule::new("!has(oldSelf.ipVersion) || (has(self.ipVersion) && self.ipVersion == oldSelf.ipVersion)")
+        .message("a pool keeps its ipVersion: make another one")
+)]
 pub struct SpiderIPPoolSpec {
     /// The address family, 4 or 6; that of the subnet when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

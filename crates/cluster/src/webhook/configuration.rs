@@ -33,6 +33,15 @@ pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
                 ],
             }),
         ),
+        webhook(
+            namespace,
+            trusted,
+            "pools",
+            json!({
+                "name": "pools.ferroband.io",
+                "rules": [rule("spiderpool.spidernet.io", "v2beta1", "spiderippools", &["CREATE", "UPDATE"])],
+            }),
+        ),
     ];
     if !grouped.is_empty() {
         let names = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": grouped});
@@ -67,7 +76,7 @@ fn pods() -> Value {
 
 fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> Value {
     json!({
-        "apiGroups": [group], "apiVersions": [version], "resources": [resource], "operations": operations, "scope": "Namespaced",
+        "apiGroups": [group], "apiVersions": [version], "resources": [resource], "operations": operations, "scope": "*",
     })
 }
 
@@ -101,13 +110,13 @@ mod tests {
     fn m23_only_pods_that_name_networks_are_sent_and_nobody_waits() {
         let all = webhooks("ferroband-system", "pem", &[]);
         let all = all.as_array().unwrap();
-        assert_eq!(all.len(), 2);
+        assert_eq!(all.len(), 3);
         assert!(all.iter().all(|one| one["failurePolicy"] == "Ignore"));
         let condition = all[0]["matchConditions"][0]["expression"].as_str().unwrap();
         assert!(condition.contains("'v1.multus-cni.io/default-network'"), "{condition}");
         assert_eq!(all[0]["clientConfig"]["caBundle"], "cGVt");
         let grouped = webhooks("n", "pem", &["rails".to_owned()]);
-        assert_eq!(grouped[2]["namespaceSelector"]["matchExpressions"][0]["values"], json!(["rails"]));
+        assert_eq!(grouped[3]["namespaceSelector"]["matchExpressions"][0]["values"], json!(["rails"]));
     }
 
     #[test]

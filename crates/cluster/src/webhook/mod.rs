@@ -1,9 +1,11 @@
-//! What is filled in before an object is stored: networks and resources of pods, labels and complaints of networks.
+//! What is filled in before an object is stored: networks and resources of pods, labels and complaints of networks, and
+//! complaints of pools.
 //!
 //! ```text
-//!  API server ──only pods that name networks, and networks──▶ serve ──▶ pods::inject     JSON patch, warnings
-//!      ▲                                                        │   └──▶ networks::review  labels, warnings, refusals
-//!      │ caBundle, names of namespaces                          └─ certificate
+//!  API server ──only pods that name networks, networks, pools──▶ serve ──▶ pods::inject     JSON patch, warnings
+//!      ▲                                                          │  ├──▶ networks::review  labels, warnings, refusals
+//!      │                                                          │  └──▶ pools::review     warnings, refusals
+//!      │ caBundle, names of namespaces                            └─ certificate
 //!      └────────────── keep (leader) ────▶ Secret ferroband-webhook ──▶ every replica
 //! ```
 //!
@@ -18,6 +20,7 @@ mod keep;
 mod networks;
 mod order;
 mod pods;
+mod pools;
 mod review;
 mod serve;
 mod world;

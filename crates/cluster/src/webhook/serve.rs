@@ -1,7 +1,7 @@
 //! HTTPS, for the API server alone to ask.
 
 use super::review::Review;
-use super::{identity::Identity, networks, pods, world::World};
+use super::{identity::Identity, networks, pods, pools, world::World};
 use crate::Error;
 use ferroband_daemon::chain;
 use http::{Method, Response, StatusCode};
@@ -90,8 +90,8 @@ async fn answer(request: Request<Incoming>, identity: &Identity, world: &World) 
         let ready = identity.is_known() && world.is_known();
         return say(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, String::new());
     }
-    if request.method() != Method::POST || !["/pods", "/networks"].contains(&path.as_str()) {
-        return say(StatusCode::NOT_FOUND, "POST /pods or /networks".to_owned());
+    if request.method() != Method::POST || !["/pods", "/networks", "/pools"].contains(&path.as_str()) {
+        return say(StatusCode::NOT_FOUND, "POST /pods, /networks or /pools".to_owned());
     }
     // Better no answer than one from half of the networks: then the pod is left as it is.
     if !world.is_known() {
@@ -111,6 +111,7 @@ async fn answer(request: Request<Incoming>, identity: &Identity, world: &World) 
     let request = review.request;
     let answer = match path.as_str() {
         "/pods" => pods::inject(&request, world).await,
+        "/pools" => pools::review(&request),
         _ => networks::review(&request, world.settings()),
     };
     if answer != Default::default() {

@@ -1,0 +1,101 @@
+//! The IPAM plugin called as other plugins call it, for a pod that runs: on a node, with its daemon and the API server.
+
+use crate::{Objects, on};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+
+/// Calls for one pod of the test's own. What was added is deleted when this is dropped.
+#[derive(Debug)]
+pub struct Caller {
+    node: String,
+    pod: String,
+    uid: String,
+    added: RefCell<Vec<(String, String, Value)>>,
+}
+
+impl Caller {
+    /// For a pod with this name, which is made.
+    #[track_caller]
+    pub fn new(objects: &mut Objects, pod: &str, node: &str) -> Self {
+        objects.pod(pod, node);
+        let uid = objects.running(pod, 90)["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        on(node, &format!("ip netns add {pod}")).good();
+        Self { node: node.to_owned(), pod: pod.to_owned(), uid, added: RefCell::default() }
+    }
+
+    fn call(&self, command: &str, container: &str, interface: &str, ipam: &Value) -> (bool, Value) {
+        let config = json!({"cniVersion": "1.0.0", "name": self.pod, "type": "none", "ipam": ipam});
+        let (pod, uid) = (&self.pod, &self.uid);
+        let seen = on(
+            &self.node,
+            &format!(
+                "printf %s '{config}' | CNI_COMMAND={command} CNI_CONTAINERID={pod}-{container} CNI_IFNAME={interface} \
+                 CNI_NETNS=/run/netns/{pod} CNI_PATH=/opt/cni/bin \
+                 CNI_ARGS='IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID={uid}' \
+                 /opt/cni/bin/whereabouts"
+            ),
+        );
+        (seen.ok, serde_json::from_str(&seen.out).unwrap_or_else(|_| seen.err.clone().into()))
+    }
+
+    /// The addresses that an ADD gives, or what it says.
+    pub fn add(&self, container: &str, interface: &str, ipam: &Value) -> Result<Vec<String>, String> {
+        self.added.borrow_mut().push((container.to_owned(), interface.to_owned(), ipam.clone()));
+        match self.call("ADD", container, interface, ipam) {
+            (true, result) => {
+                let ips = result["ips"].as_array().into_iter().flatten();
+                Ok(ips.filter_map(|ip| ip["address"].as_str()).map(str::to_owned).collect())
+            }
+            (false, error) => Err(format!(
+                "{} {}",
+                error["msg"].as_str().unwrap_or(&error.to_string()),
+                error["details"].as_str().unwrap_or_default()
+            )),
+        }
+    }
+
+    /// The only address of the next interface.
+    #[track_caller]
+    pub fn one(&self, ipam: &Value) -> String {
+        let interface = self.next();
+        let given = self.add(&interface, &interface, ipam).unwrap_or_else(|e| panic!("{ipam}: {e}"));
+        assert_eq!(given.len(), 1, "{ipam}: {given:?}");
+        given.into_iter().next().expect("one")
+    }
+
+    /// Why the next interface gets none.
+    #[track_caller]
+    pub fn refused(&self, ipam: &Value) -> String {
+        let interface = self.next();
+        self.add(&interface, &interface, ipam).expect_err(&format!("{ipam} is not refused"))
+    }
+
+    /// A DEL, which has to go well.
+    #[track_caller]
+    pub fn del(&self, container: &str, interface: &str, ipam: &Value) {
+        let (good, said) = self.call("DEL", container, interface, ipam);
+        assert!(good, "DEL of {container} {interface}: {said}");
+    }
+
+    fn next(&self) -> String {
+        format!("i{}", self.added.borrow().len())
+    }
+
+    /// The sandbox goes without a DEL.
+    pub fn forget(&self) {
+        self.added.borrow_mut().clear();
+        on(&self.node, &format!("ip netns delete {}", self.pod)).good();
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        for (container, interface, ipam) in self.added.take() {
+            let (good, said) = self.call("DEL", &container, &interface, &ipam);
+            if !good {
+                eprintln!("DEL of {container} {interface}: {said}");
+            }
+        }
+        on(&self.node, &format!("ip netns delete {}; true", self.pod));
+    }
+}
