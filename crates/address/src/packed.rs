@@ -1,26 +1,23 @@
 //! Granules of other nodes in few bytes.
 //!
-//! A node knows all granules of its cluster and changes few of them. What stands in the others is only read when the last
-//! free address is looked for or somebody is to be told who has it, so it is kept in one block of bytes:
+//! A node knows all granules of its cluster and changes few of them. Of what stands in the others it needs which addresses
+//! are taken, whom to name when there are none left, and what waits for a pod by name; so that much is kept, in one block
+//! of bytes. Whoever writes such a granule reads it first: pods' UIDs and sandboxes are left out.
 //!
 //! ```text
-//! entry:  offset, flags, ordinal, then pod, uid, interface, container, node, pool, each as
-//!           0                          as in the entry before
-//!           1, length, bytes           as it is
-//!           2, 16 bytes                a UUID
-//!           3, length, bytes           lower-case hexadecimal digits, two to a byte: container identifiers
+//! entry:  offset, flags, ordinal, then pod, interface, node, pool, each as
+//!           how many bytes are those of the entry before, how many follow, those
 //! ```
 
 use crate::granule::{Entry, Granule, GranuleId};
 use std::collections::BTreeMap;
 
-const SAME: u8 = 0;
-const PLAIN: u8 = 1;
-const UUID: u8 = 2;
-const HEX: u8 = 3;
+/// Flags of an entry.
+const STICKY: u8 = 1;
+const WAITING: u8 = 2;
 
-/// Where the hyphens of a UUID are.
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+/// The sandbox of an entry that has one, which is not known here.
+const ELSEWHERE: &str = "elsewhere";
 
 /// A granule without its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +33,14 @@ pub(crate) struct Packed {
 
 impl Packed {
     pub(crate) fn of(granule: &Granule) -> Self {
-        let mut bytes = Vec::with_capacity(96 * granule.entries.len());
-        let mut before = [""; 6];
+        let mut bytes = Vec::with_capacity(24 * granule.entries.len());
+        let mut before = [""; 4];
         for (offset, entry) in &granule.entries {
-            let texts = texts(entry);
-            bytes.extend([*offset, u8::from(entry.sticky), entry.ordinal]);
+            let waiting = if entry.is_waiting() { WAITING } else { 0 };
+            bytes.extend([*offset, u8::from(entry.sticky) * STICKY | waiting, entry.ordinal]);
+            let texts = [&*entry.pod, &*entry.interface, &*entry.node, &*entry.pool];
             for (text, before) in texts.iter().zip(before) {
-                put(&mut bytes, text, before);
+                put(&mut bytes, text.as_bytes(), before.as_bytes());
             }
             before = texts;
         }
@@ -54,6 +52,7 @@ impl Packed {
         }
     }
 
+    /// The granule, as far as it is known: without UIDs and sandboxes.
     pub(crate) fn unpack(&self, id: &GranuleId) -> Granule {
         let mut granule = Granule::new(id.clone(), self.node.as_deref().map(str::to_owned));
         granule.entries = self.entries();
@@ -63,17 +62,28 @@ impl Packed {
     fn entries(&self) -> BTreeMap<u8, Entry> {
         let mut entries = BTreeMap::new();
         let mut bytes = &*self.entries;
-        let mut before: [String; 6] = Default::default();
+        let mut texts: [Vec<u8>; 4] = Default::default();
         // What was packed here is whole; anything else ends it.
-        while let Some(([offset, sticky, ordinal], mut rest)) =
-            bytes.split_first_chunk().map(|(h, r)| (*h, r))
+        while let Some(([offset, flags, ordinal], mut rest)) =
+            bytes.split_first_chunk().map(|(head, rest)| (*head, rest))
         {
-            for text in &mut before {
+            for text in &mut texts {
                 let Some(taken) = take(rest, text) else { return entries };
                 rest = taken;
             }
-            let [pod, uid, interface, container, node, pool] = before.clone();
-            let entry = Entry { pod, uid, sticky: sticky != 0, interface, ordinal, container, node, pool };
+            let [pod, interface, node, pool] =
+                texts.each_ref().map(|text| String::from_utf8_lossy(text).into_owned());
+            let container = if flags & WAITING == 0 { ELSEWHERE } else { "" };
+            let entry = Entry {
+                pod,
+                uid: String::new(),
+                sticky: flags & STICKY != 0,
+                interface,
+                ordinal,
+                container: container.to_owned(),
+                node,
+                pool,
+            };
             entries.insert(offset, entry);
             bytes = rest;
         }
@@ -81,43 +91,11 @@ impl Packed {
     }
 }
 
-fn texts(entry: &Entry) -> [&str; 6] {
-    [&entry.pod, &entry.uid, &entry.interface, &entry.container, &entry.node, &entry.pool]
-}
-
-fn put(out: &mut Vec<u8>, text: &str, before: &str) {
-    if text == before {
-        return out.push(SAME);
-    }
-    let plain = text.as_bytes();
-    let is_uuid = plain.len() == 36 && HYPHENS.iter().all(|at| plain[*at] == b'-');
-    let digits: String = if is_uuid { text.split('-').collect() } else { String::new() };
-    if let Some(packed) = halved(&digits).filter(|packed| packed.len() == 16) {
-        out.push(UUID);
-        out.extend(packed);
-    } else if let Some(packed) = halved(text) {
-        out.push(HEX);
-        length(out, packed.len());
-        out.extend(packed);
-    } else {
-        out.push(PLAIN);
-        length(out, plain.len());
-        out.extend(plain);
-    }
-}
-
-/// Lower-case hexadecimal digits, two to a byte; `None` if the text is anything else.
-fn halved(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, odd) = text.as_bytes().as_chunks::<2>();
-    if text.is_empty() || !odd.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+fn put(out: &mut Vec<u8>, text: &[u8], before: &[u8]) {
+    let same = text.iter().zip(before).take_while(|(one, other)| one == other).count();
+    length(out, same);
+    length(out, text.len() - same);
+    out.extend(&text[same..]);
 }
 
 /// Seven bits to a byte, the lowest first; the last has its highest bit clear.
@@ -130,37 +108,26 @@ fn length(out: &mut Vec<u8>, mut length: usize) {
 }
 
 /// Reads the next text over the one of before; the rest.
-fn take<'a>(bytes: &'a [u8], text: &mut String) -> Option<&'a [u8]> {
-    let (kind, mut rest) = bytes.split_first()?;
-    if *kind == SAME {
-        return Some(rest);
-    }
-    let mut count = 16;
-    if *kind != UUID {
-        count = 0;
-        for shift in (0..usize::BITS).step_by(7) {
-            let (byte, after) = rest.split_first()?;
-            rest = after;
-            count |= usize::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-    }
-    let (taken, rest) = rest.split_at_checked(count)?;
-    text.clear();
-    if *kind == PLAIN {
-        text.push_str(std::str::from_utf8(taken).ok()?);
-        return Some(rest);
-    }
-    for byte in taken {
-        if *kind == UUID && HYPHENS.contains(&text.len()) {
-            text.push('-');
-        }
-        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-        text.extend([digit(byte >> 4), digit(byte & 0xf)]);
-    }
+fn take<'a>(bytes: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
+    let (same, rest) = counted(bytes)?;
+    let (more, rest) = counted(rest)?;
+    let (new, rest) = rest.split_at_checked(more)?;
+    text.truncate(same);
+    text.extend(new);
     Some(rest)
+}
+
+fn counted(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut count = 0;
+    for shift in (0..usize::BITS).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        bytes = rest;
+        count |= usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    Some((count, bytes))
 }
 
 #[cfg(test)]
@@ -168,9 +135,19 @@ mod tests {
     use super::*;
     use crate::Space;
 
-    fn entry(texts: [&str; 6], sticky: bool, ordinal: u8) -> Entry {
-        let [pod, uid, interface, container, node, pool] = texts.map(str::to_owned);
-        Entry { pod, uid, sticky, interface, ordinal, container, node, pool }
+    fn entry(texts: [&str; 4], container: &str, sticky: bool) -> Entry {
+        let [pod, interface, node, pool] = texts.map(str::to_owned);
+        let ordinal = texts[0].len() as u8;
+        Entry {
+            pod,
+            uid: "u".to_owned(),
+            sticky,
+            interface,
+            ordinal,
+            container: container.to_owned(),
+            node,
+            pool,
+        }
     }
 
     fn granule(entries: impl IntoIterator<Item = Entry>) -> Granule {
@@ -181,44 +158,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_comes_back_exactly() {
+    fn what_is_packed_comes_back_without_uids_and_sandboxes() {
         let long = "x".repeat(300);
-        let uuid = "6f0c5c1e-93a4-4d1c-8f0e-0123456789ab";
-        let upper = uuid.to_uppercase();
         let texts = [
-            ["ns/p", uuid, "net1", "abcdef0123", "n1", "10.0.0.0/24"],
-            ["ns/p", uuid, "net1", "abcdef0123", "n1", "10.0.0.0/24"],
-            ["", "", "", "", "", ""],
-            ["ä/ö", &upper, "0", "abc", "ABCD", &long],
-            ["ab", "6f0c5c1e-93a4-4d1c-8f0e-0123456789ax", "--", "00", "0", "é"],
-            [
-                "------------------------------------",
-                "6f0c5c1e-93a4-4d1c-8f0e-01234567-9ab",
-                "f",
-                "ff",
-                "g",
-                "0a",
-            ],
+            ["ns/p", "net1", "n1", "10.0.0.0/24"],
+            ["ns/p", "net1", "n1", "10.0.0.0/24"],
+            ["", "", "", ""],
+            ["ä/ö", "0", "ABCD", &long],
+            ["ä/é", "--", "", &long[..299]],
         ];
-        let whole = granule(texts.map(|texts| entry(texts, texts[0].is_empty(), texts[0].len() as u8)));
+        let mut whole = granule(texts.map(|texts| entry(texts, texts[1], texts[0].is_empty())));
         let packed = Packed::of(&whole);
+        for entry in whole.entries.values_mut() {
+            entry.uid.clear();
+            entry.container = if entry.is_waiting() { String::new() } else { ELSEWHERE.to_owned() };
+        }
         assert_eq!(packed.unpack(&whole.id()), whole);
-        assert_eq!((packed.occupied, packed.sticky), (0b11_1111, true));
+        assert_eq!((packed.occupied, packed.sticky), (0b1_1111, true));
         let empty = granule([]);
         assert_eq!(Packed::of(&empty).unpack(&empty.id()), empty);
     }
 
     #[test]
-    fn a_full_granule_takes_less_than_two_kilobytes() {
+    fn a_full_granule_takes_a_few_hundred_bytes() {
         let whole = granule((0..16).map(|n| {
-            let (pod, uid) = (
-                format!("some-namespace/some-workload-{n}"),
-                format!("6f0c5c1e-93a4-4d1c-8f0e-0123456789{n:02x}"),
-            );
-            entry([&pod, &uid, "net1", &format!("{n:064x}"), &format!("node-{n}"), "10.0.0.0/24"], false, 0)
+            let pod = format!("some-namespace/some-workload-{n}");
+            entry([&pod, "net1", "node-7", "10.0.0.0/24"], "c", false)
         }));
         let size = Packed::of(&whole).entries.len();
-        assert!(size < 2000, "{size}");
-        assert_eq!(Packed::of(&whole).unpack(&whole.id()), whole);
+        assert!(size < 400, "{size}");
     }
 }

@@ -5,7 +5,9 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+const DEFAULT: &str = "default";
 
 /// A set of addresses in which each has at most one owner.
 ///
@@ -18,7 +20,8 @@ pub struct Space(Arc<str>);
 impl Space {
     /// The space of every pool that does not ask for another: overlapping pools cannot collide in it.
     pub fn default_space() -> Self {
-        Self("default".into())
+        static SHARED: OnceLock<Arc<str>> = OnceLock::new();
+        Self(SHARED.get_or_init(|| DEFAULT.into()).clone())
     }
 
     /// The space of a named network (`network_name`).
@@ -38,7 +41,7 @@ impl Space {
 
     /// A space from a granule's text.
     pub fn from_text(text: impl Into<String>) -> Self {
-        Self(text.into().into())
+        Self::from(text.into())
     }
 
     /// The space as the beginning of an object name: readable where that is safe, else hashed.
@@ -46,11 +49,11 @@ impl Space {
     /// Two spaces never share one: `pool-` and `x-` are kept for the forms made here, and a network whose name
     /// begins so is hashed.
     pub(crate) fn slug(&self) -> String {
-        if &*self.0 == "default" {
-            return "default".into();
+        if &*self.0 == DEFAULT {
+            return DEFAULT.into();
         }
         if let Some(name) = self.0.strip_prefix("network/")
-            && name != "default"
+            && name != DEFAULT
             && !name.starts_with("pool-")
             && !name.starts_with("x-")
             && is_subdomain(name)
@@ -66,7 +69,8 @@ impl Space {
 
 impl From<String> for Space {
     fn from(text: String) -> Self {
-        Self(text.into())
+        // Nearly all granules are of this one.
+        if text == DEFAULT { Self::default_space() } else { Self(text.into()) }
     }
 }
 

@@ -40,7 +40,8 @@ pub struct View {
 /// A granule, at hand or packed.
 #[derive(Clone, Debug)]
 enum Known {
-    Open(Granule),
+    /// Beside the map, which has room for the other kind in every place.
+    Open(Box<Granule>),
     Packed(Packed),
 }
 
@@ -106,7 +107,7 @@ impl View {
         };
         match &self.node {
             Some(node) if !granule.entries.is_empty() && !own(node) => Known::Packed(Packed::of(&granule)),
-            _ => Known::Open(granule),
+            _ => Known::Open(Box::new(granule)),
         }
     }
 
@@ -115,16 +116,30 @@ impl View {
     pub fn observe(&mut self, granule: Granule, version: Version) {
         match self.granules.get(&granule.id()) {
             Some((_, known)) if version.is_older_than(known) => {}
-            _ => self.refresh(granule, version),
+            _ => {
+                let id = self.note(&granule);
+                self.granules.insert(id, (self.known(granule), version));
+            }
         }
     }
 
-    /// Takes in a granule read after a refused write. It counts whatever was known: after a restore of etcd
-    /// versions start over.
+    /// Takes in a granule read in order to write it, whole. It counts whatever was known: after a restore of etcd versions
+    /// start over.
     pub fn refresh(&mut self, granule: Granule, version: Version) {
-        let before = self.outline(&granule.id()).map_or(0, |known| known.occupied);
-        self.forgotten.seen(&granule, before);
-        self.granules.insert(granule.id(), (self.known(granule), version));
+        let id = self.note(&granule);
+        self.granules.insert(id, (Known::Open(Box::new(granule)), version));
+    }
+
+    fn note(&mut self, granule: &Granule) -> GranuleId {
+        let id = granule.id();
+        let before = self.outline(&id).map_or(0, |known| known.occupied);
+        self.forgotten.seen(granule, before);
+        id
+    }
+
+    /// Whether a granule is known without pods' UIDs and sandboxes: it must be read before it is written.
+    pub fn is_outlined(&self, id: &GranuleId) -> bool {
+        self.granules.get(id).is_some_and(|(known, _)| matches!(known, Known::Packed(_)))
     }
 
     /// Forgets a granule whose object is gone.
@@ -190,7 +205,7 @@ impl View {
         }
     }
 
-    /// A granule and its version.
+    /// A granule and its version; what another node has in it is [outlined](Self::is_outlined).
     pub fn get(&self, id: &GranuleId) -> Option<(Cow<'_, Granule>, &Version)> {
         self.granules.get_key_value(id).map(|(id, (known, version))| (known.granule(id), version))
     }
@@ -218,7 +233,7 @@ impl View {
     /// Those in which the view's own node may have something. All of them, if it has none.
     pub fn open(&self) -> impl Iterator<Item = &Granule> {
         self.granules.values().filter_map(|(known, _)| match known {
-            Known::Open(granule) => Some(granule),
+            Known::Open(granule) => Some(granule.as_ref()),
             Known::Packed(_) => None,
         })
     }
@@ -307,8 +322,9 @@ mod tests {
         };
         let mut view = View::of_node("own");
         view.observe(granule("other"), Version("1".into()));
-        assert_eq!(view.open().count(), 0);
-        assert_eq!(view.get(&id).unwrap().0.as_ref(), &granule("other"));
+        assert_eq!((view.open().count(), view.is_outlined(&id)), (0, true));
+        let holder = |view: &View| view.get(&id).map(|(seen, _)| seen.entries[&3].node.clone());
+        assert_eq!(holder(&view).as_deref(), Some("other"));
         assert_eq!(
             view.outlines().flat_map(Outline::assigned).collect::<Vec<_>>(),
             [IpAddr::from([10, 0, 0, 3])]
@@ -317,7 +333,10 @@ mod tests {
         let mut listed = Listed::default();
         view.list(&mut listed, granule("never looked at"), Version("1".into()));
         assert!(!view.take(listed, |_| false));
-        assert_eq!(view.get(&id).unwrap().0.as_ref(), &granule("other"));
+        assert_eq!(holder(&view).as_deref(), Some("other"));
+        // Read in order to be written.
+        view.refresh(granule("other"), Version("1".into()));
+        assert_eq!(view.open().collect::<Vec<_>>(), [&granule("other")]);
         let mut listed = Listed::default();
         view.list(&mut listed, granule("own"), Version("2".into()));
         assert!(!view.take(listed, |_| false));

@@ -137,17 +137,37 @@ impl Cluster {
             }
         }
         let requests: Vec<_> = pods.iter().flat_map(|pod| self.requests(*pod)).collect();
-        let plan = self.planner(node, 0, |planner, view| planner.assign(view, &requests));
-        let known = self.nodes[node].view.iter().map(|(granule, _)| granule);
-        if self.server.list("nobody").iter().map(|(granule, _)| granule).eq(known) {
+        let plan = self.planned(node, 0, &requests);
+        let state = |view: &View| -> Vec<_> {
+            view.iter().map(|(granule, version)| (granule.id(), version.clone())).collect()
+        };
+        if state(&self.server.list("nobody")) == state(&self.nodes[node].view) {
             self.check_refusals(&requests, &plan);
         }
         self.nodes[node].work = Some((requests, plan, 0, 0));
     }
 
-    fn planner<T>(&self, node: usize, attempt: u32, plan: impl Fn(&Planner<'_>, &View) -> T) -> T {
+    /// A plan in which every granule that is written is known whole.
+    fn planned(&mut self, node: usize, attempt: u32, requests: &[Request]) -> Plan {
         let name = Self::name(node);
-        plan(&Planner { node: &name, nodes: self.nodes.len(), attempt }, &self.nodes[node].view)
+        for _ in 0..100 {
+            let planner = Planner { node: &name, nodes: self.nodes.len(), attempt };
+            let plan = planner.assign(&self.nodes[node].view, requests);
+            let written = plan.writes.iter().map(|write| write.granule());
+            let unread: Vec<_> =
+                written.filter(|granule| self.nodes[node].view.is_outlined(&granule.id())).cloned().collect();
+            if unread.is_empty() {
+                return plan;
+            }
+            for granule in unread {
+                let view = &mut self.nodes[node].view;
+                match self.server.read(&granule.object_name()) {
+                    Some((present, version)) => view.refresh(present, version),
+                    None => view.forget(&granule.id()),
+                }
+            }
+        }
+        panic!("granules are read again and again for {requests:?}");
     }
 
     /// Carries out up to `count` more writes; the rest of a plan that lost is left for [`Cluster::settle`].
@@ -217,7 +237,7 @@ impl Cluster {
             }
             rounds += 1;
             assert!(rounds < 200, "no end: {again:?}");
-            plan = self.planner(node, attempt, |planner, view| planner.assign(view, &again));
+            plan = self.planned(node, attempt, &again);
             requests = again;
             done = 0;
         }
@@ -324,7 +344,7 @@ impl Cluster {
         (0..self.nodes.len()).all(|node| {
             self.watch(node);
             let requests = self.requests(pod);
-            let plan = self.planner(node, 0, |planner, view| planner.assign(view, &requests));
+            let plan = self.planned(node, 0, &requests);
             plan.writes.is_empty() && plan.refusals.len() == requests.len()
         })
     }

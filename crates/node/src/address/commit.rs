@@ -33,8 +33,8 @@ pub struct Committer<S> {
     ledger: Arc<Ledger>,
     store: S,
     queue: mpsc::Receiver<Order>,
-    /// Granules whose last write may or may not have happened. They are read before anything else is planned, or a
-    /// release could miss an address that it does not know to be assigned.
+    /// Granules whose last write may or may not have happened, and those that are to be written but not known whole. They
+    /// are read before anything else is planned, or a release could miss an address that it does not know to be assigned.
     doubtful: Mutex<BTreeSet<GranuleId>>,
 }
 
@@ -94,7 +94,22 @@ impl<S: Store> Committer<S> {
             waiting.assignments.iter().flat_map(|assignment| assignment.requests.clone()).collect();
         let nodes = self.nodes.load(Ordering::Relaxed);
         let planner = Planner { node: &self.node, nodes, attempt };
-        let round = self.ledger.plan(|view| plan(view, &planner, &releases, &requests));
+        let mut round = self.ledger.plan(|view| plan(view, &planner, &releases, &requests));
+        // The last free addresses of a pool are in granules of other nodes, which are read before they are written.
+        for _ in 0..EAGER {
+            if round.unread.is_empty() {
+                break;
+            }
+            self.doubtful().extend(round.unread);
+            if !self.resolve_doubts().await {
+                return false;
+            }
+            round = self.ledger.plan(|view| plan(view, &planner, &releases, &requests));
+        }
+        if !round.unread.is_empty() {
+            // Others change them all the time.
+            return true;
+        }
         let outcomes = join_all(round.writes.iter().map(|write| self.write(write))).await;
         debug!(
             releases = releases.len(),

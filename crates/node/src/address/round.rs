@@ -1,6 +1,6 @@
 //! One round of the committer, as far as it is pure: from orders to writes.
 
-use ferroband_address::{Answer, Planner, Refusal, Release, Request, View, Write};
+use ferroband_address::{Answer, GranuleId, Planner, Refusal, Release, Request, View, Write};
 use std::collections::BTreeMap;
 
 /// What one round writes, and whom each write serves.
@@ -14,6 +14,8 @@ pub(super) struct Round {
     pub answers: Vec<Answer>,
     /// The requests that cannot be served.
     pub refusals: Vec<Refusal>,
+    /// Granules among the writes that are known in outline only. They have to be read, and all be planned anew.
+    pub unread: Vec<GranuleId>,
 }
 
 /// Plan `releases` and then `requests` over them, so that an address freed here can be assigned here, and a granule
@@ -65,5 +67,6 @@ pub(super) fn plan(
     for answer in &mut answers {
         answer.write = answer.write.map(|position| moved[position]);
     }
-    Round { writes, releases: by_release, answers, refusals: assigning.refusals }
+    let unread = writes.iter().map(|write| write.granule().id()).filter(|id| view.is_outlined(id)).collect();
+    Round { writes, releases: by_release, answers, refusals: assigning.refusals, unread }
 }
