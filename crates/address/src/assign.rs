@@ -106,7 +106,13 @@ impl<'r> Batch<'r> {
             self.draft.set(&place.id, place.offset, Some(entry), None);
             return Ok(Place { changed, ..place });
         }
+        let owner = request.owner();
         for pool in &request.pools {
+            let left = owner.as_ref().and_then(|owner| self.draft.left_by(owner, pool));
+            if let Some((id, offset)) = left {
+                self.draft.set(&id, offset, Some(request.entry(node, pool)), None);
+                return Ok(Place { pool, id, offset, changed: true });
+            }
             let chooser = self
                 .choosers
                 .entry(pool)

@@ -1,7 +1,7 @@
 //! The view as it would be after the writes planned so far.
 
 use crate::batch::Write;
-use crate::granule::{Entry, Granule, GranuleId};
+use crate::granule::{Entry, Granule, GranuleId, Owner};
 use crate::pool::Pool;
 use crate::view::{Outline, View};
 use std::borrow::Cow;
@@ -44,11 +44,22 @@ impl<'a> Draft<'a> {
         changed.or_else(|| self.view.outline(id))
     }
 
-    /// The lowest address of the granule that `pool` offers and nobody has.
-    pub(crate) fn free_offset(&self, pool: &Pool, id: &GranuleId) -> Option<u8> {
+    /// The addresses of the granule that `pool` offers and nobody has, as bits.
+    fn free(&self, pool: &Pool, id: &GranuleId) -> u16 {
         let taken = self.outline(id).map_or(0, |granule| granule.occupied);
-        let free = pool.offered(id.first) & !taken & !self.view.forgotten(id);
+        pool.offered(id.first) & !taken & !self.view.forgotten(id)
+    }
+
+    /// The lowest of them.
+    pub(crate) fn free_offset(&self, pool: &Pool, id: &GranuleId) -> Option<u8> {
+        let free = self.free(pool, id);
         (free != 0).then(|| free.trailing_zeros() as u8)
+    }
+
+    /// Where the owner's last address of the pool is, if it is still free.
+    pub(crate) fn left_by(&self, owner: &Owner, pool: &Pool) -> Option<(GranuleId, u8)> {
+        let (id, offset) = GranuleId::containing(pool.space(), self.view.left_by(owner, pool)?);
+        (self.free(pool, &id) >> offset & 1 != 0).then_some((id, offset))
     }
 
     /// Puts an entry, or nothing, at an offset; a granule that does not exist yet is made with `holder`. One

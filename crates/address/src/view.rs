@@ -1,14 +1,17 @@
 //! The granules as far as they are known.
 
-use crate::granule::{GRANULE_SIZE, Granule, GranuleId};
+use crate::granule::{Entry, GRANULE_SIZE, Granule, GranuleId, Owner};
 use crate::packed::Packed;
 use crate::pool::Pool;
 use crate::restored::Forgotten;
 use crate::space::Space;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+
+/// How many addresses that were given back are remembered with their owners.
+const REMEMBERED: usize = 128;
 
 /// The state of an object that a write expects to replace (`metadata.resourceVersion`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,6 +38,8 @@ pub struct View {
     node: Option<Box<str>>,
     /// What stood there before a restore of etcd.
     forgotten: Forgotten,
+    /// What was given back here lately, and by whom; the latest last.
+    left: VecDeque<(Space, IpAddr, Owner)>,
 }
 
 /// A granule, at hand or packed.
@@ -185,6 +190,23 @@ impl View {
         });
         self.granules = now.collect();
         restored
+    }
+
+    /// The address is given back. A living pod whose sandbox is made anew has it again if nobody took it meanwhile.
+    pub fn leave(&mut self, space: &Space, address: IpAddr, entry: &Entry) {
+        self.left.retain(|(known, one, _)| (known, *one) != (space, address));
+        self.left.push_back((space.clone(), address, entry.owner(address)));
+        if self.left.len() > REMEMBERED {
+            self.left.pop_front();
+        }
+    }
+
+    /// What the owner last gave back to the pool.
+    pub(crate) fn left_by(&self, owner: &Owner, pool: &Pool) -> Option<IpAddr> {
+        let meant = |(space, address, by): &&(Space, IpAddr, Owner)| {
+            by == owner && space == pool.space() && pool.contains(*address)
+        };
+        self.left.iter().rev().find(meant).map(|(_, address, _)| *address)
     }
 
     /// The addresses of a granule that were somebody's before a restore, as bits.

@@ -19,7 +19,9 @@ impl Caller {
     pub fn new(objects: &mut Objects, pod: &str, node: &str) -> Self {
         objects.pod(pod, node);
         let uid = objects.running(pod, 90)["metadata"]["uid"].as_str().expect("a uid").to_owned();
-        on(node, &format!("ip netns add {pod}")).good();
+        // The program has many names, and a node that was never Whereabouts' does not have this one.
+        let named = "mkdir -p /tmp/called && ln -sf /opt/cni/bin/ferroband /tmp/called/whereabouts";
+        on(node, &format!("{named} && ip netns add {pod}")).good();
         Self { node: node.to_owned(), pod: pod.to_owned(), uid, added: RefCell::default() }
     }
 
@@ -32,7 +34,7 @@ impl Caller {
                 "printf %s '{config}' | CNI_COMMAND={command} CNI_CONTAINERID={pod}-{container} CNI_IFNAME={interface} \
                  CNI_NETNS=/run/netns/{pod} CNI_PATH=/opt/cni/bin \
                  CNI_ARGS='IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID={uid}' \
-                 /opt/cni/bin/whereabouts"
+                 /tmp/called/whereabouts"
             ),
         );
         (seen.ok, serde_json::from_str(&seen.out).unwrap_or_else(|_| seen.err.clone().into()))

@@ -80,6 +80,27 @@ fn a_fresh_pool_begins_at_its_first_address() {
 }
 
 #[test]
+fn a21_a_new_sandbox_gets_what_the_old_one_had_unless_it_is_taken() {
+    let pool = pool("192.168.0.0/24");
+    let mut store = Store::default();
+    assert_eq!(
+        store.assign("a", 1, &pods(&pool, 0..3)),
+        ["192.168.0.1/24", "192.168.0.2/24", "192.168.0.3/24"]
+    );
+    for pod in [0, 1, 2] {
+        let (granule, _) = store.view.iter().next().unwrap();
+        let (entry, space) = (granule.entries[&(pod + 1)].clone(), granule.space.clone());
+        store.view.leave(&space, [192, 168, 0, pod + 1].into(), &entry);
+        store.release(&entry.container);
+    }
+    let again = |pod: usize| Request { container: "again".into(), ..pods(&pool, pod..pod + 1).remove(0) };
+    assert_eq!(store.assign("a", 1, &[again(1)]), ["192.168.0.2/24"]);
+    // Somebody else was quicker.
+    assert_eq!(store.assign("a", 1, &pods(&pool, 7..8)), ["192.168.0.1/24"]);
+    assert_eq!(store.assign("a", 1, &[again(0)]), ["192.168.0.3/24"]);
+}
+
+#[test]
 fn two_interfaces_of_a_pod_get_two_addresses() {
     let pool = pool("192.168.0.0/24"); // W05
     let mut store = Store::default();

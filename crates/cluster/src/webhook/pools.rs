@@ -30,7 +30,8 @@ pub fn review(request: &Request) -> Answer {
         Some(Fault::new(FaultCode::InvalidConfig, object.clone(), cause, remedy).to_string())
     };
     match read_pool(&pool) {
-        Err(e) => answer.refused = refuse(e.to_string(), "correct the field and apply the pool again"),
+        // It names the pool and the field.
+        Err(e) => answer.refused = Some(format!("{e}; correct the field and apply the pool again")),
         Ok(read) => answer.warnings.extend(read.warnings.iter().map(ToString::to_string)),
     }
     let left_out = before.iter().flat_map(records_of).find(|(address, _)| !offers(&pool, *address));

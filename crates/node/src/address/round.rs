@@ -30,6 +30,7 @@ pub(super) fn plan(
     let mut by_release = vec![Vec::new(); releases.len()];
     for freed in &freeing.freed {
         by_release[freed.release].push(freed.write);
+        view.leave(&freeing.writes[freed.write].granule().space, freed.address, &freed.entry);
     }
 
     // The assignment is planned as if the releases had been written, from the versions that they expect.
