@@ -36,8 +36,9 @@ impl Packed {
         let mut bytes = Vec::with_capacity(24 * granule.entries.len());
         let mut before = [""; 4];
         for (offset, entry) in &granule.entries {
+            let sticky = if entry.sticky { STICKY } else { 0 };
             let waiting = if entry.is_waiting() { WAITING } else { 0 };
-            bytes.extend([*offset, u8::from(entry.sticky) * STICKY | waiting, entry.ordinal]);
+            bytes.extend([*offset, sticky | waiting, entry.ordinal]);
             let texts = [&*entry.pod, &*entry.interface, &*entry.node, &*entry.pool];
             for (text, before) in texts.iter().zip(before) {
                 put(&mut bytes, text.as_bytes(), before.as_bytes());
