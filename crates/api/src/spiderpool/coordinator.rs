@@ -34,7 +34,7 @@ pub struct CoordinatorSpec {
     /// Routes of the interface's own table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy_routes: Vec<PoolRoute>,
-    /// First two bytes of the link-layer address, `xx:yy`.
+    /// First two bytes of an Ethernet address, `xx:yy`. Without effect: an InfiniBand address is its port's own.
     #[serde(default, rename = "podMACPrefix", skip_serializing_if = "Option::is_none")]
     pub pod_mac_prefix: Option<String>,
     /// Whether each interface answers through itself.
