@@ -12,6 +12,7 @@
 
 mod cli;
 mod errand;
+mod last;
 mod member;
 mod report;
 
@@ -36,6 +37,8 @@ pub struct Swarm {
     folder: PathBuf,
     /// In order.
     pub members: Vec<Member>,
+    /// After the members, as it is written here.
+    _last: last::Last,
 }
 
 impl Swarm {
@@ -43,8 +46,9 @@ impl Swarm {
     pub fn start(lab: Lab, name: &str, count: usize, programs: Option<&Path>) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("ferroband-swarm-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).context("cannot create the swarm's folder")?;
-        let mut swarm = Self { lab, folder, members: Vec::new() };
         let names: Vec<_> = (0..count).map(|number| format!("{name}-{number}")).collect();
+        let _last = last::Last::start(&folder, &names)?;
+        let mut swarm = Self { lab, folder, members: Vec::new(), _last };
         swarm.register(&names)?;
         match swarm.populate(names, programs) {
             Ok(()) => Ok(swarm),
@@ -92,7 +96,6 @@ impl Swarm {
         drop(self.members);
         let selector = format!("{LABEL}=true");
         let delete = ["delete", "pods,nodes", "-l", &selector, "--grace-period=0", "--force", "--wait=false"];
-        output(self.lab.kubectl()?.args(delete).stderr(Stdio::null()))?;
-        std::fs::remove_dir_all(&self.folder).context("cannot remove the swarm's folder")
+        output(self.lab.kubectl()?.args(delete).stderr(Stdio::null())).map(drop)
     }
 }
