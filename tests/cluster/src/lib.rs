@@ -15,6 +15,7 @@ pub mod evidence;
 pub mod fabric;
 pub mod hardware;
 mod objects;
+pub mod old_stack;
 mod own;
 pub mod pools;
 mod statement;
@@ -23,7 +24,7 @@ mod wait;
 pub use daemons::{daemons, kill_daemon};
 pub use document::{RDMA_WITH_INFINIBAND, applied, example, manifests};
 pub use objects::{Objects, annotated_pod, attached_pod, definition, of_label, rendered, running};
-pub use own::own_lab;
+pub use own::{bare_lab, own_lab};
 pub use statement::needs_kernel;
 pub use wait::{eventually, holds_for};
 

@@ -10,6 +10,12 @@ static UP: Mutex<bool> = Mutex::new(false);
 /// when the process ends, however it ends. If `FERROBAND_OWN_LAB` names one that is up, that one serves and stays.
 #[track_caller]
 pub fn own_lab(options: &[&str]) {
+    bare_lab(&[&["--install"], options].concat());
+}
+
+/// The same without Ferroband, which `lab(&["up", "--install"])` then puts on it.
+#[track_caller]
+pub fn bare_lab(options: &[&str]) {
     let mut up = UP.lock().unwrap_or_else(PoisonError::into_inner);
     if *up {
         return;
@@ -18,7 +24,7 @@ pub fn own_lab(options: &[&str]) {
     let given = std::env::var("FERROBAND_OWN_LAB").ok();
     NAME.get_or_init(|| given.clone().unwrap_or_else(|| format!("own-{process}")));
     if given.is_none() {
-        let command = lab_command(&[&["up", "--install", "--owner", &process], options].concat());
+        let command = lab_command(&[&["up", "--owner", &process], options].concat());
         run(command, "").good();
     }
     *up = true;

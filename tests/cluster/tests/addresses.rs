@@ -204,10 +204,10 @@ fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
 #[test]
 fn w01_w32_w41_records_lost_entries_and_old_records() {
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
-    // What Whereabouts had assigned before us.
-    objects.apply(
+    // What Whereabouts had assigned before us; the pod does not tell what it has.
+    objects.pod("w41-old", &node).apply(
         "{apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {name: 192.168.132.0-24, namespace: \
-         kube-system}, spec: {range: 192.168.132.0/24, allocations: {\"1\": {id: old, podref: default/old, ifname: net1}}}}",
+         kube-system}, spec: {range: 192.168.132.0/24, allocations: {\"1\": {id: old, podref: default/w41-old, ifname: net1}}}}",
     );
     objects.apply(&network("w41", &json!({"type": "whereabouts", "range": "192.168.132.0/24"})));
     objects.apply(&network("w01", &json!({"type": "whereabouts", "range": "192.168.133.0/24"})));

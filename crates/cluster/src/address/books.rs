@@ -6,6 +6,7 @@ use ferroband_address::{Granule, Version};
 use ferroband_api::{
     ferroband::AddressGranule,
     spiderpool::{SpiderEndpoint, SpiderIPPool},
+    whereabouts::IPPool,
 };
 use ferroband_daemon::{addresses::granule_of, tasks::Tasks};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
@@ -35,7 +36,12 @@ pub struct Books {
     pub pools: Watched<SpiderIPPool>,
     /// All endpoints.
     pub endpoints: Watched<SpiderEndpoint>,
+    /// The records that Whereabouts itself wrote.
+    pub ranges: Watched<IPPool>,
 }
+
+/// Whatever is not marked as made by us.
+const FOREIGN: &str = "app.kubernetes.io/managed-by!=ferroband";
 
 impl Books {
     /// Watch everything.
@@ -52,6 +58,7 @@ impl Books {
             }),
             pools: Watched::start(tasks, "SpiderIPPools", Api::all(client()), config(), Some),
             endpoints: Watched::start(tasks, "SpiderEndpoints", Api::all(client()), config(), Some),
+            ranges: Watched::start(tasks, "IPPools", Api::all(client()), config().labels(FOREIGN), Some),
         }
     }
 }

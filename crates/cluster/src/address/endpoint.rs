@@ -52,39 +52,54 @@ pub async fn show(
     for (pod, entries) in &wanted {
         let detail = detail(entries, pools);
         let shown = present.get(*pod).and_then(|object| object.status.as_ref());
-        if shown.is_none_or(|status| status.current != detail) {
+        let foreign = present.get(*pod).is_some_and(|object| !is_ours(object));
+        if foreign || shown.is_none_or(|status| status.current != detail) {
             work.push(Change::Put { pod, entry: entries[0].1, detail, exists: present.contains_key(*pod) });
         }
     }
-    let ours =
-        |object: &SpiderEndpoint| object.labels().get(MANAGED.0).is_some_and(|value| value == MANAGED.1);
-    work.extend(
-        present
-            .iter()
-            .filter(|(pod, object)| !wanted.contains_key(pod.as_str()) && ours(object))
-            .map(|(pod, _)| Change::Remove { pod }),
-    );
+    for (pod, object) in present.iter().filter(|(pod, _)| !wanted.contains_key(pod.as_str())) {
+        let terminating = object.metadata.deletion_timestamp.is_some();
+        match is_ours(object) {
+            true => work.push(Change::Remove { pod }),
+            // Its pod is gone, and so is the controller that it waits for.
+            false if terminating && !object.finalizers().is_empty() => work.push(Change::LetGo { pod }),
+            false => {}
+        }
+    }
     stream::iter(work.into_iter().map(Ok))
         .try_for_each_concurrent(AT_ONCE, |change| change.make(context))
         .await
 }
 
+fn is_ours(object: &SpiderEndpoint) -> bool {
+    object.labels().get(MANAGED.0).is_some_and(|value| value == MANAGED.1)
+}
+
 enum Change<'a> {
     Put { pod: &'a str, entry: &'a Entry, detail: EndpointDetail, exists: bool },
     Remove { pod: &'a str },
+    LetGo { pod: &'a str },
 }
 
 impl Change<'_> {
     async fn make(self, context: &Context) -> Result<(), Error> {
         let pod = match &self {
-            Self::Put { pod, .. } | Self::Remove { pod } => *pod,
+            Self::Put { pod, .. } | Self::Remove { pod } | Self::LetGo { pod } => *pod,
         };
         let Some((namespace, name)) = pod.split_once('/') else { return Ok(()) };
         let api: Api<SpiderEndpoint> = Api::namespaced(context.client.clone(), namespace);
         let done = match self {
             Self::Remove { .. } => bounded(api.delete(name, &DeleteParams::default())).await.map(drop),
+            Self::LetGo { .. } => {
+                let patch = json!({"metadata": {"finalizers": null}});
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                bounded(api.patch(name, &parameters, &patch)).await.map(drop)
+            }
             Self::Put { detail, exists: true, .. } => {
-                let patch = json!({"status": {"current": detail}});
+                // One of Spiderpool's becomes ours with its addresses; nobody is left to take its finalizer off.
+                let patch = json!({
+                    "metadata": {"labels": {MANAGED.0: MANAGED.1}, "finalizers": null}, "status": {"current": detail},
+                });
                 let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 bounded(api.patch(name, &parameters, &patch)).await.map(drop)
             }

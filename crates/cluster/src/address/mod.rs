@@ -3,7 +3,8 @@
 //! ```text
 //!  granules ─┬─ collect: entries of fenced nodes, addresses that wait for pods that will not come, empty granules
 //!            ├─ pools:   status, conditions and finalizers of SpiderIPPools; SpiderEndpoints
-//!            └─ ranges:  IPPools and OverlappingRangeIPReservations, as Whereabouts wrote them
+//!            ├─ ranges:  IPPools and OverlappingRangeIPReservations, as Whereabouts wrote them
+//!            └─ before:  what Whereabouts and Spiderpool had given out before us, taken over while its pods live
 //! ```
 //!
 //! Time alone frees nothing. A node that nobody reaches may still run its pods, so its addresses stay until it is
@@ -12,6 +13,7 @@
 //!
 //! None of this is on the way of a pod: what is shown may be seconds behind.
 
+mod before;
 mod books;
 mod collect;
 mod endpoint;
@@ -21,6 +23,7 @@ mod foreign;
 mod pools;
 mod ranges;
 mod stateful;
+mod struck;
 
 use crate::{Context, Error, Wake, keep};
 use books::Books;
@@ -34,5 +37,7 @@ pub fn start(context: &Context, tasks: &mut Tasks<Error>) {
     let wake = Wake::default().on(tasks, &books.granules).on(tasks, &books.pools);
     tasks.start_endless("showing pools", keep(pools::Pools::new(context, books.clone()), wake));
     let wake = Wake::default().on(tasks, &books.granules);
-    tasks.start_endless("showing ranges", keep(ranges::Ranges::new(context, books), wake));
+    tasks.start_endless("showing ranges", keep(ranges::Ranges::new(context, books.clone()), wake));
+    let wake = Wake::default().on(tasks, &books.granules).on(tasks, &books.ranges);
+    tasks.start_endless("taking over ranges", keep(struck::Struck::new(context, books), wake));
 }

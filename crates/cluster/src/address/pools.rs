@@ -1,6 +1,6 @@
 //! What SpiderIPPools show: how far they are used, by whom, and whether they can be.
 
-use super::{books::Books, endpoint, foreign};
+use super::{before::Before, books::Books, endpoint, foreign};
 use crate::{Context, Error, Work};
 use ferroband_address::{
     Entry, Space,
@@ -8,7 +8,7 @@ use ferroband_address::{
 };
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderIPPoolStatus};
 use ferroband_daemon::{
-    addresses::{OURS, Record, read_pool, records_of},
+    addresses::{OURS, Record, read_pool},
     call::{Failure, bounded, failure},
     condition,
 };
@@ -34,6 +34,7 @@ const FINALIZER: &str = "spiderpool.spidernet.io";
 pub struct Pools {
     context: Context,
     books: Books,
+    before: Before,
     written: Mutex<HashMap<String, Instant>>,
 }
 
@@ -43,7 +44,8 @@ pub type Held<'a> = BTreeMap<IpAddr, &'a Entry>;
 impl Pools {
     /// Of these granules.
     pub fn new(context: &Context, books: Books) -> Self {
-        Self { context: context.clone(), books, written: Mutex::default() }
+        let before = Before::new(context, books.clone());
+        Self { context: context.clone(), books, before, written: Mutex::default() }
     }
 
     fn may_write(&self, name: &str) -> bool {
@@ -133,12 +135,13 @@ impl Work for Pools {
                 observed_generation: pool.metadata.generation,
                 ..condition(before, "Ready", Some(ready), reason, message)
             };
-            let foreign: Vec<_> =
-                records_of(pool).into_iter().filter(|(_, record)| !record.is_ours()).collect();
+            let foreign = self.before.records(pool, held).await?;
+            all_shown &= foreign.is_empty();
+            let records = allocated(held, foreign);
             let status = SpiderIPPoolStatus {
-                allocated_ip_count: Some(count(held.len() + foreign.len())),
+                allocated_ip_count: Some(count(records.len())),
                 total_ip_count: Some(total(reading.as_ref().ok())),
-                allocated_ips: allocated(held, foreign),
+                allocated_ips: (!records.is_empty()).then(|| serde_json::to_string(&records).ok()).flatten(),
                 conditions: vec![ready],
             };
             let used = status.allocated_ips.is_some();
@@ -172,7 +175,7 @@ fn total(pool: Option<&IpPool>) -> i64 {
 }
 
 /// The records as Spiderpool writes them, and those that it wrote itself.
-fn allocated(held: &Held<'_>, foreign: Vec<(IpAddr, Record)>) -> Option<String> {
+fn allocated(held: &Held<'_>, foreign: Vec<(IpAddr, Record)>) -> BTreeMap<IpAddr, Record> {
     let ours = held.iter().map(|(address, entry)| {
         let record = Record {
             pod: entry.pod.clone(),
@@ -182,8 +185,7 @@ fn allocated(held: &Held<'_>, foreign: Vec<(IpAddr, Record)>) -> Option<String> 
         };
         (*address, record)
     });
-    let all: BTreeMap<IpAddr, Record> = foreign.into_iter().chain(ours).collect();
-    if all.is_empty() { None } else { serde_json::to_string(&all).ok() }
+    foreign.into_iter().chain(ours).collect()
 }
 
 /// Whether what is shown is what should be.

@@ -13,7 +13,8 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    sync::PoisonError,
     time::{Duration, Instant},
 };
 use tokio::sync::Mutex;
@@ -92,23 +93,27 @@ impl Ranges {
         Ok(Shown { at: Instant::now(), pools, reservations })
     }
 
-    async fn write(&self, before: &Shown, after: &Shown) -> Result<(), Error> {
+    /// Write what differs, and leave out of `after` what somebody else shows.
+    async fn write(&self, before: &Shown, after: &mut Shown) -> Result<(), Error> {
         let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
-        change(&pools, &before.pools, &after.pools, IPPool::new).await?;
+        let others = change(&pools, &before.pools, &after.pools, IPPool::new).await?;
+        after.pools.retain(|name, _| !others.contains(name));
         let reservations: Api<OverlappingRangeIPReservation> =
             Api::namespaced(self.context.client.clone(), NAMESPACE);
-        change(&reservations, &before.reservations, &after.reservations, OverlappingRangeIPReservation::new)
-            .await
+        let new = OverlappingRangeIPReservation::new;
+        let others = change(&reservations, &before.reservations, &after.reservations, new).await?;
+        after.reservations.retain(|name, _| !others.contains(name));
+        Ok(())
     }
 }
 
-/// Make the objects say what they should.
+/// Make the objects say what they should; gives back the names of those that are not ours to change.
 async fn change<K, S>(
     api: &Api<K>,
     before: &BTreeMap<String, S>,
     after: &BTreeMap<String, S>,
     new: fn(&str, S) -> K,
-) -> Result<(), Error>
+) -> Result<BTreeSet<String>, Error>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -120,24 +125,34 @@ where
     let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
     let kept = changed.map(|(name, spec)| (name, Some(spec)));
     let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
+    let others = std::sync::Mutex::new(BTreeSet::new());
     stream::iter(kept.chain(gone).map(Ok))
-        .try_for_each_concurrent(AT_ONCE, |(name, spec)| async move {
-            let done = match spec {
-                None => bounded(api.delete(name, &DeleteParams::default())).await.map(drop),
-                Some(spec) => put(api, name, new(name, spec.clone()), before.contains_key(name)).await,
-            };
-            match done {
-                Err(e) if !matches!(failure(&e), Failure::Conflict | Failure::NotFound) => {
-                    Err(Error::api("write", format!("{} {name}", K::kind(&())))(e))
+        .try_for_each_concurrent(AT_ONCE, |(name, spec)| {
+            let others = &others;
+            async move {
+                let done = match spec {
+                    None => bounded(api.delete(name, &DeleteParams::default())).await.map(|_| true),
+                    Some(spec) => put(api, name, new(name, spec.clone()), before.contains_key(name)).await,
+                };
+                match done {
+                    Err(e) if !matches!(failure(&e), Failure::Conflict | Failure::NotFound) => {
+                        return Err(Error::api("write", format!("{} {name}", K::kind(&())))(e));
+                    }
+                    Ok(false) => {
+                        others.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+                    }
+                    _ => {}
                 }
-                _ => Ok(()),
+                Ok(())
             }
         })
-        .await
+        .await?;
+    Ok(others.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Apply an object of ours. One that Whereabouts made itself stays as it is: nodes leave its addresses alone.
-async fn put<K>(api: &Api<K>, name: &str, mut object: K, known: bool) -> kube::Result<()>
+/// Apply an object of ours. One that Whereabouts made itself stays as it is, and the answer is no: nodes leave its
+/// addresses alone.
+async fn put<K>(api: &Api<K>, name: &str, mut object: K, known: bool) -> kube::Result<bool>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -146,16 +161,16 @@ where
         + serde::de::DeserializeOwned,
 {
     if !known && bounded(api.get_opt(name)).await?.is_some_and(|found| !is_ours(&found)) {
-        return Ok(());
+        return Ok(false);
     }
     let label = ("app.kubernetes.io/managed-by".to_owned(), "ferroband".to_owned());
     object.meta_mut().labels = Some([label].into());
     // Applied, so that entries which are gone go from the object too.
     let parameters = PatchParams::apply("ferroband-cluster").force();
-    bounded(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(drop)
+    bounded(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(|_| true)
 }
 
-fn is_ours<K: kube::Resource>(object: &K) -> bool {
+pub(super) fn is_ours<K: kube::Resource>(object: &K) -> bool {
     let labels = object.meta().labels.as_ref();
     labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by")).is_some_and(|by| by == "ferroband")
 }
@@ -177,11 +192,11 @@ impl Work for Ranges {
             Some(before) => before,
             None => self.list().await?,
         };
-        let after = self.wanted();
+        let mut after = self.wanted();
         let same = (&before.pools, &before.reservations) == (&after.pools, &after.reservations);
         if !same {
             // On failure nothing is remembered, and the objects are listed again.
-            self.write(&before, &after).await?;
+            self.write(&before, &mut after).await?;
         }
         *shown = Some(if same { before } else { after });
         Ok(None)
