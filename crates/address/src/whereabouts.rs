@@ -141,8 +141,10 @@ impl Whereabouts {
     /// The same, giving out nothing of what somebody else's records say is taken.
     pub fn leaving_out(mut self, taken: &[(Space, IpAddr)]) -> Self {
         for pool in &mut self.pools {
-            let mine =
-                taken.iter().filter(|(space, address)| space == pool.space() && pool.contains(*address));
+            // A record does not say whether its range may share addresses with others.
+            let unnamed = Space::pool(pool.subnet()) == *pool.space();
+            let within = |space: &Space| space == pool.space() || unnamed && *space == Space::default_space();
+            let mine = taken.iter().filter(|(space, address)| within(space) && pool.contains(*address));
             let held_back: Vec<_> = mine.map(|(_, address)| (*address, *address)).collect();
             if !held_back.is_empty() {
                 *pool = Arc::new(pool.holding_back(held_back));

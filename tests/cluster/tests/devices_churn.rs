@@ -6,7 +6,7 @@
 use ferroband_cluster_tests::hardware::{
     Functions, configure, holder, life, offered, restart_kubelet, slowness,
 };
-use ferroband_cluster_tests::{Objects, eventually, get, inside, kubectl, nodes, on, rounds};
+use ferroband_cluster_tests::{Objects, daemons, eventually, get, inside, kubectl, nodes, on, rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -113,9 +113,8 @@ fn kill_kubelet(node: &str) -> f64 {
 
 /// Kills the daemon, which the kubelet starts again; how long it took until it knew the resource.
 fn kill_daemon(node: &str) -> f64 {
-    let script = "n=$(wc -l < /var/log/lab/kubelet.log); for p in /proc/[0-9]*; do \
-        tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' && kill -9 ${p#/proc/}; done; echo $n";
-    let lines = on(node, script).good();
+    let lines = on(node, "wc -l < /var/log/lab/kubelet.log").good();
+    ferroband_cluster_tests::kill_daemon(node);
     known_again(node, lines.trim())
 }
 
@@ -134,11 +133,11 @@ fn known_again(node: &str, from: &str) -> f64 {
     });
     // `I1115 09:47:04.123456   12345 server.go:…`
     let clock = line.split_whitespace().nth(1).expect("a time");
+    let started = daemons(node, "node", "sed 's/.*) //' $p/stat | cut -d' ' -f20");
     let script = format!(
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^/usr/bin/ferroband node ' && \
-         t=$(sed 's/.*) //' $p/stat | cut -d' ' -f20); done; \
-         echo $(date -d \"$(date +%Y-%m-%d) {clock}\" +%s.%N) $(stat -c %.9Z /var/lib/kubelet/device-plugins/kubelet.sock) \
-         $(date +%s.%N) $(cut -d' ' -f1 /proc/uptime) $t"
+        "echo $(date -d \"$(date +%Y-%m-%d) {clock}\" +%s.%N) $(stat -c %.9Z /var/lib/kubelet/device-plugins/kubelet.sock) \
+         $(date +%s.%N) $(cut -d' ' -f1 /proc/uptime) {}",
+        started.lines().last().expect("a daemon")
     );
     let said = on(node, &script).good();
     let times: Vec<f64> = said.split_whitespace().map(|word| word.parse().expect("seconds")).collect();

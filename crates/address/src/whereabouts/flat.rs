@@ -95,9 +95,12 @@ mod tests {
             (crate::Space::default_space(), [10, 0, 0, 1].into()),
             (crate::Space::network("a"), [10, 0, 0, 2].into()),
         ];
-        let read = Whereabouts::parse(&ipam).unwrap().leaving_out(&taken);
-        assert!(
-            !read.pools[0].contains([10, 0, 0, 1].into()) && read.pools[0].contains([10, 0, 0, 2].into())
-        );
+        let mut alone = ipam.clone();
+        alone.insert("enable_overlapping_ranges".to_owned(), false.into());
+        for ipam in [ipam, alone] {
+            let read = Whereabouts::parse(&ipam).unwrap().leaving_out(&taken);
+            let has = |last: u8| read.pools[0].contains([10, 0, 0, last].into());
+            assert!(!has(1) && has(2), "{ipam:?}");
+        }
     }
 }
