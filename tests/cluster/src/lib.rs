@@ -14,11 +14,13 @@ mod document;
 pub mod evidence;
 pub mod fabric;
 pub mod hardware;
+pub mod leading;
 mod objects;
 pub mod old_stack;
 mod own;
 pub mod pools;
 mod statement;
+pub mod tenants;
 mod wait;
 
 pub use daemons::{daemons, kill_daemon};

@@ -3,27 +3,14 @@
 //! Five times here; `cargo xtask test soak` does it twenty times.
 
 use ferroband_cluster_tests::evidence::{audit_mark, audited};
-use ferroband_cluster_tests::{Objects, daemons, eventually, get, kubectl, nodes, rounds};
+use ferroband_cluster_tests::leading::kill_leader;
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, nodes, rounds};
 use serde_json::{Value, json};
 
 const STATES: &str = "sriovnetworknodestates";
 
 fn state(node: &str) -> Value {
     get(&["-n", "ferroband-system", STATES, node])
-}
-
-/// The pod that holds the lease.
-fn leader() -> String {
-    let lease = get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
-    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_string()
-}
-
-/// Kill the leader's process, without a word.
-fn kill_leader() {
-    let name = leader();
-    let pod = get(&["-n", "ferroband-system", "pod", &name]);
-    let node = pod["spec"]["nodeName"].as_str().expect("it is on a node").to_string();
-    daemons(&node, "cluster", "kill -9 $pid");
 }
 
 /// The resources that a node's state has for the adapter.

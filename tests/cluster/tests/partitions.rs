@@ -2,83 +2,9 @@
 //! does meanwhile, and nobody gets into another's.
 
 use ferroband_cluster_tests::evidence::{interface, ipv4};
-use ferroband_cluster_tests::fabric::{Fabric, tables};
-use ferroband_cluster_tests::hardware::offered;
-use ferroband_cluster_tests::{Objects, definition, eventually, get, holds_for, inside, kubectl, lab, nodes};
+use ferroband_cluster_tests::tenants::{BLUE, RED, bed, guid, is_out, network, pod, warnings};
+use ferroband_cluster_tests::{Objects, eventually, get, holds_for, inside, kubectl, lab, nodes};
 use serde_json::{Value, json};
-
-const RESOURCE: &str = "spidernet.io/fabric";
-const RED: u16 = 0x3e8;
-const BLUE: u16 = 0x7d0;
-
-/// Functions on every node, a subnet manager, and networks that differ in nothing but their P_Keys: whoever cannot reach
-/// another is kept apart by the fabric, not by addresses.
-fn bed(objects: &mut Objects) -> Fabric {
-    objects.apply(
-        &json!({
-            "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
-            "metadata": {"name": "fabric", "namespace": "kube-system"},
-            "spec": {
-                "resourceName": "fabric", "nodeSelector": {"kubernetes.io/os": "linux"}, "numVfs": 4,
-                "nicSelector": {"pfNames": ["ibs5f0"]}, "deviceType": "netdevice", "isRdma": true, "linkType": "ib",
-            },
-        })
-        .to_string(),
-    );
-    // In the spellings of the documents: a number, and hexadecimal text.
-    for (name, pkey) in [("red", json!(1000)), ("red-too", json!("0x3e8")), ("blue", json!("0x7d0"))] {
-        objects.apply(&network("default", name, pkey));
-    }
-    let fabric = Fabric::up();
-    for node in nodes() {
-        offered(&node, RESOURCE, "4");
-    }
-    fabric
-}
-
-fn network(namespace: &str, name: &str, pkey: Value) -> String {
-    let config = json!({
-        "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
-        "ipam": {"type": "whereabouts", "range": "10.88.0.0/24"},
-    });
-    let mut network = definition(name, &config);
-    network["metadata"]["namespace"] = json!(namespace);
-    network["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": RESOURCE});
-    network.to_string()
-}
-
-/// A pod whose first words are what its own port's table had in the first slot when it began to run.
-fn pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
-    let table = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1/pkeys/0";
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": name, "namespace": namespace, "annotations": {"k8s.v1.cni.cncf.io/networks": networks},
-        },
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": 0,
-            "containers": [{
-                "name": "c", "image": "ferroband.lab/tools:1",
-                "command": ["sh", "-c", format!("cat {table}; exec sleep 100000")],
-                "resources": {"limits": {RESOURCE: "1"}},
-                "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
-            }],
-            "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
-        },
-    })
-    .to_string()
-}
-
-/// The GUID of a pod's port, by the cluster's account.
-#[track_caller]
-fn guid(pod: &str) -> String {
-    let told = lab(&["ferroband", "--", "partition", "members", "-o", "json"]).good();
-    let all: Value = serde_json::from_str(&told).expect("JSON");
-    let row = all.as_array().into_iter().flatten().find(|row| row["pod"] == pod);
-    let row = row.unwrap_or_else(|| panic!("{pod} is a member of nothing: {told}"));
-    assert_eq!(row["state"], "programmed", "{row}");
-    row["guid"].as_str().expect("a GUID").to_owned()
-}
 
 fn address(pod: &str) -> String {
     ipv4(&interface(pod, "net1")).0
@@ -100,34 +26,6 @@ fn does_not_reach(from: &str, to: &str) {
 fn began_with(pod: &str, key: u16) {
     let said = kubectl(&["logs", pod]).good();
     assert_eq!(said.trim(), format!("{:#06x}", key | 0x8000), "the first slot when {pod} began to run");
-}
-
-/// Waits until no port of the node with this GUID has the key, by its own table and by UFM's list.
-#[track_caller]
-fn is_out(fabric: &Fabric, node: &str, guid: &str, key: u16) {
-    eventually(&format!("{guid} is out of {key:#06x}"), 60, || {
-        let table = tables(node).remove(guid).unwrap_or_default();
-        let listed = fabric.members(key);
-        match table.contains(&format!("{:#06x}", key | 0x8000)) || listed.iter().any(|one| one == guid) {
-            false => Ok(()),
-            true => Err(format!("{table:?}, UFM: {listed:?}")),
-        }
-    });
-}
-
-fn warnings(namespace: &str, pod: &str) -> String {
-    let field = format!("involvedObject.name={pod},type=Warning");
-    kubectl(&[
-        "get",
-        "events",
-        "-n",
-        namespace,
-        "--field-selector",
-        &field,
-        "-o",
-        "jsonpath={.items[*].message}",
-    ])
-    .out
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct PodFacts {
     pub labels: BTreeMap<String, String>,
     /// Whether it belongs to a StatefulSet, so that its name stands for it over re-creations.
     pub stateful: bool,
+    /// Whether it is being deleted.
+    pub leaving: bool,
 }
 
 impl PodFacts {
@@ -45,6 +47,7 @@ impl PodFacts {
             uid: metadata.uid.unwrap_or_default(),
             annotations,
             labels: metadata.labels.unwrap_or_default(),
+            leaving: metadata.deletion_timestamp.is_some(),
             stateful: owners
                 .iter()
                 .any(|owner| owner.kind == "StatefulSet" && owner.controller == Some(true)),

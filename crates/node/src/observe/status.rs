@@ -55,6 +55,8 @@ impl Status {
             let call = pods.patch_subresource("status", &known.name, &parameters, &patch);
             let Err(error) = bounded(call).await else { return Ok(()) };
             match failure(&error) {
+                // Others write the same pod, faster than the API server can merge. Ours holds whatever they wrote.
+                Failure::Conflict if is_contended(&error) && Instant::now() < until => sleep(PAUSE).await,
                 // Gone, or made again under the same name: nobody reads this any more, and DEL comes.
                 Failure::NotFound | Failure::Conflict => {
                     info!(pod = %known, "is gone; its networks are not recorded");
@@ -71,6 +73,18 @@ impl Status {
             }
         }
     }
+}
+
+/// Whether a conflict is about the version of an object that is still the same one.
+fn is_contended(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let about_uid = status.message.to_lowercase().contains("uid")
+        || status
+            .details
+            .iter()
+            .flat_map(|details| &details.causes)
+            .any(|cause| cause.field.ends_with("uid"));
+    status.code == 409 && !about_uid
 }
 
 /// The patch; nothing when there is nothing to tell.
@@ -112,6 +126,10 @@ fn marked(plan: &Plan, known: &PodRef, asked: &str, marks: &[(usize, Mark)]) -> 
 mod tests {
     use super::*;
     use ferroband_attach::plan::Attachment;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     fn attachment(network: &str, ifname: &str, default: bool) -> Attachment {
         Attachment {
@@ -172,5 +190,57 @@ mod tests {
             patch(&plan, &pod, &[Outcome { attachment: 0, result: json!({}), device_info: None }], None),
             None
         );
+    }
+
+    /// An API server that answers its calls in turn with these codes, then well. Tells how often it was called.
+    async fn recorded(answers: Vec<(u16, &'static str)>) -> (Result<(), Fault>, usize) {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let at = counted.fetch_add(1, Ordering::Relaxed);
+            let (code, message) = answers.get(at).copied().unwrap_or((200, ""));
+            let body = match code {
+                200 => json!({"metadata": {"name": "p"}}),
+                _ => json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {},
+                    "reason": "x", "code": code, "message": message}),
+            };
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            async move {
+                Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        let pod = PodRef { namespace: "a".into(), name: "p".into(), uid: "u1".into() };
+        let plan = Plan {
+            pod: pod.clone(),
+            attachments: vec![attachment("k8s", "eth0", true), attachment("a/ib", "net1", false)],
+            membership: true,
+        };
+        let result = json!({
+            "interfaces": [{"name": "net1", "sandbox": "/run/netns/x"}],
+            "ips": [{"address": "192.168.0.1/24", "interface": 0}],
+        });
+        let outcome = |attachment| Outcome { attachment, result: result.clone(), device_info: None };
+        let status = Status::new(Client::new(service, "default"));
+        let done = status.record(&plan, &pod, &[outcome(0), outcome(1)], None).await;
+        (done, calls.load(Ordering::Relaxed))
+    }
+
+    /// Its networks go with the sandbox: DEL comes, and takes the GUID out of its partition.
+    #[tokio::test(start_paused = true)]
+    async fn case_56_a_pod_that_is_gone_is_left_alone_and_one_that_others_write_is_written_again() {
+        let contended = "Operation cannot be fulfilled on pods \"p\": the object has been modified";
+        let replaced = "Precondition failed: UID in precondition: u1, UID in object meta: u2";
+        for (answers, calls) in [
+            (vec![(404, "pods \"p\" not found")], 1),
+            (vec![(409, replaced)], 1),
+            (vec![(409, contended), (409, contended)], 3),
+            (vec![(503, "away")], 2),
+        ] {
+            let (done, called) = recorded(answers.clone()).await;
+            assert!(done.is_ok(), "{answers:?}: {done:?}");
+            assert_eq!(called, calls, "{answers:?}");
+        }
+        let (refused, called) = recorded(vec![(403, "forbidden")]).await;
+        assert!(refused.is_err() && called == 1, "an ADD that cannot be recorded fails, and undoes itself");
     }
 }

@@ -32,6 +32,9 @@ const WARM_UP: Duration = Duration::from_secs(10);
 /// seconds that the CNI side listens, so that it hears of it.
 const RELEASE: Duration = Duration::from_millis(1500);
 
+/// Longer than any call.
+const FOREVER: Duration = Duration::from_secs(3600);
+
 /// Everything that a CNI call needs of the daemon.
 pub struct Decider {
     /// The machine.
@@ -198,9 +201,21 @@ impl Decider {
         Ok(wanted.assigned(places))
     }
 
-    /// Wait until the ports of a pod are in their partitions.
+    /// Wait until the ports of a pod are in their partitions. One that is deleted meanwhile waits no more: the kubelet does not
+    /// take its sandbox down before this call has ended.
     pub async fn join(&self, plan: &Plan, members: &[Member]) -> Result<(), Fault> {
-        self.membership.await_member(plan, members).await
+        let pod = &plan.pod;
+        let leaves = |facts: &PodFacts| facts.uid == pod.uid && facts.leaving;
+        let leaving = self.pods.cache().await_object(&pod.namespace, &pod.name, FOREVER, leaves);
+        tokio::select! {
+            joined = self.membership.await_member(plan, members) => joined,
+            _ = leaving => Err(Fault::new(
+                FaultCode::PodNotFound,
+                format!("pod {pod}"),
+                "it is deleted while it waits for its partitions",
+                "nothing",
+            )),
+        }
     }
 
     /// Do what the CNI side must not do itself. "Here" is the host's network namespace.

@@ -1,0 +1,118 @@
+//! Tenants of a fabric: functions on every node, a subnet manager, networks that differ in nothing but their P_Keys, and
+//! pods in them.
+
+use crate::fabric::{Fabric, tables};
+use crate::hardware::offered;
+use crate::{Objects, definition, eventually, kubectl, lab, nodes};
+use serde_json::{Value, json};
+
+/// The functions.
+pub const RESOURCE: &str = "spidernet.io/fabric";
+/// The P_Key of networks `red` and `red-too`.
+pub const RED: u16 = 0x3e8;
+/// That of network `blue`.
+pub const BLUE: u16 = 0x7d0;
+
+/// Functions on every node, a subnet manager, and networks that differ in nothing but their P_Keys: whoever cannot reach
+/// another is kept apart by the fabric, not by addresses.
+pub fn bed(objects: &mut Objects) -> Fabric {
+    objects.apply(
+        &json!({
+            "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
+            "metadata": {"name": "fabric", "namespace": "kube-system"},
+            "spec": {
+                "resourceName": "fabric", "nodeSelector": {"kubernetes.io/os": "linux"}, "numVfs": 4,
+                "nicSelector": {"pfNames": ["ibs5f0"]}, "deviceType": "netdevice", "isRdma": true, "linkType": "ib",
+            },
+        })
+        .to_string(),
+    );
+    // In the spellings of the documents: a number, and hexadecimal text.
+    for (name, pkey) in [("red", json!(1000)), ("red-too", json!("0x3e8")), ("blue", json!("0x7d0"))] {
+        objects.apply(&network("default", name, pkey));
+    }
+    let fabric = Fabric::up();
+    for node in nodes() {
+        offered(&node, RESOURCE, "4");
+    }
+    fabric
+}
+
+/// A network in a partition.
+pub fn network(namespace: &str, name: &str, pkey: Value) -> String {
+    let config = json!({
+        "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
+        "ipam": {"type": "whereabouts", "range": "10.88.0.0/24"},
+    });
+    let mut network = definition(name, &config);
+    network["metadata"]["namespace"] = json!(namespace);
+    network["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": RESOURCE});
+    network.to_string()
+}
+
+/// A pod whose first words are what its own port's table had in the first slot when it began to run.
+pub fn pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
+    let table = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1/pkeys/0";
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": namespace, "annotations": {"k8s.v1.cni.cncf.io/networks": networks},
+        },
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "c", "image": "ferroband.lab/tools:1",
+                "command": ["sh", "-c", format!("cat {table}; exec sleep 100000")],
+                "resources": {"limits": {RESOURCE: "1"}},
+                "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
+            }],
+            "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
+        },
+    })
+    .to_string()
+}
+
+/// What the cluster tells of a pod's membership, if it has one.
+#[track_caller]
+pub fn member(pod: &str) -> Option<Value> {
+    let told = lab(&["ferroband", "--", "partition", "members", "-o", "json"]).good();
+    let all: Value = serde_json::from_str(&told).expect("JSON");
+    all.as_array().into_iter().flatten().find(|row| row["pod"] == pod).cloned()
+}
+
+/// The GUID of a pod's port, by the cluster's account.
+#[track_caller]
+pub fn guid(pod: &str) -> String {
+    let row = member(pod).unwrap_or_else(|| panic!("{pod} is a member of nothing"));
+    assert_eq!(row["state"], "programmed", "{row}");
+    row["guid"].as_str().expect("a GUID").to_owned()
+}
+
+/// Waits until no port of the node with this GUID has the key, by its own table and by UFM's list.
+#[track_caller]
+pub fn is_out(fabric: &Fabric, node: &str, guid: &str, key: u16) {
+    eventually(&format!("{guid} is out of {key:#06x}"), 60, || {
+        let table = tables(node).remove(guid).unwrap_or_default();
+        let listed = fabric.members(key);
+        match table.contains(&format!("{:#06x}", key | 0x8000)) || listed.iter().any(|one| one == guid) {
+            false => Ok(()),
+            true => Err(format!("{table:?}, UFM: {listed:?}")),
+        }
+    });
+}
+
+/// What the pod's readers are warned of.
+pub fn warnings(namespace: &str, pod: &str) -> String {
+    let field = format!("involvedObject.name={pod},type=Warning");
+    kubectl(&[
+        "get",
+        "events",
+        "-n",
+        namespace,
+        "--field-selector",
+        &field,
+        "-o",
+        "jsonpath={.items[*].message}",
+    ])
+    .out
+}
