@@ -1236,7 +1236,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__node)
-            opts="-h -V --node-name --namespace --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --metrics-address --check --log --help --version"
+            opts="-h -V --node-name --namespace --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --opensm --metrics-address --check --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1307,6 +1307,10 @@ _ferroband() {
                     return 0
                     ;;
                 --system-namespaces)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --opensm)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

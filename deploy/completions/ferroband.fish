@@ -68,6 +68,7 @@ false\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l global-namespaces -d 'With --namespace-isolation: namespaces whose networks every pod may use' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l default-networks -d 'Networks that every pod gets before those that it asks for: [NAMESPACE/]NAME' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l system-namespaces -d 'Namespaces whose pods do not get --default-networks' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l opensm -d 'The opensm to run if this node has the label ferroband.io/subnet-manager: a file, or a name to look for' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l metrics-address -d 'Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l log -d 'What to log, in the syntax of tracing-subscriber\'s EnvFilter; the daemons say `info`, the tools `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l use-cdi -d 'Give functions by the names of a CDI specification, not as device files'

@@ -50,6 +50,10 @@ pub struct Node {
     #[command(flatten)]
     choices: Choices,
 
+    /// The opensm to run if this node has the label ferroband.io/subnet-manager: a file, or a name to look for.
+    #[arg(long, env = "FERROBAND_OPENSM", value_name = "PROGRAM", default_value = "opensm")]
+    opensm: PathBuf,
+
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given.
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
@@ -76,6 +80,7 @@ impl Node {
             simulate_uplink,
             offered,
             choices,
+            opensm,
             metrics_address,
             check,
         } = self;
@@ -88,6 +93,7 @@ impl Node {
         let settings = Settings {
             devices: offered.sources(&node)?,
             cdi,
+            opensm,
             metrics: metrics_address,
             policy: choices.policy(),
             node,

@@ -13,6 +13,7 @@
 //!  ferroband-cni ──serve──▶ plan ──▶ address (granules by compare-and-swap) ──▶ observe: status, events
 //!                   owed ──────────────┘   releases that came while this daemon was away
 //!
+//!  opensm: a subnet manager, on nodes that are chosen to run one
 //!  install: puts ferroband-cni in front of the cluster's default network, once all of this works
 //! ```
 
@@ -38,6 +39,7 @@ pub mod discover;
 pub mod install;
 pub mod kubelet;
 pub mod observe;
+pub mod opensm;
 pub mod owed;
 pub mod partition;
 pub mod plan;

@@ -14,7 +14,7 @@ use crate::{
         Events, Status, condition,
         metrics::{Counters, Exporter},
     },
-    owed,
+    opensm, owed,
     own::make_folders,
     partition,
     pools::Sources,
@@ -113,6 +113,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("this node's partitions", object.clone().keep(host.clone(), settings.root.clone()));
     let claims = partition::Claims::new(client.clone(), settings.node.clone());
     let membership = Arc::new(partition::Partitions::new(object, host.clone(), claims, Handle::current()));
+
+    let program = opensm::Program::new(&settings.root, &settings.opensm);
+    let managing =
+        opensm::keep(client.clone(), settings.node.clone(), settings.root.clone(), host.clone(), program);
+    tasks.start_endless("this node's subnet manager", managing);
 
     let (told_asserted, asserted) = watch::channel(false);
     let evidence = Evidence {

@@ -29,6 +29,8 @@ pub struct Settings {
     pub cdi: bool,
     /// What the administrator decided about networks.
     pub policy: Policy,
+    /// The opensm of a node that is chosen to run one: a path, or a name to look for.
+    pub opensm: PathBuf,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
 }

@@ -12,5 +12,7 @@ mod evidence;
 mod knem;
 #[path = "netns/machine.rs"]
 mod machine;
+#[path = "netns/opensm.rs"]
+mod opensm;
 #[path = "netns/signs.rs"]
 mod signs;

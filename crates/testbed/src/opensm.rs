@@ -20,6 +20,9 @@ use tempfile::TempDir;
 /// Adapters on one leaf switch.
 const LEAF: usize = 16;
 
+/// The node GUID of the first adapter for managers.
+const MANAGERS: u64 = 0xe41d_2d03_0100_0000;
+
 /// A simulated fabric.
 pub struct Bed {
     folder: TempDir,
@@ -107,6 +110,21 @@ impl Bed {
             log.contains("SUBNET UP") || log.contains("Entering STANDBY state")
         })?;
         Ok(manager)
+    }
+
+    /// The variables with which a program stands at the `position`th adapter for managers.
+    pub fn variables(&self, position: usize) -> Vec<(String, String)> {
+        let pair = |name: &str, value: String| (name.to_owned(), value);
+        vec![
+            pair("LD_PRELOAD", preload().display().to_string()),
+            pair("IBSIM_SOCKNAME", self.sockets.clone()),
+            pair("SIM_HOST", self.managers.get(position).cloned().unwrap_or_default()),
+        ]
+    }
+
+    /// The port of the `position`th adapter for managers.
+    pub fn port(position: usize) -> Guid {
+        Guid::new(MANAGERS + 0x100 * position as u64 + 1)
     }
 
     /// The P_Key table of a port, without its empty slots, in the order of the slots.
@@ -240,7 +258,7 @@ fn fabric(ports: &[Guid], managers: &[String]) -> String {
     let mut adapters: Vec<(String, u64)> = managers
         .iter()
         .enumerate()
-        .map(|(number, name)| (name.clone(), 0xe41d_2d03_0100_0000 + 0x100 * number as u64))
+        .map(|(number, name)| (name.clone(), MANAGERS + 0x100 * number as u64))
         .collect();
     adapters.extend(ports.iter().enumerate().map(|(number, guid)| (format!("P{number}"), guid.value() - 1)));
     let leaves = adapters.len().div_ceil(LEAF);

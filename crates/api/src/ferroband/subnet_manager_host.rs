@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Serial", type_ = "integer", json_path = ".spec.serial"),
     printcolumn(name = "Written", type_ = "integer", json_path = ".status.written"),
     printcolumn(name = "Read", type_ = "integer", json_path = ".status.signalled"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.state")
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Problem", type_ = "string", json_path = ".status.problem", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetManagerHostSpec {
@@ -39,6 +40,13 @@ pub struct SubnetManagerHostSpec {
     /// The serial that opensm may read: all hosts have written it.
     #[serde(default)]
     pub signal: i64,
+    /// Which port: the value of the node's label `ferroband.io/subnet-manager`. A device (`mlx5_0`), a port of one
+    /// (`mlx5_0.2`), or empty or `true` for the first with a link.
+    #[serde(default)]
+    pub port: String,
+    /// The ports of all nodes that run one: a master on another port is a stranger's.
+    #[serde(default)]
+    pub ours: Vec<String>,
 }
 
 /// How far the node is.
@@ -57,6 +65,9 @@ pub struct SubnetManagerHostStatus {
     /// Whether this opensm programs the ports of virtual functions.
     #[serde(default)]
     pub virtualization: bool,
+    /// The GUID of the port that it is to run on.
+    #[serde(default)]
+    pub guid: String,
     /// Whether the file lets every port into the default partition as a full member.
     #[serde(default)]
     pub open: bool,

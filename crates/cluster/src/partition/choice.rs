@@ -5,7 +5,7 @@ use super::seen::{CONFIG_MAP, NAMESPACE, SECRET, Seen};
 use crate::Context;
 use ferroband_partition::opensm::{Host, Opensm};
 use ferroband_partition::{Absent, GuidRange, KeyRange, Plugin, Settings, SubnetManager, ufm::Ufm};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use std::time::Duration;
 pub struct Choice {
     /// What was read, or what is wrong with it.
     pub settings: Result<Settings, String>,
-    /// The nodes that run opensm.
-    pub hosts: BTreeSet<String>,
+    /// The nodes that run opensm, and on which port.
+    pub hosts: BTreeMap<String, String>,
 }
 
 impl Choice {
@@ -24,8 +24,8 @@ impl Choice {
         let map = seen.config_maps.get(NAMESPACE, CONFIG_MAP);
         let secret = seen.secrets.get(NAMESPACE, SECRET);
         let nodes = seen.nodes.all().into_iter();
-        let hosts: BTreeSet<String> =
-            nodes.filter(|(_, facts)| facts.manager).map(|((_, name), _)| name).collect();
+        let hosts: BTreeMap<String, String> =
+            nodes.filter_map(|((_, name), facts)| Some((name, facts.manager.clone()?))).collect();
         let of = |name: &str| {
             let told = map.as_ref().and_then(|map| map.get(name));
             let told = told.or_else(|| secret.as_ref().and_then(|secret| secret.get(name)));
@@ -49,11 +49,20 @@ impl Choice {
         Ok(match &settings.plugin {
             Plugin::Ufm(ufm) => Arc::new(Ufm::new(ufm).map_err(|problem| problem.fault().to_string())?),
             Plugin::Opensm => {
-                let host = |node: &String| Box::new(ApiHost::new(context, seen, node)) as Box<dyn Host>;
+                let host = |(node, port): (&String, &String)| {
+                    Box::new(ApiHost::new(context, seen, node, port)) as Box<dyn Host>
+                };
                 Arc::new(Opensm::new(self.hosts.iter().map(host).collect()))
             }
             Plugin::None => Arc::new(Absent),
         })
+    }
+
+    /// Whether a node is to run opensm.
+    pub fn runs_on(&self, node: &str) -> bool {
+        // What cannot be read says nothing, and ends nothing.
+        !matches!(&self.settings, Ok(Settings { plugin: Plugin::Ufm(_) | Plugin::None, .. }))
+            && self.hosts.contains_key(node)
     }
 
     /// Whether somebody is to be told about partitions at all.

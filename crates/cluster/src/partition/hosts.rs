@@ -4,7 +4,7 @@ use super::seen::Seen;
 use crate::{Context, Watched};
 use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostSpec, SubnetManagerHostStatus};
 use ferroband_daemon::{call::bounded, chain};
-use ferroband_partition::opensm::{Host, render};
+use ferroband_partition::opensm::{Facts, Host, render};
 use ferroband_partition::{Error, Table};
 use futures::future::BoxFuture;
 use kube::{
@@ -24,13 +24,28 @@ const LARGEST: usize = 1_000_000;
 pub struct ApiHost {
     api: Api<SubnetManagerHost>,
     node: String,
+    port: String,
     cache: Watched<SubnetManagerHost>,
 }
 
 impl ApiHost {
     /// The host of this node.
-    pub fn new(context: &Context, seen: &Seen, node: &str) -> Self {
-        Self { api: Api::all(context.client.clone()), node: node.to_owned(), cache: seen.hosts.clone() }
+    pub fn new(context: &Context, seen: &Seen, node: &str, port: &str) -> Self {
+        Self {
+            api: Api::all(context.client.clone()),
+            node: node.to_owned(),
+            port: port.to_owned(),
+            cache: seen.hosts.clone(),
+        }
+    }
+
+    /// The ports of all hosts, as their nodes tell: a master on one of them is no stranger.
+    fn ours(&self) -> Vec<String> {
+        let guid = |host: &SubnetManagerHost| Some(host.status.as_ref()?.guid.clone());
+        let mut all: Vec<String> = self.cache.all().iter().filter_map(|(_, host)| guid(host)).collect();
+        all.retain(|guid| !guid.is_empty());
+        all.sort();
+        all
     }
 
     fn failed(&self, problem: impl Into<String>) -> Error {
@@ -73,11 +88,19 @@ impl Host for ApiHost {
         Box::pin(async {
             let Some(host) = self.now() else { return Ok(None) };
             let status = host.status.clone().unwrap_or_default();
-            // What it was told counts only once it has done it; a file that somebody broke is as good as none.
-            let follows =
-                status.problem.is_none() && status.written == host.spec.serial && host.spec.serial > 0;
+            let (port, ours) = (self.port.clone(), self.ours());
+            if host.spec.serial > 0 && (host.spec.port != port || host.spec.ours != ours) {
+                self.apply(&SubnetManagerHostSpec { port, ours, ..host.spec.clone() }).await?;
+            }
+            // What it was told counts only once it has done it; a file that somebody broke is mended by its node.
+            let follows = status.written == host.spec.serial && host.spec.serial > 0;
             Ok(Some(host.spec.members.clone()).filter(|_| follows))
         })
+    }
+
+    fn facts(&self) -> Facts {
+        let status = self.now().and_then(|host| host.status.clone()).unwrap_or_default();
+        Facts { virtualization: status.virtualization, problem: status.problem }
     }
 
     fn write<'a>(&'a self, wanted: &'a Table) -> BoxFuture<'a, Result<(), Error>> {
@@ -88,7 +111,8 @@ impl Host for ApiHost {
             }
             let old = self.now().map(|host| host.spec.clone()).unwrap_or_default();
             let serial = if old.members == members && old.serial > 0 { old.serial } else { old.serial + 1 };
-            self.apply(&SubnetManagerHostSpec { members, serial, signal: old.signal }).await?;
+            let (port, ours) = (self.port.clone(), self.ours());
+            self.apply(&SubnetManagerHostSpec { members, serial, signal: old.signal, port, ours }).await?;
             self.until("the file is not written", |status| status.written >= serial).await
         })
     }
@@ -101,7 +125,7 @@ impl Host for ApiHost {
             if spec.signal >= written {
                 return Ok(());
             }
-            spec.signal = written;
+            (spec.signal, spec.port, spec.ours) = (written, self.port.clone(), self.ours());
             self.apply(&spec).await?;
             self.until("opensm is not told", |status| status.signalled >= written).await
         })

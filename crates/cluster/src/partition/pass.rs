@@ -5,7 +5,9 @@ use super::seen::{NodeFacts, Seen};
 use super::wanted::{Given, Wanted, wanted};
 use super::{fabric, status};
 use crate::{Context, Error, Wake, Work, keep};
-use ferroband_api::ferroband::{Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition};
+use ferroband_api::ferroband::{
+    Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition, SubnetManagerHost,
+};
 use ferroband_daemon::{call::bounded, tasks::Tasks};
 use ferroband_partition::{Absent, Health, Running, SubnetManager, run};
 use kube::{
@@ -95,6 +97,23 @@ impl Partitions {
                 let mut status = object.status.clone().unwrap_or_default();
                 status.placed = placed.union(&known).cloned().collect();
                 self.tell(&node, &status).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nodes that are not to run opensm any more: their daemons end it.
+    async fn dismiss_hosts(&self, choice: &Choice) -> Result<(), Error> {
+        let api: Api<SubnetManagerHost> = Api::all(self.context.client.clone());
+        for ((_, node), _) in self.seen.hosts.all() {
+            if !choice.runs_on(&node) {
+                match bounded(api.delete(&node, &DeleteParams::default())).await {
+                    Ok(_) => {}
+                    Err(kube::Error::Api(status)) if status.code == 404 => {}
+                    Err(error) => {
+                        return Err(Error::api("delete", format!("SubnetManagerHost {node}"))(error));
+                    }
+                }
             }
         }
         Ok(())
@@ -243,6 +262,7 @@ impl Work for Partitions {
         if changed {
             self.running.wake();
         }
+        self.dismiss_hosts(&choice).await?;
         self.tell_nodes(&objects, &wanted, choice.is_managed()).await?;
         self.tell_partitions(&partitions, &wanted).await?;
         self.tell_fabric(&choice, &objects).await?;

@@ -13,7 +13,7 @@ pub const NAMESPACE: &str = "kube-system";
 pub const SECRET: &str = "ib-kubernetes-ufm-secret";
 /// Its ConfigMap.
 pub const CONFIG_MAP: &str = "ib-kubernetes-config";
-/// On a node that shall run opensm.
+/// On a node that shall run opensm; its value says on which port.
 pub const MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
 /// On a node that is known to be off: its pods run nowhere (Kubernetes' own taint).
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -23,8 +23,8 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub struct NodeFacts {
     /// Its pods run nowhere any more.
     pub out: bool,
-    /// It shall run opensm.
-    pub manager: bool,
+    /// It shall run opensm, on this port.
+    pub manager: Option<String>,
 }
 
 /// The caches.
@@ -93,7 +93,11 @@ fn facts(node: Node) -> Option<NodeFacts> {
     let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     Some(NodeFacts {
         out: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
-        manager: node.metadata.labels.is_some_and(|labels| labels.contains_key(MANAGER_LABEL)),
+        manager: node
+            .metadata
+            .labels
+            .and_then(|mut labels| labels.remove(MANAGER_LABEL))
+            .filter(|port| port != "false"),
     })
 }
 

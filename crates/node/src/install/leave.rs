@@ -50,7 +50,7 @@ pub fn stay(root: &Root) -> Result<(), Error> {
 }
 
 /// Whether the node was left since the daemon was started.
-pub(super) fn is_left(root: &Root) -> bool {
+pub(crate) fn is_left(root: &Root) -> bool {
     left(root).exists()
 }
 

@@ -17,5 +17,6 @@ mod tests;
 
 pub use binary::install as binaries;
 pub use conflist::{CONFLIST, keep as keep_conflist, render};
+pub(crate) use leave::is_left;
 pub use leave::{held, leave, stay};
 pub use replace::replace;

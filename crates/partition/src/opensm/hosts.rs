@@ -7,10 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// What is known of an opensm besides its file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether it programs the ports of virtual functions.
+    pub virtualization: bool,
+    /// Why it does not run, or is not master.
+    pub problem: Option<String>,
+}
+
 /// A machine with an opensm: master or standby, nobody knows which it will be next.
 pub trait Host: Send + Sync {
     /// Its name.
     fn name(&self) -> String;
+
+    /// What it tells of itself.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
 
     /// The file as it is.
     fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>>;
@@ -70,7 +84,22 @@ impl Opensm {
     }
 
     async fn read_all(&self) -> Result<Fabric, Error> {
-        let mut fabric = Fabric { virtualization: Some(false), open: Some(false), ..Fabric::default() };
+        let facts: Vec<(String, Facts)> = self.hosts.iter().map(|host| (host.name(), host.facts())).collect();
+        let problems: Vec<String> = facts
+            .iter()
+            .filter_map(|(host, facts)| Some(format!("{host}: {}", facts.problem.as_ref()?)))
+            .collect();
+        // Of several, one that runs is enough.
+        if !facts.is_empty() && problems.len() == facts.len() {
+            return Err(Error::Host { host: self.name(), problem: problems.join("; ") });
+        }
+        let virtualization = facts.iter().all(|(_, facts)| facts.virtualization) && !facts.is_empty();
+        let mut fabric = Fabric {
+            virtualization: Some(virtualization),
+            open: Some(false),
+            remarks: problems,
+            ..Fabric::default()
+        };
         if self.repeat.swap(false, Ordering::Relaxed) {
             self.signal_all().await?;
         }

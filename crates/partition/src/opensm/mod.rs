@@ -18,6 +18,6 @@ mod render;
 
 pub use file::write;
 pub use grammar::{File, Statement, parse};
-pub use hosts::{Host, Opensm};
+pub use hosts::{Facts, Host, Opensm};
 pub use place::Local;
-pub use render::{BEGIN, END, render};
+pub use render::{BEGIN, END, render, understood};

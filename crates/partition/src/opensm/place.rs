@@ -26,6 +26,28 @@ impl Local {
         Self { name: name.into(), path: path.into(), signal: Arc::new(signal), written: Mutex::default() }
     }
 
+    /// What stood in the file when it was good, from an earlier time.
+    pub fn remember(&self, text: String) {
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    /// Makes the file say what is wanted; says whether it did not. What is not ours in it stays.
+    pub fn put(&self, wanted: &Table) -> Result<bool, Error> {
+        let existing = file::read(&self.path)?;
+        // Somebody broke, emptied or removed the file that we had written. It is open already: putting it back, with what
+        // was others' in it, is the remedy.
+        let broken = existing.as_deref().is_none_or(|text| super::parse(text).is_err());
+        let ours = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let base = ours.filter(|_| broken);
+        let text = render(base.as_deref().or(existing.as_deref()), wanted)?;
+        let changed = existing.as_deref() != Some(text.as_str());
+        if changed {
+            file::write(&self.path, &text)?;
+        }
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        Ok(changed)
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -42,24 +64,7 @@ impl Host for Local {
     }
 
     fn write<'a>(&'a self, wanted: &'a Table) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async {
-            let existing = file::read(&self.path)?;
-            let text = match render(existing.as_deref(), wanted) {
-                Ok(text) => text,
-                Err(error) => {
-                    // Somebody broke the file that we had written. It is open already: putting ours back is the remedy.
-                    let ours = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let ours =
-                        ours.filter(|_| existing.as_deref().is_some_and(|text| super::parse(text).is_err()));
-                    render(Some(&ours.ok_or(error)?), wanted)?
-                }
-            };
-            if existing.as_deref() != Some(text.as_str()) {
-                file::write(&self.path, &text)?;
-            }
-            *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-            Ok(())
-        })
+        Box::pin(async { self.put(wanted).map(drop) })
     }
 
     fn signal(&self) -> BoxFuture<'_, Result<(), Error>> {

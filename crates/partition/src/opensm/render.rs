@@ -110,7 +110,7 @@ fn verify(understood: &File, theirs: &File, wanted: &Table) -> Result<(), Error>
 }
 
 /// The members of our part of a text, and whether the default partition lets everybody in as a full member.
-pub(super) fn understood(text: &str) -> Result<(Table, bool), Error> {
+pub fn understood(text: &str) -> Result<(Table, bool), Error> {
     let all = parse(text)?;
     let mut kinds: BTreeMap<&str, crate::Membership> = BTreeMap::new();
     let mut members = Table::default();

@@ -107,7 +107,7 @@ fn case_40_the_129th_partition_of_a_node_is_refused_and_nobody_is_thrown_out_for
 fn a_lost_nodes_memberships_end_and_stay_ours_to_remove() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
     for facts in
-        [BTreeMap::new(), BTreeMap::from([("n1".to_owned(), NodeFacts { out: true, manager: false })])]
+        [BTreeMap::new(), BTreeMap::from([("n1".to_owned(), NodeFacts { out: true, manager: None })])]
     {
         let given = Given {
             memberships: &nodes,

@@ -1,0 +1,23 @@
+//! opensm on a node that the administrator chose (label `ferroband.io/subnet-manager`).
+//!
+//! ```text
+//! SubnetManagerHost (this node's) ──Keeper──▶ Supervisor ──▶ partitions.conf   checked, whole, ours between the marks
+//!      ▲ status: written, signalled,               │  ├─────▶ opensm            one, at priority 0; SIGHUP once all hosts have the file
+//!      └─ state, problem ◀─────────────────────────┘  └─────▶ sminfo            who is master? a stranger's is yielded to
+//! ```
+//!
+//! Nothing is remembered but the file: a running opensm is found again by what it was started with, so it outlives this daemon
+//! and is not started twice, whenever either is killed. It is ended when the node is not chosen any more, or is left.
+
+mod arguments;
+mod chosen;
+mod found;
+mod keeper;
+mod master;
+mod process;
+mod supervisor;
+
+pub use arguments::Program;
+pub use chosen::{Chosen, port};
+pub use keeper::keep;
+pub use supervisor::{Supervisor, Wish};
