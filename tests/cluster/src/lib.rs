@@ -14,6 +14,7 @@ mod document;
 pub mod evidence;
 pub mod fabric;
 pub mod hardware;
+pub mod ibsim;
 pub mod leading;
 mod objects;
 pub mod old_stack;

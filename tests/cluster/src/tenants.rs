@@ -13,9 +13,28 @@ pub const RED: u16 = 0x3e8;
 /// That of network `blue`.
 pub const BLUE: u16 = 0x7d0;
 
-/// Functions on every node, a subnet manager, and networks that differ in nothing but their P_Keys: whoever cannot reach
-/// another is kept apart by the fabric, not by addresses.
+/// Functions on every node, a simulated UFM, and networks.
 pub fn bed(objects: &mut Objects) -> Fabric {
+    offer(objects);
+    let fabric = Fabric::up();
+    await_offer();
+    fabric
+}
+
+/// Functions on every node, and networks that differ in nothing but their P_Keys: whoever cannot reach another is kept apart
+/// by the fabric, not by addresses.
+pub fn functions(objects: &mut Objects) {
+    offer(objects);
+    await_offer();
+}
+
+fn await_offer() {
+    for node in nodes() {
+        offered(&node, RESOURCE, "4");
+    }
+}
+
+fn offer(objects: &mut Objects) {
     objects.apply(
         &json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
@@ -31,11 +50,6 @@ pub fn bed(objects: &mut Objects) -> Fabric {
     for (name, pkey) in [("red", json!(1000)), ("red-too", json!("0x3e8")), ("blue", json!("0x7d0"))] {
         objects.apply(&network("default", name, pkey));
     }
-    let fabric = Fabric::up();
-    for node in nodes() {
-        offered(&node, RESOURCE, "4");
-    }
-    fabric
 }
 
 /// A network in a partition.

@@ -1,0 +1,229 @@
+//! A fabric of ibsim for the lab: the ports of all nodes' simulated hardware stand in it, an opensm on a node manages it, and
+//! what is in its tables is written to the simulated ports.
+//!
+//! ```text
+//! opensm (in the node daemon's container) ──MADs──▶ ibsim ◀── smpquery, round and round ──▶ `ferroband sim fabric` on every node
+//! ```
+//!
+//! Everything of ibsim is on one node: its sockets belong to a network namespace.
+
+use crate::{eventually, kubectl, lab_command, nodes, on};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, Stdio};
+use std::thread::{self, JoinHandle};
+
+/// What ibsim's sockets are called.
+const SOCKETS: &str = "ferroband-lab";
+/// The library that stands in for /dev/infiniband, wherever Debian put it.
+const PRELOAD: &str = "$(ls /usr/lib/*/umad2sim/libumad2sim.so)";
+
+/// The fabric; when dropped, ports are as without a subnet manager, and the node daemons know nothing of ibsim.
+pub struct Ibsim {
+    node: String,
+    ports: BTreeMap<String, String>,
+    children: Vec<Child>,
+    copying: Option<JoinHandle<()>>,
+}
+
+impl Ibsim {
+    /// Bring it up on a node, with all ports that there are now, and have opensm's surroundings on it: as an image with the
+    /// package in it would, the daemon's container sees the node's libraries.
+    #[track_caller]
+    pub fn up(node: &str) -> Self {
+        // By GUID, what ibsim calls the port's adapter.
+        let mut ports = BTreeMap::new();
+        for node in nodes() {
+            for (device, guid) in devices(&node) {
+                ports.insert(guid, format!("{node}-{device}"));
+            }
+        }
+        let mut ibsim = Self { node: node.to_owned(), ports, children: Vec::new(), copying: None };
+        ibsim.start();
+        ibsim.surround();
+        ibsim.copy();
+        ibsim
+    }
+
+    fn start(&mut self) {
+        let script = format!(
+            "mkdir -p /run/ibsim && cd /run/ibsim && cat > net && echo $$ > pid && \
+             IBSIM_SOCKNAME={SOCKETS} exec ibsim -s -n net > out 2>&1"
+        );
+        let mut command = lab_command(&["exec", &self.node, "--", "sh", "-c", &script]);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("ibsim");
+        let mut stdin = child.stdin.take().expect("its standard input");
+        stdin.write_all(self.fabric().as_bytes()).expect("the fabric");
+        drop(stdin);
+        self.children.push(child);
+        eventually("ibsim listens", 30, || {
+            let listens = on(&self.node, &format!("grep -q '{SOCKETS}:ctl' /proc/net/unix"));
+            if listens.ok { Ok(()) } else { Err(on(&self.node, "cat /run/ibsim/out").out) }
+        });
+    }
+
+    /// One switch with an adapter for each port, in ibsim's language. A port's GUID is its node's and 1.
+    fn fabric(&self) -> String {
+        let mut text = format!("switchguid=0xe41d2d0300000001\nSwitch {} \"SWITCH\"\n", self.ports.len() + 1);
+        for (position, name) in self.ports.values().enumerate() {
+            let _ = writeln!(text, "[{}] \"{name}\"[1]", position + 1);
+        }
+        for (position, (guid, name)) in self.ports.iter().enumerate() {
+            let number = u64::from_str_radix(&guid.replace(':', ""), 16).expect("a GUID");
+            let _ = writeln!(
+                text,
+                "\ncaguid={:#018x}\nHca 1 \"{name}\"\n[1] \"SWITCH\"[{}]",
+                number - 1,
+                position + 1
+            );
+        }
+        text
+    }
+
+    /// The node daemons' containers get what opensm needs.
+    fn surround(&self) {
+        let host = devices(&self.node).into_iter().next().expect("an adapter").0;
+        let preload = on(&self.node, &format!("echo {PRELOAD}")).good();
+        let folders = [
+            ("lib", "/usr/lib"),
+            ("lib64", "/usr/lib64"),
+            ("usr-lib", "/usr/lib"),
+            ("usr-sbin", "/usr/sbin"),
+        ];
+        let at = |name: &str| format!("/{}", name.replace('-', "/"));
+        let volume = |(name, path): (&str, &str)| json!({"name": name, "hostPath": {"path": path}});
+        let mount = |(name, _): (&str, &str)| json!({"name": name, "mountPath": at(name), "readOnly": true});
+        let patch = json!({"spec": {
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
+            "template": {"spec": {
+                "volumes": folders.map(volume),
+                "containers": [{
+                    "name": "node",
+                    "env": [
+                        {"name": "LD_PRELOAD", "value": preload.trim()},
+                        {"name": "IBSIM_SOCKNAME", "value": SOCKETS},
+                        {"name": "SIM_HOST", "value": format!("{}-{host}", self.node)},
+                    ],
+                    "volumeMounts": folders.map(mount),
+                }],
+            }},
+        }});
+        let patch = patch.to_string();
+        kubectl(&["-n", "ferroband-system", "patch", "daemonset", "ferroband-node", "-p", &patch]).good();
+        rolled_out();
+    }
+
+    /// From ibsim's tables to those of the nodes.
+    fn copy(&mut self) {
+        let one = |(guid, name): (&String, &String)| format!("{guid},{name}");
+        let all: Vec<String> = self.ports.iter().map(one).collect();
+        let script = format!(
+            "mkdir -p /run/ibsim/copy && cd /run/ibsim/copy && export IBSIM_SOCKNAME={SOCKETS}; P={PRELOAD}; \
+             while :; do for p in {}; do k=$({}); echo \"${{p%,*}} $k\"; done; echo; sleep 0.1; done",
+            all.join(" "),
+            query("${p#*,}"),
+        );
+        let mut reader = lab_command(&["exec", &self.node, "--", "sh", "-c", &script]);
+        let mut reader = reader.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("smpquery");
+        let lines = BufReader::new(reader.stdout.take().expect("its output")).lines();
+        self.children.push(reader);
+        let writer = |node: &String| {
+            let mut command = lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("ferroband sim fabric")
+        };
+        let mut writers: Vec<Child> = nodes().iter().map(writer).collect();
+        self.copying = Some(thread::spawn(move || {
+            let mut tell = |line: &Value| {
+                for writer in &mut writers {
+                    if let Some(stdin) = &mut writer.stdin {
+                        let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
+                    }
+                }
+            };
+            let (mut round, mut told) = (serde_json::Map::new(), Value::Null);
+            for line in lines.map_while(Result::ok) {
+                if let Some((guid, keys)) = line.split_once(' ') {
+                    // A port that no manager has written to yet has no key.
+                    let keys: Vec<&str> = keys.split_whitespace().collect();
+                    round.insert(
+                        guid.to_owned(),
+                        if keys.is_empty() { json!(["0x7fff"]) } else { json!(keys) },
+                    );
+                    continue;
+                }
+                let now = json!({"tables": std::mem::take(&mut round), "others": ["0x7fff"]});
+                if now != told {
+                    tell(&now);
+                    told = now;
+                }
+            }
+            tell(&json!({}));
+            for mut writer in writers {
+                drop(writer.stdin.take());
+                let _ = writer.wait();
+            }
+        }));
+    }
+
+    /// The keys in the table of a port, as ibsim has it.
+    #[track_caller]
+    pub fn table(&self, guid: &str) -> Vec<String> {
+        let name = &self.ports[guid];
+        let script = format!(
+            "d=$(mktemp -d) && cd $d && export IBSIM_SOCKNAME={SOCKETS} && P={PRELOAD} && {}; rm -r $d",
+            query(name)
+        );
+        on(&self.node, &script).good().split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+/// Asks a port for its table, on the port itself.
+fn query(name: &str) -> String {
+    format!(
+        "LD_PRELOAD=$P SIM_HOST={name} timeout 20 smpquery pkeys -D 0 | sed -n 's/^ *[0-9]*: //p' | tr ' ' '\\n' | \
+         grep -v -e '^0x0000$' -e '^$' | tr '\\n' ' '"
+    )
+}
+
+/// The RDMA devices of a node with the GUIDs of their ports.
+fn devices(node: &str) -> Vec<(String, String)> {
+    let script = "cd /var/lib/ferroband/sim/sys/class/infiniband && for d in *; do echo $d $(cat $d/ports/1/gids/0); done";
+    let line = |line: &str| {
+        let (device, gid) = line.split_once(' ')?;
+        let gid = gid.replace(':', "");
+        let bytes: Vec<&str> = (16..32).step_by(2).filter_map(|at| gid.get(at..at + 2)).collect();
+        Some((device.to_owned(), bytes.join(":")))
+    };
+    on(node, script).good().lines().filter_map(line).collect()
+}
+
+#[track_caller]
+fn rolled_out() {
+    kubectl(&[
+        "-n",
+        "ferroband-system",
+        "rollout",
+        "status",
+        "daemonset",
+        "ferroband-node",
+        "--timeout=180s",
+    ])
+    .good();
+}
+
+impl Drop for Ibsim {
+    fn drop(&mut self) {
+        on(&self.node, "kill $(cat /run/ibsim/pid); rm -rf /run/ibsim");
+        for mut child in self.children.drain(..) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = self.copying.take().map(JoinHandle::join);
+        let undone = kubectl(&["-n", "ferroband-system", "rollout", "undo", "daemonset", "ferroband-node"]);
+        if undone.ok && !thread::panicking() {
+            rolled_out();
+        }
+    }
+}

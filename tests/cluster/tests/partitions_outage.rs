@@ -1,0 +1,120 @@
+//! UFM is away for twenty seconds amid a hundred pods that come and go (two minutes in `cargo xtask test soak`). Afterwards what
+//! is wanted is there, and looking back nobody ran outside of its partition, and no key outlived its pod on a function that
+//! another pod had next.
+//!
+//! Two witnesses: each pod looks at its own port's table for as long as it runs, and UFM's log is replayed against who ran when.
+
+use ferroband_cluster_tests::fabric::Fabric;
+use ferroband_cluster_tests::tenants::{BLUE, RED, RESOURCE, bed};
+use ferroband_cluster_tests::{Objects, eventually, get, kubectl, lab, rounds};
+use ferroband_testbed::audit::{Tenancy, audit};
+use serde_json::{Value, json};
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Pods in each of the two partitions, and how many of them at once.
+const PODS: usize = 50;
+const AT_ONCE: usize = 4;
+
+/// Pods one after another, in a partition. Each tells its GUID, and the time and its table again and again.
+fn job(name: &str) -> String {
+    let port = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1";
+    let script = format!(
+        "echo guid $(cat {port}/gids/0); i=0; while [ $i -lt 8 ]; do \
+         echo at $(cut -d' ' -f1 /proc/uptime) $(cat {port}/pkeys/*); i=$((i+1)); sleep 0.1; done"
+    );
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {
+            "completions": PODS, "parallelism": AT_ONCE, "backoffLimit": 0,
+            "template": {
+                "metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": name}},
+                "spec": {
+                    "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+                    "containers": [{
+                        "name": "c", "image": "ferroband.lab/tools:1", "command": ["sh", "-c", script],
+                        "resources": {"limits": {RESOURCE: "1"}},
+                        "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
+                    }],
+                    "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
+                },
+            },
+        },
+    })
+    .to_string()
+}
+
+fn succeeded(name: &str) -> u64 {
+    get(&["job", name])["status"]["succeeded"].as_u64().unwrap_or_default()
+}
+
+/// The machine's uptime: one kernel, one clock, in pods as here.
+fn uptime() -> f64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("seconds")
+}
+
+/// What the pods of a job have seen.
+fn tenancies(name: &str, key: u16) -> Vec<Tenancy> {
+    let (now, up) = (Instant::now(), uptime());
+    let pods = get(&["pods", "-l", &format!("job-name={name}")]);
+    let pods = pods["items"].as_array().cloned().unwrap_or_default();
+    let of = |pod: &Value| {
+        let pod = pod["metadata"]["name"].as_str().expect("a name").to_owned();
+        let said = kubectl(&["logs", &pod]).good();
+        let gid =
+            said.lines().next().and_then(|line| line.strip_prefix("guid ")).expect("a GUID").replace(':', "");
+        let guid = u64::from_str_radix(&gid[16..], 16).expect("a GUID");
+        let mut times = Vec::new();
+        for line in said.lines().skip(1) {
+            let mut words = line.split_whitespace().skip(1);
+            times.push(words.next().and_then(|word| word.parse::<f64>().ok()).expect("a time"));
+            let keys: Vec<&str> = words.filter(|key| *key != "0x0000").collect();
+            assert_eq!(keys, [format!("{:#06x}", key | 0x8000).as_str(), "0x7fff"], "{pod}: {said}");
+        }
+        let at = |time: &f64| now - Duration::from_secs_f64((up - time).max(0.0));
+        let (from, to) = (times.first().map(at).expect("it began"), times.last().map(at));
+        Tenancy { pod, guid: ferroband_model::Guid::new(guid), key, from, to }
+    };
+    pods.iter().map(of).collect()
+}
+
+fn is_empty(fabric: &Fabric) -> Result<(), String> {
+    let left = (fabric.members(RED), fabric.members(BLUE));
+    if left.0.is_empty() && left.1.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+}
+
+#[test]
+fn nobody_ran_outside_its_partition_while_ufm_was_away_amid_a_hundred_pods() {
+    let away = Duration::from_secs(if rounds() > 1 { 120 } else { 20 });
+    let mut objects = Objects::default();
+    let fabric = bed(&mut objects);
+    objects.apply(&job("red")).apply(&job("blue"));
+    let done = || succeeded("red") + succeeded("blue");
+    eventually("a third is done", 300, || if done() > 30 { Ok(()) } else { Err(done().to_string()) });
+    fabric.ufm.leave();
+    let before = done();
+    sleep(away);
+    let during = done() - before;
+    fabric.ufm.come_back(true);
+    assert!(during <= 3 * AT_ONCE as u64, "{during} pods ended while nobody could start");
+    eventually("all are done", 600, || match done() {
+        all if all == 2 * PODS as u64 => Ok(()),
+        some => Err(format!("{some} {}", kubectl(&["get", "pods", "-o", "wide"]).out)),
+    });
+    eventually("nobody is in any more", 90, || is_empty(&fabric));
+    lab(&["ferroband", "--", "partition", "diff"]).good();
+    let all = [tenancies("red", RED), tenancies("blue", BLUE)].concat();
+    let events = fabric.ufm.events();
+    println!(
+        "{} pods, {during} ended within {away:?} without UFM, {} changes at UFM",
+        all.len(),
+        events.len()
+    );
+    assert_eq!(all.len(), 2 * PODS);
+    let reused =
+        all.iter().filter(|one| all.iter().any(|other| other.guid == one.guid && other.key != one.key));
+    assert!(reused.count() > PODS, "functions go from one partition to the other");
+    assert_eq!(audit(&events, &all), []);
+}
