@@ -121,7 +121,7 @@ impl Ibsim {
         let all: Vec<String> = self.ports.iter().map(one).collect();
         let script = format!(
             "mkdir -p /run/ibsim/copy && cd /run/ibsim/copy && export IBSIM_SOCKNAME={SOCKETS}; P={PRELOAD}; \
-             while :; do for p in {}; do k=$({}); echo \"${{p%,*}} $k\"; done; echo; sleep 0.1; done",
+             while [ -e /run/ibsim/pid ]; do for p in {}; do [ -e /run/ibsim/pid ] || exit 0; k=$({}); echo \"${{p%,*}} $k\"; done; echo; sleep 0.1; done",
             all.join(" "),
             query("${p#*,}"),
         );
@@ -215,12 +215,14 @@ fn rolled_out() {
 
 impl Drop for Ibsim {
     fn drop(&mut self) {
-        on(&self.node, "kill $(cat /run/ibsim/pid); rm -rf /run/ibsim");
+        // First nobody asks any more: who asks an ibsim that is gone asks for ever.
+        on(&self.node, "mv /run/ibsim/pid /run/ibsim/last");
+        let _ = self.copying.take().map(JoinHandle::join);
+        on(&self.node, "kill $(cat /run/ibsim/last); rm -rf /run/ibsim");
         for mut child in self.children.drain(..) {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = self.copying.take().map(JoinHandle::join);
         let undone = kubectl(&["-n", "ferroband-system", "rollout", "undo", "daemonset", "ferroband-node"]);
         if undone.ok && !thread::panicking() {
             rolled_out();
