@@ -36,7 +36,9 @@ pub fn measure(args: &Address, verdict: &mut Verdict) -> Result<()> {
         return measure_in(&Lab::named(name)?, args, verdict);
     }
     let lab = Lab::named(&format!("bench-{}", std::process::id()))?;
-    let wanted = Up { nodes: Some(1), install: true, owner: Some(std::process::id()), ..Up::again() };
+    let profile = "default".to_owned();
+    let wanted =
+        Up { nodes: Some(1), install: true, profile, owner: Some(std::process::id()), ..Up::again() };
     let measured = up(&lab, &wanted).and_then(|()| measure_in(&lab, args, verdict));
     measured.and(down(&lab))
 }
