@@ -12,7 +12,7 @@ const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 const LEASE: Duration = Duration::from_secs(15);
 
 #[test]
-fn cases_of_a_pods_life() {
+fn cases_11_13_42_53_54_61_and_63_of_a_pods_life() {
     let (mut objects, nodes) = (Objects::default(), nodes());
     let fabric = bed(&mut objects);
     let begun = Instant::now();
