@@ -25,18 +25,20 @@ impl Caller {
         Self { node: node.to_owned(), pod: pod.to_owned(), uid, added: RefCell::default() }
     }
 
-    fn call(&self, command: &str, container: &str, interface: &str, ipam: &Value) -> (bool, Value) {
+    /// The words of a call, for a shell on the node.
+    fn words(&self, command: &str, container: &str, interface: &str, ipam: &Value) -> String {
         let config = json!({"cniVersion": "1.0.0", "name": self.pod, "type": "none", "ipam": ipam});
         let (pod, uid) = (&self.pod, &self.uid);
-        let seen = on(
-            &self.node,
-            &format!(
-                "printf %s '{config}' | CNI_COMMAND={command} CNI_CONTAINERID={pod}-{container} CNI_IFNAME={interface} \
-                 CNI_NETNS=/run/netns/{pod} CNI_PATH=/opt/cni/bin \
-                 CNI_ARGS='IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID={uid}' \
-                 /tmp/called/whereabouts"
-            ),
-        );
+        format!(
+            "printf %s '{config}' | CNI_COMMAND={command} CNI_CONTAINERID={pod}-{container} CNI_IFNAME={interface} \
+             CNI_NETNS=/run/netns/{pod} CNI_PATH=/opt/cni/bin \
+             CNI_ARGS='IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID={uid}' \
+             /tmp/called/whereabouts"
+        )
+    }
+
+    fn call(&self, command: &str, container: &str, interface: &str, ipam: &Value) -> (bool, Value) {
+        let seen = on(&self.node, &self.words(command, container, interface, ipam));
         (seen.ok, serde_json::from_str(&seen.out).unwrap_or_else(|_| seen.err.clone().into()))
     }
 
@@ -44,10 +46,7 @@ impl Caller {
     pub fn add(&self, container: &str, interface: &str, ipam: &Value) -> Result<Vec<String>, String> {
         self.added.borrow_mut().push((container.to_owned(), interface.to_owned(), ipam.clone()));
         match self.call("ADD", container, interface, ipam) {
-            (true, result) => {
-                let ips = result["ips"].as_array().into_iter().flatten();
-                Ok(ips.filter_map(|ip| ip["address"].as_str()).map(str::to_owned).collect())
-            }
+            (true, result) => Ok(addresses(&result)),
             (false, error) => Err(format!(
                 "{} {}",
                 error["msg"].as_str().unwrap_or(&error.to_string()),
@@ -63,6 +62,23 @@ impl Caller {
         let given = self.add(&interface, &interface, ipam).unwrap_or_else(|e| panic!("{ipam}: {e}"));
         assert_eq!(given.len(), 1, "{ipam}: {given:?}");
         given.into_iter().next().expect("one")
+    }
+
+    /// The addresses of the next interfaces, one each, asked for one after the other.
+    #[track_caller]
+    pub fn many(&self, ipam: &Value, count: usize) -> Vec<String> {
+        let mut calls = Vec::new();
+        for _ in 0..count {
+            let interface = self.next();
+            calls.push(format!("{} | tr -d '\\n'; echo", self.words("ADD", &interface, &interface, ipam)));
+            self.added.borrow_mut().push((interface.clone(), interface, ipam.clone()));
+        }
+        let seen = on(&self.node, &calls.join("\n")).good();
+        let result =
+            |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{ipam}: {line}: {e}"));
+        let given: Vec<_> = seen.lines().flat_map(|line| addresses(&result(line))).collect();
+        assert_eq!(given.len(), count, "{ipam}: {seen}");
+        given
     }
 
     /// Why the next interface gets none.
@@ -90,14 +106,25 @@ impl Caller {
     }
 }
 
+/// What a result gives.
+fn addresses(result: &Value) -> Vec<String> {
+    let ips = result["ips"].as_array().into_iter().flatten();
+    ips.filter_map(|ip| ip["address"].as_str()).map(str::to_owned).collect()
+}
+
 impl Drop for Caller {
     fn drop(&mut self) {
-        for (container, interface, ipam) in self.added.take() {
-            let (good, said) = self.call("DEL", &container, &interface, &ipam);
-            if !good {
-                eprintln!("DEL of {container} {interface}: {said}");
-            }
+        let added = self.added.take();
+        let dels = added.iter().map(|(container, interface, ipam)| {
+            format!(
+                "{} || echo DEL of {container} {interface} failed",
+                self.words("DEL", container, interface, ipam)
+            )
+        });
+        let all = dels.chain([format!("ip netns delete {}; true", self.pod)]).collect::<Vec<_>>().join("\n");
+        let done = on(&self.node, &all);
+        if !done.out.is_empty() {
+            eprintln!("{}", done.out);
         }
-        on(&self.node, &format!("ip netns delete {}; true", self.pod));
     }
 }

@@ -145,6 +145,7 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
     kubectl(&["delete", "pod", &second.name, "--wait", "--timeout=60s"]).good();
     without_files(&second);
     freed("the last old address is free", 90, &second.address);
+    objects.go_with_the_lab();
 }
 
 /// `name-0`, `name-1`, …; for none of them the name itself.

@@ -65,4 +65,5 @@ fn c70_the_only_node_is_rebooted_without_being_emptied() {
     );
     annotate("Idle");
     reached("Idle");
+    objects.go_with_the_lab();
 }

@@ -75,6 +75,7 @@ fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
     inside("infiniband", "ip link show dev eth0").good();
     let (there, _) = ipv4(&interface("infiniband-2", "net1"));
     inside("infiniband", &format!("ping -c 2 -w 20 -I net1 {there}")).good();
+    objects.go_with_the_lab();
 }
 
 /// How many adapters the device plugin selects as `ether` and as `infiniband`.

@@ -47,4 +47,5 @@ fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
     });
     objects.apply(&pod("bare", &node, ""));
     objects.running("bare", 120);
+    objects.go_with_the_lab();
 }

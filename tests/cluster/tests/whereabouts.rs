@@ -41,7 +41,7 @@ fn w06_w07_w09_w10_w11_w16_ranges_and_their_ends() {
     let mut objects = Objects::default();
     let caller = caller(&mut objects, "w06");
     let fill = |ipam: &Value, first: &str, last: &str, count: usize| {
-        let given: Vec<_> = (0..count).map(|_| caller.one(ipam)).collect();
+        let given = caller.many(ipam, count);
         assert_eq!((given[0].as_str(), given[count - 1].as_str()), (first, last), "{ipam}");
         let told = caller.refused(ipam);
         assert!(told.contains("Could not allocate IP in range"), "{ipam}: {told}");

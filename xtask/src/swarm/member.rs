@@ -3,6 +3,7 @@
 use crate::command::{command, output};
 use crate::lab::Lab;
 use anyhow::{Context, Result, bail};
+use nix::sched::{CloneFlags, setns, unshare};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -122,31 +123,35 @@ impl Member {
 
     /// Execute the plugin; whether it went well, and what it printed.
     pub fn call(&self, verb: &str, container: &str, interface: &str, config: &str) -> Result<(bool, Value)> {
-        let mount = format!("--mount=/proc/{}/ns/mnt", self.keeper.id());
         let plugin = self.root.join("opt/cni/bin/whereabouts");
+        let spaces = format!("/proc/{}/ns/mnt", self.keeper.id());
         let args = format!(
             "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={};K8S_POD_UID={}",
             self.name, self.uid
         );
-        // Somebody else's plugin talks to the API server itself.
-        let mut command = match self.foreign.load(Ordering::Relaxed) {
-            true => self.lab.in_network("nsenter"),
-            false => Command::new("nsenter"),
+        let given = |mut command: Command| -> Command {
+            command.env("CNI_COMMAND", verb).env("CNI_CONTAINERID", container).env("CNI_IFNAME", interface);
+            command.env("CNI_ARGS", &args).env("CNI_PATH", self.root.join("opt/cni/bin"));
+            command.env("CNI_NETNS", format!("/run/netns/{}", self.name));
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            command
         };
-        command.args([&mount, "--"]).arg(plugin).env("CNI_COMMAND", verb).env("CNI_CONTAINERID", container);
-        command
-            .env("CNI_IFNAME", interface)
-            .env("CNI_ARGS", args)
-            .env("CNI_PATH", self.root.join("opt/cni/bin"));
-        command.env("CNI_NETNS", format!("/run/netns/{}", self.name));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().context("cannot start nsenter")?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A plugin that has failed already does not read.
-            let _ = stdin.write_all(config.as_bytes());
+        // Somebody else's plugin talks to the API server itself.
+        if self.foreign.load(Ordering::Relaxed) {
+            let mut command = self.lab.in_network("nsenter");
+            command.arg(format!("--mount={spaces}")).arg("--").arg(plugin);
+            return answered(given(command), config);
         }
-        let end = child.wait_with_output().context("cannot wait for the plugin")?;
-        Ok((end.status.success(), serde_json::from_slice(&end.stdout).unwrap_or(Value::Null)))
+        // From within the namespace, and by a thread that ends with the call: a program between would be measured too.
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| -> Result<(bool, Value)> {
+                let keeper = fs::File::open(&spaces).context("the member's keeper is gone")?;
+                unshare(CloneFlags::CLONE_FS)?;
+                setns(keeper, CloneFlags::CLONE_NEWNS)?;
+                answered(given(Command::new(plugin)), config)
+            });
+            call.join().unwrap_or_else(|_| bail!("a call panicked"))
+        })
     }
 
     /// Put another program in the place of the plugin.
@@ -168,6 +173,17 @@ impl Member {
         let bare = address.split_once('/').map_or(address, |(bare, _)| bare);
         output(&mut command("ip", ["-n", &self.name, "address", verb, bare, "dev", "lo"])).map(drop)
     }
+}
+
+/// What a plugin says to a configuration.
+fn answered(mut command: Command, config: &str) -> Result<(bool, Value)> {
+    let mut child = command.spawn().context("cannot start the plugin")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A plugin that has failed already does not read.
+        let _ = stdin.write_all(config.as_bytes());
+    }
+    let end = child.wait_with_output().context("cannot wait for the plugin")?;
+    Ok((end.status.success(), serde_json::from_slice(&end.stdout).unwrap_or(Value::Null)))
 }
 
 impl Drop for Member {

@@ -7,17 +7,15 @@ use ferroband_api::whereabouts::{
     IPPool, IPPoolSpec, IpAllocation, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec,
 };
 use ferroband_daemon::call::{Failure, bounded, failure};
-use futures::{TryStreamExt, stream};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::PoisonError,
     time::{Duration, Instant},
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::sleep};
 
 /// Where Whereabouts keeps them when nobody says otherwise.
 const NAMESPACE: &str = "kube-system";
@@ -25,8 +23,8 @@ const NAMESPACE: &str = "kube-system";
 const RARELY: Duration = Duration::from_secs(10);
 /// What marks the objects that are ours to change.
 const MANAGED: &str = "app.kubernetes.io/managed-by=ferroband";
-/// Writes at once.
-const AT_ONCE: usize = 8;
+/// The pause after each write: whoever looks there can wait, and pods that start need the API server more.
+const PACE: Duration = Duration::from_millis(20);
 
 /// The work.
 pub struct Ranges {
@@ -125,29 +123,22 @@ where
     let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
     let kept = changed.map(|(name, spec)| (name, Some(spec)));
     let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
-    let others = std::sync::Mutex::new(BTreeSet::new());
-    stream::iter(kept.chain(gone).map(Ok))
-        .try_for_each_concurrent(AT_ONCE, |(name, spec)| {
-            let others = &others;
-            async move {
-                let done = match spec {
-                    None => bounded(api.delete(name, &DeleteParams::default())).await.map(|_| true),
-                    Some(spec) => put(api, name, new(name, spec.clone()), before.contains_key(name)).await,
-                };
-                match done {
-                    Err(e) if !matches!(failure(&e), Failure::Conflict | Failure::NotFound) => {
-                        return Err(Error::api("write", format!("{} {name}", K::kind(&())))(e));
-                    }
-                    Ok(false) => {
-                        others.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
-                    }
-                    _ => {}
-                }
-                Ok(())
+    let mut others = BTreeSet::new();
+    for (name, spec) in kept.chain(gone) {
+        let done = match spec {
+            None => bounded(api.delete(name, &DeleteParams::default())).await.map(|_| true),
+            Some(spec) => put(api, name, new(name, spec.clone()), before.contains_key(name)).await,
+        };
+        match done {
+            Err(e) if !matches!(failure(&e), Failure::Conflict | Failure::NotFound) => {
+                return Err(Error::api("write", format!("{} {name}", K::kind(&())))(e));
             }
-        })
-        .await?;
-    Ok(others.into_inner().unwrap_or_else(PoisonError::into_inner))
+            Ok(false) => drop(others.insert(name.clone())),
+            _ => {}
+        }
+        sleep(PACE).await;
+    }
+    Ok(others)
 }
 
 /// Apply an object of ours. One that Whereabouts made itself stays as it is, and the answer is no: nodes leave its
