@@ -24,8 +24,11 @@ wait_for 30 carrier init blue
 wait_for 30 ping -c 1 -W 1 10.8.0.2
 refuse ping -q -c 2 -W 1 10.8.0.3
 
-timeout $((40 * PATIENCE)) ibv_rc_pingpong -d mlx5_0 -n 100 10.0.0.2 | tail -1
-timeout $((40 * PATIENCE)) rping -c -a 10.0.0.2 -C 5 -v -V | tail -1
+# The other machine may not be listening yet
+pingpong() { timeout $((20 * PATIENCE)) ibv_rc_pingpong -d mlx5_0 -n 100 10.0.0.2 | tail -1; }
+connections() { timeout $((20 * PATIENCE)) rping -c -a 10.0.0.2 -C 5 -v -V | tail -1; }
+wait_for 60 pingpong
+wait_for 60 connections
 
 ip link del blue
 ip link set "$netdev" down
