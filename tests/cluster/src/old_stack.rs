@@ -34,11 +34,6 @@ pub struct OldPod {
     pub address: String,
 }
 
-/// A network of IPoIB children, as both stacks read it.
-pub fn network(name: &str, ipam: &Value) -> Value {
-    json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam})
-}
-
 /// The kinds that the old stack had installed.
 pub fn kinds() {
     let folder = format!("{}/../../deploy/crds", env!("CARGO_MANIFEST_DIR"));

@@ -4,10 +4,14 @@ use crate::evidence::{granules, interface, ipv4};
 use crate::{definition, eventually, kubectl};
 use serde_json::{Value, json};
 
-/// A network of IPoIB children with this `ipam`.
+/// The configuration of IPoIB children with this `ipam`.
+pub fn ipoib(name: &str, ipam: &Value) -> Value {
+    json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam})
+}
+
+/// A network of them.
 pub fn network(name: &str, ipam: &Value) -> String {
-    let config = json!({"cniVersion": "0.3.1", "name": name, "type": "ipoib", "master": "ib0", "ipam": ipam});
-    definition(name, &config).to_string()
+    definition(name, &ipoib(name, ipam)).to_string()
 }
 
 /// Seed 001's pool, with another subnet for each test.

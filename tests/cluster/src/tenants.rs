@@ -64,24 +64,32 @@ pub fn network(namespace: &str, name: &str, pkey: Value) -> String {
     network.to_string()
 }
 
+/// Where a pod of [`spec`] sees its port.
+pub const PORT: &str = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1";
+
+/// The spec of a pod that has a function and does this, with an eye on the node's tables.
+pub fn spec(script: &str) -> Value {
+    json!({
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{
+            "name": "c", "image": "ferroband.lab/tools:1", "command": ["sh", "-c", script],
+            "resources": {"limits": {RESOURCE: "1"}},
+            "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
+        }],
+        "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
+    })
+}
+
 /// A pod whose first words are what its own port's table had in the first slot when it began to run.
 pub fn pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
-    let table = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1/pkeys/0";
+    let mut spec = spec(&format!("cat {PORT}/pkeys/0; exec sleep 100000"));
+    spec["nodeName"] = json!(node);
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name, "namespace": namespace, "annotations": {"k8s.v1.cni.cncf.io/networks": networks},
         },
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": 0,
-            "containers": [{
-                "name": "c", "image": "ferroband.lab/tools:1",
-                "command": ["sh", "-c", format!("cat {table}; exec sleep 100000")],
-                "resources": {"limits": {RESOURCE: "1"}},
-                "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
-            }],
-            "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
-        },
+        "spec": spec,
     })
     .to_string()
 }

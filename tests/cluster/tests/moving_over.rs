@@ -5,7 +5,7 @@ use ferroband_cluster_tests::evidence::{interface, ipv4};
 use ferroband_cluster_tests::fabric::Fabric;
 use ferroband_cluster_tests::hardware::life;
 use ferroband_cluster_tests::old_stack::{self, OldPod, define, without};
-use ferroband_cluster_tests::pools::{address, freed, holder, spiderpool};
+use ferroband_cluster_tests::pools::{address, freed, holder, ipoib, spiderpool};
 use ferroband_cluster_tests::{Objects, attached_pod, bare_lab, eventually, get, kubectl, lab, nodes, on};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -20,8 +20,8 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
     bare_lab(&["--nodes", "2"]);
     let (mut objects, nodes) = (Objects::default(), nodes());
     old_stack::kinds();
-    let ranged = old_stack::network("old-range", &json!({"type": "whereabouts", "range": RANGE}));
-    let pooled = old_stack::network("old-pooled", &spiderpool(&[POOL]));
+    let ranged = ipoib("old-range", &json!({"type": "whereabouts", "range": RANGE}));
+    let pooled = ipoib("old-pooled", &spiderpool(&[POOL]));
     define(&mut objects, &ranged);
     define(&mut objects, &pooled);
     objects.apply(

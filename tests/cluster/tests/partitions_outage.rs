@@ -5,7 +5,7 @@
 //! Two witnesses: each pod looks at its own port's table for as long as it runs, and UFM's log is replayed against who ran when.
 
 use ferroband_cluster_tests::fabric::Fabric;
-use ferroband_cluster_tests::tenants::{BLUE, RED, RESOURCE, bed};
+use ferroband_cluster_tests::tenants::{BLUE, PORT, RED, bed, spec};
 use ferroband_cluster_tests::{Objects, eventually, get, kubectl, lab, rounds};
 use ferroband_testbed::audit::{Tenancy, audit};
 use serde_json::json;
@@ -20,26 +20,18 @@ const AT_ONCE: usize = 4;
 
 /// Pods one after another, in a partition. Each tells its GUID, and the time and its table again and again.
 fn job(name: &str) -> String {
-    let port = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1";
-    let script = format!(
-        "echo guid $(cat {port}/gids/0); i=0; while [ $i -lt 8 ]; do \
-         echo at $(cut -d' ' -f1 /proc/uptime) $(cat {port}/pkeys/*); i=$((i+1)); sleep 0.1; done"
-    );
+    let mut spec = spec(&format!(
+        "echo guid $(cat {PORT}/gids/0); i=0; while [ $i -lt 8 ]; do \
+         echo at $(cut -d' ' -f1 /proc/uptime) $(cat {PORT}/pkeys/*); i=$((i+1)); sleep 0.1; done"
+    ));
+    spec["restartPolicy"] = json!("Never");
     json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
         "spec": {
             "completions": PODS, "parallelism": AT_ONCE, "backoffLimit": 0,
             "template": {
                 "metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": name}},
-                "spec": {
-                    "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-                    "containers": [{
-                        "name": "c", "image": "ferroband.lab/tools:1", "command": ["sh", "-c", script],
-                        "resources": {"limits": {RESOURCE: "1"}},
-                        "volumeMounts": [{"name": "fabric", "mountPath": "/fabric", "readOnly": true}],
-                    }],
-                    "volumes": [{"name": "fabric", "hostPath": {"path": "/var/lib/ferroband/sim/sys"}}],
-                },
+                "spec": spec,
             },
         },
     })

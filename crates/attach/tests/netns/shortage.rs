@@ -1,9 +1,10 @@
 //! A full disk, and a sandbox that ends while it is being attached.
 
+use crate::daemon::Daemon;
 use crate::functions::NET1;
 use crate::meta::{ETH0, config, set_up};
 use crate::rack::{self, Rack};
-use crate::stage::{Pod, eventually, host, names};
+use crate::stage::{Pod, Stage, eventually, host, names};
 use crate::ways;
 use ferroband_attach::{Machine, Point, Role};
 use ferroband_kernel::NetnsMode;
@@ -11,6 +12,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
 
@@ -28,10 +30,17 @@ fn small_disk(folder: &Path, pages: usize) {
     mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
 }
 
-#[test]
-fn a_disk_that_is_full_at_any_write_leaves_nothing() {
-    let (stage, daemon, pod) = set_up();
+/// An ADD and a DEL on disks of all sizes from too small on, the DEL without any room left if `fill`. Whatever is refused
+/// leaves what `look` sees as it was, and so does the DEL.
+fn on_full_disks<T: PartialEq + Debug>(
+    stage: &Stage,
+    daemon: &Daemon,
+    pod: &Pod,
+    fill: bool,
+    look: impl Fn() -> T,
+) {
     own_mounts();
+    let before = look();
     let (mut refused, mut done) = (0, 0);
     for pages in 1..=8 {
         small_disk(&stage.root.state(""), pages);
@@ -41,15 +50,29 @@ fn a_disk_that_is_full_at_any_write_leaves_nothing() {
                 refused += 1;
                 assert_eq!(error.code(), 5, "with {pages} pages: {error}");
                 assert_eq!(pod.names(), [""; 0], "with {pages} pages");
+                assert_eq!(look(), before, "with {pages} pages");
             }
+        }
+        let filler = stage.root.state("filler");
+        if fill {
+            fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
         }
         // A DEL on the same full disk.
         stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
+        if fill {
+            fs::remove_file(filler).unwrap();
+        }
         assert_eq!((pod.names(), daemon.held()), (vec![], vec![]), "with {pages} pages");
-        stage.assert_clean();
+        assert_eq!(look(), before, "with {pages} pages");
         umount2(&stage.root.state(""), MntFlags::MNT_DETACH).unwrap();
     }
     assert!(refused > 0 && done > 0, "refused {refused}, done {done}: the sizes do not test anything");
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_write_leaves_nothing() {
+    let (stage, daemon, pod) = set_up();
+    on_full_disks(&stage, &daemon, &pod, false, || stage.assert_clean());
 }
 
 #[test]
@@ -119,29 +142,8 @@ fn a_disk_that_is_full_leaves_a_function_as_it_was() {
 fn a_disk_that_is_full_leaves_no_way_to_the_node() {
     let (stage, daemon, pod, _other) =
         ways::set_up(vec![ways::with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
-    own_mounts();
     let look = || (host(&["rule"]), host(&["-4", "route", "show", "table", "all"]), names(&host(&["link"])));
-    let before = look();
-    let (mut refused, mut done) = (0, 0);
-    for pages in 1..=8 {
-        small_disk(&stage.root.state(""), pages);
-        match stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config()) {
-            Ok(_) => done += 1,
-            Err(error) => {
-                refused += 1;
-                assert_eq!(error.code(), 5, "with {pages} pages: {error}");
-                assert_eq!((pod.names(), look()), (vec![], before.clone()), "with {pages} pages");
-            }
-        }
-        let filler = stage.root.state("filler");
-        fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
-        stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
-        fs::remove_file(filler).unwrap();
-        assert_eq!((pod.names(), daemon.held()), (vec![], vec![]), "with {pages} pages");
-        assert_eq!(look(), before, "with {pages} pages");
-        umount2(&stage.root.state(""), MntFlags::MNT_DETACH).unwrap();
-    }
-    assert!(refused > 0 && done > 0, "refused {refused}, done {done}: the sizes do not test anything");
+    on_full_disks(&stage, &daemon, &pod, true, look);
 }
 
 #[test]

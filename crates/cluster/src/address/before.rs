@@ -10,9 +10,9 @@
 use super::{books::Books, fence::Fence, pools::Held, stateful::set_and_ordinal};
 use crate::{Context, Error};
 use ferroband_address::{Entry, Granule, GranuleId, Space};
-use ferroband_api::{ferroband::AddressGranule, spiderpool::SpiderIPPool};
+use ferroband_api::{annotation::NETWORK_STATUS, ferroband::AddressGranule, spiderpool::SpiderIPPool};
 use ferroband_daemon::{
-    addresses::{Record, object_of, records_of},
+    addresses::{Record, is_stateful, object_of, records_of},
     call::{Failure, bounded, failure},
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -31,8 +31,6 @@ use tracing::info;
 
 /// How long there must be no pod.
 const DOUBT: Duration = Duration::from_secs(30);
-/// Where Multus says what a pod has.
-const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 
 /// One record.
 #[derive(Clone, Debug)]
@@ -112,7 +110,7 @@ impl Before {
     }
 
     /// Write the entries into their granules; what another writes there meanwhile wins, and the next pass tries again.
-    pub async fn take_over(&self, held: Vec<(&Claim, Entry)>) -> Result<(), Error> {
+    pub async fn take_over(&self, held: Vec<(Claim, Entry)>) -> Result<(), Error> {
         let mut granules: BTreeMap<GranuleId, BTreeMap<u8, Entry>> = BTreeMap::new();
         for (claim, entry) in held {
             let (id, offset) = GranuleId::containing(&claim.space, claim.address);
@@ -173,7 +171,7 @@ impl Before {
             }
             standing.push((address, record));
         }
-        self.take_over(right.iter().map(|(claim, entry)| (claim, entry.clone())).collect()).await?;
+        self.take_over(right).await?;
         Ok(standing)
     }
 
@@ -218,10 +216,7 @@ fn judge(claim: &Claim, pod: Option<&Pod>, awaited: bool) -> Verdict {
     let interface = claim.interface.clone().unwrap_or(said);
     // Spiderpool does not write the sandbox down. The node looks for the address in its namespaces then.
     let container = claim.container.clone().unwrap_or_else(|| format!("before-{uid}"));
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let sticky =
-        owners.into_iter().any(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet");
-    Verdict::Holds(entry(claim, &uid, node, &interface, container, sticky))
+    Verdict::Holds(entry(claim, &uid, node, &interface, container, is_stateful(&pod.metadata)))
 }
 
 fn entry(claim: &Claim, uid: &str, node: &str, interface: &str, container: String, sticky: bool) -> Entry {

@@ -8,7 +8,10 @@ use ferroband_api::{
     spiderpool::{SpiderEndpoint, SpiderIPPool},
     whereabouts::IPPool,
 };
-use ferroband_daemon::{addresses::granule_of, tasks::Tasks};
+use ferroband_daemon::{
+    addresses::{FOREIGN, granule_of},
+    tasks::Tasks,
+};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
 use kube::{Api, runtime::watcher};
 
@@ -39,9 +42,6 @@ pub struct Books {
     /// The records that Whereabouts itself wrote.
     pub ranges: Watched<IPPool>,
 }
-
-/// Whatever is not marked as made by us.
-const FOREIGN: &str = "app.kubernetes.io/managed-by!=ferroband";
 
 impl Books {
     /// Watch everything.

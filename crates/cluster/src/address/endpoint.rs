@@ -6,7 +6,10 @@ use ferroband_address::{Entry, Family};
 use ferroband_api::spiderpool::{
     EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
 };
-use ferroband_daemon::call::{Failure, bounded, failure};
+use ferroband_daemon::{
+    addresses::{MANAGED, is_ours},
+    call::{Failure, bounded, failure},
+};
 use futures::{TryStreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
@@ -20,8 +23,6 @@ use std::{
     net::IpAddr,
 };
 
-/// The label of the objects that are ours to change.
-const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "ferroband");
 /// Writes at once.
 const AT_ONCE: usize = 8;
 
@@ -52,14 +53,14 @@ pub async fn show(
     for (pod, entries) in &wanted {
         let detail = detail(entries, pools);
         let shown = present.get(*pod).and_then(|object| object.status.as_ref());
-        let foreign = present.get(*pod).is_some_and(|object| !is_ours(object));
+        let foreign = present.get(*pod).is_some_and(|object| !is_ours(object.as_ref()));
         if foreign || shown.is_none_or(|status| status.current != detail) {
             work.push(Change::Put { pod, entry: entries[0].1, detail, exists: present.contains_key(*pod) });
         }
     }
     for (pod, object) in present.iter().filter(|(pod, _)| !wanted.contains_key(pod.as_str())) {
         let terminating = object.metadata.deletion_timestamp.is_some();
-        match is_ours(object) {
+        match is_ours(object.as_ref()) {
             true => work.push(Change::Remove { pod }),
             // Its pod is gone, and so is the controller that it waits for.
             false if terminating && !object.finalizers().is_empty() => work.push(Change::LetGo { pod }),
@@ -69,10 +70,6 @@ pub async fn show(
     stream::iter(work.into_iter().map(Ok))
         .try_for_each_concurrent(AT_ONCE, |change| change.make(context))
         .await
-}
-
-fn is_ours(object: &SpiderEndpoint) -> bool {
-    object.labels().get(MANAGED.0).is_some_and(|value| value == MANAGED.1)
 }
 
 enum Change<'a> {

@@ -6,7 +6,10 @@ use ferroband_address::whereabouts::{pool_object, reservation_object};
 use ferroband_api::whereabouts::{
     IPPool, IPPoolSpec, IpAllocation, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec,
 };
-use ferroband_daemon::call::{Failure, bounded, failure};
+use ferroband_daemon::{
+    addresses::{MANAGED, OWN, is_ours},
+    call::{Failure, bounded, failure},
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -21,8 +24,6 @@ use tokio::{sync::Mutex, time::sleep};
 const NAMESPACE: &str = "kube-system";
 /// The shortest time between two rounds of writes.
 const RARELY: Duration = Duration::from_secs(10);
-/// What marks the objects that are ours to change.
-const MANAGED: &str = "app.kubernetes.io/managed-by=ferroband";
 /// The pause after each write: whoever looks there can wait, and pods that start need the API server more.
 const PACE: Duration = Duration::from_millis(20);
 
@@ -79,7 +80,7 @@ impl Ranges {
     }
 
     async fn list(&self) -> Result<Shown, Error> {
-        let parameters = ListParams::default().labels(MANAGED);
+        let parameters = ListParams::default().labels(OWN);
         let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
         let reservations: Api<OverlappingRangeIPReservation> =
             Api::namespaced(self.context.client.clone(), NAMESPACE);
@@ -154,16 +155,11 @@ where
     if !known && bounded(api.get_opt(name)).await?.is_some_and(|found| !is_ours(&found)) {
         return Ok(false);
     }
-    let label = ("app.kubernetes.io/managed-by".to_owned(), "ferroband".to_owned());
-    object.meta_mut().labels = Some([label].into());
+    let (label, by) = MANAGED;
+    object.meta_mut().labels = Some([(label.to_owned(), by.to_owned())].into());
     // Applied, so that entries which are gone go from the object too.
     let parameters = PatchParams::apply("ferroband-cluster").force();
     bounded(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(|_| true)
-}
-
-pub(super) fn is_ours<K: kube::Resource>(object: &K) -> bool {
-    let labels = object.meta().labels.as_ref();
-    labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by")).is_some_and(|by| by == "ferroband")
 }
 
 impl Work for Ranges {

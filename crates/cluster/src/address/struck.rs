@@ -3,7 +3,6 @@
 use super::{
     before::{Before, Claim, Verdict},
     books::Books,
-    ranges::is_ours,
 };
 use crate::{Context, Error, Work};
 use ferroband_address::{
@@ -11,7 +10,10 @@ use ferroband_address::{
     whereabouts::{recorded, reservation_object},
 };
 use ferroband_api::whereabouts::{IPPool, IpAllocation, OverlappingRangeIPReservation};
-use ferroband_daemon::call::{Failure, bounded, failure};
+use ferroband_daemon::{
+    addresses::is_ours,
+    call::{Failure, bounded, failure},
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
@@ -158,7 +160,7 @@ impl Work for Struck {
                 self.strike(&pool, &over).await?;
             }
         }
-        self.before.take_over(right.iter().map(|(claim, entry)| (claim, entry.clone())).collect()).await?;
+        self.before.take_over(right).await?;
         Ok(open.then_some(AGAIN))
     }
 }

@@ -104,16 +104,9 @@ impl Partitions {
 
     /// Nodes that are not to run opensm any more: their daemons end it.
     async fn dismiss_hosts(&self, choice: &Choice) -> Result<(), Error> {
-        let api: Api<SubnetManagerHost> = Api::all(self.context.client.clone());
         for ((_, node), _) in self.seen.hosts.all() {
             if !choice.runs_on(&node) {
-                match bounded(api.delete(&node, &DeleteParams::default())).await {
-                    Ok(_) => {}
-                    Err(kube::Error::Api(status)) if status.code == 404 => {}
-                    Err(error) => {
-                        return Err(Error::api("delete", format!("SubnetManagerHost {node}"))(error));
-                    }
-                }
+                delete::<SubnetManagerHost>(&self.context, "SubnetManagerHost", &node).await?;
             }
         }
         Ok(())
@@ -160,12 +153,7 @@ impl Partitions {
         if !gone || !out {
             return Ok(());
         }
-        let api: Api<NodePartitions> = Api::all(self.context.client.clone());
-        match bounded(api.delete(&node, &DeleteParams::default())).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(Error::api("delete", format!("NodePartitions {node}"))(error)),
-        }
+        delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
     }
 
     async fn tell_fabric(&self, choice: &Choice, objects: &[Arc<NodePartitions>]) -> Result<(), Error> {
@@ -267,6 +255,23 @@ impl Work for Partitions {
         self.tell_partitions(&partitions, &wanted).await?;
         self.tell_fabric(&choice, &objects).await?;
         Ok(None)
+    }
+}
+
+/// Delete an object; one that is gone already is as good.
+async fn delete<K>(context: &Context, kind: &'static str, name: &str) -> Result<(), Error>
+where
+    K: Resource<Scope = kube::core::ClusterResourceScope>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let api: Api<K> = Api::all(context.client.clone());
+    match bounded(api.delete(name, &DeleteParams::default())).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(Error::api("delete", format!("{kind} {name}"))(error)),
     }
 }
 

@@ -4,6 +4,7 @@ use super::watching::{Cache, follow, map};
 use crate::call::{Failure, bounded, failure};
 use ferroband_address::{Space, whereabouts::recorded};
 use ferroband_api::whereabouts::IPPool;
+use ferroband_daemon::addresses::FOREIGN;
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,
@@ -13,9 +14,6 @@ use kube::{
 use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tracing::info;
-
-/// The pools that are not our own projections.
-const FOREIGN: &str = "app.kubernetes.io/managed-by!=ferroband";
 
 /// The records of Whereabouts.
 #[derive(Clone)]

@@ -5,6 +5,7 @@ use super::{
     watching::{Cache, Name, follow},
 };
 use crate::{Error, call::bounded};
+use ferroband_daemon::addresses::is_stateful;
 use ferroband_model::PodRef;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -38,7 +39,7 @@ pub struct PodFacts {
 impl PodFacts {
     /// What `metadata` says.
     pub fn of(metadata: ObjectMeta) -> Self {
-        let owners = metadata.owner_references.unwrap_or_default();
+        let stateful = is_stateful(&metadata);
         let mut annotations = metadata.annotations.unwrap_or_default();
         annotations.retain(|name, _| {
             ANNOTATIONS.iter().any(|start| name.starts_with(start)) && !name.ends_with("/network-status")
@@ -48,9 +49,7 @@ impl PodFacts {
             annotations,
             labels: metadata.labels.unwrap_or_default(),
             leaving: metadata.deletion_timestamp.is_some(),
-            stateful: owners
-                .iter()
-                .any(|owner| owner.kind == "StatefulSet" && owner.controller == Some(true)),
+            stateful,
         }
     }
 

@@ -174,8 +174,7 @@ impl Supervisor {
     fn write(&self, wish: &Wish, status: &mut SubnetManagerHostStatus) -> Result<bool, String> {
         let refuse = |error: ferroband_partition::Error| error.fault().to_string();
         let (table, _) = understood(&wish.members).map_err(refuse)?;
-        let changed = self.file.put(&table).map_err(refuse)?;
-        let text = fs::read_to_string(self.file.path()).unwrap_or_default();
+        let (text, changed) = self.file.put(&table).map_err(refuse)?;
         if changed {
             info!(serial = wish.serial, "partitions file written");
             // For a daemon that comes after us, if somebody breaks the file meanwhile.

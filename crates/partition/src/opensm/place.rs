@@ -31,8 +31,8 @@ impl Local {
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// Makes the file say what is wanted; says whether it did not. What is not ours in it stays.
-    pub fn put(&self, wanted: &Table) -> Result<bool, Error> {
+    /// Makes the file say what is wanted; gives its text, and whether it was another. What is not ours in it stays.
+    pub fn put(&self, wanted: &Table) -> Result<(String, bool), Error> {
         let existing = file::read(&self.path)?;
         // Somebody broke, emptied or removed the file that we had written. It is open already: putting it back, with what
         // was others' in it, is the remedy.
@@ -44,8 +44,8 @@ impl Local {
         if changed {
             file::write(&self.path, &text)?;
         }
-        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-        Ok(changed)
+        self.remember(text.clone());
+        Ok((text, changed))
     }
 
     /// The file.
