@@ -55,15 +55,15 @@ pub fn parse(text: &str) -> Result<File, Error> {
         bare.push_str(code);
         bare.push('\n');
     }
-    if bare.trim().is_empty() {
-        return Err(wrong("it is empty, and opensm would put every port into one partition".to_owned()));
-    }
     let mut statements = Vec::new();
     for statement in bare.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         statements.push(read(statement).map_err(|problem| {
             let shown: String = statement.chars().take(60).collect();
             wrong(format!("{problem} in {shown:?}"))
         })?);
+    }
+    if statements.is_empty() {
+        return Err(wrong("it is empty, and opensm would put every port into one partition".to_owned()));
     }
     if !bare.trim_end().ends_with(';') {
         return Err(wrong("its last statement has no end".to_owned()));

@@ -33,6 +33,7 @@ fn case_71_nothing_wanted_is_still_a_rule_for_the_default_partition() {
     assert_eq!(parse(&text).unwrap().statements.len(), 1);
     for broken in [
         "",
+        ";",
         "# nothing\n",
         "Default=0x7fff: ALL",
         "Default=0x7fff ALL;",
