@@ -16,6 +16,7 @@ mod keeper;
 mod master;
 mod process;
 mod supervisor;
+mod vigil;
 
 pub use arguments::Program;
 pub use chosen::{Chosen, port};

@@ -46,6 +46,11 @@ impl Process {
         started(self.pid) == Some(self.started)
     }
 
+    /// The processor time that it has used, in ticks.
+    pub fn used(&self) -> u64 {
+        [14, 15].into_iter().filter_map(|field| stat(self.pid, field)).sum()
+    }
+
     /// Sends it a signal. `false` if it is gone.
     pub fn signal(&self, signal: Signal) -> Result<bool, Errno> {
         if !self.is_alive() {
@@ -65,8 +70,13 @@ impl Process {
     }
 }
 
-/// proc(5): field 3 is the state, field 22 the start; the name in field 2 may have anything in it, so it is read from behind.
 fn started(pid: i32) -> Option<u64> {
+    stat(pid, 22)
+}
+
+/// proc(5): field 3 is the state, 14 and 15 the processor time, 22 the start; the name in field 2 may have anything in it, so
+/// it is read from behind.
+fn stat(pid: i32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -74,7 +84,7 @@ fn started(pid: i32) -> Option<u64> {
     if matches!(fields.first(), Some(&"Z" | &"X")) {
         return None;
     }
-    fields.get(19)?.parse().ok()
+    fields.get(field - 3)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{
     chosen::Chosen,
     found::Found,
     master::{Master, master},
+    vigil::Vigil,
 };
 use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostStatus};
 use ferroband_model::{Fault, FaultCode, Guid};
@@ -76,6 +77,7 @@ pub struct Supervisor {
     repeat: Option<Instant>,
     asked: Option<Instant>,
     foreign: Option<String>,
+    vigil: Vigil,
     virtualization: Option<bool>,
 }
 
@@ -97,6 +99,7 @@ impl Supervisor {
             repeat: None,
             asked: None,
             foreign: None,
+            vigil: Vigil::of_running(),
             virtualization: None,
         }
     }
@@ -230,7 +233,10 @@ impl Supervisor {
                 self.not_before = Some(now + ASK);
                 return;
             }
-            Ok(_) => self.foreign = None,
+            Ok(found) => {
+                self.foreign = None;
+                self.watch_over(&found, now);
+            }
             Err(problem) => {
                 if self.found.is_none() {
                     self.failed(&format!("who is master of the fabric cannot be told: {problem}"), now);
@@ -247,6 +253,22 @@ impl Supervisor {
                 }
                 Err(words) => self.failed(&format!("{} does not start: {words}", file.display()), now),
             }
+        }
+    }
+
+    /// Ends one that hangs; the next step starts another.
+    fn watch_over(&mut self, master: &Master, now: Instant) {
+        if *master != Master::Nobody {
+            self.vigil.seen();
+            return;
+        }
+        let Some(found) = &self.found else {
+            self.vigil = Vigil::default();
+            return;
+        };
+        if self.vigil.missed(found.process.used(), now) {
+            self.found.take().into_iter().for_each(Found::stop);
+            self.failed("the fabric has no master, and it does nothing about it; it is started again", now);
         }
     }
 
