@@ -12,7 +12,7 @@ use ferroband_node::{
     serve::Unmanaged,
 };
 use kube::runtime::watcher::Event;
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 use std::{
@@ -199,6 +199,10 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.stop.cancel();
+        // A folder with a mount in it would stay. Some tests have taken theirs away already.
+        for file in std::fs::read_dir(self.folder.path().join("netns")).into_iter().flatten().flatten() {
+            let _ = umount2(&file.path(), MntFlags::MNT_DETACH);
+        }
     }
 }
 
