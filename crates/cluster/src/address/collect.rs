@@ -27,6 +27,8 @@ use tracing::info;
 
 /// How long a granule without entries is left alone: pods come back, and to make it again costs a write.
 const EMPTY: Duration = Duration::from_secs(60);
+/// So many addresses of one granule have an event each: a node that goes with thousands must not flood the API server.
+const FEW: usize = 4;
 /// How often what is only a matter of time is looked at.
 const AGAIN: Duration = Duration::from_secs(20);
 
@@ -103,11 +105,19 @@ impl Collect {
         let (name, object) = (left.object_name(), object_of(&left, Some(&seen.version)));
         match bounded(api.replace(&name, &PostParams::default(), &object)).await {
             Ok(written) => {
+                let mut notes = Vec::new();
                 for (offset, entry, why) in taken.freed {
                     let address = left.address(offset);
                     let why = why.told(&entry);
                     info!(%address, pod = entry.pod, interface = entry.interface, why, "taken back");
-                    let note = format!("{address} of {} ({}): {why}", entry.pod, entry.interface);
+                    notes.push(format!("{address} of {} ({}): {why}", entry.pod, entry.interface));
+                }
+                if notes.len() > FEW {
+                    let more = notes.len() - FEW;
+                    notes.truncate(FEW);
+                    notes.push(format!("and {more} more addresses of {name}; the log has them all"));
+                }
+                for note in notes {
                     self.context.event(&written, EventType::Normal, "IPAddressGarbageCollected", note).await;
                 }
                 Ok(())

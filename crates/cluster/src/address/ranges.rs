@@ -12,7 +12,7 @@ use ferroband_daemon::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +24,9 @@ use tokio::{sync::Mutex, time::sleep};
 const NAMESPACE: &str = "kube-system";
 /// The shortest time between two rounds of writes.
 const RARELY: Duration = Duration::from_secs(10);
-/// The pause after each write: whoever looks there can wait, and pods that start need the API server more.
-const PACE: Duration = Duration::from_millis(20);
+/// The pause after each write is so many times what the write took, within these bounds: whoever looks there can wait,
+/// and pods that start need the API server more.
+const PACE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
 
 /// The work.
 pub struct Ranges {
@@ -106,6 +107,23 @@ impl Ranges {
     }
 }
 
+/// A kind of theirs.
+trait Projection:
+    kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned
+{
+    /// Whether an object always has the same fields, so that it may be created in one call. Of one that was created so,
+    /// and is applied later, no field ever goes: the API server takes the creator for another owner.
+    const FIXED: bool;
+}
+
+impl Projection for IPPool {
+    const FIXED: bool = false;
+}
+
+impl Projection for OverlappingRangeIPReservation {
+    const FIXED: bool = true;
+}
+
 /// Make the objects say what they should; gives back the names of those that are not ours to change.
 async fn change<K, S>(
     api: &Api<K>,
@@ -114,11 +132,7 @@ async fn change<K, S>(
     new: fn(&str, S) -> K,
 ) -> Result<BTreeSet<String>, Error>
 where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::Serialize
-        + serde::de::DeserializeOwned,
+    K: Projection,
     S: Clone + PartialEq + serde::Serialize,
 {
     let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
@@ -126,6 +140,7 @@ where
     let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
     let mut others = BTreeSet::new();
     for (name, spec) in kept.chain(gone) {
+        let begin = Instant::now();
         let done = match spec {
             None => bounded(api.delete(name, &DeleteParams::default())).await.map(|_| true),
             Some(spec) => put(api, name, new(name, spec.clone()), before.contains_key(name)).await,
@@ -137,26 +152,26 @@ where
             Ok(false) => drop(others.insert(name.clone())),
             _ => {}
         }
-        sleep(PACE).await;
+        sleep((begin.elapsed() * PACE.0).clamp(PACE.1, PACE.2)).await;
     }
     Ok(others)
 }
 
 /// Apply an object of ours. One that Whereabouts made itself stays as it is, and the answer is no: nodes leave its
 /// addresses alone.
-async fn put<K>(api: &Api<K>, name: &str, mut object: K, known: bool) -> kube::Result<bool>
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::Serialize
-        + serde::de::DeserializeOwned,
-{
+async fn put<K: Projection>(api: &Api<K>, name: &str, mut object: K, known: bool) -> kube::Result<bool> {
+    let (label, by) = MANAGED;
+    object.meta_mut().labels = Some([(label.to_owned(), by.to_owned())].into());
+    if !known && K::FIXED {
+        match bounded(api.create(&PostParams::default(), &object)).await {
+            Ok(_) => return Ok(true),
+            Err(e) if matches!(failure(&e), Failure::Conflict) => {}
+            Err(e) => return Err(e),
+        }
+    }
     if !known && bounded(api.get_opt(name)).await?.is_some_and(|found| !is_ours(&found)) {
         return Ok(false);
     }
-    let (label, by) = MANAGED;
-    object.meta_mut().labels = Some([(label.to_owned(), by.to_owned())].into());
     // Applied, so that entries which are gone go from the object too.
     let parameters = PatchParams::apply("ferroband-cluster").force();
     bounded(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(|_| true)

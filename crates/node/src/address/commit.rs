@@ -17,7 +17,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
 use tracing::{debug, warn};
 
 /// The first pause while the API server is away, doubled up to the second.
@@ -25,6 +28,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 
 /// So many lost rounds follow each other without a pause.
 const EAGER: u32 = 8;
+
+/// In a burst the pause after a round is so many times what the round took, and never longer than this: what joins
+/// meanwhile shares one write, and the API server has the rest of the time for others.
+const GATHER: (u32, Duration) = (3, Duration::from_millis(20));
 
 /// Takes orders and commits them in rounds.
 pub struct Committer<S> {
@@ -55,6 +62,7 @@ impl<S: Store> Committer<S> {
         let mut waiting = Waiting::default();
         let mut attempt = 0;
         let mut pause = PAUSES.0;
+        let mut gather = Duration::ZERO;
         // Before the first list, what a sandbox holds could not be found.
         self.ledger.complete().await;
         loop {
@@ -65,11 +73,19 @@ impl<S: Store> Committer<S> {
                     None => return,
                 }
             }
+            if !gather.is_zero() {
+                sleep(gather).await;
+            }
             while let Ok(order) = self.queue.try_recv() {
                 waiting.take(order);
             }
             waiting.drop_late();
-            if self.round(&mut waiting, attempt).await {
+            // Who comes alone never waits.
+            let burst = waiting.len() > 1;
+            let begin = Instant::now();
+            let answered = self.round(&mut waiting, attempt).await;
+            gather = if burst { (begin.elapsed() * GATHER.0).min(GATHER.1) } else { Duration::ZERO };
+            if answered {
                 pause = PAUSES.0;
                 attempt += 1;
                 // Losing again and again: others are as eager, or the granules are not what they seem.

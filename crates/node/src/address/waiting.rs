@@ -41,6 +41,11 @@ impl Waiting {
         self.assignments.is_empty() && self.releases.is_empty()
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.assignments.len() + self.releases.len()
+    }
+
     /// Take an order in.
     pub fn take(&mut self, order: Order) {
         match order {
