@@ -28,8 +28,7 @@ impl Linux {
     /// The interface of a physical function that requests about its virtual functions go through.
     fn interface(&self, pf: PciAddress) -> Result<(Route, u32), Error> {
         let mut route = Route::here()?;
-        let names = pci::function(&self.root, pf)?.map(|function| function.netdevs).unwrap_or_default();
-        for name in names {
+        for name in pci::netdevs(&self.root, pf)? {
             if let Some(link) = route.link(&name)?.filter(|link| link.name == name) {
                 return Ok((route, link.index));
             }
@@ -131,17 +130,16 @@ impl Hardware for Linux {
     }
 
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error> {
-        let mut links = netns.map_or_else(Route::here, Route::inside)?.links()?;
         let address = function.to_string();
-        // A kernel before 5.14 does not say; here, sysfs does.
-        let names = match netns {
-            None => pci::function(&self.root, function)?.map(|function| function.netdevs).unwrap_or_default(),
-            Some(_) => Vec::new(),
+        let Some(netns) = netns else {
+            // sysfs knows which they are; a node can have hundreds of others.
+            let names = pci::netdevs(&self.root, function)?;
+            let mut route = Route::here()?;
+            let links = names.iter().map(|name| route.link(name)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(links.into_iter().flatten().collect());
         };
-        links.retain(|link| match &link.device {
-            Some(device) => *device == address,
-            None => names.contains(&link.name),
-        });
+        let mut links = Route::inside(netns)?.links()?;
+        links.retain(|link| link.device.as_ref() == Some(&address));
         Ok(links)
     }
 

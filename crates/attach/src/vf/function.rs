@@ -18,7 +18,7 @@ pub(crate) struct Function {
     /// The driver that has it.
     pub(crate) driver: Option<String>,
     /// Its RDMA devices in this namespace.
-    pub(crate) rdma: Vec<infiniband::RdmaDevice>,
+    pub(crate) rdma: Vec<infiniband::Identity>,
 }
 
 impl Function {
@@ -26,13 +26,11 @@ impl Function {
     pub(crate) fn look(hardware: &dyn Hardware, address: PciAddress) -> Result<Option<Self>, Error> {
         hardware.refresh()?;
         let root = hardware.root();
-        let Some(function) = pci::function(root, address)? else { return Ok(None) };
-        let mut rdma = Vec::new();
-        for name in infiniband::of_function(root, address)? {
-            rdma.extend(infiniband::device(root, &name)?);
-        }
+        let Some(driver) = pci::driver(root, address)? else { return Ok(None) };
+        let names = infiniband::of_function(root, address)?;
+        let rdma = names.iter().map(|name| infiniband::identity(root, name)).collect::<Result<_, _>>()?;
         let physical = pci::physical_function(root, address)?;
-        Ok(Some(Self { address, physical, driver: function.driver, rdma }))
+        Ok(Some(Self { address, physical, driver, rdma }))
     }
 
     /// The same, which must be there.
@@ -46,7 +44,7 @@ impl Function {
     }
 
     /// Its only RDMA device.
-    pub(crate) fn rdma(&self) -> Result<&infiniband::RdmaDevice, Error> {
+    pub(crate) fn rdma(&self) -> Result<&infiniband::Identity, Error> {
         match self.rdma.as_slice() {
             [device] => Ok(device),
             several => Err(Error::RdmaDevices { device: self.address.to_string(), count: several.len() }),
@@ -56,14 +54,14 @@ impl Function {
     /// Node and port GUID that it has taken on; nothing when they are not known or not set.
     pub(crate) fn guids(&self) -> (Option<Guid>, Option<Guid>) {
         let device = self.rdma.first();
-        let port = device.and_then(|device| device.ports.first()?.guid);
+        let port = device.and_then(|device| device.port_guid);
         let set = |guid: Option<Guid>| guid.filter(|guid| !guid.is_unset());
         (set(device.and_then(|device| device.node_guid)), set(port))
     }
 
     /// Whether it is known to speak something else than InfiniBand.
     pub(crate) fn is_ethernet(&self) -> bool {
-        let layer = self.rdma.first().and_then(|device| device.ports.first()?.link_layer);
+        let layer = self.rdma.first().and_then(|device| device.link_layer);
         layer == Some(LinkLayer::Ethernet)
     }
 

@@ -138,12 +138,11 @@ impl Giving<'_> {
         let link = match appeared.ok_or_else(missing)? {
             Place::Inside(link) => link,
             Place::Here(link) => {
-                interface::send(self.machine, vf.device, &link, self.netns, self.inside)?;
-                interface::inside(hardware, vf.device, self.netns)?.ok_or_else(missing)?
+                let inside = (&mut *self.inside, &*self.owner.ifname);
+                interface::send(self.machine, vf.device, &link, self.netns, inside)?
             }
         };
-        self.inside.down(link.index)?;
-        interface::rename(self.inside, &link, &self.owner.ifname)?;
+        interface::name_inside(self.inside, &link, &self.owner.ifname)?;
         (self.machine.watch)(Point::Named);
         if let Some(mtu) = vf.mtu {
             self.inside.set_mtu(link.index, mtu)?;

@@ -51,13 +51,13 @@ pub(super) fn appear(
 ) -> Result<Option<Place>, Error> {
     let end = Instant::now() + machine.patience.device;
     loop {
+        if let Some(link) = here(hardware, function)? {
+            return Ok(Some(Place::Here(link)));
+        }
         if let Some(netns) = netns
             && let Some(link) = inside(hardware, function, netns)?
         {
             return Ok(Some(Place::Inside(link)));
-        }
-        if let Some(link) = here(hardware, function)? {
-            return Ok(Some(Place::Here(link)));
         }
         if Instant::now() >= end {
             return Ok(None);
@@ -66,55 +66,69 @@ pub(super) fn appear(
     }
 }
 
-/// Move the interface from the host into the sandbox, without the names that something there has.
+/// Move the interface from the host into the sandbox, where it is called `name`, without the other names that something
+/// there has. What it is there.
 pub(super) fn send(
     machine: &Machine<'_>,
     function: PciAddress,
     link: &Link,
     netns: &Netns,
-    inside: &mut Route,
-) -> Result<(), Error> {
+    (inside, name): (&mut Route, &str),
+) -> Result<Link, Error> {
     let mut route = Route::here()?;
-    let passing = passing(function);
-    route.down(link.index)?;
-    rename(&mut route, link, &passing)?;
-    // A name that it has had, and any that is taken there, would stop it (`__dev_change_net_namespace`).
+    // A name that is taken there would stop it (`__dev_change_net_namespace`), and so would its own as another of its names.
     for altname in &link.altnames {
-        if *altname == link.name || inside.link(altname)?.is_some() {
+        if *altname == link.name || *altname == name || inside.link(altname)?.is_some() {
             route.remove_altname(link.index, altname)?;
         }
     }
-    route.move_to(link.index, netns)?;
+    route.move_as(link.index, netns, name)?;
     (machine.watch)(Point::Moved);
-    Ok(())
+    inside.link(name)?.ok_or(Error::NoNetdev { function })
 }
 
-/// Move the interface from the sandbox back to the host, under its passing name.
+/// Move the interface from the sandbox back to the host: under the name that it had there, or under its passing one while
+/// somebody else has that.
 pub(super) fn fetch(
     machine: &Machine<'_>,
     function: PciAddress,
     link: &Link,
     netns: &Netns,
+    name: &str,
 ) -> Result<(), Error> {
     let mut route = Route::inside(netns)?;
     let mut here = Route::here()?;
-    route.down(link.index)?;
-    rename(&mut route, link, &passing(function))?;
     for altname in &link.altnames {
-        if here.link(altname)?.is_some() {
+        if altname == name || here.link(altname)?.is_some() {
             route.remove_altname(link.index, altname)?;
         }
     }
-    route.move_to(link.index, &Netns::current()?)?;
+    let (host, passing) = (Netns::current()?, passing(function));
+    let moved = match name {
+        "" => route.move_as(link.index, &host, &passing),
+        name => route.move_as(link.index, &host, name),
+    };
+    match moved {
+        // It may be here all the same.
+        Err(KernelError::NameTaken { .. }) => {
+            let still = route.link_by_index(link.index)?.is_some_and(|one| one.address == link.address);
+            if still {
+                route.move_as(link.index, &host, &passing)?;
+            }
+        }
+        other => other?,
+    }
     (machine.watch)(Point::Moved);
     Ok(())
 }
 
 /// Give the interface `name`, which may be one of its other names now.
-pub(super) fn rename(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
+pub(super) fn name_inside(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
     if link.name == name {
         return Ok(());
     }
+    // Before 6.2 one that is up keeps its name.
+    route.down(link.index)?;
     if link.altnames.iter().any(|altname| altname == name) {
         route.remove_altname(link.index, name)?;
     }
@@ -174,13 +188,9 @@ pub(crate) fn place_again(
     let missing = || Error::NoNetdev { function };
     let link = match appear(machine, hardware, function, Some(netns))?.ok_or_else(missing)? {
         Place::Inside(link) => link,
-        Place::Here(link) => {
-            send(machine, function, &link, netns, route)?;
-            inside(hardware, function, netns)?.ok_or_else(missing)?
-        }
+        Place::Here(link) => send(machine, function, &link, netns, (&mut *route, &had.name))?,
     };
-    route.down(link.index)?;
-    rename(route, &link, &had.name)?;
+    name_inside(route, &link, &had.name)?;
     (machine.watch)(Point::Named);
     if link.mtu != had.mtu {
         route.set_mtu(link.index, had.mtu)?;

@@ -82,7 +82,7 @@ impl Restoring<'_> {
             errors.extend(back.err());
         }
         if let Some(netns) = self.netns.filter(|_| !held.vfio) {
-            errors.extend(self.fetch(hardware, held.function, netns).err());
+            errors.extend(self.fetch(hardware, held, netns).err());
         }
         errors.extend(self.set_back(hardware, held).err());
         if !held.vfio {
@@ -92,9 +92,9 @@ impl Restoring<'_> {
         errors
     }
 
-    fn fetch(&self, hardware: &dyn Hardware, function: PciAddress, netns: &Netns) -> Result<(), Error> {
-        match interface::inside(hardware, function, netns)? {
-            Some(link) => interface::fetch(self.machine, function, &link, netns),
+    fn fetch(&self, hardware: &dyn Hardware, held: &Held, netns: &Netns) -> Result<(), Error> {
+        match interface::inside(hardware, held.function, netns)? {
+            Some(link) => interface::fetch(self.machine, held.function, &link, netns, &held.before.name),
             None => Ok(()),
         }
     }
@@ -161,6 +161,10 @@ impl Restoring<'_> {
         if let Some(mtu) = before.mtu.filter(|mtu| *mtu != link.mtu) {
             route.set_mtu(link.index, mtu)?;
         }
-        if before.up { Ok(route.up(link.index)?) } else { Ok(route.down(link.index)?) }
+        match (before.up, link.up && link.name == before.name) {
+            (true, false) => Ok(route.up(link.index)?),
+            (false, true) => Ok(route.down(link.index)?),
+            _ => Ok(()),
+        }
     }
 }

@@ -59,6 +59,24 @@ impl Route {
         self.set(doing, index, IFLA_NET_NS_FD, &netns.fd().as_raw_fd().to_ne_bytes())
     }
 
+    /// Moves the interface to another namespace and gives it another name there, in one request: each by itself waits for all
+    /// processors. The kernel takes it down for that. When somebody there has the name, it may have been moved all the same,
+    /// under the name that it had (`do_setlink` in net/core/rtnetlink.c moves first).
+    pub fn move_as(&mut self, index: u32, netns: &Netns, name: &str) -> Result<(), Error> {
+        let fd = netns.fd().as_raw_fd().to_ne_bytes();
+        let message = about(index, None).with(IFLA_NET_NS_FD, &fd).with_text(IFLA_IFNAME, name);
+        match self.socket.request(message.message(RTM_SETLINK), 0) {
+            Ok(_) => Ok(()),
+            // Newer kernels add words to it.
+            Err(failure) if failure.errno() == Some(Errno::EEXIST) => {
+                Err(Error::NameTaken { interface: name.to_owned() })
+            }
+            Err(failure) => {
+                Err(self.refused(format!("move to {} as {name} the", netns.id()), index, failure))
+            }
+        }
+    }
+
     /// Makes the interface a port of the bridge `master`, or of none.
     pub fn set_master(&mut self, index: u32, master: Option<u32>) -> Result<(), Error> {
         self.set("set the bridge of", index, IFLA_MASTER, &master.unwrap_or(0).to_ne_bytes())

@@ -3,7 +3,8 @@
 use crate::Error;
 use ferroband_model::Malformed;
 use nix::errno::Errno;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -11,13 +12,31 @@ use std::str::FromStr;
 /// between listing and reading. To a reader both mean: not known.
 const ABSENT: [Errno; 4] = [Errno::ENOENT, Errno::ENODEV, Errno::EINVAL, Errno::EOPNOTSUPP];
 
+/// An attribute is a page at most, and comes in one piece (sysfs(5): `show` fills one buffer).
+const PAGE: usize = 4096;
+
 /// The attribute's text without the line end; nothing when the device does not have it.
 pub(super) fn text(path: &Path) -> Result<Option<String>, Error> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
+    match read(path) {
+        Ok(text) => Ok(Some(text)),
         Err(source) if absent(&source) => Ok(None),
         Err(source) => Err(Error::File { doing: "read", path: path.to_owned(), source }),
     }
+}
+
+/// Half of what the standard library does: it asks for the size first, which sysfs does not know, and once more for the end.
+fn read(path: &Path) -> io::Result<String> {
+    let mut page = [0; PAGE];
+    let mut file = File::open(path)?;
+    let length = loop {
+        match file.read(&mut page) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => break result?,
+        }
+    };
+    let text = std::str::from_utf8(&page[..length]);
+    let text = text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok(text.trim().to_owned())
 }
 
 /// The attribute as one of our words.

@@ -78,6 +78,31 @@ impl PortState {
     }
 }
 
+/// Who an RDMA device is, without its state, its tables and its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// The GUID of the node that it is on the fabric.
+    pub node_guid: Option<Guid>,
+    /// The GUID of its first port.
+    pub port_guid: Option<Guid>,
+    /// What its first port speaks.
+    pub link_layer: Option<LinkLayer>,
+}
+
+/// Who the RDMA device called `name` is. Three files, where [`device`] reads hundreds: this is on the way of a pod.
+pub fn identity(root: &Root, name: &str) -> Result<Identity, Error> {
+    let directory = root.sys("class/infiniband").join(name);
+    let port = directory.join("ports/1");
+    Ok(Identity {
+        name: name.to_owned(),
+        node_guid: attribute::parsed(&directory.join("node_guid"))?,
+        port_guid: port_guid(&port.join("gids/0"))?,
+        link_layer: link_layer(&port)?,
+    })
+}
+
 /// All RDMA devices, by name. One that vanishes while it is being read is left out.
 pub fn devices(root: &Root) -> Result<Vec<RdmaDevice>, Error> {
     let mut devices = Vec::new();
@@ -130,7 +155,7 @@ fn port(directory: &Path, number: u32) -> Result<Port, Error> {
     let at = |name: &str| directory.join(name);
     Ok(Port {
         number,
-        link_layer: attribute::text(&at("link_layer"))?.and_then(|text| text.parse().ok()),
+        link_layer: link_layer(directory)?,
         state: numbered(&at("state"))?.map_or(PortState::Unknown, |(state, _)| PortState::of(state)),
         physical: numbered(&at("phys_state"))?.map(|(_, word)| word),
         rate: attribute::text(&at("rate"))?,
@@ -139,6 +164,10 @@ fn port(directory: &Path, number: u32) -> Result<Port, Error> {
         guid: port_guid(&at("gids/0"))?,
         pkeys: table::read_pkeys(&at("pkeys"))?.into_iter().map(|(_, key)| key).collect(),
     })
+}
+
+fn link_layer(port: &Path) -> Result<Option<LinkLayer>, Error> {
+    Ok(attribute::text(&port.join("link_layer"))?.and_then(|text| text.parse().ok()))
 }
 
 /// `4: ACTIVE` as the number and the word.

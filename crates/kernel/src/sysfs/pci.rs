@@ -64,8 +64,22 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
         vfs: attribute::sized(&at("sriov_numvfs"))?.unwrap_or_default(),
         virtual_functions: virtual_functions(root, address)?,
         physical_function: attribute::target(&at("physfn"))?.and_then(|name| name.parse().ok()),
-        netdevs: attribute::names(&at("net"))?,
+        netdevs: netdevs(root, address)?,
     }))
+}
+
+/// The driver that the function is bound to; nothing when the function is not there.
+pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>, Error> {
+    let directory = directory(root, address);
+    match attribute::target(&directory.join("driver"))? {
+        Some(driver) => Ok(Some(Some(driver))),
+        None => Ok(directory.exists().then_some(None)),
+    }
+}
+
+/// The interfaces of this network namespace that the function has.
+pub fn netdevs(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
+    attribute::names(&directory(root, address).join("net"))
 }
 
 /// The physical function of a virtual one, and the index of the virtual one on it.

@@ -198,6 +198,27 @@ fn a_move_may_change_the_index() {
 }
 
 #[test]
+fn a_move_with_a_name_is_one_request_and_tells_when_the_name_is_taken() {
+    let mut route = fresh();
+    let pod = another();
+    let mut inside = ferroband_kernel::Route::inside(&pod).unwrap();
+    let link = wire(&mut route, "moving", "stays");
+    wire(&mut inside, "moving", "taken");
+    route.up(link.index).unwrap();
+    // Both the name that it has and the one that it asks for are somebody else's: it stays.
+    let refused = route.move_as(link.index, &pod, "taken").unwrap_err();
+    assert!(
+        matches!(&refused, ferroband_kernel::Error::NameTaken { interface } if interface == "taken"),
+        "{refused:?}"
+    );
+    assert_eq!(route.link("moving").unwrap().unwrap().index, link.index);
+    route.move_as(link.index, &pod, "net1").unwrap();
+    let moved = inside.link("net1").unwrap().unwrap();
+    assert_eq!((moved.address, moved.up), (link.address, false));
+    assert_eq!(pod.run(|| shown("net1")["ifindex"].clone()).unwrap(), moved.index);
+}
+
+#[test]
 fn what_is_written_on_a_link_goes_with_it() {
     let mut route = fresh();
     let pod = another();
