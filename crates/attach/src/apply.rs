@@ -34,7 +34,8 @@ pub(crate) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Begin: from here on a DEL has something to go by.
+    /// Begin: from here on a DEL has something to go by. Who only asks for addresses does nothing else to the machine, and
+    /// what the daemon has assigned a DEL releases without a journal too: it is written once, at the end.
     pub(crate) fn begin(
         machine: &'a Machine<'a>,
         call: &'a Invocation,
@@ -42,10 +43,13 @@ impl<'a> Work<'a> {
         netns: Netns,
         lock: Lock,
     ) -> Result<Self, Error> {
-        let inside = Route::inside(&netns)?;
+        let alone = journal.role.is_ipam();
+        let inside = if alone { Route::here()? } else { Route::inside(&netns)? };
         let (membership, members) = (false, Vec::new());
         let work = Self { machine, call, journal, netns, daemon: None, membership, members, inside, lock };
-        work.save()?;
+        if !alone {
+            work.save()?;
+        }
         Ok(work)
     }
 

@@ -169,13 +169,15 @@ impl Journal {
     /// The journal of `key`, if there is one. [`Error::Corrupt`] and [`Error::Schema`] mean that there is one
     /// which cannot be understood. The caller holds the key's lock.
     pub fn load(root: &Root, key: &Key) -> Result<Option<Self>, Error> {
-        read(path(root, &key.stem()))
+        read(path(root, key))
     }
 
     /// All journals; for reading only, unless the lock of each is taken.
     pub fn all(root: &Root) -> Result<Vec<Found>, Error> {
         let mut found = Vec::new();
-        for path in record::list(&root.state("journal"))? {
+        let mut paths = record::list(&lasting(root))?;
+        paths.extend(record::list(&passing(root))?);
+        for path in paths {
             let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
             let stem = stem.to_owned();
             if let Some(journal) = read(path).transpose() {
@@ -187,12 +189,14 @@ impl Journal {
 
     /// Write it down.
     pub fn save(&self, root: &Root) -> Result<(), Error> {
-        record::write(&path(root, &self.key().stem()), self)
+        record::write(&path(root, &self.key()), self)
     }
 
     /// Remove the journal of `key`.
     pub fn remove(root: &Root, key: &Key) -> Result<(), Error> {
-        record::remove(&path(root, &key.stem()))
+        // An earlier release had all of them where the lasting ones are.
+        record::remove(&file(lasting(root), key))?;
+        record::remove(&path(root, key))
     }
 
     /// Add the attachments of a plan, nothing done yet.
@@ -217,8 +221,23 @@ impl Journal {
     }
 }
 
-fn path(root: &Root, stem: &str) -> PathBuf {
-    root.state("journal").join(format!("{stem}.json"))
+/// What is done with interfaces and devices, and what plugins of others hold, must be found after a reboot. Who only asked
+/// for addresses has nothing that outlives its sandbox, and its journal is not on a disk: that is half of such a call.
+fn path(root: &Root, key: &Key) -> PathBuf {
+    let passes = key.role().is_some_and(Role::is_ipam);
+    file(if passes { passing(root) } else { lasting(root) }, key)
+}
+
+fn file(folder: PathBuf, key: &Key) -> PathBuf {
+    folder.join(format!("{}.json", key.stem()))
+}
+
+fn lasting(root: &Root) -> PathBuf {
+    root.state("journal")
+}
+
+fn passing(root: &Root) -> PathBuf {
+    root.run("ferroband/journal")
 }
 
 fn read(path: PathBuf) -> Result<Option<Journal>, Error> {

@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 /// How often a held lock is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Where the locks are: no lock outlives a boot, so they are not on a disk.
+fn locks(root: &Root) -> PathBuf {
+    root.run("ferroband/lock")
+}
+
 /// The lock of a [`Key`], held until dropped.
 ///
 /// It is a `flock`, so the kernel frees it when a killed holder's last descriptor closes. While a foreign plugin
@@ -30,7 +35,7 @@ impl Lock {
 
     /// As [`Self::take`], for a key of which only the file name is known.
     pub(crate) fn take_stem(root: &Root, stem: &str, patience: Duration) -> Result<Self, Error> {
-        let path = root.state("lock").join(stem);
+        let path = locks(root).join(stem);
         let failed = |source| Error::File { path: path.clone(), doing: "lock", source };
         let end = Instant::now() + patience;
         record::make_parent(&path)?;
@@ -121,7 +126,7 @@ mod tests {
         Lock::take(&root, &other, SHORT).unwrap();
         drop(held);
         Lock::take(&root, &key(), SHORT).unwrap().retire();
-        assert!(!root.state("lock").join("c1").exists());
+        assert!(!locks(&root).join("c1").exists());
     }
 
     #[test]

@@ -97,8 +97,8 @@ impl Stage {
     fn assert_clean(&self) {
         assert!(self.net1().is_none(), "net1 is left in the pod");
         assert!(!self.file("lease").exists(), "the lease is left");
-        for folder in ["journal", "lock", "owed"] {
-            let folder = Root::default().state(folder);
+        let root = Root::default();
+        for folder in [root.state("journal"), root.state("owed"), root.run("ferroband/lock")] {
             let left = fs::read_dir(&folder).map(|entries| entries.count()).unwrap_or_default();
             assert_eq!(left, 0, "files left in {}", folder.display());
         }

@@ -47,8 +47,10 @@ impl Member {
         let _ = command("ip", ["netns", "delete", name]).stderr(Stdio::null()).status();
         output(&mut command("ip", ["netns", "add", name]))?;
         output(&mut command("ip", ["-n", name, "link", "set", "lo", "up"]))?;
+        // As on a machine: what does not outlive a boot is in memory, and the rest on a disk.
         let script = format!(
-            "mkdir -p /run/ferroband /var/lib/ferroband && mount --bind {0}/run/ferroband /run/ferroband && \
+            "mkdir -p /run/ferroband /var/lib/ferroband && mount -t tmpfs tmpfs {0}/run/ferroband && \
+             mount --bind {0}/run/ferroband /run/ferroband && \
              mount --bind {0}/var/lib/ferroband /var/lib/ferroband && echo ready && exec sleep infinity",
             root.display()
         );
@@ -72,10 +74,17 @@ impl Member {
             name.to_owned(),
             cni.to_owned(),
         );
+        let spaces = format!("--mount=/proc/{}/ns/mnt", keeper.id());
         let start = Box::new(move || -> Result<Child> {
             let log = fs::File::options().create(true).append(true).open(at.join("log"))?;
-            let mut command = network.in_network(&program.to_string_lossy());
-            command.args(["node", "--node-name", &node, "--root"]).arg(&at).arg("--cni-binary").arg(&plugin);
+            let mut command = network.in_network("nsenter");
+            command
+                .args([&*spaces, "--"])
+                .arg(&program)
+                .args(["node", "--node-name", &node, "--root"])
+                .arg(&at)
+                .arg("--cni-binary")
+                .arg(&plugin);
             command.env("KUBECONFIG", &kubeconfig).stdout(Stdio::null()).stderr(log).stdin(Stdio::null());
             command.spawn().context("cannot start a daemon")
         });

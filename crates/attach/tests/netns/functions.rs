@@ -496,7 +496,7 @@ fn gc_takes_back_what_no_sandbox_has() {
             fs::remove_file(rack.root.state("journal").join("c1:net1:ib-sriov.json")).unwrap();
         }
         gc(json!([]));
-        let locks = rack.root.state("lock").join("c1:net1:ib-sriov");
+        let locks = rack.root.run("ferroband/lock").join("c1:net1:ib-sriov");
         fs::remove_file(locks).ok();
         assert_eq!((pod.names(), rack.sight()), (vec![], before.clone()), "journal lost: {lost}");
     }

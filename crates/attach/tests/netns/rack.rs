@@ -190,10 +190,10 @@ impl Rack {
 
     /// All files of ours, and what plugins hold.
     fn files(&self) -> Vec<PathBuf> {
-        let folders = ["journal", "device", "lock", "owed"].map(|name| self.root.state(name));
+        let kept = ["journal", "device", "owed"].map(|name| self.root.state(name));
+        let folders = kept.into_iter().chain([self.root.run("ferroband/lock")]);
         let others = ["leases", "var/lib/cni/ib-sriov", "var/lib/cni/rdma"].map(|name| self.path(name));
-        let entries =
-            folders.iter().chain(&others).flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
+        let entries = folders.chain(others).flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 

@@ -92,7 +92,9 @@ impl Stage {
     }
 
     pub fn journals(&self) -> Vec<String> {
-        self.files(&self.root.state("journal"))
+        let mut files = self.files(&self.root.state("journal"));
+        files.extend(self.files(&self.root.run("ferroband/journal")));
+        files
     }
 
     pub fn debts(&self) -> Vec<String> {
@@ -108,7 +110,7 @@ impl Stage {
         let rules = host(&["rule", "show"]);
         assert_eq!(rules.as_array().unwrap().len(), 3, "rules left in the host: {rules}");
         assert_eq!(self.journals(), [""; 0], "journals");
-        assert_eq!(self.files(&self.root.state("lock")), [""; 0], "locks");
+        assert_eq!(self.files(&self.root.run("ferroband/lock")), [""; 0], "locks");
         assert_eq!(self.files(&self.path("leases")), [""; 0], "leases");
     }
 
