@@ -40,7 +40,7 @@ fn ipoib_pods_on_two_kernels_ping_and_leave_nothing() {
         let seen = links("one");
         let net1 = seen.iter().find(|l| l["ifname"] == "net1").expect("net1");
         assert_eq!(net1["linkinfo"]["info_kind"], "ipoib", "{net1}");
-        assert_eq!(net1["linkinfo"]["info_data"]["pkey"], "0xffff", "{net1}");
+        assert_eq!(net1["linkinfo"]["info_data"]["key"], "0xffff", "{net1}");
         assert_eq!(net1["link_type"], "infiniband", "{net1}");
         assert_eq!(seen.len(), 3, "lo, eth0 and net1, nothing of the node's: {seen:?}");
     }

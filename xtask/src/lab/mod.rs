@@ -38,7 +38,7 @@ pub use init::{Init, init};
 pub use janitor::{Janitor, janitor};
 pub use node::PAUSE;
 pub use traces::traces;
-pub use up::{Kernel, Up, up};
+pub use up::{Kernel, RdmaMode, Up, up};
 
 use anyhow::{Context, Result, bail};
 use machine::Machine;

@@ -26,6 +26,9 @@ pub struct Up {
     /// The emulated kernel's series, of Debian's packages
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     pub series: String,
+    /// Whether an RDMA device of an emulated machine belongs to one network namespace or to all
+    #[arg(long, value_enum, default_value_t = RdmaMode::Exclusive)]
+    pub rdma: RdmaMode,
     /// Install Ferroband as a user would
     #[arg(long)]
     pub install: bool,
@@ -49,6 +52,15 @@ pub enum Kernel {
     Vm,
 }
 
+/// `rdma system` of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RdmaMode {
+    /// One namespace each
+    Exclusive,
+    /// All namespaces see all devices
+    Shared,
+}
+
 impl Up {
     /// As the lab is.
     pub fn again() -> Self {
@@ -57,6 +69,7 @@ impl Up {
             node_names: Vec::new(),
             kernel: Kernel::Host,
             series: String::new(),
+            rdma: RdmaMode::Exclusive,
             install: false,
             profile: String::new(),
             ufm: false,
@@ -138,7 +151,9 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
     })?;
     let machines: Vec<Machine> = names.iter().map(|n| lab.node(n)).collect();
     match &artifacts {
-        Some(artifacts) => emulated::up(lab, &machines, artifacts, &programs, &images)?,
+        Some(artifacts) => {
+            emulated::up(lab, &machines, artifacts, &programs, &images, args.rdma)?;
+        }
         None => step(format!("nodes {}", names.join(", ")), |step| {
             for (position, machine) in machines.iter().enumerate() {
                 network::node(&lab.control(), machine, position)?;

@@ -74,11 +74,11 @@ pub fn cluster(tally: &mut Tally, only: Option<&str>, lab: &str, rounds: usize) 
 }
 
 /// The scenarios of emulated nodes, likewise.
-pub fn vmlab(tally: &mut Tally, only: Option<&str>, lab: &str) -> Result<()> {
+pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut cargo = cargo(&["test", "--package", VMLAB, "--no-fail-fast", "--tests"]);
     cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
-    run(tally, &mut cargo, only, &["--test-threads=1"])
+    run(tally, &mut cargo, None, &[&["--test-threads=1"], which].concat())
 }
 
 fn run(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {

@@ -2,8 +2,11 @@
 
 use super::cargo;
 use super::tally::Tally;
-use crate::lab::{Kernel, Lab, Up, down, up};
+use crate::lab::{Kernel, Lab, RdmaMode, Up, down, up};
 use anyhow::Result;
+
+/// What the names of the scenarios begin with that need nodes with shared RDMA devices.
+const SHARED: &str = "shared_";
 
 /// Bring a lab up, run the scenarios, their loops so many rounds, take it down.
 pub fn run(tally: &mut Tally, only: Option<&str>, keep: bool, rounds: usize) -> Result<()> {
@@ -24,10 +27,22 @@ fn release() -> Result<()> {
     made
 }
 
-/// The same with two nodes whose kernels have InfiniBand.
+/// The same with two nodes whose kernels have InfiniBand, first with RDMA devices of one namespace each, then with devices
+/// that all namespaces share: a node's mode is set when it boots.
 pub fn emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &str) -> Result<()> {
-    let shape = Up { nodes: Some(2), kernel: Kernel::Vm, series: series.to_string(), ..Up::again() };
-    in_lab(tally, "vmtest", keep, shape, |tally, lab| cargo::vmlab(tally, only, lab))
+    for (rdma, kind) in [(RdmaMode::Exclusive, "vmtest"), (RdmaMode::Shared, "vmtest-shared")] {
+        if only.is_some_and(|only| only.starts_with(SHARED) != (rdma == RdmaMode::Shared)) {
+            continue;
+        }
+        let series = series.to_string();
+        let shape = Up { nodes: Some(2), kernel: Kernel::Vm, series, rdma, ..Up::again() };
+        in_lab(tally, kind, keep, shape, |tally, lab| match (only, rdma) {
+            (Some(only), _) => cargo::vmlab(tally, &[only], lab),
+            (None, RdmaMode::Exclusive) => cargo::vmlab(tally, &["--skip", SHARED], lab),
+            (None, RdmaMode::Shared) => cargo::vmlab(tally, &[SHARED], lab),
+        })?;
+    }
+    Ok(())
 }
 
 fn in_lab(

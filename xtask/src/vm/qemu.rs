@@ -22,7 +22,16 @@ pub fn command(artifacts: &Artifacts, purpose: &Purpose<'_>) -> Command {
     let Purpose { append, loglevel, memory } = purpose;
     let mut command = Command::new("qemu-system-x86_64");
     command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
-    command.args(["-smp", "2", "-m", &memory.to_string(), "-nodefaults", "-no-reboot", "-display", "none"]);
+    command.args([
+        "-smp",
+        "2,sockets=2",
+        "-m",
+        &memory.to_string(),
+        "-nodefaults",
+        "-no-reboot",
+        "-display",
+        "none",
+    ]);
     // The kernel meets host bridges in the reverse of this order; mlx5_0 shall be the first one's.
     for (node, bus) in BUSES.into_iter().enumerate().rev() {
         // Two NUMA nodes: placement by NUMA is part of what a device plugin reports.

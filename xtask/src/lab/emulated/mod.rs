@@ -18,6 +18,7 @@ use super::Lab;
 use super::machine::Machine;
 use super::network::{self, CONTROL, node_address, pod_range};
 use super::rootfs;
+use super::up::RdmaMode;
 use crate::command::tail;
 use crate::progress::{Step, step, wait_until};
 use crate::tools::Need;
@@ -45,12 +46,14 @@ pub fn up(
     artifacts: &Artifacts,
     programs: &Path,
     images: &[PathBuf],
+    rdma: RdmaMode,
 ) -> Result<()> {
     network::api_service(&lab.control())?;
     for (position, machine) in machines.iter().enumerate() {
         network::emulated_node(&lab.control(), machine, position)?;
         if machine.init().is_none() {
-            boot(lab, machine, position, artifacts, programs, images)?;
+            prepare(lab, machine, position, rdma)?;
+            boot(machine, position, artifacts, programs, images)?;
         }
     }
     let one = |position: usize, machine: &Machine| {
@@ -71,9 +74,18 @@ fn console(machine: &Machine) -> PathBuf {
     machine.folder.join("console.log")
 }
 
+/// What it finds when it boots: its files, the key of who may enter, and what it has to know.
+fn prepare(lab: &Lab, machine: &Machine, position: usize, rdma: RdmaMode) -> Result<()> {
+    rootfs::prepare(machine)?;
+    fs::create_dir_all(machine.root().join("var/log/lab"))?;
+    remote::key(lab)?;
+    let etc = machine.root().join("etc/lab");
+    fs::copy(remote::public(lab), etc.join("authorized_keys")).context("cannot hand out the key")?;
+    Ok(fs::write(etc.join("node.env"), environment(lab, machine, position, rdma)?)?)
+}
+
 /// Switch a machine on; its network namespace must exist already. It is up only later: [`wait`].
 fn boot(
-    lab: &Lab,
     machine: &Machine,
     position: usize,
     artifacts: &Artifacts,
@@ -81,12 +93,6 @@ fn boot(
     images: &[PathBuf],
 ) -> Result<()> {
     crate::tools::require(HOST)?;
-    rootfs::prepare(machine)?;
-    fs::create_dir_all(machine.root().join("var/log/lab"))?;
-    remote::key(lab)?;
-    let etc = machine.root().join("etc/lab");
-    fs::copy(remote::public(lab), etc.join("authorized_keys")).context("cannot hand out the key")?;
-    fs::write(etc.join("node.env"), environment(lab, machine, position)?)?;
     let disk = disk::ensure(machine, programs, images)?;
     let console = console(machine);
     fs::write(&console, "")?;
@@ -138,18 +144,19 @@ fn wait(lab: &Lab, machine: &Machine, step: &mut Step) -> Result<()> {
 }
 
 /// What the guest must know about itself and the others; a shell reads it.
-fn environment(lab: &Lab, machine: &Machine, position: usize) -> Result<String> {
+fn environment(lab: &Lab, machine: &Machine, position: usize, rdma: RdmaMode) -> Result<String> {
     let nodes = lab.nodes()?;
     let others = || (0..nodes.len()).filter(|other| *other != position);
     let peers: Vec<String> = others().map(node_address).collect();
     let routes: Vec<String> = others().map(|o| format!("{}={}", pod_range(o), node_address(o))).collect();
     Ok(format!(
-        "NAME={}\nNODE={}\nADDRESS={}\nGATEWAY={CONTROL}\nPEERS={}\nROUTES='{}'\nCGROUP={}\n",
+        "NAME={}\nNODE={}\nADDRESS={}\nGATEWAY={CONTROL}\nPEERS={}\nROUTES='{}'\nCGROUP={}\nRDMA={}\n",
         machine.name,
         position + 1,
         node_address(position),
         peers.join(","),
         routes.join(" "),
         machine.netns,
+        format!("{rdma:?}").to_lowercase(),
     ))
 }
