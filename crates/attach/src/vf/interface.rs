@@ -1,5 +1,6 @@
 //! The interface of a function, wherever it is.
 
+use super::Held;
 use crate::{Error, Machine, Point};
 use ferroband_kernel::{Error as KernelError, Hardware, Link, Netns, Route};
 use ferroband_model::PciAddress;
@@ -137,8 +138,9 @@ pub(super) fn name_inside(route: &mut Route, link: &Link, name: &str) -> Result<
 
 /// Give the interface the name that it had, if nobody else has it for longer than a moment: the kernel gives a new
 /// interface the lowest free name, and so another function that is being put right may have this one's on its way, and
-/// this one the other's. Hence it waits under a name that nobody waits for.
+/// this one the other's. Hence it waits under a name that nobody waits for, and one whose call was killed makes way.
 pub(super) fn rename_back(
+    (machine, hardware): (&Machine<'_>, &dyn Hardware),
     route: &mut Route,
     function: PciAddress,
     link: &Link,
@@ -160,7 +162,9 @@ pub(super) fn rename_back(
                     route.rename(link.index, &passing)?;
                     waiting = true;
                 }
-                std::thread::sleep(PAUSE);
+                if !make_way(machine, hardware, route, name)? {
+                    std::thread::sleep(PAUSE);
+                }
             }
             Err(KernelError::NameTaken { .. }) => {
                 // The kernel's choice may have gone to somebody else meanwhile.
@@ -174,6 +178,25 @@ pub(super) fn rename_back(
             other => return Ok(other?),
         }
     }
+}
+
+/// Have the function that has this name on its way, and is not called so by right, take its passing name: its own call may
+/// have been killed, and its DEL may come much later. Says whether it did.
+fn make_way(
+    machine: &Machine<'_>,
+    hardware: &dyn Hardware,
+    route: &mut Route,
+    name: &str,
+) -> Result<bool, Error> {
+    for held in Held::all(machine.root)?.iter().filter(|held| held.before.name != name) {
+        if let Some(link) = here(hardware, held.function)?.filter(|link| link.name == name) {
+            // Whoever is at work on it looks for it by its function, and may have renamed it by now.
+            let made =
+                route.down(link.index).and_then(|()| route.rename(link.index, &passing(held.function)));
+            return Ok(made.is_ok());
+        }
+    }
+    Ok(false)
 }
 
 /// Put the interface that an RDMA device's move made in the place of the one that it took away.

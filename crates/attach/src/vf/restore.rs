@@ -150,7 +150,7 @@ impl Restoring<'_> {
         let mut route = Route::here()?;
         if link.name != before.name {
             route.down(link.index)?;
-            interface::rename_back(&mut route, held.function, &link, &before.name)?;
+            interface::rename_back((self.machine, hardware), &mut route, held.function, &link, &before.name)?;
         }
         for altname in before.altnames.iter().filter(|altname| !link.altnames.contains(altname)) {
             // Somebody else may have it by now.

@@ -7,8 +7,9 @@ use ferroband_attach::{Error, Machine, Point, Role};
 use ferroband_kernel::NetnsMode::{Exclusive, Shared};
 use ferroband_kernel::route::VfState;
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
 pub const NET1: (&str, &str) = ("c1", "net1");
@@ -221,6 +222,35 @@ fn softib_3_2_a_name_that_blocks_the_way_back_is_got_around() {
     if before != rack.sight() {
         host(&["link", "set", "dev", &name, "up"]);
     }
+    assert_eq!(rack.sight(), before);
+}
+
+#[test]
+fn a_function_whose_add_was_killed_makes_way_for_the_one_whose_name_it_has() {
+    let rack = Rack::new(Shared);
+    let before = rack.sight();
+    let (name, other) = (rack.interface(VF0).unwrap(), rack.interface(VF1).unwrap());
+    let (pod, killed) = (Pod::new(), Pod::new());
+    add(&rack, &pod, json!({})).unwrap();
+    // Killed when it had written down that it has the function.
+    let more = config(json!({"deviceID": VF1}));
+    let call = rack.call("ADD", ("c2", "net1"), &killed.path, &more);
+    let last = Cell::new(0);
+    let watch = |point: Point| {
+        last.set(last.get() + usize::from(point == Point::Journaled));
+        if last.get() == 3 {
+            resume_unwind(Box::new("killed"));
+        }
+    };
+    let machine = Machine { watch: &watch, ..rack.machine() };
+    catch_unwind(AssertUnwindSafe(|| rack.run_on(&machine, Role::IbSriov, &call))).unwrap_err();
+    // The kernel gives an interface that is made anew the lowest free name, which is the first one's.
+    host(&["link", "set", "dev", &other, "down"]);
+    host(&["link", "set", "dev", &other, "name", &name]);
+    del(&rack, &pod, json!({})).unwrap();
+    assert_eq!(rack.interface(VF0).unwrap(), name);
+    assert!(rack.interface(VF1).unwrap().starts_with("vfdev"));
+    rack.run(Role::IbSriov, "DEL", ("c2", "net1"), &killed.path, &more).unwrap();
     assert_eq!(rack.sight(), before);
 }
 
