@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::{debug, warn};
 
@@ -62,7 +62,7 @@ impl<S: Store> Committer<S> {
         let mut waiting = Waiting::default();
         let mut attempt = 0;
         let mut pause = PAUSES.0;
-        let mut gather = Duration::ZERO;
+        let mut not_before = Instant::now();
         // Before the first list, what a sandbox holds could not be found.
         self.ledger.complete().await;
         loop {
@@ -73,9 +73,7 @@ impl<S: Store> Committer<S> {
                     None => return,
                 }
             }
-            if !gather.is_zero() {
-                sleep(gather).await;
-            }
+            sleep_until(not_before).await;
             while let Ok(order) = self.queue.try_recv() {
                 waiting.take(order);
             }
@@ -84,7 +82,8 @@ impl<S: Store> Committer<S> {
             let burst = waiting.len() > 1;
             let begin = Instant::now();
             let answered = self.round(&mut waiting, attempt).await;
-            gather = if burst { (begin.elapsed() * GATHER.0).min(GATHER.1) } else { Duration::ZERO };
+            let gather = if burst { (begin.elapsed() * GATHER.0).min(GATHER.1) } else { Duration::ZERO };
+            not_before = Instant::now() + gather;
             if answered {
                 pause = PAUSES.0;
                 attempt += 1;
