@@ -7,7 +7,8 @@
 //!
 //! Everything of ibsim is on one node: its sockets belong to a network namespace.
 
-use crate::{eventually, kubectl, lab_command, nodes, on};
+use crate::surroundings::Surroundings;
+use crate::{eventually, lab_command, nodes, on};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,6 +27,7 @@ pub struct Ibsim {
     ports: BTreeMap<String, String>,
     children: Vec<Child>,
     copying: Option<JoinHandle<()>>,
+    surroundings: Option<Surroundings>,
 }
 
 impl Ibsim {
@@ -40,7 +42,8 @@ impl Ibsim {
                 ports.insert(guid, format!("{node}-{device}"));
             }
         }
-        let mut ibsim = Self { node: node.to_owned(), ports, children: Vec::new(), copying: None };
+        let (children, copying, surroundings) = (Vec::new(), None, None);
+        let mut ibsim = Self { node: node.to_owned(), ports, children, copying, surroundings };
         ibsim.start();
         ibsim.surround();
         ibsim.copy();
@@ -83,36 +86,14 @@ impl Ibsim {
     }
 
     /// The node daemons' containers get what opensm needs.
-    fn surround(&self) {
+    fn surround(&mut self) {
         let host = devices(&self.node).into_iter().next().expect("an adapter").0;
         let preload = on(&self.node, &format!("echo {PRELOAD}")).good();
-        let folders = [
-            ("lib", "/usr/lib"),
-            ("lib64", "/usr/lib64"),
-            ("usr-lib", "/usr/lib"),
-            ("usr-sbin", "/usr/sbin"),
-        ];
-        let at = |name: &str| format!("/{}", name.replace('-', "/"));
-        let volume = |(name, path): (&str, &str)| json!({"name": name, "hostPath": {"path": path}});
-        let mount = |(name, _): (&str, &str)| json!({"name": name, "mountPath": at(name), "readOnly": true});
-        let patch = json!({"spec": {
-            "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
-            "template": {"spec": {
-                "volumes": folders.map(volume),
-                "containers": [{
-                    "name": "node",
-                    "env": [
-                        {"name": "LD_PRELOAD", "value": preload.trim()},
-                        {"name": "IBSIM_SOCKNAME", "value": SOCKETS},
-                        {"name": "SIM_HOST", "value": format!("{}-{host}", self.node)},
-                    ],
-                    "volumeMounts": folders.map(mount),
-                }],
-            }},
-        }});
-        let patch = patch.to_string();
-        kubectl(&["-n", "ferroband-system", "patch", "daemonset", "ferroband-node", "-p", &patch]).good();
-        rolled_out();
+        self.surroundings = Some(Surroundings::give(&[
+            json!({"name": "LD_PRELOAD", "value": preload.trim()}),
+            json!({"name": "IBSIM_SOCKNAME", "value": SOCKETS}),
+            json!({"name": "SIM_HOST", "value": format!("{}-{host}", self.node)}),
+        ]));
     }
 
     /// From ibsim's tables to those of the nodes.
@@ -199,20 +180,6 @@ fn devices(node: &str) -> Vec<(String, String)> {
     on(node, script).good().lines().filter_map(line).collect()
 }
 
-#[track_caller]
-fn rolled_out() {
-    kubectl(&[
-        "-n",
-        "ferroband-system",
-        "rollout",
-        "status",
-        "daemonset",
-        "ferroband-node",
-        "--timeout=180s",
-    ])
-    .good();
-}
-
 impl Drop for Ibsim {
     fn drop(&mut self) {
         // First nobody asks any more: who asks an ibsim that is gone asks for ever.
@@ -223,9 +190,6 @@ impl Drop for Ibsim {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let undone = kubectl(&["-n", "ferroband-system", "rollout", "undo", "daemonset", "ferroband-node"]);
-        if undone.ok && !thread::panicking() {
-            rolled_out();
-        }
+        self.surroundings = None;
     }
 }

@@ -21,6 +21,7 @@ pub mod old_stack;
 mod own;
 pub mod pools;
 mod statement;
+pub mod surroundings;
 pub mod tenants;
 mod wait;
 
