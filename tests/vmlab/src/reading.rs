@@ -28,7 +28,14 @@ impl Drop for Server {
 /// # Errors
 /// When the client fails.
 pub fn read_lat(server: &str, client: &str, address: &str) -> Result<String, String> {
-    let (server, client) = ((server, &*device(server)), (client, &*device(client)));
+    read_lat_by((server, &device(server)), (client, &device(client)), address)
+}
+
+/// The same for pods with several devices.
+///
+/// # Errors
+/// When the client fails.
+pub fn read_lat_by(server: End<'_>, client: End<'_>, address: &str) -> Result<String, String> {
     measure("ib_read_lat -n 100", server, client, address)
 }
 
@@ -41,7 +48,7 @@ pub fn read_bw(server: &str, client: &str, address: &str, device: &str) -> Resul
 }
 
 /// A pod and its device.
-type End<'a> = (&'a str, &'a str);
+pub type End<'a> = (&'a str, &'a str);
 
 /// An emulated processor on a busy host has no steady speed, and then a program knows no time: it prints `inf`.
 fn measure(program: &str, server: End<'_>, client: End<'_>, address: &str) -> Result<String, String> {
