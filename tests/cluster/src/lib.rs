@@ -17,6 +17,7 @@ pub mod hardware;
 pub mod ibsim;
 pub mod leading;
 mod objects;
+pub mod old_program;
 pub mod old_stack;
 mod own;
 pub mod pools;

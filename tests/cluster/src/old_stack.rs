@@ -12,7 +12,9 @@
 //! annotation networks, marked and with a GUID            ib-kubernetes' word about it
 //! ```
 
-use crate::{Objects, annotated_pod, definition, eventually, kubectl, kubectl_with, on, running};
+use crate::{
+    Objects, annotated_pod, definition, eventually, kubectl, kubectl_with, old_program, on, running,
+};
 use serde_json::{Value, json};
 
 /// A GUID that ib-kubernetes gave out, and the function that has it: one of an adapter that is not there any more.
@@ -163,6 +165,9 @@ impl OldPod {
 /// Whereabouts' records of pods, all in one range.
 #[track_caller]
 pub fn whereabouts(objects: &mut Objects, range: &str, pods: &[&OldPod]) {
+    if let Some(program) = old_program::whereabouts() {
+        return old_program::assign(&program, range, pods);
+    }
     let allocations: serde_json::Map<_, _> = pods.iter().map(|pod| pod.allocation()).collect();
     let pool = json!({
         "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
@@ -222,7 +227,7 @@ fn encoded(node: &str, text: &str) -> String {
     on(node, &format!("base64 -w0 <<'END'\n{text}\nEND")).good()
 }
 
-fn write(node: &str, path: &str, text: &str) {
+pub(crate) fn write(node: &str, path: &str, text: &str) {
     on(node, &format!("umask 077; cat > {path} <<'END'\n{text}\nEND")).good();
 }
 

@@ -6,6 +6,7 @@ use crate::command::{command, output};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The crate whose tests need a cluster.
@@ -62,10 +63,22 @@ pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
 }
 
 /// The scenarios, against the lab named in the environment.
-pub fn cluster(tally: &mut Tally, only: Option<&str>, lab: &str, rounds: usize) -> Result<()> {
+pub fn cluster(
+    tally: &mut Tally,
+    only: Option<&str>,
+    lab: &str,
+    rounds: usize,
+    peers: Option<&Path>,
+) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast", "--tests"]);
     cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab).env("FERROBAND_SOAK", rounds.to_string());
+    if let Some(peers) = peers {
+        cargo.env(
+            "FERROBAND_PEERS",
+            peers.canonicalize().with_context(|| format!("no folder {}", peers.display()))?,
+        );
+    }
     // One scenario needs it, and says so where it cannot be had.
     if let Ok(promtool) = crate::tools::promtool() {
         cargo.env("FERROBAND_PROMTOOL", promtool);

@@ -4,19 +4,26 @@ use super::cargo;
 use super::tally::Tally;
 use crate::lab::{Kernel, Lab, RdmaMode, Up, down, up};
 use anyhow::Result;
+use std::path::Path;
 
 /// What the names of the scenarios begin with that need nodes with shared RDMA devices.
 const SHARED: &str = "shared_";
 
 /// Bring a lab up, run the scenarios, their loops so many rounds, take it down.
-pub fn run(tally: &mut Tally, only: Option<&str>, keep: bool, rounds: usize) -> Result<()> {
+pub fn run(
+    tally: &mut Tally,
+    only: Option<&str>,
+    keep: bool,
+    rounds: usize,
+    peers: Option<&Path>,
+) -> Result<()> {
     let shape = Up { nodes: Some(3), profile: "default".to_string(), ..Up::again() };
     in_lab(tally, "test", keep, shape, |tally, lab| {
         if only.is_none() {
             // Cheap here: the lab has just built what a release consists of.
             tally.check("a release can be made", release);
         }
-        cargo::cluster(tally, only, lab, rounds)
+        cargo::cluster(tally, only, lab, rounds, peers)
     })
 }
 

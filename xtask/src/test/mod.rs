@@ -36,7 +36,8 @@ pub struct Test {
     /// The emulated machine's kernel, for the tiers `vm` and `vmlab`
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
-    /// CNI plugins of others, to show in the tier `vm` that they work on the soft adapters too
+    /// CNI plugins of others: in the tier `vm` they are shown to work on the soft adapters too, and in the tier `cluster`
+    /// `whereabouts` leaves the records that are moved over
     #[arg(long, value_name = "FOLDER")]
     peers: Option<PathBuf>,
     /// Leave the cluster tier's lab up for a look around
@@ -84,8 +85,8 @@ pub fn test(args: &Test) -> Result<i32> {
                 cargo::netns(tally, only)
             }
             Tier::Conformance => conformance::run(tally, only).and_then(|()| conformance::budget(tally)),
-            Tier::Cluster => cluster::run(tally, only, args.keep, 1),
-            Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS),
+            Tier::Cluster => cluster::run(tally, only, args.keep, 1, args.peers.as_deref()),
+            Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS, None),
             Tier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),
             Tier::Vmlab => cluster::emulated(tally, only, args.keep, &args.kernel),
         });
