@@ -194,8 +194,10 @@ impl Journal {
 
     /// Remove the journal of `key`.
     pub fn remove(root: &Root, key: &Key) -> Result<(), Error> {
-        // An earlier release had all of them where the lasting ones are.
-        record::remove(&file(lasting(root), key))?;
+        if passes(key) {
+            // An earlier release had all of them where the lasting ones are.
+            record::remove(&file(lasting(root), key))?;
+        }
         record::remove(&path(root, key))
     }
 
@@ -223,9 +225,12 @@ impl Journal {
 
 /// What is done with interfaces and devices, and what plugins of others hold, must be found after a reboot. Who only asked
 /// for addresses has nothing that outlives its sandbox, and its journal is not on a disk: that is half of such a call.
+fn passes(key: &Key) -> bool {
+    key.role().is_some_and(Role::is_ipam)
+}
+
 fn path(root: &Root, key: &Key) -> PathBuf {
-    let passes = key.role().is_some_and(Role::is_ipam);
-    file(if passes { passing(root) } else { lasting(root) }, key)
+    file(if passes(key) { passing(root) } else { lasting(root) }, key)
 }
 
 fn file(folder: PathBuf, key: &Key) -> PathBuf {

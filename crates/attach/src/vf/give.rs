@@ -133,17 +133,8 @@ impl Giving<'_> {
 
     /// Have the interface in the sandbox under its name.
     fn place(&mut self, hardware: &dyn Hardware, vf: &VfStep) -> Result<Link, Error> {
-        let missing = || Error::NoNetdev { function: vf.device };
-        let appeared = interface::appear(self.machine, hardware, vf.device, Some(self.netns))?;
-        let link = match appeared.ok_or_else(missing)? {
-            Place::Inside(link) => link,
-            Place::Here(link) => {
-                let inside = (&mut *self.inside, &*self.owner.ifname);
-                interface::send(self.machine, vf.device, &link, self.netns, inside)?
-            }
-        };
-        interface::name_inside(self.inside, &link, &self.owner.ifname)?;
-        (self.machine.watch)(Point::Named);
+        let inside = (&mut *self.inside, &*self.owner.ifname);
+        let link = interface::bring((self.machine, hardware), vf.device, self.netns, inside)?;
         if let Some(mtu) = vf.mtu {
             self.inside.set_mtu(link.index, mtu)?;
         }

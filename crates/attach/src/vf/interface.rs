@@ -67,9 +67,26 @@ pub(super) fn appear(
     }
 }
 
+/// Have the interface in the sandbox, where it is called `name`, wherever it comes up. What it was when it had come there.
+pub(super) fn bring(
+    (machine, hardware): (&Machine<'_>, &dyn Hardware),
+    function: PciAddress,
+    netns: &Netns,
+    (inside, name): (&mut Route, &str),
+) -> Result<Link, Error> {
+    let appeared = appear(machine, hardware, function, Some(netns))?;
+    let link = match appeared.ok_or(Error::NoNetdev { function })? {
+        Place::Inside(link) => link,
+        Place::Here(link) => send(machine, function, &link, netns, (&mut *inside, name))?,
+    };
+    name_inside(inside, &link, name)?;
+    (machine.watch)(Point::Named);
+    Ok(link)
+}
+
 /// Move the interface from the host into the sandbox, where it is called `name`, without the other names that something
 /// there has. What it is there.
-pub(super) fn send(
+fn send(
     machine: &Machine<'_>,
     function: PciAddress,
     link: &Link,
@@ -105,11 +122,8 @@ pub(super) fn fetch(
         }
     }
     let (host, passing) = (Netns::current()?, passing(function));
-    let moved = match name {
-        "" => route.move_as(link.index, &host, &passing),
-        name => route.move_as(link.index, &host, name),
-    };
-    match moved {
+    let name = if name.is_empty() { &passing } else { name };
+    match route.move_as(link.index, &host, name) {
         // It may be here all the same.
         Err(KernelError::NameTaken { .. }) => {
             let still = route.link_by_index(link.index)?.is_some_and(|one| one.address == link.address);
@@ -124,7 +138,7 @@ pub(super) fn fetch(
 }
 
 /// Give the interface `name`, which may be one of its other names now.
-pub(super) fn name_inside(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
+fn name_inside(route: &mut Route, link: &Link, name: &str) -> Result<(), Error> {
     if link.name == name {
         return Ok(());
     }
@@ -208,13 +222,7 @@ pub(crate) fn place_again(
     route: &mut Route,
     had: &Link,
 ) -> Result<(), Error> {
-    let missing = || Error::NoNetdev { function };
-    let link = match appear(machine, hardware, function, Some(netns))?.ok_or_else(missing)? {
-        Place::Inside(link) => link,
-        Place::Here(link) => send(machine, function, &link, netns, (&mut *route, &had.name))?,
-    };
-    name_inside(route, &link, &had.name)?;
-    (machine.watch)(Point::Named);
+    let link = bring((machine, hardware), function, netns, (&mut *route, &had.name))?;
     if link.mtu != had.mtu {
         route.set_mtu(link.index, had.mtu)?;
     }

@@ -56,8 +56,8 @@ impl Node {
     fn shows(&self, port: usize, wanted: &[u16]) {
         let until = Instant::now() + Duration::from_secs(60);
         while !self.has(port, wanted) {
-            let found = self.bed.table(self.ports[port]);
-            assert!(Instant::now() < until, "port {port} has {found:04x?}; {}", self.log());
+            let found = || self.bed.table(self.ports[port]);
+            assert!(Instant::now() < until, "port {port} has {:04x?}; {}", found(), self.log());
             sleep(Duration::from_millis(20));
         }
     }
