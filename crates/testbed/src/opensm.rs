@@ -70,6 +70,26 @@ impl Bed {
 
     /// Starts an opensm on the `position`th adapter for managers. Its partitions file is not made.
     pub fn manager(&self, position: usize, priority: u8) -> Result<Manager> {
+        let manager = self.begun(position, priority)?;
+        self.decided(manager)
+    }
+
+    /// Starts an opensm where another is master already.
+    ///
+    /// A master asks whoever joins at once, and ibsim gives its question to a program that has said it is there and does not
+    /// listen yet. In a kernel the question would time out; in ibsim nothing does, and the master's sweep never ends. So
+    /// the master stands still until the other one listens.
+    pub fn manager_beside(&self, master: &Manager, position: usize, priority: u8) -> Result<Manager> {
+        kill(master.pid(), Signal::SIGSTOP)?;
+        let joined = self.begun(position, priority).and_then(|manager| {
+            self.until("opensm listens", Duration::from_secs(60), || manager.sweeps() > 0)?;
+            Ok(manager)
+        });
+        kill(master.pid(), Signal::SIGCONT)?;
+        self.decided(joined?)
+    }
+
+    fn begun(&self, position: usize, priority: u8) -> Result<Manager> {
         let host = self.managers.get(position).context("a bed has three adapters for managers")?;
         let folder = self.folder.path().join(format!("sm-{host}-{}", self.queries.get()));
         fs::create_dir_all(&folder)?;
@@ -104,7 +124,10 @@ impl Bed {
             .stderr(output)
             .spawn()
             .context("opensm (Debian's package opensm)")?;
-        let manager = Manager { partitions, log, process };
+        Ok(Manager { partitions, log, process })
+    }
+
+    fn decided(&self, manager: Manager) -> Result<Manager> {
         self.until("opensm has decided what it is", Duration::from_secs(60), || {
             let log = manager.log();
             log.contains("SUBNET UP") || log.contains("Entering STANDBY state")

@@ -269,7 +269,7 @@ fn it_yields_to_a_stranger_and_stands_by_its_own() {
         sleep(Duration::from_millis(50));
     }
     // It goes, and ours has the fabric, with the same file: also when it died while the two greeted each other, at which
-    // opensm hangs (one time of ten).
+    // opensm over ibsim hangs (one time of ten).
     stranger.kill();
     let until = Instant::now() + Duration::from_secs(90);
     while !node.has(0, &[0x8005, 0x7fff]) {
