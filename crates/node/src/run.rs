@@ -112,7 +112,9 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.start_endless("watch of partitions", object.clone().watch());
     tasks.start_endless("this node's partitions", object.clone().keep(host.clone(), settings.root.clone()));
     let claims = partition::Claims::new(client.clone(), settings.node.clone());
-    let membership = Arc::new(partition::Partitions::new(object, host.clone(), claims, Handle::current()));
+    let guids = Arc::new(partition::Guids::new(claims, host.clone()));
+    tasks.start_endless("giving back GUIDs", guids.clone().keep_given_back());
+    let membership = Arc::new(partition::Partitions::new(object, host.clone(), guids, Handle::current()));
 
     let program = opensm::Program::new(&settings.root, &settings.opensm);
     let managing =

@@ -102,6 +102,15 @@ pub fn claim(
     }
 }
 
+/// A granule without a claim that is given back. `None` when it is not there, or another's.
+pub fn without(granule: &Granule, guid: Guid, claim: &Claim) -> Option<Granule> {
+    let offset = (guid.value() - granule_of(guid)) as u8;
+    granule.claims.get(&offset).filter(|held| *held == claim)?;
+    let mut left = granule.clone();
+    left.claims.remove(&offset);
+    Some(left)
+}
+
 /// The next free GUID of a granule: after the last claimed one while there are any, so that one just given
 /// back is not the next to go.
 fn free(share: &Share, first: u64, granule: &Granule, claim: &Claim) -> Option<Draft> {

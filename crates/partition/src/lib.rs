@@ -37,7 +37,7 @@ pub mod ufm;
 pub use backoff::Backoff;
 pub use change::{Change, diff};
 pub use error::{BadSetting, Error, Kind};
-pub use granule::{Claim, Draft, GRANULE, Granule, choose, claim, granule_of, name_of};
+pub use granule::{Claim, Draft, GRANULE, Granule, choose, claim, granule_of, name_of, without};
 pub use key::{BadKey, Key, KeyRange};
 pub use membership::Membership;
 pub use owned::Owned;

@@ -22,6 +22,34 @@ fn pod(name: &str, node: &str, guid: &str) -> Value {
     })
 }
 
+/// The nodes that have GUIDs claimed.
+fn claims() -> Vec<Value> {
+    let all: Value = serde_json::from_str(&kubectl(&["get", "guidgranules", "-o", "json"]).good()).unwrap();
+    let granules = all["items"].as_array().unwrap().iter();
+    let claims = granules.filter_map(|granule| granule["spec"]["claims"].as_object());
+    claims.flat_map(|claims| claims.values().map(|claim| claim["node"].clone())).collect()
+}
+
+#[test]
+fn guids_that_a_node_had_claimed_are_free_when_it_is_gone() {
+    let mut objects = Objects::default();
+    let claim = |node: &str| json!({"node": node, "device": "0000:86:00.2"});
+    let granule = json!({
+        "apiVersion": "ferroband.io/v1alpha1", "kind": "GuidGranule", "metadata": {"name": "0200000000000b00"},
+        "spec": {"claims": {"1": claim("gone"), "2": claim("elsewhere")}},
+    });
+    objects.apply(&granule.to_string());
+    let of_gone = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "NodePartitions",
+        "metadata": {"name": "gone"}, "spec": {"functions": {"0000:86:00.2": "02:00:00:00:00:00:0b:01"}}});
+    objects.apply(&of_gone.to_string());
+    eventually("its claims and its object are gone, and nobody else's", 60, || {
+        let object = kubectl(&["get", "nodepartitions", "gone", "--ignore-not-found", "-o", "name"]).good();
+        let left = claims();
+        let so = object.is_empty() && left == [json!("elsewhere")];
+        if so { Ok(()) } else { Err(format!("{object} {left:?}")) }
+    });
+}
+
 #[test]
 fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_back() {
     let nodes = nodes();
@@ -72,5 +100,15 @@ fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_
         let now = links(&nodes[0]);
         let held = on(&nodes[0], "ls /var/lib/ferroband/device 2>/dev/null; true").good();
         if now == before && held.is_empty() { Ok(()) } else { Err(format!("{now}{held}")) }
+    });
+
+    // The pod may come back on another node, and asks for the GUID it had.
+    objects.apply(&pod("vf-a", &nodes[1], GUIDS[0]).to_string());
+    objects.running("vf-a", 120);
+    assert!(claims().contains(&json!(nodes[1])), "{:?}", claims());
+    kubectl(&["delete", "pod", "vf-a", "--wait", "--timeout=60s"]).good();
+    eventually("nothing is claimed any more", 60, || {
+        let left = claims();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
 }

@@ -4,7 +4,8 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// 256 neighbouring GUIDs and who has them. A GUID is claimed when it stands here, and never moves to another owner.
+/// 256 neighbouring GUIDs and who has them. A GUID is claimed while it stands here, and never moves to another owner: its
+/// owner gives it back, or its owner's node is gone.
 ///
 /// The name is the first GUID in sixteen digits, so the API server decides between two who want the same one.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -27,11 +27,12 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase")]
 pub struct NodePartitionsSpec {
     /// The GUIDs of the node's virtual functions by PCI address, used or not. They are this node's alone.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    // Written also when it is empty, as `members` is: a spec without any field would be null to a server-side apply.
+    #[serde(default)]
     #[schemars(extend("maxProperties" = 4096))]
     pub functions: BTreeMap<String, String>,
     /// Who shall be in which partition, by `<container>.<interface>`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     #[schemars(extend("maxProperties" = 4096))]
     pub members: BTreeMap<String, NodeMember>,
 }

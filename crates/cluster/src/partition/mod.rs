@@ -12,6 +12,7 @@
 //! and what of it is ours from the claims of the nodes and from `status.placed`, which is written before it is done.
 
 mod choice;
+mod claims;
 mod fabric;
 mod hosts;
 mod pass;

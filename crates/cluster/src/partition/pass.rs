@@ -3,7 +3,7 @@
 use super::choice::Choice;
 use super::seen::{NodeFacts, Seen};
 use super::wanted::{Given, Wanted, wanted};
-use super::{fabric, status};
+use super::{claims, fabric, status};
 use crate::{Context, Error, Wake, Work, keep};
 use ferroband_api::ferroband::{
     Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition, SubnetManagerHost,
@@ -153,6 +153,8 @@ impl Partitions {
         if !gone || !out {
             return Ok(());
         }
+        // First, because without the object nobody would come back to them.
+        claims::free(&self.context, &node).await?;
         delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
     }
 

@@ -19,6 +19,14 @@ impl Book {
         format!("{container}.{ifname}")
     }
 
+    /// Whether a member is of a sandbox, and if an interface is named, that one.
+    pub fn is_of(name: &str, container: &str, ifname: Option<&str>) -> bool {
+        match ifname {
+            Some(ifname) => name == Self::name(container, ifname),
+            None => name.split('.').next() == Some(container),
+        }
+    }
+
     /// Takes over what stood in the object when the daemon started: members of sandboxes that still exist. Nothing
     /// that was entered meanwhile is lost.
     pub fn load(&mut self, object: &NodePartitions, alive: &BTreeSet<String>) {
@@ -33,8 +41,8 @@ impl Book {
         }
     }
 
-    /// What functions there are now. One that shows no GUID (it is in a pod) keeps the one it had. Says whether anything
-    /// changed.
+    /// What functions there are now, each with the GUID that it shows. One that the host cannot see (it is in a pod) keeps the
+    /// one it had, one that shows zeros has none. Says whether anything changed.
     pub fn see(&mut self, seen: &BTreeMap<PciAddress, Option<Guid>>) -> bool {
         let before = self.functions.clone();
         let there = |pci: &String| pci.parse::<PciAddress>().is_ok_and(|pci| seen.contains_key(&pci));
@@ -42,8 +50,15 @@ impl Book {
         // One that a sandbox is recorded to have is not forgotten because it cannot be seen for a moment.
         self.functions.retain(|pci, _| there(pci) || held.contains(pci));
         for (pci, guid) in seen {
-            if let Some(guid) = guid {
-                self.functions.insert(pci.to_string(), guid.to_string());
+            match guid {
+                Some(guid) if !guid.is_unset() => {
+                    self.functions.insert(pci.to_string(), guid.to_string());
+                }
+                // A driver that is being bound shows zeros, too.
+                Some(_) if !held.contains(&pci.to_string()) => {
+                    self.functions.remove(&pci.to_string());
+                }
+                _ => {}
             }
         }
         self.functions != before
@@ -65,12 +80,8 @@ impl Book {
     /// A sandbox, or one interface of it, is gone. Says whether it had members.
     pub fn leave(&mut self, container: &str, ifname: Option<&str>) -> bool {
         let before = self.members.len();
-        let gone = |name: &String| match ifname {
-            Some(ifname) => *name == Self::name(container, ifname),
-            None => name.split('.').next() == Some(container),
-        };
-        self.members.retain(|name, _| !gone(name));
-        self.written.retain(|name, _| !gone(name));
+        self.members.retain(|name, _| !Self::is_of(name, container, ifname));
+        self.written.retain(|name, _| !Self::is_of(name, container, ifname));
         self.members.len() != before
     }
 
@@ -153,5 +164,10 @@ mod tests {
         assert!(book.see(&BTreeMap::from([(here, None)])));
         assert_eq!(book.spec().functions, BTreeMap::from([(here.to_string(), guid.to_string())]));
         assert!(!book.see(&BTreeMap::from([(here, None)])));
+        book.enter("c1.net1", member("0000:3b:00.2", &guid.to_string()));
+        assert!(!book.see(&BTreeMap::from([(here, Some(Guid::new(0)))])), "a sandbox is getting it");
+        book.leave("c1", None);
+        assert!(book.see(&BTreeMap::from([(here, Some(Guid::new(0)))])));
+        assert!(book.spec().functions.is_empty(), "it was given back and has none of its own");
     }
 }

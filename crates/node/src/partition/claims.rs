@@ -1,9 +1,10 @@
-//! GUIDs that pods ask for: claimed in the API server before a function gets one.
+//! GUIDs that pods ask for: claimed in the API server before a function gets one, and given back.
 
+use super::holdings::Holding;
 use crate::call::{Failure, bounded, failure};
 use ferroband_api::ferroband::{GuidClaim, GuidGranule, GuidGranuleSpec, NodePartitions};
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
-use ferroband_partition::{Claim, Granule, Settings, Share, claim, granule_of, name_of, parse_guid};
+use ferroband_partition::{Claim, Granule, Settings, Share, claim, granule_of, name_of, parse_guid, without};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
@@ -27,7 +28,7 @@ impl Claims {
         Self { client, node }
     }
 
-    /// Claims `guid` for a function, for good. It must lie in the pool's range and be nobody else's.
+    /// Claims `guid` for a function. It must lie in the pool's range and be nobody else's.
     pub async fn claim(&self, network: &str, guid: Guid, function: PciAddress) -> Result<(), Fault> {
         let refuse = |cause: String| {
             Fault::new(
@@ -54,7 +55,11 @@ impl Claims {
             let draft = match claim(&share, &granules, guid, &mine) {
                 Some(Ok(_)) => return Ok(()),
                 Some(Err(draft)) => draft,
-                None => return Err(refuse(format!("GUID {guid} is claimed by another function"))),
+                None => {
+                    let owner = found.as_ref().and_then(|object| owner(&object.spec, guid));
+                    let owner = owner.unwrap_or_else(|| "another function".to_owned());
+                    return Err(refuse(format!("GUID {guid} is claimed by {owner}")));
+                }
             };
             let spec = spec(&draft.granule);
             let written = match found {
@@ -71,6 +76,33 @@ impl Claims {
             }
         }
         Err(refuse(format!("GUID {guid} is wanted by too many at once")))
+    }
+
+    /// What this node has claimed.
+    pub async fn of_node(&self) -> kube::Result<Vec<Holding>> {
+        let api: Api<GuidGranule> = Api::all(self.client.clone());
+        let mut found = Vec::new();
+        for object in bounded(api.list(&ListParams::default())).await? {
+            let Ok(first) = u64::from_str_radix(&object.name_any(), 16) else { continue };
+            for (offset, claim) in granule(&object.spec).claims {
+                if let (true, Ok(pci)) = (claim.node == self.node, claim.device.parse()) {
+                    found.push((pci, Guid::new(first + u64::from(offset))));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Gives a claim back. One that is not there any more, or has changed hands, is nothing.
+    pub async fn give_back(&self, (function, guid): Holding) -> kube::Result<()> {
+        let api: Api<GuidGranule> = Api::all(self.client.clone());
+        let name = name_of(granule_of(guid));
+        let mine = Claim { node: self.node.clone(), device: function.to_string() };
+        let Some(mut object) = bounded(api.get_opt(&name)).await? else { return Ok(()) };
+        let Some(left) = without(&granule(&object.spec), guid, &mine) else { return Ok(()) };
+        object.spec = spec(&left);
+        bounded(api.replace(&name, &PostParams::default(), &object)).await?;
+        Ok(())
     }
 
     /// The function of any node that has this GUID already.
@@ -103,6 +135,16 @@ impl Claims {
             "nothing: it is tried again",
         )
     }
+}
+
+/// Who has claimed a GUID, for an error.
+fn owner(spec: &GuidGranuleSpec, guid: Guid) -> Option<String> {
+    let claim = spec.claims.get(&(guid.value() - granule_of(guid)).to_string())?;
+    Some(if claim.node.is_empty() {
+        claim.device.clone()
+    } else {
+        format!("{} on {}", claim.device, claim.node)
+    })
 }
 
 fn granule(spec: &GuidGranuleSpec) -> Granule {

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::object::Object;
-use super::{Asked, Claims, Port, ports};
+use super::{Asked, Guids, Port, ports};
 use crate::serve::Membership;
 use ferroband_api::annotation::Mark;
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
@@ -30,7 +30,7 @@ pub struct Partitions {
     /// The sandbox that is being made for a pod.
     begun: Mutex<HashMap<(String, String), String>>,
     patience: Duration,
-    claims: Claims,
+    guids: Arc<Guids>,
     runtime: Handle,
 }
 
@@ -43,8 +43,8 @@ struct Wait {
 
 impl Partitions {
     /// By way of `object`.
-    pub fn new(object: Arc<Object>, hardware: Arc<dyn Hardware>, claims: Claims, runtime: Handle) -> Self {
-        Self { object, hardware, begun: Mutex::default(), patience: PATIENCE, claims, runtime }
+    pub fn new(object: Arc<Object>, hardware: Arc<dyn Hardware>, guids: Arc<Guids>, runtime: Handle) -> Self {
+        Self { object, hardware, begun: Mutex::default(), patience: PATIENCE, guids, runtime }
     }
 
     fn port(&self, asked: &Asked) -> Option<ports::Seen> {
@@ -80,12 +80,12 @@ impl Partitions {
 
     /// A GUID that the pod asks for must be free, and is then this function's. Annotations are user input: that a GUID
     /// stands there says nothing about whose it is.
-    fn own_guid(&self, asked: &Asked) -> Result<(), Fault> {
+    fn own_guid(&self, container: &str, asked: &Asked) -> Result<(), Fault> {
         let Port::Function { pci, guid: Some(guid) } = asked.port else { return Ok(()) };
         if self.port(asked).is_some_and(|seen| seen.guid == Some(guid)) {
             return Ok(());
         }
-        self.runtime.block_on(self.claims.claim(&asked.network, guid, pci))
+        self.runtime.block_on(self.guids.take(container, &asked.ifname, &asked.network, (pci, guid)))
     }
 
     /// The administrator's word, before anything is made; the cluster daemon, which cannot be gone around, says the same.
@@ -214,7 +214,7 @@ impl Membership for Partitions {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(at, container.to_owned());
         for asked in &all {
             self.admitted(&plan.pod, asked)?;
-            self.own_guid(asked)?;
+            self.own_guid(container, asked)?;
         }
         let mut entered = false;
         for asked in &all {
@@ -238,6 +238,7 @@ impl Membership for Partitions {
         if interface.is_none() {
             self.begun.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, begun| begun != container);
         }
+        self.guids.leave(container, interface);
         if self.object.book().leave(container, interface) {
             self.object.changed();
         }

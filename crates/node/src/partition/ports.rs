@@ -35,7 +35,8 @@ pub fn of_parent(hardware: &dyn Hardware, parent: &str) -> Option<Seen> {
     Some(Seen { pci: device.pci?, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
-/// The virtual functions of the node with the GUIDs that they have, and those that are there without showing one.
+/// The virtual functions of the node with the GUIDs that they show, which may be zeros, and those whose RDMA device the host
+/// cannot see.
 pub fn functions(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
     let mut functions: BTreeMap<PciAddress, Option<Guid>> = pci::functions(root)
         .ok()?
@@ -46,7 +47,7 @@ pub fn functions(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
     for device in infiniband::devices(root).ok()? {
         let guid = device.ports.first().and_then(|port| port.guid);
         if let Some(known) = device.pci.and_then(|pci| functions.get_mut(&pci)) {
-            *known = guid.filter(|guid| !guid.is_unset());
+            *known = Some(guid.unwrap_or(Guid::new(0)));
         }
     }
     Some(functions)

@@ -68,6 +68,12 @@ fn case_31_and_33_a_guid_asked_for() {
     assert_eq!(claim(&share, &granules, wanted, &vf("n1", 2)), None, "another's is never taken");
     assert_eq!(claim(&share, &granules, Guid::new(0x2000), &vf("n1", 3)), None, "out of range");
     assert_eq!(held(&granules, &vf("n1", 1)), Some(wanted));
+    let granule = &granules[&granule_of(wanted)];
+    assert_eq!(without(granule, wanted, &vf("n1", 2)), None, "only its owner gives it back");
+    let left = without(granule, wanted, &vf("n1", 1)).unwrap();
+    assert_eq!(without(&left, wanted, &vf("n1", 1)), None, "twice is once");
+    granules.insert(granule_of(wanted), left);
+    assert!(matches!(claim(&share, &granules, wanted, &vf("n2", 1)), Some(Err(_))), "then it is anybody's");
 }
 
 #[test]
