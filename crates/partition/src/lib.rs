@@ -6,7 +6,8 @@
 //! ever touched; and a request whose outcome is not known counts as neither done nor undone.
 //!
 //! ```text
-//! GuidRange ──cluster's id──▶ Share ──granules of 256──▶ one GUID for each virtual function, for good
+//! GuidRange ──cluster's id──▶ Share ──granules of 256──▶ GUIDs that functions keep, where the administrator named a range,
+//!                                                       and those that pods ask for, while they have them
 //!
 //! wanted (from the nodes' objects) ┐
 //!                                  ├─ diff ─▶ Programmer ─▶ batches ─▶ SubnetManager ─┬─ ufm     REST

@@ -2,7 +2,7 @@
 
 use ferroband_cluster_tests::evidence::{interface, ipv4, network_status};
 use ferroband_cluster_tests::hardware::{Functions, offered};
-use ferroband_cluster_tests::{Objects, definition, eventually, inside, kubectl, nodes, on};
+use ferroband_cluster_tests::{Objects, definition, eventually, get, inside, kubectl, nodes, on};
 use serde_json::{Value, json};
 
 const GUIDS: [&str; 2] = ["02:00:00:00:00:00:0a:01", "02:00:00:00:00:00:0a:02"];
@@ -24,9 +24,12 @@ fn pod(name: &str, node: &str, guid: &str) -> Value {
 
 /// The nodes that have GUIDs claimed.
 fn claims() -> Vec<Value> {
-    let all: Value = serde_json::from_str(&kubectl(&["get", "guidgranules", "-o", "json"]).good()).unwrap();
-    let granules = all["items"].as_array().unwrap().iter();
-    let claims = granules.filter_map(|granule| granule["spec"]["claims"].as_object());
+    let all = get(&["guidgranules"]);
+    let claims = all["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|granule| granule["spec"]["claims"].as_object());
     claims.flat_map(|claims| claims.values().map(|claim| claim["node"].clone())).collect()
 }
 

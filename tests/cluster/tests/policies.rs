@@ -1,8 +1,8 @@
 //! Policies on a real cluster: virtual functions come, are offered, grow, shrink and go.
 
 use ferroband_cluster_tests::{
-    Objects, RDMA_WITH_INFINIBAND, applied, eventually, get, holds_for, inside, kubectl, kubectl_with, nodes,
-    on,
+    Objects, RDMA_WITH_INFINIBAND, applied, eventually, get, holds_for, inside, kill_daemon, kubectl,
+    kubectl_with, nodes, on,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -113,6 +113,61 @@ fn holder(name: &str, node: &str, resource: Option<&str>) -> String {
         },
     })
     .to_string()
+}
+
+/// The range of GUIDs that ib-kubernetes' ConfigMap names, for as long as this lives. Daemons read it when they start.
+struct NamedRange;
+
+impl NamedRange {
+    fn make(first: &str, last: &str) -> Self {
+        let data = json!({"GUID_POOL_RANGE_START": first, "GUID_POOL_RANGE_END": last});
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": "ib-kubernetes-config", "namespace": "kube-system"},
+        });
+        kubectl_with(&["apply", "-f", "-"], &map.to_string()).good();
+        let made = Self;
+        nodes().iter().for_each(|node| kill_daemon(node));
+        made
+    }
+}
+
+impl Drop for NamedRange {
+    fn drop(&mut self) {
+        kubectl(&["-n", "kube-system", "delete", "configmap", "ib-kubernetes-config"]);
+        nodes().iter().for_each(|node| kill_daemon(node));
+    }
+}
+
+#[test]
+fn functions_have_guids_of_the_range_that_ib_kubernetes_names_and_keep_them() {
+    let _range = NamedRange::make("02:00:00:00:77:00:00:10", "02:00:00:00:77:00:00:1f");
+    let guids = || {
+        let of =
+            |node: &String| on(node, "cat /var/lib/ferroband/sim/sys/class/infiniband/*/node_guid").good();
+        let all: Vec<String> = nodes().iter().map(of).collect();
+        let of_range: Vec<String> = all
+            .iter()
+            .flat_map(|all| all.lines())
+            .filter(|guid| guid.starts_with("0200:0000:7700:001"))
+            .map(str::to_owned)
+            .collect();
+        of_range
+    };
+    let made = || {
+        let mut objects = Objects::default();
+        objects.apply(&policy("ranged", json!({})));
+        offered("spidernet.io/ranged", 4);
+        guids()
+    };
+    let first = made();
+    let distinct: BTreeSet<_> = first.iter().collect();
+    assert_eq!((first.len(), distinct.len()), (12, 12), "four on each of three nodes, of sixteen: {first:?}");
+    eventually("the functions are gone", 90, || match guids() {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    });
+    assert_eq!(made(), first, "made again, they are the same");
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! Where the GUIDs of virtual functions come from.
 
+use crate::partition::Claims;
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
+use ferroband_partition::GuidRange;
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use tokio::runtime::Handle;
 
 /// An adapter as far as GUIDs go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,38 @@ impl GuidSource for Derived {
             None => format!("{}/{}", self.node, pf.pci),
         };
         Ok(derive(&format!("{}/{own}/{vf}", self.cluster)))
+    }
+}
+
+/// GUIDs of a range that the administrator has named, claimed one by one and kept; or from a file of the operator.
+pub struct Pooled {
+    claims: Claims,
+    range: GuidRange,
+    listed: Option<Listed>,
+    runtime: Handle,
+    /// The API server is asked once for each function.
+    known: Mutex<BTreeMap<(PciAddress, u32), Guid>>,
+}
+
+impl Pooled {
+    /// From `range`; what a file says comes first.
+    pub fn new(claims: Claims, range: GuidRange, listed: Option<Listed>, runtime: Handle) -> Self {
+        Self { claims, range, listed, runtime, known: Mutex::default() }
+    }
+}
+
+impl GuidSource for Pooled {
+    fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
+        if let Some(listed) = &self.listed {
+            return listed.guid(pf, vf);
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guid) = known.get(&(pf.pci, vf)) {
+            return Ok(*guid);
+        }
+        let guid = self.runtime.block_on(self.claims.own(self.range, &format!("{}/{vf}", pf.pci)))?;
+        known.insert((pf.pci, vf), guid);
+        Ok(guid)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use super::{
     Desk, GuidSource, Look,
-    guids::{Derived, Listed},
+    guids::{Derived, Listed, Pooled},
     object::Object,
     reboot::{Reboot, Reboots},
     record::Records,
     want::Wanted,
 };
-use crate::{Error, advertise::Board, caches::PodOwner, call::bounded, error::chain, pools::Pool};
+use crate::{
+    Error, advertise::Board, caches::PodOwner, call::bounded, error::chain, partition::Claims, pools::Pool,
+};
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, FAILED, IDLE, IN_PROGRESS, REBOOT_REQUIRED,
     SUCCEEDED, SriovNetworkNodeState, SriovNetworkNodeStateStatus, SystemState,
@@ -16,6 +18,7 @@ use ferroband_api::sriov::{
 use ferroband_daemon::{condition, tasks::Tasks, watching::Cache};
 use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_model::{Fault, FaultCode};
+use ferroband_partition::GuidRange;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use std::{
@@ -23,7 +26,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{sync::watch, task::spawn_blocking, time};
+use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time};
 use tracing::{info, warn};
 
 /// How often the hardware is looked at without a sign.
@@ -109,22 +112,24 @@ pub fn keep_configured(configure: Configure, tasks: &mut Tasks<Error>) -> Result
     Ok(())
 }
 
-/// The source of GUIDs, once the cluster's identity is known: the UID of its first namespace.
+/// The source of GUIDs, once the cluster's identity and the administrator's range are known.
 async fn guids(configure: &Configure) -> Arc<dyn GuidSource> {
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(configure.client.clone());
+    let claims = Claims::new(configure.client.clone(), configure.node.clone());
     let mut trouble = String::new();
-    let cluster = loop {
-        match bounded(namespaces.get("kube-system")).await {
-            Ok(namespace) => break namespace.uid().unwrap_or_default(),
-            Err(e) => {
-                let problem = chain(&e);
-                if problem != trouble {
-                    warn!(error = problem, "cannot learn the cluster's identity; trying again");
-                    trouble = problem;
-                }
-                time::sleep(SHORTEST).await;
-            }
+    let (cluster, range) = loop {
+        // The UID of its first namespace tells one cluster from another.
+        let found = bounded(namespaces.get("kube-system")).await.map_err(|e| chain(&e));
+        let problem = match (found, claims.range().await) {
+            (Ok(namespace), Ok(range)) => break (namespace.uid().unwrap_or_default(), range),
+            (Err(problem), _) => problem,
+            (_, Err(fault)) => fault.to_string(),
+        };
+        if problem != trouble {
+            warn!(error = problem, "cannot learn what GUIDs are made of; trying again");
+            trouble = problem;
         }
+        time::sleep(SHORTEST).await;
     };
     let path = configure.hardware.root().path(Listed::PATH);
     let listed = match Listed::read(&path) {
@@ -135,7 +140,13 @@ async fn guids(configure: &Configure) -> Arc<dyn GuidSource> {
             Some(Listed::default())
         }
     };
-    Arc::new(Derived { cluster, node: configure.node.clone(), listed })
+    // In all of ib-kubernetes' own range what follows from cluster and adapter meets nothing else; in a smaller one it may.
+    if range == GuidRange::DEFAULT {
+        Arc::new(Derived { cluster, node: configure.node.clone(), listed })
+    } else {
+        info!(first = %range.first, last = %range.last, "functions get GUIDs of this range");
+        Arc::new(Pooled::new(claims, range, listed, Handle::current()))
+    }
 }
 
 struct Keeper {

@@ -1,11 +1,15 @@
-//! GUIDs that pods ask for: claimed in the API server before a function gets one, and given back.
+//! GUIDs of a range, claimed in the API server before a function gets one: those that pods ask for, which are given back, and
+//! those that functions keep, where the administrator has named a range.
 
 use super::holdings::Holding;
 use crate::call::{Failure, bounded, failure};
 use ferroband_api::ferroband::{GuidClaim, GuidGranule, GuidGranuleSpec, NodePartitions};
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
-use ferroband_partition::{Claim, Granule, Settings, Share, claim, granule_of, name_of, parse_guid, without};
-use k8s_openapi::api::core::v1::Namespace;
+use ferroband_partition::{
+    Claim, Draft, Granule, GuidRange, Settings, Share, choose, claim, granule_of, name_of, parse_guid,
+    without,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams},
@@ -38,7 +42,7 @@ impl Claims {
                 "leave the GUID out of the annotation: every function has one",
             )
         };
-        let range = Settings::guids(|name| std::env::var(name).ok()).map_err(|problem| problem.fault())?;
+        let range = self.range().await?;
         if !range.contains(guid) {
             return Err(refuse(format!("GUID {guid} is not among {} to {}", range.first, range.last)));
         }
@@ -48,9 +52,7 @@ impl Claims {
         }
         let share = Share::of(range, &self.cluster().await?);
         for _ in 0..ATTEMPTS {
-            let api: Api<GuidGranule> = Api::all(self.client.clone());
-            let name = name_of(granule_of(guid));
-            let found = bounded(api.get_opt(&name)).await.map_err(|error| self.away(&error))?;
+            let found = self.granule(granule_of(guid)).await?;
             let granules = found.iter().map(|object| (granule_of(guid), granule(&object.spec))).collect();
             let draft = match claim(&share, &granules, guid, &mine) {
                 Some(Ok(_)) => return Ok(()),
@@ -61,24 +63,79 @@ impl Claims {
                     return Err(refuse(format!("GUID {guid} is claimed by {owner}")));
                 }
             };
-            let spec = spec(&draft.granule);
-            let written = match found {
-                Some(mut object) => {
-                    object.spec = spec;
-                    bounded(api.replace(&name, &PostParams::default(), &object)).await
-                }
-                None => bounded(api.create(&PostParams::default(), &GuidGranule::new(&name, spec))).await,
-            };
-            match written {
-                Ok(_) => return Ok(()),
-                Err(error) if failure(&error) == Failure::Conflict => {}
-                Err(error) => return Err(self.away(&error)),
+            if self.write(found, &draft).await? {
+                return Ok(());
             }
         }
         Err(refuse(format!("GUID {guid} is wanted by too many at once")))
     }
 
-    /// What this node has claimed.
+    /// The GUID of the range that a function of this node has for its own: the one that it has claimed, else a new one.
+    pub async fn own(&self, range: GuidRange, device: &str) -> Result<Guid, Fault> {
+        let mine = Claim { node: self.node.clone(), device: device.to_owned() };
+        let share = Share::of(range, &self.cluster().await?);
+        let api: Api<GuidGranule> = Api::all(self.client.clone());
+        let none = |cause: &str, remedy: &str| {
+            let about = format!("GUIDs from {} to {}", range.first, range.last);
+            Fault::new(FaultCode::InvalidConfig, about, cause, remedy)
+        };
+        for _ in 0..ATTEMPTS {
+            let all = bounded(api.list(&ListParams::default())).await.map_err(|error| self.away(&error))?;
+            let mut objects: BTreeMap<u64, GuidGranule> = all
+                .into_iter()
+                .filter_map(|object| Some((u64::from_str_radix(&object.name_any(), 16).ok()?, object)))
+                .collect();
+            let granules = objects.iter().map(|(first, object)| (*first, granule(&object.spec))).collect();
+            let draft = match choose(&share, &granules, &mine) {
+                Some(Ok(guid)) => return Ok(guid),
+                Some(Err(draft)) => draft,
+                None => {
+                    return Err(none(
+                        "all of them are taken",
+                        "make the range in ib-kubernetes-config larger",
+                    ));
+                }
+            };
+            if self.write(objects.remove(&draft.first), &draft).await? {
+                return Ok(draft.guid);
+            }
+        }
+        Err(none("too many nodes want some at once", "nothing: it is tried again"))
+    }
+
+    /// The range that GUIDs lie in: ib-kubernetes' ConfigMap says so, else the daemon's environment.
+    pub async fn range(&self) -> Result<GuidRange, Fault> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
+        let found = bounded(api.get_opt("ib-kubernetes-config")).await.map_err(|error| self.away(&error))?;
+        let told = found.and_then(|map| map.data).unwrap_or_default();
+        let of = |name: &str| told.get(name).cloned().or_else(|| std::env::var(name).ok());
+        Settings::guids(of).map_err(|problem| problem.fault())
+    }
+
+    async fn granule(&self, first: u64) -> Result<Option<GuidGranule>, Fault> {
+        let api: Api<GuidGranule> = Api::all(self.client.clone());
+        bounded(api.get_opt(&name_of(first))).await.map_err(|error| self.away(&error))
+    }
+
+    /// Writes a claim down. Says whether nobody was faster.
+    async fn write(&self, found: Option<GuidGranule>, draft: &Draft) -> Result<bool, Fault> {
+        let api: Api<GuidGranule> = Api::all(self.client.clone());
+        let (name, spec) = (name_of(draft.first), spec(&draft.granule));
+        let written = match found {
+            Some(mut object) => {
+                object.spec = spec;
+                bounded(api.replace(&name, &PostParams::default(), &object)).await
+            }
+            None => bounded(api.create(&PostParams::default(), &GuidGranule::new(&name, spec))).await,
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(error) if failure(&error) == Failure::Conflict => Ok(false),
+            Err(error) => Err(self.away(&error)),
+        }
+    }
+
+    /// What this node has claimed for pods. A function's own GUID is claimed by its adapter and number.
     pub async fn of_node(&self) -> kube::Result<Vec<Holding>> {
         let api: Api<GuidGranule> = Api::all(self.client.clone());
         let mut found = Vec::new();
