@@ -1,7 +1,7 @@
 //! InfiniBand as a pod's default network: probes, services and pods of the cluster's own network still reach it.
 
 use ferroband_cluster_tests::{
-    Objects, definition, eventually, get, holds_for, inside, kubectl, nodes, on, rounds,
+    Objects, definition, eventually, get, holds_for, inside, kubectl, nodes, on, own_lab, rounds,
 };
 use serde_json::{Value, json};
 
@@ -42,6 +42,7 @@ fn service(name: &str) -> Value {
 
 #[test]
 fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
+    own_lab(&["--nodes", "2"]);
     let (mut objects, nodes) = (Objects::default(), nodes());
     let before = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
     objects.apply(&network().to_string());

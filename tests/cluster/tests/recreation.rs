@@ -4,7 +4,7 @@ use ferroband_cluster_tests::evidence::{audit_mark, audited, granules, interface
 use ferroband_cluster_tests::pools::{address, freed, holder, network, pool};
 use ferroband_cluster_tests::{
     Objects, attached_pod as on_network, eventually, get, holds_for, kubectl, kubectl_with, lab, nodes,
-    of_label, on, rounds, running,
+    of_label, on, own_lab, rounds, running,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,7 @@ fn assigned(prefix: &str) -> BTreeMap<IpAddr, Value> {
 
 #[test]
 fn a26_g03_the_same_name_in_another_namespace_and_again_at_once() {
+    own_lab(&["--nodes", "3"]);
     let (mut objects, node) = (Objects::default(), nodes()[0].clone());
     objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: g03}}");
     objects.apply(&network("a26", &whereabouts("192.168.142.0/24")));
@@ -55,6 +56,7 @@ fn a26_g03_the_same_name_in_another_namespace_and_again_at_once() {
 
 #[test]
 fn a29_a_del_while_the_api_server_is_away_is_settled_once_it_is_back() {
+    own_lab(&["--nodes", "3"]);
     let (mut objects, nodes) = (Objects::default(), nodes());
     // One address, so that the next pod can have no other.
     objects.apply(&network("a29", &whereabouts("192.168.143.8-192.168.143.8/24")));
@@ -105,6 +107,7 @@ fn a29_a_del_while_the_api_server_is_away_is_settled_once_it_is_back() {
 
 #[test]
 fn s05_w40_ranges_that_overlap_and_networks_in_slices() {
+    own_lab(&["--nodes", "3"]);
     let (mut objects, nodes) = (Objects::default(), nodes());
     objects.apply(&pool(
         "s05",
@@ -138,6 +141,7 @@ fn s05_w40_ranges_that_overlap_and_networks_in_slices() {
 /// Pods of a Deployment with eight networks, all deleted and made again at once. 4 here, 20 in the soak.
 #[test]
 fn x02_pods_with_eight_networks_deleted_and_made_again_at_once() {
+    own_lab(&["--nodes", "3"]);
     let pods = if rounds() > 1 { 20 } else { 4 };
     let mut objects = Objects::default();
     let names: Vec<_> = (0..8).map(|rail| format!("x02-{rail}")).collect();
@@ -186,6 +190,7 @@ fn x02_pods_with_eight_networks_deleted_and_made_again_at_once() {
 /// Only in the soak: three power cuts take a while.
 #[test]
 fn x04_all_nodes_lose_their_power() {
+    own_lab(&["--nodes", "3"]);
     if rounds() < 2 {
         return;
     }

@@ -4,7 +4,7 @@ use ferroband_cluster_tests::evidence::{interface, ipv4};
 use ferroband_cluster_tests::hardware::allocatable;
 use ferroband_cluster_tests::{
     Objects, RDMA_WITH_INFINIBAND, applied, eventually, inside, kubectl, needs_kernel, nodes, of_label,
-    rendered,
+    own_lab, rendered,
 };
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -43,6 +43,7 @@ fn all_reach_each_other(pods: &[Value]) {
 
 #[test]
 fn seed_001_sriov_half_as_printed() {
+    own_lab(&["--nodes", "3"]);
     let [policy, network, pods, _, _] = document();
     let mut objects = Objects::default();
     objects.apply(&policy);
@@ -83,6 +84,7 @@ fn seed_001_sriov_half_as_printed() {
 
 #[test]
 fn seed_001_ipoib_half_as_printed() {
+    own_lab(&["--nodes", "3"]);
     let [_, _, _, network, pods] = document();
     let mut objects = Objects::default();
     objects.apply(&network);

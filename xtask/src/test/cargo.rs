@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 
 /// The crate whose tests need a cluster.
 const CLUSTER: &str = "ferroband-cluster-tests";
@@ -62,7 +63,8 @@ pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     run(tally, &mut cargo(&args), only, &[])
 }
 
-/// The scenarios, against the lab named in the environment.
+/// The scenarios, against the lab named in the environment. Files whose scenarios bring labs of their own up run beside the
+/// others: most of both is waiting.
 pub fn cluster(
     tally: &mut Tally,
     only: Option<&str>,
@@ -71,19 +73,38 @@ pub fn cluster(
     peers: Option<&Path>,
 ) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
-    let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast", "--tests"]);
-    cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab).env("FERROBAND_SOAK", rounds.to_string());
-    if let Some(peers) = peers {
-        cargo.env(
-            "FERROBAND_PEERS",
-            peers.canonicalize().with_context(|| format!("no folder {}", peers.display()))?,
-        );
-    }
+    let peers =
+        peers.map(|folder| folder.canonicalize().with_context(|| format!("no folder {}", folder.display())));
+    let peers = peers.transpose()?;
     // One scenario needs it, and says so where it cannot be had.
-    if let Ok(promtool) = crate::tools::promtool() {
-        cargo.env("FERROBAND_PROMTOOL", promtool);
-    }
-    run(tally, &mut cargo, only, &["--test-threads=1"])
+    let promtool = crate::tools::promtool().ok();
+    let scenarios = |files: &[String]| {
+        let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast"]);
+        cargo.args(files.iter().flat_map(|file| ["--test", file]));
+        cargo.env("FERROBAND_XTASK", &xtask).env("FERROBAND_LAB", lab);
+        cargo.env("FERROBAND_SOAK", rounds.to_string());
+        cargo.envs(peers.iter().map(|folder| ("FERROBAND_PEERS", folder)));
+        cargo.envs(promtool.iter().map(|program| ("FERROBAND_PROMTOOL", program)));
+        cargo
+    };
+    let files =
+        integration_tests()?.into_iter().filter(|(package, _)| package == CLUSTER).map(|(_, test)| test);
+    let (own, common): (Vec<String>, Vec<String>) = files.partition(|file| has_own_lab(file));
+    output(scenarios(&[]).args(["--tests", "--no-run", "--quiet"])).context("building the scenarios")?;
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| said(&mut scenarios(&own), only, &["--test-threads=1"], "own lab: "));
+        let first = said(scenarios(&common).arg("--lib"), only, &["--test-threads=1"], "");
+        let second =
+            beside.join().unwrap_or_else(|_| bail!("whoever ran the scenarios with labs of their own"));
+        [first, second].into_iter().try_for_each(|lane| count(tally, &lane?))
+    })
+}
+
+/// Whether a file's scenarios have a lab of their own: they say so in their first lines of code.
+fn has_own_lab(file: &str) -> bool {
+    let path = cache::checkout().join("tests/cluster/tests").join(file).with_extension("rs");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    ["own_lab(", "bare_lab("].iter().any(|word| text.contains(word))
 }
 
 /// The scenarios of emulated nodes, likewise.
@@ -95,23 +116,38 @@ pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
 }
 
 fn run(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {
+    count(tally, &said(cargo, only, more, "")?)
+}
+
+/// What a run of cargo said, and how it ended.
+struct Said {
+    text: String,
+    status: ExitStatus,
+}
+
+/// Runs cargo and shows what it says, except for what passes.
+fn said(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) -> Result<Said> {
     cargo.arg("--").args(more).args(only);
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
-    let mut said = String::new();
+    let mut text = String::new();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
             let line = line.context("reading from cargo test")?;
             if !line.is_empty() && !line.contains("... ok") {
-                eprintln!("  {line}");
+                eprintln!("  {who}{line}");
             }
-            said.push_str(&line);
-            said.push('\n');
+            text.push_str(&line);
+            text.push('\n');
         }
     }
     let status = child.wait().context("waiting for cargo test")?;
-    let counted = tally.libtest(&said);
-    if !status.success() && (!counted || !said.contains("FAILED")) {
-        bail!("cargo test: {status}");
+    Ok(Said { text, status })
+}
+
+fn count(tally: &mut Tally, said: &Said) -> Result<()> {
+    let counted = tally.libtest(&said.text);
+    if !said.status.success() && (!counted || !said.text.contains("FAILED")) {
+        bail!("cargo test: {}", said.status);
     }
     Ok(())
 }
