@@ -29,6 +29,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Where ib-kubernetes has its objects.
+    pub const NAMESPACE: &str = "kube-system";
+    /// Its ConfigMap, as its documents call it.
+    pub const CONFIG_MAP: &str = "ib-kubernetes-config";
+
     /// Reads them. `of` gives the value of a variable; an empty one counts as not set.
     pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, BadSetting> {
         let of = |name: &str| of(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());

@@ -1,7 +1,7 @@
 //! Which subnet manager, by the settings of ib-kubernetes: its ConfigMap, its Secret, else our own environment.
 
 use super::hosts::ApiHost;
-use super::seen::{CONFIG_MAP, NAMESPACE, SECRET, Seen};
+use super::seen::{SECRET, Seen};
 use crate::Context;
 use ferroband_partition::opensm::{Host, Opensm};
 use ferroband_partition::{Absent, GuidRange, KeyRange, Plugin, Settings, SubnetManager, ufm::Ufm};
@@ -21,8 +21,8 @@ pub struct Choice {
 impl Choice {
     /// As things are now.
     pub fn read(seen: &Seen) -> Self {
-        let map = seen.config_maps.get(NAMESPACE, CONFIG_MAP);
-        let secret = seen.secrets.get(NAMESPACE, SECRET);
+        let map = seen.config_maps.get(Settings::NAMESPACE, Settings::CONFIG_MAP);
+        let secret = seen.secrets.get(Settings::NAMESPACE, SECRET);
         let nodes = seen.nodes.all().into_iter();
         let hosts: BTreeMap<String, String> =
             nodes.filter_map(|((_, name), facts)| Some((name, facts.manager.clone()?))).collect();

@@ -3,16 +3,13 @@
 use crate::{Context, Error, Watched};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
 use ferroband_daemon::tasks::Tasks;
+use ferroband_partition::Settings;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Api, runtime::watcher};
 use std::collections::BTreeMap;
 
-/// The objects of ib-kubernetes, where its documents put them.
-pub const NAMESPACE: &str = "kube-system";
-/// Its Secret.
+/// The Secret of ib-kubernetes.
 pub const SECRET: &str = "ib-kubernetes-ufm-secret";
-/// Its ConfigMap.
-pub const CONFIG_MAP: &str = "ib-kubernetes-config";
 /// On a node that shall run opensm; its value says on which port.
 pub const MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
 /// On a node that is known to be off: its pods run nowhere (Kubernetes' own taint).
@@ -64,15 +61,15 @@ impl Seen {
             secrets: Watched::start(
                 tasks,
                 "the Secret of the subnet manager",
-                Api::namespaced(client.clone(), NAMESPACE),
+                Api::namespaced(client.clone(), Settings::NAMESPACE),
                 named(SECRET),
                 secret,
             ),
             config_maps: Watched::start(
                 tasks,
                 "the ConfigMap of the subnet manager",
-                Api::namespaced(client.clone(), NAMESPACE),
-                named(CONFIG_MAP),
+                Api::namespaced(client.clone(), Settings::NAMESPACE),
+                named(Settings::CONFIG_MAP),
                 |map: ConfigMap| Some(map.data.unwrap_or_default()),
             ),
         }

@@ -2,7 +2,7 @@
 
 use crate::partition::Claims;
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
-use ferroband_partition::GuidRange;
+use ferroband_partition::Share;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,7 +52,7 @@ impl GuidSource for Derived {
 /// GUIDs of a range that the administrator has named, claimed one by one and kept; or from a file of the operator.
 pub struct Pooled {
     claims: Claims,
-    range: GuidRange,
+    share: Share,
     listed: Option<Listed>,
     runtime: Handle,
     /// The API server is asked once for each function.
@@ -60,9 +60,9 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// From `range`; what a file says comes first.
-    pub fn new(claims: Claims, range: GuidRange, listed: Option<Listed>, runtime: Handle) -> Self {
-        Self { claims, range, listed, runtime, known: Mutex::default() }
+    /// From `share`; what a file says comes first.
+    pub fn new(claims: Claims, share: Share, listed: Option<Listed>, runtime: Handle) -> Self {
+        Self { claims, share, listed, runtime, known: Mutex::default() }
     }
 }
 
@@ -75,7 +75,7 @@ impl GuidSource for Pooled {
         if let Some(guid) = known.get(&(pf.pci, vf)) {
             return Ok(*guid);
         }
-        let guid = self.runtime.block_on(self.claims.own(self.range, &format!("{}/{vf}", pf.pci)))?;
+        let guid = self.runtime.block_on(self.claims.own(&self.share, &format!("{}/{vf}", pf.pci)))?;
         known.insert((pf.pci, vf), guid);
         Ok(guid)
     }

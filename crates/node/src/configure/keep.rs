@@ -8,9 +8,7 @@ use super::{
     record::Records,
     want::Wanted,
 };
-use crate::{
-    Error, advertise::Board, caches::PodOwner, call::bounded, error::chain, partition::Claims, pools::Pool,
-};
+use crate::{Error, advertise::Board, caches::PodOwner, error::chain, partition::Claims, pools::Pool};
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, FAILED, IDLE, IN_PROGRESS, REBOOT_REQUIRED,
     SUCCEEDED, SriovNetworkNodeState, SriovNetworkNodeStateStatus, SystemState,
@@ -18,9 +16,9 @@ use ferroband_api::sriov::{
 use ferroband_daemon::{condition, tasks::Tasks, watching::Cache};
 use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_model::{Fault, FaultCode};
-use ferroband_partition::GuidRange;
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Condition};
-use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
+use ferroband_partition::{GuidRange, Share};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Client, ResourceExt};
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -114,20 +112,16 @@ pub fn keep_configured(configure: Configure, tasks: &mut Tasks<Error>) -> Result
 
 /// The source of GUIDs, once the cluster's identity and the administrator's range are known.
 async fn guids(configure: &Configure) -> Arc<dyn GuidSource> {
-    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(configure.client.clone());
     let claims = Claims::new(configure.client.clone(), configure.node.clone());
     let mut trouble = String::new();
     let (cluster, range) = loop {
-        // The UID of its first namespace tells one cluster from another.
-        let found = bounded(namespaces.get("kube-system")).await.map_err(|e| chain(&e));
-        let problem = match (found, claims.range().await) {
-            (Ok(namespace), Ok(range)) => break (namespace.uid().unwrap_or_default(), range),
-            (Err(problem), _) => problem,
-            (_, Err(fault)) => fault.to_string(),
+        let fault = match tokio::try_join!(claims.cluster(), claims.range()) {
+            Ok(known) => break known,
+            Err(fault) => fault.to_string(),
         };
-        if problem != trouble {
-            warn!(error = problem, "cannot learn what GUIDs are made of; trying again");
-            trouble = problem;
+        if fault != trouble {
+            warn!(error = fault, "cannot learn what GUIDs are made of; trying again");
+            trouble = fault;
         }
         time::sleep(SHORTEST).await;
     };
@@ -145,7 +139,7 @@ async fn guids(configure: &Configure) -> Arc<dyn GuidSource> {
         Arc::new(Derived { cluster, node: configure.node.clone(), listed })
     } else {
         info!(first = %range.first, last = %range.last, "functions get GUIDs of this range");
-        Arc::new(Pooled::new(claims, range, listed, Handle::current()))
+        Arc::new(Pooled::new(claims, Share::of(range, &cluster), listed, Handle::current()))
     }
 }
 

@@ -52,7 +52,7 @@ impl Claims {
         }
         let share = Share::of(range, &self.cluster().await?);
         for _ in 0..ATTEMPTS {
-            let found = self.granule(granule_of(guid)).await?;
+            let found = self.granule(guid).await.map_err(|error| self.away(&error))?;
             let granules = found.iter().map(|object| (granule_of(guid), granule(&object.spec))).collect();
             let draft = match claim(&share, &granules, guid, &mine) {
                 Some(Ok(_)) => return Ok(()),
@@ -70,23 +70,17 @@ impl Claims {
         Err(refuse(format!("GUID {guid} is wanted by too many at once")))
     }
 
-    /// The GUID of the range that a function of this node has for its own: the one that it has claimed, else a new one.
-    pub async fn own(&self, range: GuidRange, device: &str) -> Result<Guid, Fault> {
+    /// The GUID that a function of this node has for its own: the one that it has claimed, else a new one of the share.
+    pub async fn own(&self, share: &Share, device: &str) -> Result<Guid, Fault> {
         let mine = Claim { node: self.node.clone(), device: device.to_owned() };
-        let share = Share::of(range, &self.cluster().await?);
-        let api: Api<GuidGranule> = Api::all(self.client.clone());
         let none = |cause: &str, remedy: &str| {
-            let about = format!("GUIDs from {} to {}", range.first, range.last);
+            let about = format!("GUIDs from {} to {}", share.range.first, share.range.last);
             Fault::new(FaultCode::InvalidConfig, about, cause, remedy)
         };
         for _ in 0..ATTEMPTS {
-            let all = bounded(api.list(&ListParams::default())).await.map_err(|error| self.away(&error))?;
-            let mut objects: BTreeMap<u64, GuidGranule> = all
-                .into_iter()
-                .filter_map(|object| Some((u64::from_str_radix(&object.name_any(), 16).ok()?, object)))
-                .collect();
+            let mut objects = self.all().await.map_err(|error| self.away(&error))?;
             let granules = objects.iter().map(|(first, object)| (*first, granule(&object.spec))).collect();
-            let draft = match choose(&share, &granules, &mine) {
+            let draft = match choose(share, &granules, &mine) {
                 Some(Ok(guid)) => return Ok(guid),
                 Some(Err(draft)) => draft,
                 None => {
@@ -105,22 +99,32 @@ impl Claims {
 
     /// The range that GUIDs lie in: ib-kubernetes' ConfigMap says so, else the daemon's environment.
     pub async fn range(&self) -> Result<GuidRange, Fault> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
-        let found = bounded(api.get_opt("ib-kubernetes-config")).await.map_err(|error| self.away(&error))?;
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), Settings::NAMESPACE);
+        let found = bounded(api.get_opt(Settings::CONFIG_MAP)).await.map_err(|error| self.away(&error))?;
         let told = found.and_then(|map| map.data).unwrap_or_default();
         let of = |name: &str| told.get(name).cloned().or_else(|| std::env::var(name).ok());
         Settings::guids(of).map_err(|problem| problem.fault())
     }
 
-    async fn granule(&self, first: u64) -> Result<Option<GuidGranule>, Fault> {
-        let api: Api<GuidGranule> = Api::all(self.client.clone());
-        bounded(api.get_opt(&name_of(first))).await.map_err(|error| self.away(&error))
+    fn api(&self) -> Api<GuidGranule> {
+        Api::all(self.client.clone())
+    }
+
+    /// All granules by their first GUID.
+    async fn all(&self) -> kube::Result<BTreeMap<u64, GuidGranule>> {
+        let all = bounded(self.api().list(&ListParams::default())).await?;
+        let named = |object: GuidGranule| Some((u64::from_str_radix(&object.name_any(), 16).ok()?, object));
+        Ok(all.into_iter().filter_map(named).collect())
+    }
+
+    /// The one that a GUID is in.
+    async fn granule(&self, guid: Guid) -> kube::Result<Option<GuidGranule>> {
+        bounded(self.api().get_opt(&name_of(granule_of(guid)))).await
     }
 
     /// Writes a claim down. Says whether nobody was faster.
     async fn write(&self, found: Option<GuidGranule>, draft: &Draft) -> Result<bool, Fault> {
-        let api: Api<GuidGranule> = Api::all(self.client.clone());
-        let (name, spec) = (name_of(draft.first), spec(&draft.granule));
+        let (api, name, spec) = (self.api(), name_of(draft.first), spec(&draft.granule));
         let written = match found {
             Some(mut object) => {
                 object.spec = spec;
@@ -137,10 +141,8 @@ impl Claims {
 
     /// What this node has claimed for pods. A function's own GUID is claimed by its adapter and number.
     pub async fn of_node(&self) -> kube::Result<Vec<Holding>> {
-        let api: Api<GuidGranule> = Api::all(self.client.clone());
         let mut found = Vec::new();
-        for object in bounded(api.list(&ListParams::default())).await? {
-            let Ok(first) = u64::from_str_radix(&object.name_any(), 16) else { continue };
+        for (first, object) in self.all().await? {
             for (offset, claim) in granule(&object.spec).claims {
                 if let (true, Ok(pci)) = (claim.node == self.node, claim.device.parse()) {
                     found.push((pci, Guid::new(first + u64::from(offset))));
@@ -152,13 +154,11 @@ impl Claims {
 
     /// Gives a claim back. One that is not there any more, or has changed hands, is nothing.
     pub async fn give_back(&self, (function, guid): Holding) -> kube::Result<()> {
-        let api: Api<GuidGranule> = Api::all(self.client.clone());
-        let name = name_of(granule_of(guid));
         let mine = Claim { node: self.node.clone(), device: function.to_string() };
-        let Some(mut object) = bounded(api.get_opt(&name)).await? else { return Ok(()) };
+        let Some(mut object) = self.granule(guid).await? else { return Ok(()) };
         let Some(left) = without(&granule(&object.spec), guid, &mine) else { return Ok(()) };
         object.spec = spec(&left);
-        bounded(api.replace(&name, &PostParams::default(), &object)).await?;
+        bounded(self.api().replace(&object.name_any(), &PostParams::default(), &object)).await?;
         Ok(())
     }
 
@@ -177,8 +177,8 @@ impl Claims {
         Ok(None)
     }
 
-    /// What tells this cluster from others.
-    async fn cluster(&self) -> Result<String, Fault> {
+    /// What tells this cluster from others: the UID of its first namespace.
+    pub async fn cluster(&self) -> Result<String, Fault> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = bounded(api.get("kube-system")).await.map_err(|error| self.away(&error))?;
         Ok(found.uid().unwrap_or_default())
