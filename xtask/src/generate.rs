@@ -1,6 +1,7 @@
 //! Files that are generated and committed: definitions, manifests, completions, manual pages, the book's reference.
 
 use crate::cache;
+use crate::check::golden;
 use crate::command::{command, output, run};
 use crate::progress::step;
 use anyhow::{Context, Result, bail};
@@ -17,7 +18,8 @@ pub fn generate() -> Result<()> {
             let _ = fs::remove_dir_all(checkout.join(folder));
         }
         into(&checkout, &program)
-    })
+    })?;
+    step("golden files in tests/golden/", |_| golden::write())
 }
 
 /// Folders that hold nothing but generated files.

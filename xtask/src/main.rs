@@ -4,6 +4,7 @@ mod bench;
 #[cfg(test)]
 mod book;
 mod cache;
+mod check;
 mod command;
 mod demo;
 mod dist;

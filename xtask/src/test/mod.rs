@@ -100,6 +100,7 @@ fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
         tally.check("lints", cargo::lints);
         tally.check("dependency direction", direction::check);
         tally.check("generated files are current", crate::generate::check);
+        crate::check::run(|name, check| tally.check(name, check))?;
     }
     cargo::unit(tally, only)
 }
