@@ -32,16 +32,16 @@ pub fn checkout() -> PathBuf {
 }
 
 /// A short key of files' contents: names cache entries, protects nothing.
-pub fn key(files: &[PathBuf]) -> Result<String> {
+pub fn hash_files(files: &[PathBuf]) -> Result<String> {
     let mut bytes = Vec::new();
     for file in files {
         bytes.extend(fs::read(file).with_context(|| format!("cannot read {}", file.display()))?);
     }
-    Ok(key_of(&bytes))
+    Ok(hash_bytes(&bytes))
 }
 
 /// The same of bytes (FNV-1a, 64 bits).
-pub fn key_of(bytes: &[u8]) -> String {
+pub fn hash_bytes(bytes: &[u8]) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }

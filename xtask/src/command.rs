@@ -10,7 +10,7 @@ pub fn command<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null());
     if program == "cargo" {
-        for name in std::env::vars_os().map(|(name, _)| name).filter(|name| is_of_package(name)) {
+        for name in std::env::vars_os().map(|(name, _)| name).filter(|name| is_package_variable(name)) {
             command.env_remove(name);
         }
     }
@@ -19,14 +19,14 @@ pub fn command<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>
 
 /// Whether Cargo sets this variable for a program that it runs. Build scripts that read it (ring's does) run again when it
 /// is another, and half of the product is built anew: in a test, by `cargo xtask`, and without either.
-fn is_of_package(name: &OsStr) -> bool {
+fn is_package_variable(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "OUT_DIR"
 }
 
 /// Run to the end and give back standard output; an error carries the command line and what it printed.
 pub fn output(command: &mut Command) -> Result<String> {
-    let line = shown(command);
+    let line = command_line(command);
     let out = command.output().with_context(|| format!("cannot run: {line}"))?;
     let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
     if !out.status.success() {
@@ -42,8 +42,8 @@ pub fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Run to the end with `input` on standard input; where its output goes is the caller's to say.
-pub fn feed(command: &mut Command, input: &str) -> Result<()> {
-    let line = shown(command);
+pub fn run_with_input(command: &mut Command, input: &str) -> Result<()> {
+    let line = command_line(command);
     let mut child = command.stdin(Stdio::piped()).spawn().with_context(|| format!("cannot run: {line}"))?;
     let mut stdin = child.stdin.take().with_context(|| format!("{line}: no standard input"))?;
     stdin.write_all(input.as_bytes()).with_context(|| format!("{line}: does not read"))?;
@@ -58,14 +58,14 @@ pub fn succeeds(command: &mut Command) -> bool {
 }
 
 /// Become that command: its streams, its signals and its exit code are the caller's.
-pub fn become_it(command: &mut Command) -> Result<i32> {
+pub fn exec(command: &mut Command) -> Result<i32> {
     use std::os::unix::process::CommandExt;
-    let line = shown(command);
+    let line = command_line(command);
     Err(command.stdin(Stdio::inherit()).exec()).with_context(|| format!("cannot run: {line}"))
 }
 
 /// Shorthand for [`run`] of a command line split at blanks (no quoting: for fixed words only).
-pub fn sh(line: &str) -> Result<()> {
+pub fn run_line(line: &str) -> Result<()> {
     let mut words = line.split_whitespace();
     let program = words.next().context("empty command line")?;
     run(&mut command(program, words))
@@ -77,7 +77,7 @@ pub fn tail(text: &str, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].iter().map(|l| format!("{l}\n")).collect()
 }
 
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));
     words.join(" ")

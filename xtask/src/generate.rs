@@ -3,7 +3,7 @@
 use crate::cache;
 use crate::check::golden;
 use crate::command::{command, output, run};
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,18 +12,19 @@ use std::path::{Path, PathBuf};
 /// Write them all anew.
 pub fn generate() -> Result<()> {
     let checkout = cache::checkout();
-    step("generated files in deploy/ and docs/reference/", |_| {
-        let program = program()?;
-        for folder in GENERATED {
+    run_step("generated files in deploy/ and docs/reference/", |_| {
+        let program = build_cli()?;
+        for folder in GENERATED_DIRS {
             let _ = fs::remove_dir_all(checkout.join(folder));
         }
-        into(&checkout, &program)
+        generate_into(&checkout, &program)
     })?;
-    step("golden files in tests/golden/", |_| golden::write())
+    run_step("golden files in tests/golden/", |_| golden::write())
 }
 
 /// Folders that hold nothing but generated files.
-const GENERATED: [&str; 5] = ["deploy/crds", "deploy/completions", "deploy/man", CHART, "docs/reference"];
+const GENERATED_DIRS: [&str; 5] =
+    ["deploy/crds", "deploy/completions", "deploy/man", CHART, "docs/reference"];
 const CHART: &str = "deploy/charts/ferroband/templates/daemons";
 
 /// The shells, and what their completions are called.
@@ -31,10 +32,10 @@ pub const SHELLS: [(&str, &str); 3] =
     [("bash", "ferroband.bash"), ("zsh", "_ferroband"), ("fish", "ferroband.fish")];
 
 /// Whether the committed files are what the sources give.
-pub fn check() -> Result<()> {
+pub fn check_current() -> Result<()> {
     let fresh = cache::folder("generated")?.join(std::process::id().to_string());
-    let result = program().and_then(|program| into(&fresh, &program)).and_then(|()| {
-        let (wanted, checkout) = (files(&fresh)?, cache::checkout());
+    let result = build_cli().and_then(|program| generate_into(&fresh, &program)).and_then(|()| {
+        let (wanted, checkout) = (read_files(&fresh)?, cache::checkout());
         let same = |name: &Path, text: &str| {
             fs::read_to_string(checkout.join(name)).is_ok_and(|found| found == text)
         };
@@ -43,8 +44,10 @@ pub fn check() -> Result<()> {
             .filter(|(name, text)| !same(name, text))
             .map(|(name, _)| name.display().to_string())
             .collect();
-        for folder in GENERATED.map(|folder| checkout.join(folder)).iter().filter(|folder| folder.is_dir()) {
-            let found = files(folder)?.into_keys().map(|name| folder.join(name));
+        for folder in
+            GENERATED_DIRS.map(|folder| checkout.join(folder)).iter().filter(|folder| folder.is_dir())
+        {
+            let found = read_files(folder)?.into_keys().map(|name| folder.join(name));
             let names = found.filter_map(|path| Some(path.strip_prefix(&checkout).ok()?.to_path_buf()));
             let left = names.filter(|name| !wanted.contains_key(name));
             stale.extend(left.map(|name| format!("{} (no longer generated)", name.display())));
@@ -60,14 +63,14 @@ pub fn check() -> Result<()> {
 }
 
 /// The program that writes them: built once and then run, not run by cargo each time.
-fn program() -> Result<PathBuf> {
+fn build_cli() -> Result<PathBuf> {
     run(command("cargo", ["build", "--quiet", "--package", "ferroband-cli"]).current_dir(cache::checkout()))?;
-    Ok(crate::image::target_folder()?.join("debug/ferroband"))
+    Ok(crate::image::cargo_target_dir()?.join("debug/ferroband"))
 }
 
 /// All generated files, made in a folder by the product itself.
-fn into(folder: &Path, program: &Path) -> Result<()> {
-    for below in GENERATED {
+fn generate_into(folder: &Path, program: &Path) -> Result<()> {
+    for below in GENERATED_DIRS {
         fs::create_dir_all(folder.join(below)).with_context(|| format!("cannot create {below}"))?;
     }
     let ferroband = |args: &[&str]| command(&program.to_string_lossy(), args);
@@ -87,7 +90,7 @@ fn into(folder: &Path, program: &Path) -> Result<()> {
 }
 
 /// Every file below a folder with its text, by relative path.
-fn files(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
+fn read_files(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {

@@ -35,45 +35,45 @@ enum Task {
     /// Show the product's main job on a real cluster with simulated hardware
     Demo,
     /// Run the tests; all tiers when none is named
-    Test(test::Test),
+    Test(test::TestArgs),
     /// Measure what the product costs, against its budgets
     Bench {
         #[command(subcommand)]
-        what: bench::Bench,
+        what: bench::BenchCommand,
     },
     /// Play the CNI conformance cases against any plugin binary
-    Conformance(test::Conformance),
+    Conformance(test::ConformanceArgs),
     /// A real Kubernetes on this machine, in namespaces of its own
     Lab(lab::LabCommand),
     /// A shell in an emulated machine with InfiniBand: no hardware, no Kubernetes
     Fabric {
         #[command(subcommand)]
-        verb: Fabric,
+        verb: FabricCommand,
     },
     /// Write the generated files (definitions, manifests, completions, manual pages) anew
     Generate,
     /// Build the images of the product and of the tests, as archives
     Image,
     /// Make what a release consists of: static programs, image, manifests, bill of materials, checksums
-    Dist(dist::Dist),
+    Dist(dist::DistArgs),
     #[command(hide = true)]
-    LabInit(lab::Init),
+    LabInit(lab::LabInitArgs),
     #[command(hide = true)]
-    LabJanitor(lab::Janitor),
+    LabJanitor(lab::LabJanitorArgs),
     #[command(hide = true)]
-    LabRemote(lab::Remote),
+    LabRemote(lab::LabRemoteArgs),
 }
 
 #[derive(Subcommand, Debug)]
-enum Fabric {
+enum FabricCommand {
     /// Start it; it ends with the shell
-    Up(Series),
+    Up(KernelSeriesArgs),
     /// Make its kernel and its initramfs, and print where they are
-    Build(Series),
+    Build(KernelSeriesArgs),
 }
 
 #[derive(Args, Debug)]
-struct Series {
+struct KernelSeriesArgs {
     /// The kernel series, of Debian's packages
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
@@ -92,12 +92,12 @@ fn main() -> ExitCode {
 fn run(task: &Task) -> Result<i32> {
     match task {
         Task::Demo => demo::demo().map(|()| 0),
-        Task::Test(args) => test::test(args),
+        Task::Test(args) => test::run_tests(args),
         Task::Bench { what } => bench::bench(what),
-        Task::Conformance(args) => test::play(args),
+        Task::Conformance(args) => test::run_player(args),
         Task::Lab(command) => lab::run(command),
-        Task::Fabric { verb: Fabric::Up(series) } => vm::fabric_up(&series.kernel).map(|()| 0),
-        Task::Fabric { verb: Fabric::Build(series) } => {
+        Task::Fabric { verb: FabricCommand::Up(series) } => vm::open_shell(&series.kernel).map(|()| 0),
+        Task::Fabric { verb: FabricCommand::Build(series) } => {
             let made = vm::build(&series.kernel)?;
             println!(
                 "kernel {}: {}\ninitramfs: {}",
@@ -110,8 +110,8 @@ fn run(task: &Task) -> Result<i32> {
         Task::Generate => generate::generate().map(|()| 0),
         Task::Image => image::build_all().map(|()| 0),
         Task::Dist(args) => dist::dist(args).map(|()| 0),
-        Task::LabInit(args) => lab::init(args).map(|()| 0),
-        Task::LabJanitor(args) => lab::janitor(args).map(|()| 0),
-        Task::LabRemote(args) => lab::remote(args),
+        Task::LabInit(args) => lab::run_init(args).map(|()| 0),
+        Task::LabJanitor(args) => lab::run_janitor(args).map(|()| 0),
+        Task::LabRemote(args) => lab::run_remote(args),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cache;
 use crate::command::command;
-use crate::progress::Step;
+use crate::progress::ProgressStep;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,23 +15,23 @@ pub const KUBERNETES: &str = "v1.36.3";
 pub const CONTAINERD: &str = "v2.4.2";
 
 /// The names that the multi-call Kubernetes binary answers to.
-const NAMES: [&str; 6] =
+const KUBERNETES_PROGRAMS: [&str; 6] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"];
 
 /// The folder with all programs of the cluster, built when missing.
-pub fn folder() -> Result<PathBuf> {
+pub fn ensure_built() -> Result<PathBuf> {
     let lab = cache::checkout().join("lab/cluster");
     let sources: Vec<PathBuf> = ["kubernetes/go.mod", "kubernetes/main.go", "containerd/go.mod"]
         .iter()
         .map(|f| lab.join(f))
         .collect();
-    let key = cache::key(&sources)?;
+    let key = cache::hash_files(&sources)?;
     let folder =
         cache::root()?.join(format!("programs/kubernetes-{KUBERNETES}-containerd-{CONTAINERD}-{key}"));
     if folder.join("complete").exists() {
         return Ok(folder);
     }
-    let go = crate::tools::go(26)?;
+    let go = crate::tools::ensure_go(26)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let number = KUBERNETES.trim_start_matches("v1.").split('.').next().unwrap_or_default();
     let stamp = format!(
@@ -39,7 +39,7 @@ pub fn folder() -> Result<PathBuf> {
          -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor={number} \
          -X k8s.io/client-go/pkg/version.gitVersion={KUBERNETES}"
     );
-    build(
+    go_build(
         &go,
         &format!("Kubernetes {KUBERNETES}"),
         &lab.join("kubernetes"),
@@ -47,7 +47,7 @@ pub fn folder() -> Result<PathBuf> {
         &folder.join("kubernetes"),
         &["."],
     )?;
-    build(
+    go_build(
         &go,
         &format!("containerd {CONTAINERD}"),
         &lab.join("containerd"),
@@ -59,7 +59,7 @@ pub fn folder() -> Result<PathBuf> {
             "github.com/containerd/containerd/v2/cmd/ctr",
         ],
     )?;
-    for name in NAMES {
+    for name in KUBERNETES_PROGRAMS {
         let link = folder.join(name);
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink("kubernetes", &link)
@@ -73,29 +73,36 @@ pub fn folder() -> Result<PathBuf> {
 pub const HELM: &str = "v4.3.1";
 
 /// Helm, built when missing. On its own: who only wants a cluster does not wait for it.
-pub fn helm() -> Result<PathBuf> {
+pub fn ensure_helm() -> Result<PathBuf> {
     let module = cache::checkout().join("lab/cluster/helm");
-    let key = cache::key(&[module.join("go.mod")])?;
+    let key = cache::hash_files(&[module.join("go.mod")])?;
     let folder = cache::root()?.join(format!("programs/helm-{HELM}-{key}"));
     let program = folder.join("helm");
     if folder.join("complete").exists() {
         return Ok(program);
     }
-    let go = crate::tools::go(26)?;
+    let go = crate::tools::ensure_go(26)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let stamp = format!("-s -w -X helm.sh/helm/v4/internal/version.version={HELM}");
-    build(&go, &format!("Helm {HELM}"), &module, &stamp, &program, &["helm.sh/helm/v4/cmd/helm"])?;
+    go_build(&go, &format!("Helm {HELM}"), &module, &stamp, &program, &["helm.sh/helm/v4/cmd/helm"])?;
     fs::write(folder.join("complete"), "").context("cannot mark Helm complete")?;
     Ok(program)
 }
 
 /// `go build`, with a line that counts packages as they are compiled.
-fn build(go: &Path, title: &str, module: &Path, ldflags: &str, out: &Path, packages: &[&str]) -> Result<()> {
-    let mut step = Step::begin(format!("building {title}"));
+fn go_build(
+    go: &Path,
+    title: &str,
+    module: &Path,
+    ldflags: &str,
+    out: &Path,
+    packages: &[&str],
+) -> Result<()> {
+    let mut step = ProgressStep::begin(format!("building {title}"));
     let go = go.to_string_lossy();
     let mut list = command(&go, ["list", "-deps"]);
     list.args(packages).current_dir(module).stderr(Stdio::null());
-    step.at("fetching modules");
+    step.update("fetching modules");
     let total = crate::command::output(&mut list)?.lines().count();
 
     let mut child = command(&go, ["build", "-v", "-trimpath", "-ldflags", ldflags, "-o"])
@@ -112,16 +119,16 @@ fn build(go: &Path, title: &str, module: &Path, ldflags: &str, out: &Path, packa
         for line in BufReader::new(stderr).lines() {
             let line = line.context("reading from go build")?;
             done += 1;
-            step.at(format!("{done} of {total} packages ({line})"));
+            step.update(format!("{done} of {total} packages ({line})"));
             said.push_str(&line);
             said.push('\n');
         }
     }
     let status = child.wait().context("waiting for go build")?;
     if !status.success() {
-        step.failed();
+        step.fail();
         bail!("go build of {title}: {status}\n{}", crate::command::tail(&said, 30));
     }
-    step.done(format!("{done} packages compiled, the rest was cached"));
+    step.finish(format!("{done} packages compiled, the rest was cached"));
     Ok(())
 }

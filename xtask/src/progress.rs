@@ -6,14 +6,14 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// A step under way.
-pub struct Step {
+pub struct ProgressStep {
     title: String,
     start: Instant,
-    told: Instant,
-    live: bool,
+    last_update: Instant,
+    is_terminal: bool,
 }
 
-impl Step {
+impl ProgressStep {
     /// Begin a step.
     pub fn begin(title: impl Into<String>) -> Self {
         let (title, live) = (title.into(), std::io::stderr().is_terminal());
@@ -21,18 +21,18 @@ impl Step {
             eprint!("\r\x1b[K  · {title}");
             let _ = std::io::stderr().flush();
         }
-        Self { title, start: Instant::now(), told: Instant::now(), live }
+        Self { title, start: Instant::now(), last_update: Instant::now(), is_terminal: live }
     }
 
     /// Say how far it is: at most ten times a second on a terminal, every 15 s in a log.
-    pub fn at(&mut self, detail: impl std::fmt::Display) {
-        let pause = if self.live { Duration::from_millis(100) } else { Duration::from_secs(15) };
-        if self.told.elapsed() < pause {
+    pub fn update(&mut self, detail: impl std::fmt::Display) {
+        let pause = if self.is_terminal { Duration::from_millis(100) } else { Duration::from_secs(15) };
+        if self.last_update.elapsed() < pause {
             return;
         }
-        self.told = Instant::now();
+        self.last_update = Instant::now();
         let seconds = self.start.elapsed().as_secs();
-        if self.live {
+        if self.is_terminal {
             eprint!("\r\x1b[K  · {} {detail} ({seconds} s)", self.title);
             let _ = std::io::stderr().flush();
         } else {
@@ -41,30 +41,30 @@ impl Step {
     }
 
     /// It is done.
-    pub fn done(self, detail: impl std::fmt::Display) {
-        let clear = if self.live { "\r\x1b[K" } else { "" };
+    pub fn finish(self, detail: impl std::fmt::Display) {
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         let detail = detail.to_string();
         let gap = if detail.is_empty() { "" } else { ": " };
         eprintln!("{clear}  ✓ {}{gap}{detail} ({:.1} s)", self.title, self.start.elapsed().as_secs_f32());
     }
 
     /// It failed.
-    pub fn failed(self) {
-        let clear = if self.live { "\r\x1b[K" } else { "" };
+    pub fn fail(self) {
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         eprintln!("{clear}  ✗ {} ({:.1} s)", self.title, self.start.elapsed().as_secs_f32());
     }
 }
 
 /// Do a step and say how it ended.
-pub fn step<T>(title: impl Into<String>, work: impl FnOnce(&mut Step) -> Result<T>) -> Result<T> {
-    let mut step = Step::begin(title);
+pub fn run_step<T>(title: impl Into<String>, work: impl FnOnce(&mut ProgressStep) -> Result<T>) -> Result<T> {
+    let mut step = ProgressStep::begin(title);
     match work(&mut step) {
         Ok(value) => {
-            step.done("");
+            step.finish("");
             Ok(value)
         }
         Err(error) => {
-            step.failed();
+            step.fail();
             Err(error)
         }
     }
@@ -74,7 +74,7 @@ pub fn step<T>(title: impl Into<String>, work: impl FnOnce(&mut Step) -> Result<
 pub fn wait_until(
     what: &str,
     limit: Duration,
-    step: &mut Step,
+    step: &mut ProgressStep,
     mut holds: impl FnMut() -> Result<(), String>,
 ) -> Result<()> {
     let start = Instant::now();
@@ -84,7 +84,7 @@ pub fn wait_until(
             Err(why) if start.elapsed() > limit => {
                 anyhow::bail!("{what}: not within {} s: {why}", limit.as_secs())
             }
-            Err(why) => step.at(why),
+            Err(why) => step.update(why),
         }
         std::thread::sleep(Duration::from_millis(200));
     }

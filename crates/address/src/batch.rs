@@ -1,9 +1,9 @@
 //! A batch of requests, and what becomes of it.
 
+use crate::block::{AddressAllocation, AllocationOwner, IpBlock, OwnerPod};
+use crate::block_view::ResourceVersion;
 use crate::error::Error;
-use crate::granule::{Entry, Granule, Holder, Owner};
-use crate::pool::Pool;
-use crate::view::Version;
+use crate::pool::AddressPool;
 use ferroband_model::PodRef;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 /// One address wanted.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct AddressRequest {
     /// Where it may come from, the first preferred; all of one family.
-    pub pools: Vec<Arc<Pool>>,
+    pub pools: Vec<Arc<AddressPool>>,
     /// The pod, with its UID.
     pub pod: PodRef,
     /// Whether the address stays with the pod's name over re-creation, as for a StatefulSet.
@@ -26,16 +26,21 @@ pub struct Request {
     pub container: String,
 }
 
-impl Request {
-    pub(crate) fn owner(&self) -> Option<Owner> {
+impl AddressRequest {
+    pub(crate) fn owner(&self) -> Option<AllocationOwner> {
         let family = self.pools.first()?.family();
-        let holder = Holder::of(&self.pod, self.sticky);
-        Some(Owner { holder, interface: self.interface.clone(), family, ordinal: self.ordinal })
+        let holder = OwnerPod::of(&self.pod, self.sticky);
+        Some(AllocationOwner {
+            pod: holder,
+            interface: self.interface.clone(),
+            family,
+            ordinal: self.ordinal,
+        })
     }
 
     /// What stands in the granule once the request is served from `pool`.
-    pub(crate) fn entry(&self, node: &str, pool: &Pool) -> Entry {
-        Entry {
+    pub(crate) fn allocation(&self, node: &str, pool: &AddressPool) -> AddressAllocation {
+        AddressAllocation {
             pod: self.pod.to_string(),
             uid: self.pod.uid.clone(),
             sticky: self.sticky,
@@ -48,7 +53,7 @@ impl Request {
     }
 
     /// Without these two an address could not be told from another's.
-    pub(crate) fn identified(&self) -> Result<(), Error> {
+    pub(crate) fn check_identity(&self) -> Result<(), Error> {
         let missing = if self.container.is_empty() {
             "container id"
         } else if self.pod.uid.is_empty() && !self.sticky {
@@ -58,47 +63,47 @@ impl Request {
         } else {
             return Ok(());
         };
-        Err(Error::Unidentified { pod: self.pod.to_string(), interface: self.interface.clone(), missing })
+        Err(Error::MissingIdentity { pod: self.pod.to_string(), interface: self.interface.clone(), missing })
     }
 }
 
 /// What to write, at most once per granule, and what it answers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct AssignmentPlan {
     /// The writes. They are independent of each other: some may succeed and others be refused.
-    pub writes: Vec<Write>,
+    pub writes: Vec<BlockWrite>,
     /// The addresses; each counts when its write has succeeded.
-    pub answers: Vec<Answer>,
+    pub assignments: Vec<AddressAssignment>,
     /// The requests that cannot be served.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RequestRefusal>,
 }
 
 /// A write by compare-and-swap.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub enum BlockWrite {
     /// Make this object; refused if it exists.
-    Create(Granule),
+    Create(IpBlock),
     /// Replace it; refused if it is not at `expected`.
     Replace {
         /// The new contents.
-        granule: Granule,
+        block: IpBlock,
         /// The state they were made from.
-        expected: Version,
+        expected: ResourceVersion,
     },
 }
 
-impl Write {
+impl BlockWrite {
     /// The contents to write.
-    pub fn granule(&self) -> &Granule {
+    pub fn block(&self) -> &IpBlock {
         match self {
-            Self::Create(granule) | Self::Replace { granule, .. } => granule,
+            Self::Create(granule) | Self::Replace { block: granule, .. } => granule,
         }
     }
 }
 
 /// An address for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct AddressAssignment {
     /// Position of the request in the batch.
     pub request: usize,
     /// Address and prefix length.
@@ -111,7 +116,7 @@ pub struct Answer {
 
 /// A request that cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RequestRefusal {
     /// Position of the request in the batch.
     pub request: usize,
     /// Why; for requests that fall with another of their sandbox, that one's reason.

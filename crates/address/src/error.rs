@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration, and why a request goes unserved.
 
-use crate::family::Family;
+use crate::family::IpFamily;
 use ferroband_model::{Fault, FaultCode};
 use ipnet::IpNet;
 use std::fmt;
@@ -15,13 +15,13 @@ pub enum Error {
     NoIpam,
     /// The `ipam` object is another front end's.
     #[error("only interested in networks whose IPAM type is 'whereabouts'. This one was: {found}")]
-    OtherType {
+    WrongIpamType {
         /// What `type` says.
         found: String,
     },
     /// A value has the wrong JSON type.
     #[error("{field} must be {expected}, not {found}")]
-    Shape {
+    WrongType {
         /// The field, as a path below `ipam`.
         field: String,
         /// What it should be.
@@ -34,7 +34,7 @@ pub enum Error {
     NoRange,
     /// A range is not `<network>/<prefix>` or `<first>-<last>/<prefix>`.
     #[error("{field}: invalid CIDR or range '{value}'")]
-    Range {
+    InvalidRange {
         /// The field.
         field: String,
         /// Its value.
@@ -42,7 +42,7 @@ pub enum Error {
     },
     /// The first address of a range lies outside the subnet of its last.
     #[error("{field}: invalid range start for CIDR {subnet}: {start}")]
-    StartOutside {
+    StartOutsideSubnet {
         /// The field.
         field: String,
         /// The subnet that the last address and the prefix length make.
@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// Not an address, or not one with a prefix length.
     #[error("{field}: '{value}' is not {expected}")]
-    Address {
+    InvalidAddress {
         /// The field.
         field: String,
         /// Its value.
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// An exclusion is neither an address nor a subnet.
     #[error("could not parse exclude range {value} ({field})")]
-    Exclude {
+    InvalidExclude {
         /// The field.
         field: String,
         /// Its value.
@@ -70,23 +70,23 @@ pub enum Error {
     },
     /// Nothing is left to give out: the subnet is too small or all of it is excluded.
     #[error("{pool} has no usable address")]
-    NoUsable {
+    NoUsableAddress {
         /// The pool.
         pool: String,
     },
     /// Every address is assigned.
-    #[error("{}{}", AllOf(.pools), HeldBy(.holders, *.more))]
+    #[error("{}{}", ExhaustedPools(.pools), HolderList(.holders, *.more))]
     Exhausted {
         /// The pools that were tried, and how many addresses each has.
         pools: Vec<(String, u128)>,
         /// Some of those who hold them.
-        holders: Vec<Holding>,
+        holders: Vec<AddressHolder>,
         /// How many more hold one.
         more: usize,
     },
     /// A pool object cannot be used.
     #[error("SpiderIPPool {pool}: {field}: {cause}")]
-    Pool {
+    InvalidPool {
         /// The pool.
         pool: String,
         /// The field.
@@ -96,7 +96,7 @@ pub enum Error {
     },
     /// A SpiderReservedIP cannot be used.
     #[error("SpiderReservedIP {object}: ips: {cause}")]
-    Reserved {
+    InvalidReservedIp {
         /// The object.
         object: String,
         /// What is wrong with it.
@@ -104,7 +104,7 @@ pub enum Error {
     },
     /// An annotation cannot be understood.
     #[error("annotation {key}: {cause}")]
-    Annotation {
+    InvalidAnnotation {
         /// Its name.
         key: String,
         /// What is wrong with it.
@@ -112,7 +112,7 @@ pub enum Error {
     },
     /// A pool is named twice for one interface.
     #[error("pool {pool} is named twice for {interface}")]
-    PoolTwice {
+    DuplicatePool {
         /// The interface.
         interface: String,
         /// The pool.
@@ -125,26 +125,26 @@ pub enum Error {
         interface: String,
     },
     /// None of the pools that are named can be used.
-    #[error("no IPPool available, all {family} IPPools [{}] of {interface} filtered out: {}", .asked.join(", "), .reasons.join("; "))]
-    NoFit {
+    #[error("no IPPool available, all {family} IPPools [{}] of {interface} filtered out: {}", .requested.join(", "), .reasons.join("; "))]
+    NoEligiblePool {
         /// The interface.
         interface: String,
         /// The family.
-        family: Family,
+        family: IpFamily,
         /// The pools, as named.
-        asked: Vec<String>,
+        requested: Vec<String>,
         /// Why each is out.
         reasons: Vec<String>,
     },
     /// The address that a pod of a StatefulSet keeps is still held by its predecessor.
-    #[error("{} is still held by the former {} on node {}, which has not told that its sandbox is gone", .holding.address, .holding.pod, .holding.node)]
-    StillHeld {
+    #[error("{} is still held by the former {} on node {}, which has not told that its sandbox is gone", .holder.address, .holder.pod, .holder.node)]
+    StillInUse {
         /// Who holds it.
-        holding: Holding,
+        holder: AddressHolder,
     },
     /// The request does not say which pod or sandbox it is for, so its address could never be told from others.
     #[error("a request for interface {interface} of pod {pod} has no {missing}")]
-    Unidentified {
+    MissingIdentity {
         /// The pod.
         pod: String,
         /// The interface.
@@ -156,7 +156,7 @@ pub enum Error {
 
 /// Who holds an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct AddressHolder {
     /// The address.
     pub address: IpAddr,
     /// The pod, `<namespace>/<name>`.
@@ -166,9 +166,9 @@ pub struct Holding {
 }
 
 /// The pools that are full, each front end's in the words that its users know.
-struct AllOf<'a>(&'a [(String, u128)]);
+struct ExhaustedPools<'a>(&'a [(String, u128)]);
 
-impl fmt::Display for AllOf<'_> {
+impl fmt::Display for ExhaustedPools<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranges = self.0.iter().all(|(name, _)| name.contains('/'));
         f.write_str(if ranges { "Could not allocate IP in range: " } else { "all IP addresses used out: " })?;
@@ -184,9 +184,9 @@ impl fmt::Display for AllOf<'_> {
 }
 
 /// The holders as the end of a sentence.
-struct HeldBy<'a>(&'a [Holding], usize);
+struct HolderList<'a>(&'a [AddressHolder], usize);
 
-impl fmt::Display for HeldBy<'_> {
+impl fmt::Display for HolderList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, holding) in self.0.iter().enumerate() {
             let lead = if position == 0 { ": " } else { ", " };
@@ -203,16 +203,16 @@ impl Error {
             Self::Exhausted { .. } => {
                 (FaultCode::PoolExhausted, "delete pods that no longer need it, or widen the range")
             }
-            Self::Unidentified { .. } => {
+            Self::MissingIdentity { .. } => {
                 (FaultCode::BadCall, "let the runtime pass K8S_POD_UID and CNI_CONTAINERID")
             }
-            Self::NoUsable { .. } => {
+            Self::NoUsableAddress { .. } => {
                 (FaultCode::InvalidConfig, "use a prefix of /30 (/126) or shorter and exclude less of it")
             }
-            Self::Annotation { .. } | Self::PoolTwice { .. } => {
+            Self::InvalidAnnotation { .. } | Self::DuplicatePool { .. } => {
                 (FaultCode::InvalidAnnotation, "correct the annotation of the pod or its namespace")
             }
-            Self::StillHeld { .. } => (
+            Self::StillInUse { .. } => (
                 FaultCode::AddressHeld,
                 "the pod is tried again by itself; if that node is lost, delete its Node or taint it node.kubernetes.io/out-of-service",
             ),
@@ -220,12 +220,14 @@ impl Error {
                 FaultCode::NoPool,
                 "name a SpiderIPPool in the network, the pod's annotation ipam.spidernet.io/ippool or its namespace",
             ),
-            Self::NoFit { .. } => (
+            Self::NoEligiblePool { .. } => (
                 FaultCode::NoPool,
                 "make one of the pools fit, or name another; the pod is tried again by itself",
             ),
-            Self::Pool { .. } => (FaultCode::InvalidConfig, "correct the SpiderIPPool"),
-            Self::Shape { .. } => (FaultCode::Undecodable, "correct the field in the network's ipam object"),
+            Self::InvalidPool { .. } => (FaultCode::InvalidConfig, "correct the SpiderIPPool"),
+            Self::WrongType { .. } => {
+                (FaultCode::Undecodable, "correct the field in the network's ipam object")
+            }
             _ => (FaultCode::InvalidConfig, "correct the network's ipam object"),
         };
         Fault::new(code, what, self.to_string(), remedy)

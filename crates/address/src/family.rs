@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Family {
+pub enum IpFamily {
     /// IPv4.
     #[serde(rename = "IPv4")]
     V4,
@@ -15,7 +15,7 @@ pub enum Family {
     V6,
 }
 
-impl Family {
+impl IpFamily {
     /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
@@ -41,7 +41,7 @@ impl Family {
     }
 }
 
-impl fmt::Display for Family {
+impl fmt::Display for IpFamily {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::V4 => "IPv4",
@@ -51,7 +51,7 @@ impl fmt::Display for Family {
 }
 
 /// The address as a number, so that ranges of both families are plain intervals.
-pub(crate) fn number(address: IpAddr) -> u128 {
+pub(crate) fn ip_to_number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),
         IpAddr::V6(v6) => u128::from(v6),

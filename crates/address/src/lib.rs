@@ -19,32 +19,32 @@
 //! A node may hold whole granules ahead of need, so that its pods never meet another node's. That costs
 //! addresses, so it is done only while the pool has plenty.
 
-mod assign;
 mod batch;
-mod choose;
+mod block;
+mod block_view;
+mod chooser;
+mod compact;
 mod draft;
 mod error;
+mod etcd_restore;
+mod existing;
 mod family;
-mod granule;
-mod kept;
-mod options;
-mod packed;
+mod ip_space;
+mod json_options;
+mod planner;
 mod pool;
 mod range;
 mod release;
-mod restored;
-mod space;
 pub mod spiderpool;
-mod view;
 pub mod whereabouts;
 
-pub use assign::Planner;
-pub use batch::{Answer, Plan, Refusal, Request, Write};
-pub use error::{Error, Holding};
-pub use family::Family;
-pub use granule::{Entry, GRANULE_SIZE, Granule, GranuleId, Holder, Owner};
-pub use pool::Pool;
-pub use range::{Exclusion, Range, Warning};
-pub use release::{Freed, Release, ReleasePlan};
-pub use space::Space;
-pub use view::{Listed, Outline, Version, View};
+pub use batch::{AddressAssignment, AddressRequest, AssignmentPlan, BlockWrite, RequestRefusal};
+pub use block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId, OwnerPod};
+pub use block_view::{BlockList, BlockSummary, BlockView, ResourceVersion};
+pub use error::{AddressHolder, Error};
+pub use family::IpFamily;
+pub use ip_space::IpSpace;
+pub use planner::AddressPlanner;
+pub use pool::AddressPool;
+pub use range::{Exclusion, IpRange, IpamWarning};
+pub use release::{AddressRelease, ReleasePlan, ReleasedAddress};

@@ -1,71 +1,71 @@
 //! What may be given out.
 
-use crate::family::{Family, number};
-use crate::granule::{GRANULE_SIZE, GranuleId};
-use crate::{Error, Exclusion, Space};
+use crate::block::{IP_BLOCK_SIZE, IpBlockId};
+use crate::family::{IpFamily, ip_to_number};
+use crate::{Error, Exclusion, IpSpace};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
 /// A set of addresses of one subnet in one space.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pool {
+pub struct AddressPool {
     name: String,
-    space: Space,
+    space: IpSpace,
     subnet: IpNet,
     gateway: Option<IpAddr>,
     /// What is given out. Disjoint, ascending, both ends included.
-    windows: Vec<(u128, u128)>,
+    ranges: Vec<(u128, u128)>,
     /// What an owner may keep: all of that, and what is given out no longer.
-    reach: Vec<(u128, u128)>,
+    keepable: Vec<(u128, u128)>,
 }
 
-impl Pool {
+impl AddressPool {
     /// The pool `name` of all addresses in `windows` (first and last, in any order, overlapping or not) that are
     /// in `subnet` and not excluded.
     pub fn new(
         name: impl Into<String>,
-        space: Space,
+        space: IpSpace,
         subnet: IpNet,
         windows: impl IntoIterator<Item = (IpAddr, IpAddr)>,
         exclude: &[Exclusion],
         gateway: Option<IpAddr>,
     ) -> Result<Self, Error> {
         let name = name.into();
-        let family = Family::of(subnet.addr());
+        let family = IpFamily::of(subnet.addr());
         let of_family =
-            |(low, high): &(IpAddr, IpAddr)| Family::of(*low) == family && Family::of(*high) == family;
-        let (floor, ceiling) = (number(subnet.network()), number(subnet.broadcast()));
+            |(low, high): &(IpAddr, IpAddr)| IpFamily::of(*low) == family && IpFamily::of(*high) == family;
+        let (floor, ceiling) = (ip_to_number(subnet.network()), ip_to_number(subnet.broadcast()));
         let offered = windows
             .into_iter()
             .filter(of_family)
-            .map(|(low, high)| (number(low).max(floor), number(high).min(ceiling)))
+            .map(|(low, high)| (ip_to_number(low).max(floor), ip_to_number(high).min(ceiling)))
             .collect();
         let excluded = exclude
             .iter()
-            .filter(|Exclusion(net)| Family::of(net.addr()) == family)
-            .map(|Exclusion(net)| (number(net.network()), number(net.broadcast())))
+            .filter(|Exclusion(net)| IpFamily::of(net.addr()) == family)
+            .map(|Exclusion(net)| (ip_to_number(net.network()), ip_to_number(net.broadcast())))
             .collect();
         let windows = subtract(merge(offered), &merge(excluded));
         if windows.is_empty() {
-            return Err(Error::NoUsable { pool: name });
+            return Err(Error::NoUsableAddress { pool: name });
         }
         let reach = windows.clone();
-        Ok(Self { name, space, subnet: subnet.trunc(), gateway, windows, reach })
+        Ok(Self { name, space, subnet: subnet.trunc(), gateway, ranges: windows, keepable: reach })
     }
 
     /// The same pool, giving out nothing between `held_back` any more. Who has one of those addresses keeps it.
-    pub fn holding_back(&self, held_back: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
+    pub fn withholding(&self, held_back: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
         let family = self.family();
-        let held_back = held_back.into_iter().filter(|(low, _)| Family::of(*low) == family);
-        let held_back = merge(held_back.map(|(low, high)| (number(low), number(high))).collect());
-        let windows = subtract(self.windows.clone(), &held_back);
-        Self { windows, ..self.clone() }
+        let held_back = held_back.into_iter().filter(|(low, _)| IpFamily::of(*low) == family);
+        let held_back = merge(held_back.map(|(low, high)| (ip_to_number(low), ip_to_number(high))).collect());
+        let windows = subtract(self.ranges.clone(), &held_back);
+        Self { ranges: windows, ..self.clone() }
     }
 
     /// The same pool, giving out nothing any more. Who has one of its addresses keeps it.
     pub fn closed(&self) -> Self {
-        Self { windows: Vec::new(), ..self.clone() }
+        Self { ranges: Vec::new(), ..self.clone() }
     }
 
     /// Its name.
@@ -74,9 +74,9 @@ impl Pool {
     }
 
     /// What it gives out: first and last addresses, disjoint and ascending.
-    pub fn windows(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
         let family = self.family();
-        self.windows.iter().map(move |(low, high)| (family.address(*low), family.address(*high)))
+        self.ranges.iter().map(move |(low, high)| (family.address(*low), family.address(*high)))
     }
 
     /// A stretch of addresses that both pools give out, if their spaces are the same.
@@ -84,14 +84,14 @@ impl Pool {
         if self.space != other.space || self.family() != other.family() {
             return None;
         }
-        let pairs = self.windows.iter().flat_map(|a| other.windows.iter().map(move |b| (a, b)));
+        let pairs = self.ranges.iter().flat_map(|a| other.ranges.iter().map(move |b| (a, b)));
         let mut shared = pairs.map(|(a, b)| (a.0.max(b.0), a.1.min(b.1))).filter(|(low, high)| low <= high);
         let family = self.family();
         shared.next().map(|(low, high)| (family.address(low), family.address(high)))
     }
 
     /// The space its addresses are unique in.
-    pub fn space(&self) -> &Space {
+    pub fn space(&self) -> &IpSpace {
         &self.space
     }
 
@@ -106,29 +106,29 @@ impl Pool {
     }
 
     /// The family of its addresses.
-    pub fn family(&self) -> Family {
-        Family::of(self.subnet.addr())
+    pub fn family(&self) -> IpFamily {
+        IpFamily::of(self.subnet.addr())
     }
 
     /// How many addresses it offers.
     pub fn capacity(&self) -> u128 {
-        self.windows.iter().fold(0, |sum, (low, high)| sum.saturating_add(high - low).saturating_add(1))
+        self.ranges.iter().fold(0, |sum, (low, high)| sum.saturating_add(high - low).saturating_add(1))
     }
 
     /// Whether it offers `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
-        Family::of(address) == self.family() && within(&self.windows, number(address))
+        IpFamily::of(address) == self.family() && contains_number(&self.ranges, ip_to_number(address))
     }
 
     /// Whether an owner of `address` may keep it.
-    pub fn keeps(&self, address: IpAddr) -> bool {
-        Family::of(address) == self.family() && within(&self.reach, number(address))
+    pub fn can_keep(&self, address: IpAddr) -> bool {
+        IpFamily::of(address) == self.family() && contains_number(&self.keepable, ip_to_number(address))
     }
 
     /// How many granules its addresses lie in.
-    pub(crate) fn granules(&self) -> u128 {
+    pub(crate) fn block_count(&self) -> u128 {
         let mut counted = None;
-        self.windows.iter().fold(0, |sum, (low, high)| {
+        self.ranges.iter().fold(0, |sum, (low, high)| {
             let (from, to) = (low / SIZE, high / SIZE);
             let shared = u128::from(counted == Some(from));
             counted = Some(to);
@@ -137,10 +137,10 @@ impl Pool {
     }
 
     /// The first addresses of its granules from that of `from` on, ascending; all of them when `None`.
-    pub(crate) fn granules_from(&self, from: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + '_ {
-        let from = from.map_or(0, |address| number(address) / SIZE);
+    pub(crate) fn blocks_from(&self, from: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + '_ {
+        let from = from.map_or(0, |address| ip_to_number(address) / SIZE);
         let mut last = None;
-        let windows = self.windows.iter().map(|(low, high)| (low / SIZE, high / SIZE));
+        let windows = self.ranges.iter().map(|(low, high)| (low / SIZE, high / SIZE));
         windows
             .filter(move |(_, high)| *high >= from)
             .flat_map(move |(low, high)| low.max(from)..=high)
@@ -149,44 +149,44 @@ impl Pool {
     }
 
     /// The first granule and the last, for looking at what is known between them.
-    pub(crate) fn span(&self) -> (GranuleId, GranuleId) {
-        let id = |number: u128| GranuleId {
+    pub(crate) fn block_span(&self) -> (IpBlockId, IpBlockId) {
+        let id = |number: u128| IpBlockId {
             space: self.space.clone(),
             first: self.family().address(number - number % SIZE),
         };
         // `new` refuses a pool without windows.
-        let low = self.reach.first().map_or(0, |window| window.0);
-        let high = self.reach.last().map_or(0, |window| window.1);
+        let low = self.keepable.first().map_or(0, |window| window.0);
+        let high = self.keepable.last().map_or(0, |window| window.1);
         (id(low), id(high))
     }
 
     /// The offsets of the granule beginning at `first` that it offers, as bits.
-    pub(crate) fn offered(&self, first: IpAddr) -> u16 {
-        bits(&self.windows, number(first))
+    pub(crate) fn offered_offsets(&self, first: IpAddr) -> u16 {
+        offset_bits(&self.ranges, ip_to_number(first))
     }
 
     /// Whether an owner may keep any address of the granule beginning at `first`.
-    pub(crate) fn reaches(&self, first: IpAddr) -> bool {
-        bits(&self.reach, number(first)) != 0
+    pub(crate) fn has_keepable_in(&self, first: IpAddr) -> bool {
+        offset_bits(&self.keepable, ip_to_number(first)) != 0
     }
 }
 
-impl fmt::Display for Pool {
+impl fmt::Display for AddressPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-const SIZE: u128 = GRANULE_SIZE as u128;
+const SIZE: u128 = IP_BLOCK_SIZE as u128;
 
 /// Whether one of the intervals has the number.
-fn within(intervals: &[(u128, u128)], number: u128) -> bool {
+fn contains_number(intervals: &[(u128, u128)], number: u128) -> bool {
     let after = intervals.partition_point(|(low, _)| *low <= number);
     after > 0 && number <= intervals[after - 1].1
 }
 
 /// Which of the sixteen numbers from `first` on the intervals have.
-fn bits(intervals: &[(u128, u128)], first: u128) -> u16 {
+fn offset_bits(intervals: &[(u128, u128)], first: u128) -> u16 {
     let last = first + (SIZE - 1);
     let begin = intervals.partition_point(|(_, high)| *high < first);
     intervals[begin..].iter().take_while(|(low, _)| *low <= last).fold(0, |bits, (low, high)| {

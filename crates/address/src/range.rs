@@ -1,14 +1,14 @@
 //! The range syntax of Whereabouts.
 
 use crate::Error;
-use crate::family::{Family, number};
+use crate::family::{IpFamily, ip_to_number};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
 /// The addresses that a range offers: a subnet, and a first and a last address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct IpRange {
     /// The subnet, host bits masked; its prefix length goes with every address.
     pub subnet: IpNet,
     /// The first address offered.
@@ -19,7 +19,7 @@ pub struct Range {
 
 /// Something in the configuration that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Warning {
+pub enum IpamWarning {
     /// No such option.
     UnknownKey(String),
     /// The value cannot be used and is left out, as Whereabouts does.
@@ -29,20 +29,20 @@ pub enum Warning {
         /// Its value.
         value: String,
         /// Why.
-        why: &'static str,
+        reason: &'static str,
     },
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for IpamWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKey(key) => write!(f, "unknown option {key} has no effect"),
-            Self::Ignored { field, value, why } => write!(f, "{field} {value} is ignored: {why}"),
+            Self::Ignored { field, value, reason: why } => write!(f, "{field} {value} is ignored: {why}"),
         }
     }
 }
 
-impl Range {
+impl IpRange {
     /// Parses `<network>/<prefix>` or `<first>-<last>/<prefix>`, narrowed by `start` and `end`.
     ///
     /// `field` is where the text stands, for messages. Network and broadcast address are never offered, and
@@ -52,15 +52,15 @@ impl Range {
         text: &str,
         start: Option<IpAddr>,
         end: Option<IpAddr>,
-        warnings: &mut Vec<Warning>,
+        warnings: &mut Vec<IpamWarning>,
     ) -> Result<Self, Error> {
-        let wrong = || Error::Range { field: field.into(), value: text.into() };
+        let wrong = || Error::InvalidRange { field: field.into(), value: text.into() };
         let (subnet, start, end) = match text.split_once('-') {
             Some((low, high)) => {
-                let low = sloppy_address(low).ok_or_else(wrong)?;
-                let high = sloppy_subnet(high).ok_or_else(wrong)?;
+                let low = parse_lenient_address(low).ok_or_else(wrong)?;
+                let high = parse_lenient_subnet(high).ok_or_else(wrong)?;
                 if !high.contains(&low) {
-                    return Err(Error::StartOutside {
+                    return Err(Error::StartOutsideSubnet {
                         field: field.into(),
                         subnet: high.trunc(),
                         start: low,
@@ -68,47 +68,47 @@ impl Range {
                 }
                 (high.trunc(), Some(low), Some(high.addr()))
             }
-            None => (sloppy_subnet(text).ok_or_else(wrong)?.trunc(), start, end),
+            None => (parse_lenient_subnet(text).ok_or_else(wrong)?.trunc(), start, end),
         };
-        let family = Family::of(subnet.addr());
+        let family = IpFamily::of(subnet.addr());
         // Two host bits at least, or nothing lies between network and broadcast.
         if family.bits() - subnet.prefix_len() < 2 {
-            return Err(Error::NoUsable { pool: subnet.to_string() });
+            return Err(Error::NoUsableAddress { pool: subnet.to_string() });
         }
-        let mut low = number(subnet.network()) + 1;
-        let mut high = number(subnet.broadcast()) - 1;
+        let mut low = ip_to_number(subnet.network()) + 1;
+        let mut high = ip_to_number(subnet.broadcast()) - 1;
         let mut ignored = |name: &str, value: IpAddr, why| {
-            warnings.push(Warning::Ignored {
+            warnings.push(IpamWarning::Ignored {
                 field: format!("{field}_{name}"),
                 value: value.to_string(),
-                why,
+                reason: why,
             });
         };
         if let Some(start) = start {
-            if Family::of(start) == family && (low..=high).contains(&number(start)) {
-                low = number(start);
+            if IpFamily::of(start) == family && (low..=high).contains(&ip_to_number(start)) {
+                low = ip_to_number(start);
             } else if start != subnet.network() {
                 ignored("start", start, "it is not a usable address of the range");
             }
         }
         if let Some(end) = end {
-            if Family::of(end) != family || number(end) > high {
+            if IpFamily::of(end) != family || ip_to_number(end) > high {
                 ignored("end", end, "it is not a usable address of the range");
-            } else if number(end) < low {
+            } else if ip_to_number(end) < low {
                 ignored("end", end, "it lies before the first address");
             } else {
-                high = number(end);
+                high = ip_to_number(end);
             }
         }
         Ok(Self { subnet, first: family.address(low), last: family.address(high) })
     }
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for IpRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usable = |bound: u128| Family::of(self.subnet.addr()).address(bound);
-        let whole = self.first == usable(number(self.subnet.network()) + 1)
-            && self.last == usable(number(self.subnet.broadcast()) - 1);
+        let usable = |bound: u128| IpFamily::of(self.subnet.addr()).address(bound);
+        let whole = self.first == usable(ip_to_number(self.subnet.network()) + 1)
+            && self.last == usable(ip_to_number(self.subnet.broadcast()) - 1);
         if whole {
             write!(f, "{}", self.subnet)
         } else {
@@ -127,12 +127,12 @@ impl Exclusion {
         text.parse::<IpNet>()
             .map(|subnet| Self(subnet.trunc()))
             .or_else(|_| text.parse::<IpAddr>().map(|address| Self(IpNet::from(address))))
-            .map_err(|_| Error::Exclude { field: field.into(), value: text.into() })
+            .map_err(|_| Error::InvalidExclude { field: field.into(), value: text.into() })
     }
 }
 
 /// Parses an address, with leading zeros allowed in IPv4: they are decimal, never octal.
-pub(crate) fn sloppy_address(text: &str) -> Option<IpAddr> {
+pub(crate) fn parse_lenient_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse::<IpAddr>().ok().map(|address| address.to_canonical());
     }
@@ -152,12 +152,12 @@ pub(crate) fn sloppy_address(text: &str) -> Option<IpAddr> {
 }
 
 /// Parses an address with a prefix length, host bits kept.
-pub(crate) fn sloppy_subnet(text: &str) -> Option<IpNet> {
+pub(crate) fn parse_lenient_subnet(text: &str) -> Option<IpNet> {
     let (address, prefix) = text.split_once('/')?;
     if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let address = sloppy_address(address)?;
+    let address = parse_lenient_address(address)?;
     IpNet::new(address, prefix.parse().ok()?).ok()
 }
 

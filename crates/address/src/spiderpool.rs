@@ -13,22 +13,22 @@
 
 mod affinity;
 mod annotation;
-mod choose;
 mod config;
+mod conflict;
 mod glob;
-mod ips;
-mod pool;
-mod selector;
-mod validate;
+mod ip_list;
+mod ip_pool;
+mod label_matcher;
+mod pool_selection;
 
-pub use affinity::{Affinity, Unfit};
-pub use annotation::{AnnotatedRoute, ROUTES, Wish};
-pub use choose::{Choice, Family2, Nic, Surroundings};
-pub use config::Config;
-pub use ips::{count, parse_ips, write_ips};
-pub use pool::{Description, IpPool, State};
-pub use selector::{Expression, Operator, Selector};
-pub use validate::{Conflict, conflicts};
+pub use affinity::{IneligibleReason, PoolAffinity};
+pub use annotation::{AnnotatedRoute, PoolPreference, ROUTES_ANNOTATION};
+pub use config::SpiderpoolConfig;
+pub use conflict::{PoolConflict, find_conflicts};
+pub use ip_list::{count_ips, format_ips, parse_ips};
+pub use ip_pool::{IpPool, IpPoolSpec, IpPoolState};
+pub use label_matcher::{LabelMatcher, LabelOperator, LabelRequirement};
+pub use pool_selection::{PerFamily, PodNic, PoolSelection, PoolSelectionContext};
 
 #[cfg(test)]
 mod tests;

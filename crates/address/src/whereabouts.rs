@@ -10,17 +10,17 @@
 //! Options that tune the machinery of Whereabouts itself (leases, log files, kubeconfig, node slices) are
 //! accepted and have no effect: granules do what they were for.
 
-mod flat;
-mod record;
+mod flat_file;
+mod object_names;
 
-pub use flat::merged;
-pub use record::{PoolPlace, pool_object, recorded, reservation_object};
+pub use flat_file::merge_flat_file;
+pub use object_names::{WhereaboutsAllocationKey, allocation_key, parse_allocation_key, reservation_name};
 
-use crate::batch::Request;
-use crate::family::Family;
-use crate::options::Options;
-use crate::range::{sloppy_address, sloppy_subnet};
-use crate::{Error, Exclusion, Pool, Range, Space, Warning};
+use crate::batch::AddressRequest;
+use crate::family::IpFamily;
+use crate::json_options::JsonOptions;
+use crate::range::{parse_lenient_address, parse_lenient_subnet};
+use crate::{AddressPool, Error, Exclusion, IpRange, IpSpace, IpamWarning};
 use ferroband_model::PodRef;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
@@ -29,22 +29,22 @@ use std::sync::Arc;
 
 /// What a network asks of Whereabouts.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Whereabouts {
+pub struct WhereaboutsConfig {
     /// The pools; an interface gets one address of each, in this order.
-    pub pools: Vec<Arc<Pool>>,
+    pub pools: Vec<Arc<AddressPool>>,
     /// Addresses that go to every interface after those, and are nobody's.
-    pub fixed: Vec<FixedAddress>,
+    pub static_addresses: Vec<StaticAddress>,
     /// Routes, as written.
-    pub routes: Vec<Route>,
+    pub routes: Vec<IpamRoute>,
     /// DNS settings, as written.
     pub dns: Option<Value>,
     /// What has no effect.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<IpamWarning>,
 }
 
 /// An address of the configuration itself (`addresses`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FixedAddress {
+pub struct StaticAddress {
     /// Address and prefix length.
     pub address: IpNet,
     /// Its gateway.
@@ -53,18 +53,18 @@ pub struct FixedAddress {
 
 /// A route of the configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route {
+pub struct IpamRoute {
     /// Destination.
     pub dst: IpNet,
     /// Gateway.
     pub gw: Option<IpAddr>,
     /// Everything else that stands in it (`mtu`, `priority`, …).
-    pub rest: Map<String, Value>,
+    pub extra: Map<String, Value>,
 }
 
-impl Whereabouts {
+impl WhereaboutsConfig {
     /// Reads the `ipam` object of a plugin's configuration.
-    pub fn of_plugin(config: &Map<String, Value>) -> Result<Self, Error> {
+    pub fn from_plugin(config: &Map<String, Value>) -> Result<Self, Error> {
         match config.get("ipam") {
             Some(Value::Object(ipam)) => Self::parse(ipam),
             _ => Err(Error::NoIpam),
@@ -73,65 +73,71 @@ impl Whereabouts {
 
     /// Reads an `ipam` object.
     pub fn parse(ipam: &Map<String, Value>) -> Result<Self, Error> {
-        let options = Options::new("", ipam);
+        let options = JsonOptions::new("", ipam);
         let found = options.text("type")?.unwrap_or_default();
         if found != "whereabouts" {
-            return Err(Error::OtherType { found: found.into() });
+            return Err(Error::WrongIpamType { found: found.into() });
         }
         let mut warnings = Vec::new();
-        options.unknown(known, &mut warnings);
-        let gateway = address(&options, "gateway")?;
+        options.warn_unknown(is_known_key, &mut warnings);
+        let gateway = parse_address(&options, "gateway")?;
         let network = options.text("network_name")?;
         let overlaps_checked = options.flag("enable_overlapping_ranges")?.unwrap_or(true);
         let space = |subnet| match network {
-            Some(name) => Space::network(name),
-            None if overlaps_checked => Space::default_space(),
-            None => Space::pool(subnet),
+            Some(name) => IpSpace::network(name),
+            None if overlaps_checked => IpSpace::default_space(),
+            None => IpSpace::pool(subnet),
         };
         let mut pools = Vec::new();
         if let Some(text) = options.text("range")? {
-            let range = top_range(&options, text, &mut warnings)?;
-            pools.push(pool(&options, range, space(range.subnet), gateway)?);
+            let range = parse_top_range(&options, text, &mut warnings)?;
+            pools.push(build_pool(&options, range, space(range.subnet), gateway)?);
         }
         for options in options.objects("ipRanges")? {
-            options.unknown(|key| RANGE_KEYS.contains(&key), &mut warnings);
-            let text = options
-                .text("range")?
-                .ok_or_else(|| Error::Range { field: options.field("range"), value: String::new() })?;
-            let (start, end) = (address(&options, "range_start")?, address(&options, "range_end")?);
-            let range = Range::parse(&options.field("range"), text, start, end, &mut warnings)?;
-            pools.push(pool(&options, range, space(range.subnet), gateway)?);
+            options.warn_unknown(|key| RANGE_KEYS.contains(&key), &mut warnings);
+            let text = options.text("range")?.ok_or_else(|| Error::InvalidRange {
+                field: options.field_path("range"),
+                value: String::new(),
+            })?;
+            let (start, end) =
+                (parse_address(&options, "range_start")?, parse_address(&options, "range_end")?);
+            let range = IpRange::parse(&options.field_path("range"), text, start, end, &mut warnings)?;
+            pools.push(build_pool(&options, range, space(range.subnet), gateway)?);
         }
-        let fixed = options.objects("addresses")?.iter().map(fixed).collect::<Result<Vec<_>, _>>()?;
+        let fixed = options.objects("addresses")?.iter().map(parse_static).collect::<Result<Vec<_>, _>>()?;
         if pools.is_empty() && fixed.is_empty() {
             return Err(Error::NoRange);
         }
         let routes = options.list("routes")?.iter().enumerate();
-        let routes = routes.map(|(position, value)| route(position, value)).collect::<Result<_, _>>()?;
+        let routes =
+            routes.map(|(position, value)| parse_route(position, value)).collect::<Result<_, _>>()?;
         let dns =
             options.value("dns").filter(|dns| dns.as_object().is_none_or(|dns| !dns.is_empty())).cloned();
-        Ok(Self { pools, fixed, routes, dns, warnings })
+        Ok(Self { pools, static_addresses: fixed, routes, dns, warnings })
     }
 
     /// The same with the addresses of the runtime's arguments (`IP`, a list of addresses with prefix length, and
     /// `GATEWAY`, each for the addresses whose subnet it is in).
-    pub fn with_arguments(mut self, ips: &str, gateways: &str) -> Result<Self, Error> {
+    pub fn with_cni_args(mut self, ips: &str, gateways: &str) -> Result<Self, Error> {
         let listed = |text: &str| -> Vec<String> {
             text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
         };
         let gateway = |text: String| {
-            let wrong =
-                || Error::Address { field: "GATEWAY".into(), value: text.clone(), expected: "an address" };
-            sloppy_address(&text).ok_or_else(wrong)
+            let wrong = || Error::InvalidAddress {
+                field: "GATEWAY".into(),
+                value: text.clone(),
+                expected: "an address",
+            };
+            parse_lenient_address(&text).ok_or_else(wrong)
         };
         let gateways = listed(gateways).into_iter().map(gateway).collect::<Result<Vec<_>, _>>()?;
         for text in listed(ips) {
             let expected = "an address with a prefix length";
-            let wrong = || Error::Address { field: "IP".into(), value: text.clone(), expected };
-            let address = sloppy_subnet(&text).ok_or_else(wrong)?;
-            self.fixed.push(FixedAddress { address, gateway: None });
+            let wrong = || Error::InvalidAddress { field: "IP".into(), value: text.clone(), expected };
+            let address = parse_lenient_subnet(&text).ok_or_else(wrong)?;
+            self.static_addresses.push(StaticAddress { address, gateway: None });
         }
-        for fixed in &mut self.fixed {
+        for fixed in &mut self.static_addresses {
             let within = gateways.iter().copied().find(|gateway| fixed.address.contains(gateway));
             fixed.gateway = within.or(fixed.gateway);
         }
@@ -139,28 +145,35 @@ impl Whereabouts {
     }
 
     /// The same, giving out nothing of what somebody else's records say is taken.
-    pub fn leaving_out(mut self, taken: &[(Space, IpAddr)]) -> Self {
+    pub fn withholding_taken(mut self, taken: &[(IpSpace, IpAddr)]) -> Self {
         for pool in &mut self.pools {
             // A record does not say whether its range may share addresses with others.
-            let unnamed = Space::pool(pool.subnet()) == *pool.space();
-            let within = |space: &Space| space == pool.space() || unnamed && *space == Space::default_space();
+            let unnamed = IpSpace::pool(pool.subnet()) == *pool.space();
+            let within =
+                |space: &IpSpace| space == pool.space() || unnamed && *space == IpSpace::default_space();
             let mine = taken.iter().filter(|(space, address)| within(space) && pool.contains(*address));
             let held_back: Vec<_> = mine.map(|(_, address)| (*address, *address)).collect();
             if !held_back.is_empty() {
-                *pool = Arc::new(pool.holding_back(held_back));
+                *pool = Arc::new(pool.withholding(held_back));
             }
         }
         self
     }
 
     /// One request for each pool, for an interface of a pod.
-    pub fn requests(&self, pod: &PodRef, sticky: bool, interface: &str, container: &str) -> Vec<Request> {
+    pub fn requests(
+        &self,
+        pod: &PodRef,
+        sticky: bool,
+        interface: &str,
+        container: &str,
+    ) -> Vec<AddressRequest> {
         let mut counted = [0u8; 2];
-        let request = |pool: &Arc<Pool>| {
-            let counter = &mut counted[usize::from(pool.family() == Family::V6)];
+        let request = |pool: &Arc<AddressPool>| {
+            let counter = &mut counted[usize::from(pool.family() == IpFamily::V6)];
             let ordinal = *counter;
             *counter = counter.saturating_add(1);
-            Request {
+            AddressRequest {
                 pools: vec![Arc::clone(pool)],
                 pod: pod.clone(),
                 sticky,
@@ -176,7 +189,7 @@ impl Whereabouts {
 const RANGE_KEYS: [&str; 4] = ["range", "range_start", "range_end", "exclude"];
 
 /// The options of Whereabouts, in lower case; those of its old etcd store too.
-fn known(key: &str) -> bool {
+fn is_known_key(key: &str) -> bool {
     const KEYS: [&str; 19] = [
         "type",
         "ipranges",
@@ -202,58 +215,71 @@ fn known(key: &str) -> bool {
 }
 
 /// The range at the top level, whose start and end are dropped when they do not parse.
-fn top_range(options: &Options<'_>, text: &str, warnings: &mut Vec<Warning>) -> Result<Range, Error> {
+fn parse_top_range(
+    options: &JsonOptions<'_>,
+    text: &str,
+    warnings: &mut Vec<IpamWarning>,
+) -> Result<IpRange, Error> {
     let mut bound = |key: &str| -> Result<Option<IpAddr>, Error> {
         let Some(text) = options.text(key)? else { return Ok(None) };
-        let address = sloppy_address(text);
+        let address = parse_lenient_address(text);
         if address.is_none() {
             let (field, value) = (key.into(), text.into());
-            warnings.push(Warning::Ignored { field, value, why: "it is not an address" });
+            warnings.push(IpamWarning::Ignored { field, value, reason: "it is not an address" });
         }
         Ok(address)
     };
     let (start, end) = (bound("range_start")?, bound("range_end")?);
-    Range::parse("range", text, start, end, warnings)
+    IpRange::parse("range", text, start, end, warnings)
 }
 
-fn pool(
-    options: &Options<'_>,
-    range: Range,
-    space: Space,
+fn build_pool(
+    options: &JsonOptions<'_>,
+    range: IpRange,
+    space: IpSpace,
     gateway: Option<IpAddr>,
-) -> Result<Arc<Pool>, Error> {
+) -> Result<Arc<AddressPool>, Error> {
     let exclusion = |(field, text): (String, &str)| Exclusion::parse(&field, text);
     let exclude = options.texts("exclude")?.into_iter().map(exclusion).collect::<Result<Vec<_>, _>>()?;
     // Upstream puts one gateway on the addresses of both families; a gateway of the other can never be reached.
-    let gateway = gateway.filter(|gateway| Family::of(*gateway) == Family::of(range.subnet.addr()));
+    let gateway = gateway.filter(|gateway| IpFamily::of(*gateway) == IpFamily::of(range.subnet.addr()));
     let window = [(range.first, range.last)];
-    Ok(Arc::new(Pool::new(range.to_string(), space, range.subnet, window, &exclude, gateway)?))
+    Ok(Arc::new(AddressPool::new(range.to_string(), space, range.subnet, window, &exclude, gateway)?))
 }
 
-fn address(options: &Options<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
+fn parse_address(options: &JsonOptions<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
     let Some(text) = options.text(key)? else { return Ok(None) };
-    let wrong = || Error::Address { field: options.field(key), value: text.into(), expected: "an address" };
-    sloppy_address(text).map(Some).ok_or_else(wrong)
+    let wrong = || Error::InvalidAddress {
+        field: options.field_path(key),
+        value: text.into(),
+        expected: "an address",
+    };
+    parse_lenient_address(text).map(Some).ok_or_else(wrong)
 }
 
-fn fixed(options: &Options<'_>) -> Result<FixedAddress, Error> {
+fn parse_static(options: &JsonOptions<'_>) -> Result<StaticAddress, Error> {
     let text = options.text("address")?.unwrap_or_default();
     let expected = "an address with a prefix length";
-    let wrong = || Error::Address { field: options.field("address"), value: text.into(), expected };
-    Ok(FixedAddress {
-        address: sloppy_subnet(text).ok_or_else(wrong)?,
-        gateway: address(options, "gateway")?,
+    let wrong =
+        || Error::InvalidAddress { field: options.field_path("address"), value: text.into(), expected };
+    Ok(StaticAddress {
+        address: parse_lenient_subnet(text).ok_or_else(wrong)?,
+        gateway: parse_address(options, "gateway")?,
     })
 }
 
-fn route(position: usize, value: &Value) -> Result<Route, Error> {
-    let options = Options::element(format!("routes[{position}]"), value)?;
+fn parse_route(position: usize, value: &Value) -> Result<IpamRoute, Error> {
+    let options = JsonOptions::from_element(format!("routes[{position}]"), value)?;
     let text = options.text("dst")?.unwrap_or_default();
-    let wrong = || Error::Address { field: options.field("dst"), value: text.into(), expected: "a subnet" };
-    let dst = sloppy_subnet(text).ok_or_else(wrong)?.trunc();
+    let wrong = || Error::InvalidAddress {
+        field: options.field_path("dst"),
+        value: text.into(),
+        expected: "a subnet",
+    };
+    let dst = parse_lenient_subnet(text).ok_or_else(wrong)?.trunc();
     let mut rest = value.as_object().cloned().unwrap_or_default();
     rest.retain(|key, _| !["dst", "gw"].contains(&key.to_lowercase().as_str()));
-    Ok(Route { dst, gw: address(&options, "gw")?, rest })
+    Ok(IpamRoute { dst, gw: parse_address(&options, "gw")?, extra: rest })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use kube::CustomResourceExt;
 
 /// One definition as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rendered {
+pub struct CrdFile {
     /// `<group>_<plural>.yaml`.
     pub file_name: String,
     /// The definition.
@@ -18,29 +18,29 @@ pub struct Rendered {
 /// The definitions of all kinds, always in the same order.
 pub fn all_crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
-        ferroband::AddressGranule::crd(),
+        ferroband::AddressBlock::crd(),
         ferroband::Fabric::crd(),
-        ferroband::GuidGranule::crd(),
+        ferroband::GuidBlock::crd(),
         ferroband::NodePartitions::crd(),
         ferroband::Partition::crd(),
         ferroband::SubnetManagerHost::crd(),
-        superset(cncf::NetworkAttachmentDefinition::crd()),
-        superset(whereabouts::IPPool::crd()),
-        superset(whereabouts::OverlappingRangeIPReservation::crd()),
-        superset(spiderpool::SpiderCoordinator::crd()),
-        superset(without_status_subresource(spiderpool::SpiderEndpoint::crd())),
-        superset(spiderpool::SpiderIPPool::crd()),
-        superset(spiderpool::SpiderMultusConfig::crd()),
-        superset(spiderpool::SpiderReservedIP::crd()),
-        superset(sriov::SriovIBNetwork::crd()),
-        sriov::ruled(superset(sriov::SriovNetworkNodePolicy::crd())),
-        superset(sriov::SriovNetworkNodeState::crd()),
-        sriov::ruled(superset(sriov::SriovNetworkPoolConfig::crd())),
-        sriov::ruled(superset(sriov::SriovOperatorConfig::crd())),
+        preserve_foreign_fields(cncf::NetworkAttachmentDefinition::crd()),
+        preserve_foreign_fields(whereabouts::IPPool::crd()),
+        preserve_foreign_fields(whereabouts::OverlappingRangeIPReservation::crd()),
+        preserve_foreign_fields(spiderpool::SpiderCoordinator::crd()),
+        preserve_foreign_fields(without_status_subresource(spiderpool::SpiderEndpoint::crd())),
+        preserve_foreign_fields(spiderpool::SpiderIPPool::crd()),
+        preserve_foreign_fields(spiderpool::SpiderMultusConfig::crd()),
+        preserve_foreign_fields(spiderpool::SpiderReservedIP::crd()),
+        preserve_foreign_fields(sriov::SriovIBNetwork::crd()),
+        sriov::with_validation_rules(preserve_foreign_fields(sriov::SriovNetworkNodePolicy::crd())),
+        preserve_foreign_fields(sriov::SriovNetworkNodeState::crd()),
+        sriov::with_validation_rules(preserve_foreign_fields(sriov::SriovNetworkPoolConfig::crd())),
+        sriov::with_validation_rules(preserve_foreign_fields(sriov::SriovOperatorConfig::crd())),
     ];
     for crd in &mut crds {
         for schema in crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
-            schema.open_api_v3_schema.iter_mut().for_each(|root| every(root, &null_is_absent));
+            schema.open_api_v3_schema.iter_mut().for_each(|root| for_each_schema(root, &clear_nullable));
         }
     }
     crds.sort_by(|a, b| (&a.spec.group, &a.spec.names.plural).cmp(&(&b.spec.group, &b.spec.names.plural)));
@@ -48,10 +48,10 @@ pub fn all_crds() -> Vec<CustomResourceDefinition> {
 }
 
 /// The definitions as files, in the order of [`all_crds`].
-pub fn rendered() -> Result<Vec<Rendered>, serde_saphyr::ser::Error> {
+pub fn render_crds() -> Result<Vec<CrdFile>, serde_saphyr::ser::Error> {
     let render = |crd: CustomResourceDefinition| {
         let file_name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
-        Ok(Rendered { file_name, yaml: serde_saphyr::to_string(&crd)? })
+        Ok(CrdFile { file_name, yaml: serde_saphyr::to_string(&crd)? })
     };
     all_crds().into_iter().map(render).collect()
 }
@@ -60,7 +60,7 @@ pub fn rendered() -> Result<Vec<Rendered>, serde_saphyr::ser::Error> {
 ///
 /// Newer releases of theirs may write fields that are not known here, at any depth; a definition of ours that
 /// pruned them would lose data. What is known stays described and validated.
-fn superset(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+fn preserve_foreign_fields(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
             continue;
@@ -71,7 +71,7 @@ fn superset(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             if name == "spec" || name == "status" {
                 // Theirs fills nothing in for an object that has none.
                 field.default = None;
-                every(field, &keep_unknown);
+                for_each_schema(field, &preserve_unknown_fields);
             }
         }
     }
@@ -79,7 +79,7 @@ fn superset(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 }
 
 /// Marks an object with described fields. A map needs no mark: all its keys are kept anyway.
-fn keep_unknown(schema: &mut JSONSchemaProps) {
+fn preserve_unknown_fields(schema: &mut JSONSchemaProps) {
     if schema.type_.as_deref() == Some("object") && schema.additional_properties.is_none() {
         schema.x_kubernetes_preserve_unknown_fields = Some(true);
     }
@@ -87,19 +87,19 @@ fn keep_unknown(schema: &mut JSONSchemaProps) {
 
 /// Lets the API server drop a `null`, as it does where a field is not nullable. The derived schema would store it
 /// instead, and refuse it beside an enumeration.
-fn null_is_absent(schema: &mut JSONSchemaProps) {
+fn clear_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
 }
 
 /// Changes a schema and all that it is made of.
-fn every(schema: &mut JSONSchemaProps, change: &dyn Fn(&mut JSONSchemaProps)) {
+fn for_each_schema(schema: &mut JSONSchemaProps, change: &dyn Fn(&mut JSONSchemaProps)) {
     change(schema);
-    schema.properties.iter_mut().flatten().for_each(|(_, field)| every(field, change));
+    schema.properties.iter_mut().flatten().for_each(|(_, field)| for_each_schema(field, change));
     if let Some(JSONSchemaPropsOrArray::Schema(item)) = &mut schema.items {
-        every(item, change);
+        for_each_schema(item, change);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(value)) = &mut schema.additional_properties {
-        every(value, change);
+        for_each_schema(value, change);
     }
 }
 

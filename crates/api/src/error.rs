@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Several networks ask for a default route of one family.
     #[error("annotation {annotation}: more than one {family} default-route; ECMP is not supported")]
-    DefaultRoutes {
+    MultipleDefaultRoutes {
         /// The annotation.
         annotation: &'static str,
         /// The family.
@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// The default network is not one network.
     #[error("annotation {annotation} must name one network, not {count}")]
-    NotOne {
+    MultipleDefaultNetworks {
         /// The annotation.
         annotation: &'static str,
         /// How many it names.
@@ -80,8 +80,8 @@ impl Error {
         match self {
             Self::AnnotationJson { annotation, .. }
             | Self::Selection { annotation, .. }
-            | Self::DefaultRoutes { annotation, .. }
-            | Self::NotOne { annotation, .. } => Fault::new(
+            | Self::MultipleDefaultRoutes { annotation, .. }
+            | Self::MultipleDefaultNetworks { annotation, .. } => Fault::new(
                 FaultCode::InvalidAnnotation,
                 format!("annotation {annotation}"),
                 cause,

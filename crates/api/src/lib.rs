@@ -9,16 +9,18 @@
 //!  whereabouts.cni.cncf.io/v1alpha1   whereabouts::{IPPool, OverlappingRangeIPReservation}
 //!  spiderpool.spidernet.io/v2beta1    spiderpool::{SpiderIPPool, SpiderMultusConfig, …}
 //!  sriovnetwork.openshift.io/v1       sriov::{SriovNetworkNodePolicy, SriovIBNetwork, …}
-//!  ferroband.io/v1alpha1              ferroband::AddressGranule          the only kind that is ours
+//!  ferroband.io/v1alpha1              ferroband::AddressBlock          the only kind that is ours
 //! ```
 //!
 //! The kinds of other systems are *supersets* of theirs: every field they have, in every spelling that documents
 //! use, plus what we add; and whatever else stands in an object is kept. Values they enumerate are plain strings
 //! here: an object that a newer release of theirs wrote must still be readable.
 
+#![warn(missing_docs)]
+
 mod crds;
 mod error;
-mod partition;
+mod pkey_field;
 
 pub mod annotation;
 pub mod cncf;
@@ -27,7 +29,7 @@ pub mod spiderpool;
 pub mod sriov;
 pub mod whereabouts;
 
-pub use crds::{Rendered, all_crds, rendered};
+pub use crds::{CrdFile, all_crds, render_crds};
 pub use error::Error;
-pub(crate) use partition::{PKEY_MESSAGE, PKEY_RULE};
-pub use partition::{Partition, partition};
+pub(crate) use pkey_field::{PKEY_MESSAGE, PKEY_RULE};
+pub use pkey_field::{PKeyField, parse_pkey_field};

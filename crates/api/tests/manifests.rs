@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-use ferroband_api::annotation::{NETWORKS, Selection};
+use ferroband_api::annotation::{NETWORKS, NetworkSelection};
 use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
-use ferroband_api::ferroband::AddressGranule;
+use ferroband_api::ferroband::AddressBlock;
 use ferroband_api::spiderpool::{
     SpiderCoordinator, SpiderEndpoint, SpiderIPPool, SpiderMultusConfig, SpiderReservedIP,
 };
@@ -35,20 +35,20 @@ fn object(kind: &str, name: &str) -> Value {
 }
 
 /// Reads an object and checks that writing it back loses nothing.
-fn read<T: DeserializeOwned + Serialize>(kind: &str, name: &str) -> T {
+fn round_trip<T: DeserializeOwned + Serialize>(kind: &str, name: &str) -> T {
     let object = object(kind, name);
     let typed: T =
         serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
     let back = serde_json::to_value(&typed).unwrap();
-    assert_kept(&format!("{kind} {name}"), &object, &back);
+    assert_preserved(&format!("{kind} {name}"), &object, &back);
     typed
 }
 
-fn assert_kept(path: &str, written: &Value, back: &Value) {
+fn assert_preserved(path: &str, written: &Value, back: &Value) {
     match written {
         Value::Object(fields) => {
             for (name, field) in fields {
-                assert_kept(&format!("{path}.{name}"), field, &back[name]);
+                assert_preserved(&format!("{path}.{name}"), field, &back[name]);
             }
         }
         other => assert_eq!(other, back, "{path}"),
@@ -68,32 +68,35 @@ fn every_kind_with_a_type_is_among_them() {
 
 #[test]
 fn the_ipoib_network_and_its_pod() {
-    let network: NetworkAttachmentDefinition = read("NetworkAttachmentDefinition", "jarvice-ipoib");
-    let config = NetworkConfig::of_definition(&network).unwrap();
+    let network: NetworkAttachmentDefinition = round_trip("NetworkAttachmentDefinition", "jarvice-ipoib");
+    let config = NetworkConfig::from_definition(&network).unwrap();
     assert_eq!((config.name.as_str(), config.cni_version.as_str()), ("jarvice-ipoib", "0.3.1"));
     assert_eq!(config.plugins[0]["ipam"]["range"], "192.168.0.0/24");
     let pod = object("Pod", "ipoib-test");
-    let selected = Selection::networks(pod["metadata"]["annotations"][NETWORKS].as_str().unwrap(), "default");
+    let selected = NetworkSelection::parse_networks(
+        pod["metadata"]["annotations"][NETWORKS].as_str().unwrap(),
+        "default",
+    );
     assert_eq!(selected.unwrap()[0].display_name(), "default/jarvice-ipoib");
 }
 
 #[test]
 fn policies() {
-    let by_address: SriovNetworkNodePolicy = read("SriovNetworkNodePolicy", "ib-sriov");
+    let by_address: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-sriov");
     assert_eq!(by_address.spec.nic_selector.root_devices, ["0000:86:00.0"]);
-    let by_name: SriovNetworkNodePolicy = read("SriovNetworkNodePolicy", "ib-eno3np2");
+    let by_name: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-eno3np2");
     assert_eq!((by_name.spec.link_type.as_deref(), by_name.spec.num_vfs), (Some("ib"), 12));
-    let odd: SriovNetworkNodePolicy = read("SriovNetworkNodePolicy", "ib-device-type");
+    let odd: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-device-type");
     assert_eq!((odd.spec.device_type.as_str(), odd.spec.priority), ("ib", None));
 }
 
 #[test]
 fn pools() {
-    let pool: SpiderIPPool = read("SpiderIPPool", "v4-91");
+    let pool: SpiderIPPool = round_trip("SpiderIPPool", "v4-91");
     assert_eq!((pool.spec.ips[0].as_str(), pool.spec.default), ("172.91.0.100-172.91.0.120", false));
-    let host_bits: SpiderIPPool = read("SpiderIPPool", "gpu1-net11");
+    let host_bits: SpiderIPPool = round_trip("SpiderIPPool", "gpu1-net11");
     assert_eq!(host_bits.spec.subnet, "172.16.11.0/16");
-    read::<SpiderReservedIP>("SpiderReservedIP", "appliances");
+    round_trip::<SpiderReservedIP>("SpiderReservedIP", "appliances");
 }
 
 #[test]
@@ -121,25 +124,25 @@ fn network_configurations() {
 
 #[test]
 fn the_operators_other_kinds() {
-    let network: SriovIBNetwork = read("SriovIBNetwork", "ib-net");
+    let network: SriovIBNetwork = round_trip("SriovIBNetwork", "ib-net");
     assert_eq!(network.spec.pkey, Some(IntOrString::String("0x10".into())));
-    let nodes: SriovNetworkPoolConfig = read("SriovNetworkPoolConfig", "rails");
+    let nodes: SriovNetworkPoolConfig = round_trip("SriovNetworkPoolConfig", "rails");
     assert_eq!(nodes.spec.max_unavailable, Some(IntOrString::String("30%".into())));
-    read::<SriovOperatorConfig>("SriovOperatorConfig", "default");
-    let state: SriovNetworkNodeState = read("SriovNetworkNodeState", "worker1");
+    round_trip::<SriovOperatorConfig>("SriovOperatorConfig", "default");
+    let state: SriovNetworkNodeState = round_trip("SriovNetworkNodeState", "worker1");
     let status = state.status.unwrap();
     assert_eq!((status.interfaces[0].total_vfs, status.interfaces[0].vfs[0].vf_id), (Some(16), 0));
 }
 
 #[test]
 fn records() {
-    let pool: IPPool = read("IPPool", "192.168.0.0-24");
+    let pool: IPPool = round_trip("IPPool", "192.168.0.0-24");
     assert_eq!(pool.spec.allocations["1"].podref, "ns/p1");
-    read::<OverlappingRangeIPReservation>("OverlappingRangeIPReservation", "192.168.0.1");
-    let endpoint: SpiderEndpoint = read("SpiderEndpoint", "p1");
+    round_trip::<OverlappingRangeIPReservation>("OverlappingRangeIPReservation", "192.168.0.1");
+    let endpoint: SpiderEndpoint = round_trip("SpiderEndpoint", "p1");
     assert_eq!(endpoint.status.unwrap().current.ips[0].ipv4.as_deref(), Some("172.91.0.100/16"));
-    let coordinator: SpiderCoordinator = read("SpiderCoordinator", "default");
+    let coordinator: SpiderCoordinator = round_trip("SpiderCoordinator", "default");
     assert_eq!((coordinator.spec.mode.as_str(), coordinator.spec.tune_pod_routes), ("auto", true));
-    let granule: AddressGranule = read("AddressGranule", "default-192.168.0.0");
+    let granule: AddressBlock = round_trip("AddressBlock", "default-192.168.0.0");
     assert_eq!((granule.spec.used, granule.spec.entries["1"].sticky), (1, false));
 }

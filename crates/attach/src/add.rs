@@ -9,14 +9,16 @@
 //!
 //! On a node that is being left, `ferroband` does the steps of the wrapped network alone.
 
-use crate::apply::{Work, read_result};
-use crate::daemon::Daemon;
+use crate::apply::{AddOperation, read_result};
+use crate::daemon::NodeClient;
 use crate::del;
 use crate::journal::Journal;
-use crate::message::{self, Reply, Request};
-use crate::owed::Owed;
-use crate::plan::{Attachment, Doer, Plan, Step};
-use crate::{CniResult, Error, Invocation, Key, Leaving, Lock, Machine, Role, Version};
+use crate::message::{self, DaemonReply, DaemonRequest};
+use crate::owed::PendingRelease;
+use crate::plan::{Attachment, Plan, PlanStep, StepKind};
+use crate::{
+    AttachmentId, CniContext, CniResult, CniVersion, Error, Invocation, Lock, PendingUninstall, PluginType,
+};
 use crate::{args, leave, readiness, sandbox};
 use ferroband_model::PodRef;
 use serde_json::Value;
@@ -24,70 +26,76 @@ use std::io::Write;
 
 /// Attach, and print the result. Whatever fails, nothing is left behind.
 pub(crate) fn add(
-    machine: &Machine<'_>,
-    role: Role,
+    machine: &CniContext<'_>,
+    role: PluginType,
     call: &Invocation,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     // Refused before anything is touched.
     let pod = match role {
-        Role::Ferroband | Role::Whereabouts | Role::Spiderpool => args::pod(&call.args)?,
+        PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => {
+            args::parse_pod(&call.args)?
+        }
         // Upstream's plugin does not look at them.
-        Role::Ipoib | Role::IbSriov | Role::Rdma | Role::Coordinator => args::pod(&call.args).ok().flatten(),
+        PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
+            args::parse_pod(&call.args).ok().flatten()
+        }
     };
-    let alone = role.is_meta() && Leaving::load(machine.root)?.is_some();
+    let alone = role.is_meta() && PendingUninstall::load(machine.root)?.is_some();
     let single = match role.is_meta() {
-        true => alone.then(|| leave::wrapped(call)).transpose()?,
-        false => Some(attachment(role, call)?),
+        true => alone.then(|| leave::wrapped_network(call)).transpose()?,
+        false => Some(single_attachment(role, call)?),
     };
     if role.is_meta() {
-        readiness::wait(machine, call, machine.patience.daemon)?;
+        readiness::wait(machine, call, machine.timeouts.daemon_connect)?;
     }
     let netns = sandbox::open(call)?;
 
-    let key = Key::new(role, &call.container, &call.ifname);
-    let lock = Lock::take(machine.root, &key, machine.patience.lock)?;
-    let lock = del::clear(machine, &key, call, &netns, lock)?;
+    let key = AttachmentId::new(role, &call.container, &call.ifname);
+    let lock = Lock::acquire(machine.root, &key, machine.timeouts.lock)?;
+    let lock = del::clear_previous(machine, &key, call, &netns, lock)?;
 
     let mut journal = Journal::begin(machine.root, role, call, &netns, pod.clone())?;
-    let asked = message_of(call, pod);
+    let asked = call_message(call, pod);
     // Written down before the daemon is asked: it starts to assign addresses at once.
-    journal.daemon = match &single {
+    journal.needs_release = match &single {
         None => true,
         Some(attachment) => needs_daemon(role, attachment),
     };
-    journal.plan(single.into_iter().collect());
+    journal.set_plan(single.into_iter().collect());
     if role.is_chained() {
         let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
-        journal.entries[0].result = Some(CniResult::read(previous, call.version)?.write(Version::NEWEST)?);
+        journal.entries[0].result = Some(CniResult::read(previous, call.version)?.write(CniVersion::NEWEST)?);
     }
-    let mut work = Work::begin(machine, call, journal, netns, lock)?;
+    let mut work = AddOperation::begin(machine, call, journal, netns, lock)?;
     let done = match role {
-        Role::Ferroband if alone => interface(&mut work, asked),
-        Role::Ferroband => meta(&mut work, asked),
-        Role::Ipoib | Role::IbSriov | Role::Rdma | Role::Coordinator => interface(&mut work, asked),
-        Role::Whereabouts | Role::Spiderpool => addresses(&mut work, asked),
+        PluginType::Ferroband if alone => add_single(&mut work, asked),
+        PluginType::Ferroband => add_all_networks(&mut work, asked),
+        PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
+            add_single(&mut work, asked)
+        }
+        PluginType::Whereabouts | PluginType::Spiderpool => add_addresses_only(&mut work, asked),
     };
     let printed = done.and_then(|result| {
         let text = result.print(call.version)?;
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         written.map_err(|source| Error::Stdout { source })
     });
-    printed.map_err(|cause| work.abandon(cause))
+    printed.map_err(|cause| work.roll_back(cause))
 }
 
 /// The whole pod.
-fn meta(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
-    let plan = match reach(work, &Request::Add(asked))? {
-        Reply::Plan(plan) => plan,
-        _ => return Err(Error::Unexpected { wanted: "a plan" }),
+fn add_all_networks(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<CniResult, Error> {
+    let plan = match connect_and_request(work, &DaemonRequest::Add(asked))? {
+        DaemonReply::Plan(plan) => plan,
+        _ => return Err(Error::UnexpectedReply { wanted: "a plan" }),
     };
     let Plan { pod, attachments, membership } = plan;
     work.membership = membership;
     work.journal.pod = Some(pod);
-    work.journal.plan(attachments);
-    work.check()?;
-    work.carry_out()?;
+    work.journal.set_plan(attachments);
+    work.preflight()?;
+    work.apply()?;
 
     let default = work.journal.entries.iter().find(|entry| entry.attachment.default);
     let result = default.or(work.journal.entries.first()).map(read_result).transpose()?.unwrap_or_default();
@@ -95,68 +103,68 @@ fn meta(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
     result.write(work.call.version)?;
     work.journal.attached = true;
     work.save()?;
-    let attached = Request::Attached(work.outcomes()?);
-    let unreached = Error::Unexpected { wanted: "a connection" };
-    work.daemon.as_mut().ok_or(unreached)?.tell(work.machine, &attached)?;
+    let attached = DaemonRequest::Attached(work.outcomes()?);
+    let unreached = Error::UnexpectedReply { wanted: "a connection" };
+    work.daemon.as_mut().ok_or(unreached)?.request_done(work.machine, &attached)?;
     Ok(result)
 }
 
 /// One attachment, without a plan of the daemon.
-fn interface(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
-    work.check()?;
-    if work.journal.daemon {
+fn add_single(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<CniResult, Error> {
+    work.preflight()?;
+    if work.journal.needs_release {
         // Before the interface is made: a daemon that is away costs nothing then.
-        take_assigned(work, asked)?;
+        request_addresses(work, asked)?;
     }
-    work.carry_out()?;
-    finish(work)
+    work.apply()?;
+    save_attached(work)
 }
 
 /// Addresses alone.
-fn addresses(work: &mut Work<'_>, asked: message::Call) -> Result<CniResult, Error> {
-    take_assigned(work, asked)?;
-    let given = work.given(0)?;
-    work.journal.entries[0].result = Some(given.write(Version::NEWEST)?);
-    finish(work)
+fn add_addresses_only(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<CniResult, Error> {
+    request_addresses(work, asked)?;
+    let given = work.assigned_result(0)?;
+    work.journal.entries[0].result = Some(given.write(CniVersion::NEWEST)?);
+    save_attached(work)
 }
 
-fn finish(work: &mut Work<'_>) -> Result<CniResult, Error> {
+fn save_attached(work: &mut AddOperation<'_>) -> Result<CniResult, Error> {
     work.journal.attached = true;
     work.save()?;
     read_result(work.entry(0))
 }
 
-fn take_assigned(work: &mut Work<'_>, asked: message::Call) -> Result<(), Error> {
-    match reach(work, &Request::Assign(asked))? {
-        Reply::Addresses(assigned) => work.journal.assigned = assigned,
-        _ => return Err(Error::Unexpected { wanted: "addresses" }),
+fn request_addresses(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<(), Error> {
+    match connect_and_request(work, &DaemonRequest::Assign(asked))? {
+        DaemonReply::Addresses(assigned) => work.journal.assigned = assigned,
+        _ => return Err(Error::UnexpectedReply { wanted: "addresses" }),
     }
     Ok(())
 }
 
-fn reach(work: &mut Work<'_>, request: &Request) -> Result<Reply, Error> {
-    let owed = Owed::new(&work.journal.key(), work.journal.pod.clone());
+fn connect_and_request(work: &mut AddOperation<'_>, request: &DaemonRequest) -> Result<DaemonReply, Error> {
+    let owed = PendingRelease::new(&work.journal.id(), work.journal.pod.clone());
     // On disk it stays true, for a kill; a daemon that is away is owed nothing for each try.
-    work.journal.daemon = false;
-    let held = &mut work.journal.daemon;
-    let (daemon, reply) = Daemon::open(work.machine, &owed, request, &work.netns, held)?;
+    work.journal.needs_release = false;
+    let held = &mut work.journal.needs_release;
+    let (daemon, reply) = NodeClient::connect_and_request(work.machine, &owed, request, &work.netns, held)?;
     work.daemon = Some(daemon);
     Ok(reply)
 }
 
 /// The attachment that a plugin called by itself is asked for.
-fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
+fn single_attachment(role: PluginType, call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let ipam = fields.ipam_type()?;
     // The oldest results cannot say that there is no address.
-    if role.is_interface() && ipam.is_none() && call.version < Version::V0_3_0 {
-        return Err(Error::NoAddressToTell { version: call.version });
+    if role.is_interface() && ipam.is_none() && call.version < CniVersion::V0_3_0 {
+        return Err(Error::ResultNeedsAddress { version: call.version });
     }
     let steps = match role {
-        Role::Ipoib | Role::IbSriov | Role::Rdma | Role::Coordinator => {
-            vec![Step { config: call.config.map().clone(), by: Doer::of_plugin(role, fields)? }]
+        PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
+            vec![PlanStep { config: call.config.map().clone(), kind: StepKind::for_plugin(role, fields)? }]
         }
-        Role::Ferroband | Role::Whereabouts | Role::Spiderpool => Vec::new(),
+        PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => Vec::new(),
     };
     let name = call.config.name()?.to_owned();
     Ok(Attachment {
@@ -170,12 +178,12 @@ fn attachment(role: Role, call: &Invocation) -> Result<Attachment, Error> {
     })
 }
 
-fn needs_daemon(role: Role, attachment: &Attachment) -> bool {
-    role.is_ipam() || attachment.steps.iter().any(|step| step.by.is_addressed())
+fn needs_daemon(role: PluginType, attachment: &Attachment) -> bool {
+    role.is_ipam() || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
 }
 
-fn message_of(call: &Invocation, pod: Option<PodRef>) -> message::Call {
-    message::Call {
+fn call_message(call: &Invocation, pod: Option<PodRef>) -> message::CniCall {
+    message::CniCall {
         container: call.container.clone(),
         ifname: call.ifname.clone(),
         pod,

@@ -1,10 +1,10 @@
 //! Addresses and routes on interfaces that exist.
 
-use crate::ipoib::{find, sysctl};
-use crate::result::Route as ResultRoute;
-use crate::{CniResult, Error, Machine, Point};
-use ferroband_kernel::route::RouteSpec;
-use ferroband_kernel::{Netns, Route};
+use crate::ipoib::{find_link, write_sysctl};
+use crate::result::ResultRoute;
+use crate::{CniContext, CniResult, Error, FailPoint};
+use ferroband_kernel::rtnetlink::RouteSpec;
+use ferroband_kernel::{Netns, RouteSocket};
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -19,42 +19,42 @@ const IFA_F_TENTATIVE: u32 = 0x40;
 ///
 /// The order is that of upstream's plugins: settings for IPv6, addresses, up, duplicate detection, routes.
 pub(crate) fn configure(
-    machine: &Machine<'_>,
+    machine: &CniContext<'_>,
     netns: &Netns,
-    inside: &mut Route,
+    inside: &mut RouteSocket,
     interfaces: &[(&str, &CniResult)],
 ) -> Result<(), Error> {
     for (ifname, result) in interfaces {
         // Understood before anything is set.
-        result.routes.iter().try_for_each(|route| spec(result, route).map(drop))?;
-        let index = find(inside, ifname, "the sandbox")?.index;
+        result.routes.iter().try_for_each(|route| route_spec(result, route).map(drop))?;
+        let index = find_link(inside, ifname, "the sandbox")?.index;
         if result.ips.iter().any(|ip| ip.address.addr().is_ipv6()) {
-            allow_ipv6(machine, netns, ifname)?;
+            enable_ipv6(machine, netns, ifname)?;
         }
         for ip in &result.ips {
             inside.add_address(index, ip.address)?;
         }
-        inside.up(index)?;
+        inside.set_up(index)?;
     }
-    wait_for_unique(machine, netns, interfaces)?;
+    wait_for_dad(machine, netns, interfaces)?;
     for (ifname, result) in interfaces {
-        let index = find(inside, ifname, "the sandbox")?.index;
+        let index = find_link(inside, ifname, "the sandbox")?.index;
         for route in &result.routes {
-            inside.append_route(index, &spec(result, route)?)?;
+            inside.append_route(index, &route_spec(result, route)?)?;
         }
     }
-    (machine.watch)(Point::Addressed);
+    (machine.fail_point)(FailPoint::AddressesSet);
     Ok(())
 }
 
 /// The first gateway of the family of `destination`.
-pub(crate) fn gateway(result: &CniResult, destination: IpAddr) -> Option<IpAddr> {
+pub(crate) fn gateway_for(result: &CniResult, destination: IpAddr) -> Option<IpAddr> {
     let of_family = |gateway: &IpAddr| gateway.is_ipv4() == destination.is_ipv4();
     result.ips.iter().filter_map(|ip| ip.gateway).find(of_family)
 }
 
 /// A route of a result, with the options that it has since 1.1.0. What no version knows is left out, as by libcni.
-pub(crate) fn spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec, Error> {
+pub(crate) fn route_spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec, Error> {
     let number = |key: &str| -> Result<Option<u32>, Error> {
         let wrong = || Error::RouteAttribute { dst: route.dst, attribute: key.to_owned() };
         let value = route.more.get(key).filter(|value| !value.is_null());
@@ -62,7 +62,7 @@ pub(crate) fn spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec,
         number.map(|number| number.ok_or_else(wrong)).transpose()
     };
     let some = |number: Option<u32>| number.filter(|number| *number != 0);
-    let gateway = route.gw.or_else(|| gateway(result, route.dst.addr()));
+    let gateway = route.gw.or_else(|| gateway_for(result, route.dst.addr()));
     let scope = number("scope")?.map(u8::try_from).transpose();
     let scope = scope.map_err(|_| Error::RouteAttribute { dst: route.dst, attribute: "scope".to_owned() })?;
     Ok(RouteSpec {
@@ -71,28 +71,28 @@ pub(crate) fn spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec,
         scope,
         mtu: some(number("mtu")?),
         advmss: some(number("advmss")?),
-        ..RouteSpec::to(route.dst, gateway)
+        ..RouteSpec::new(route.dst, gateway)
     })
 }
 
-fn allow_ipv6(machine: &Machine<'_>, netns: &Netns, ifname: &str) -> Result<(), Error> {
+fn enable_ipv6(machine: &CniContext<'_>, netns: &Netns, ifname: &str) -> Result<(), Error> {
     for interface in ["lo", ifname] {
         let setting = format!("net/ipv6/conf/{interface}/disable_ipv6");
         let path = machine.root.proc_("sys").join(&setting);
         let off = netns.run(|| fs::read_to_string(&path))?;
         if off.is_ok_and(|value| value.trim() != "0") {
-            sysctl(machine, netns, &setting, "0")?;
+            write_sysctl(machine, netns, &setting, "0")?;
         }
     }
-    sysctl(machine, netns, &format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1")
+    write_sysctl(machine, netns, &format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1")
 }
 
 /// Wait until the IPv6 addresses of interfaces with an IPv6 gateway are known to be nobody else's.
 ///
 /// A limit that passes is no failure: without a carrier the check never ends, and an InfiniBand port may
 /// get its carrier only after the pod has started.
-fn wait_for_unique(
-    machine: &Machine<'_>,
+fn wait_for_dad(
+    machine: &CniContext<'_>,
     netns: &Netns,
     interfaces: &[(&str, &CniResult)],
 ) -> Result<(), Error> {
@@ -103,13 +103,13 @@ fn wait_for_unique(
         .flat_map(|(ifname, result)| result.ips.iter().map(move |ip| (*ifname, ip.address.addr())))
         .filter(|(_, address)| address.is_ipv6())
         .collect();
-    let end = Instant::now() + machine.patience.unique;
+    let end = Instant::now() + machine.timeouts.ipv6_dad;
     let path = machine.root.proc_("thread-self/net/if_inet6");
     while !awaited.is_empty() {
         let read = netns.run(|| fs::read_to_string(&path))?;
         let table = read.map_err(|source| Error::File { path: path.clone(), doing: "read", source })?;
         let mut tentative = 0;
-        for (ifname, address, flags) in table.lines().filter_map(parse) {
+        for (ifname, address, flags) in table.lines().filter_map(parse_if_inet6) {
             if !awaited.contains(&(ifname, address)) {
                 continue;
             }
@@ -131,7 +131,7 @@ fn wait_for_unique(
 }
 
 /// A line of /proc/net/if_inet6: address, index, prefix length, scope, flags, name.
-fn parse(line: &str) -> Option<(&str, IpAddr, u32)> {
+fn parse_if_inet6(line: &str) -> Option<(&str, IpAddr, u32)> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [address, _, _, _, flags, ifname] = words.as_slice() else { return None };
     let address = Ipv6Addr::from(u128::from_str_radix(address, 16).ok()?);
@@ -141,19 +141,19 @@ fn parse(line: &str) -> Option<(&str, IpAddr, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Ip;
+    use crate::result::ResultIp;
 
     #[test]
     fn the_kernels_table_is_read() {
         let line = "fd000000000000000000000000000005 0b 40 00 c8     net1";
-        assert_eq!(parse(line), Some(("net1", "fd00::5".parse().unwrap(), 0xc8)));
-        assert_eq!(parse("nonsense"), None);
-        assert_eq!(parse(""), None);
+        assert_eq!(parse_if_inet6(line), Some(("net1", "fd00::5".parse().unwrap(), 0xc8)));
+        assert_eq!(parse_if_inet6("nonsense"), None);
+        assert_eq!(parse_if_inet6(""), None);
     }
 
     #[test]
     fn the_first_gateway_of_the_family_counts() {
-        let ip = |address: &str, gateway: Option<&str>| Ip {
+        let ip = |address: &str, gateway: Option<&str>| ResultIp {
             interface: Some(0),
             address: address.parse().unwrap(),
             gateway: gateway.map(|gateway| gateway.parse().unwrap()),
@@ -167,8 +167,8 @@ mod tests {
             ],
             ..CniResult::default()
         };
-        assert_eq!(gateway(&result, "0.0.0.0".parse().unwrap()), Some("10.1.0.1".parse().unwrap()));
-        assert_eq!(gateway(&result, "::".parse().unwrap()), Some("fd00::1".parse().unwrap()));
-        assert_eq!(gateway(&CniResult::default(), "::".parse().unwrap()), None);
+        assert_eq!(gateway_for(&result, "0.0.0.0".parse().unwrap()), Some("10.1.0.1".parse().unwrap()));
+        assert_eq!(gateway_for(&result, "::".parse().unwrap()), Some("fd00::1".parse().unwrap()));
+        assert_eq!(gateway_for(&CniResult::default(), "::".parse().unwrap()), None);
     }
 }

@@ -20,10 +20,10 @@ const KNOWN: [&str; 8] = [
 /// The pod that `CNI_ARGS` names. `None` when it names none: not every caller is Kubernetes.
 ///
 /// A pair without `=` is an error; so is an unknown key, unless `IgnoreUnknown` is set. A value may contain `=`.
-pub fn pod(args: &str) -> Result<Option<PodRef>, Error> {
+pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
     let mut pairs = Vec::new();
     for pair in args.split(';').filter(|pair| !pair.is_empty()) {
-        let malformed = || Error::Argument { pair: pair.to_owned() };
+        let malformed = || Error::MalformedArgument { pair: pair.to_owned() };
         pairs.push(pair.split_once('=').ok_or_else(malformed)?);
     }
     // The first of equal keys is the runtime's own; a meta plugin appends.
@@ -41,7 +41,7 @@ pub fn pod(args: &str) -> Result<Option<PodRef>, Error> {
 }
 
 /// `args` with the pairs that one attachment adds.
-pub fn with<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str> {
+pub fn append<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str> {
     if more.is_empty() {
         return Cow::Borrowed(args);
     }
@@ -56,10 +56,10 @@ mod tests {
 
     #[test]
     fn pairs_of_an_attachment_come_after_the_runtimes() {
-        assert_eq!(with("A=1;", &BTreeMap::new()), "A=1;");
+        assert_eq!(append("A=1;", &BTreeMap::new()), "A=1;");
         let more = BTreeMap::from([("IP".to_owned(), "10.0.0.1/24".to_owned())]);
-        assert_eq!(with("A=1;", &more), "A=1;IP=10.0.0.1/24");
-        assert_eq!(with("", &more), "IP=10.0.0.1/24");
+        assert_eq!(append("A=1;", &more), "A=1;IP=10.0.0.1/24");
+        assert_eq!(append("", &more), "IP=10.0.0.1/24");
     }
 
     #[test]
@@ -67,15 +67,17 @@ mod tests {
         let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=ipoib-test;\
                     K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u-1";
         let expected = PodRef { namespace: "default".into(), name: "ipoib-test".into(), uid: "u-1".into() };
-        assert_eq!(pod(args).unwrap(), Some(expected));
-        assert_eq!(pod("").unwrap(), None);
+        assert_eq!(parse_pod(args).unwrap(), Some(expected));
+        assert_eq!(parse_pod("").unwrap(), None);
     }
 
     #[test]
     fn case_16_unknown_and_malformed_pairs() {
-        assert!(matches!(pod("A=1"), Err(Error::UnknownArgument { key }) if key == "A"));
-        assert_eq!(pod("IgnoreUnknown=1;A=1").unwrap(), None);
-        assert_eq!(pod("IgnoreUnknown=TRUE;BLAH=foo=bar;").unwrap(), None);
-        assert!(matches!(pod("IgnoreUnknown=1;A"), Err(Error::Argument { pair }) if pair == "A"));
+        assert!(matches!(parse_pod("A=1"), Err(Error::UnknownArgument { key }) if key == "A"));
+        assert_eq!(parse_pod("IgnoreUnknown=1;A=1").unwrap(), None);
+        assert_eq!(parse_pod("IgnoreUnknown=TRUE;BLAH=foo=bar;").unwrap(), None);
+        assert!(
+            matches!(parse_pod("IgnoreUnknown=1;A"), Err(Error::MalformedArgument { pair }) if pair == "A")
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! Chains: what each plugin of a list is given on standard input.
 
-use crate::config::Fields;
-use crate::plan::{Attachment, Doer, Step};
-use crate::{CniResult, Error, Version};
+use crate::config::ConfigFields;
+use crate::plan::{Attachment, PlanStep, StepKind};
+use crate::{CniResult, CniVersion, Error};
 use serde_json::{Map, Value, json};
 
 /// Standard input for one step: its configuration as the user wrote it, with what the list adds.
 ///
 /// `runtimeConfig` keeps only what the plugin's `capabilities` ask for; `capabilities` stays, as libcni leaves it.
-pub fn stdin(attachment: &Attachment, step: &Step, previous: Option<&Value>) -> Vec<u8> {
+pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&Value>) -> Vec<u8> {
     let mut config = step.config.clone();
     for (key, value) in [("name", &attachment.name), ("cniVersion", &attachment.cni_version)] {
         config.retain(|present, _| !present.eq_ignore_ascii_case(key));
@@ -26,7 +26,7 @@ pub fn stdin(attachment: &Attachment, step: &Step, previous: Option<&Value>) -> 
 
 fn limit_to_capabilities(config: &mut Map<String, Value>) {
     let Some(Value::Object(mut given)) = config.remove("runtimeConfig") else { return };
-    let asked = Fields(config).object("capabilities").ok().flatten();
+    let asked = ConfigFields(config).object("capabilities").ok().flatten();
     given.retain(|key, _| asked.is_some_and(|asked| asked.0.get(key) == Some(&Value::Bool(true))));
     if !given.is_empty() {
         config.insert("runtimeConfig".to_owned(), Value::Object(given));
@@ -34,7 +34,7 @@ fn limit_to_capabilities(config: &mut Map<String, Value>) {
 }
 
 /// A plugin's result as the next one's `prevResult`: unchanged when it is of the list's version already.
-pub fn previous(result: &Value, version: Version) -> Result<Value, Error> {
+pub fn to_prev_result(result: &Value, version: CniVersion) -> Result<Value, Error> {
     match result.get("cniVersion").and_then(Value::as_str) {
         Some(text) if text == version.as_str() => Ok(result.clone()),
         None | Some("") if result.is_object() => {
@@ -47,8 +47,8 @@ pub fn previous(result: &Value, version: Version) -> Result<Value, Error> {
 }
 
 /// The network that a configuration of one plugin, or a list of plugins, describes: all of it by foreign binaries.
-pub fn foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Result<Attachment, Error> {
-    let fields = Fields(config);
+pub fn parse_foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Result<Attachment, Error> {
+    let fields = ConfigFields(config);
     let text = |key: &str| Ok::<_, Error>(fields.text(key)?.unwrap_or_default().to_owned());
     let plugins = match fields.list("plugins")? {
         Some(plugins) => plugins.iter().map(Value::as_object).collect(),
@@ -59,8 +59,8 @@ pub fn foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Resu
     let plugins = plugins.filter(|plugins| !plugins.is_empty()).ok_or_else(wrong)?;
     let mut steps = Vec::new();
     for plugin in plugins {
-        Fields(plugin).text("type")?.filter(|plugin| !plugin.is_empty()).ok_or_else(wrong)?;
-        steps.push(Step { config: plugin.clone(), by: Doer::Foreign });
+        ConfigFields(plugin).text("type")?.filter(|plugin| !plugin.is_empty()).ok_or_else(wrong)?;
+        steps.push(PlanStep { config: plugin.clone(), kind: StepKind::Foreign });
     }
     let name = text("name")?;
     Ok(Attachment {
@@ -77,16 +77,16 @@ pub fn foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Resu
 
 impl Attachment {
     /// The version of its configuration.
-    pub fn version(&self) -> Result<Version, Error> {
+    pub fn version(&self) -> Result<CniVersion, Error> {
         let unknown = || Error::IncompatibleVersion { asked: self.cni_version.clone() };
-        Version::parse(&self.cni_version).ok_or_else(unknown)
+        CniVersion::parse(&self.cni_version).ok_or_else(unknown)
     }
 }
 
-impl Step {
+impl PlanStep {
     /// The plugin's `type`; empty when there is none, which no binary is called.
     pub fn plugin(&self) -> &str {
-        Fields(&self.config).text("type").ok().flatten().unwrap_or_default()
+        ConfigFields(&self.config).text("type").ok().flatten().unwrap_or_default()
     }
 }
 

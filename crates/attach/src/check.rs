@@ -1,54 +1,56 @@
 //! CHECK: is what an ADD brought about still there?
 
 use crate::apply::{ipam_stdin, read_result};
-use crate::config::Fields;
-use crate::delegate::{self, Surroundings};
-use crate::journal::{Entry, Journal};
-use crate::plan::{Doer, VfStep};
-use crate::vf::{self, Function};
-use crate::{CniResult, Command, Error, Invocation, Key, Lock, Machine, Role, Version};
+use crate::config::ConfigFields;
+use crate::delegate::{self, PluginEnv};
+use crate::journal::{Journal, JournalEntry};
+use crate::plan::{StepKind, VfStep};
+use crate::vf::{self, ObservedVf};
+use crate::{
+    AttachmentId, CniCommand, CniContext, CniResult, CniVersion, Error, Invocation, Lock, PluginType,
+};
 use crate::{address, args, chain, coordinator, ipoib, rdma, sandbox};
-use ferroband_kernel::route::{RouteEntry, RouteSpec};
-use ferroband_kernel::{Netns, Route};
+use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec};
+use ferroband_kernel::{Netns, RouteSocket};
 
 /// Check every attachment of the sandbox, or the one interface of a plugin called by itself.
-pub(crate) fn check(machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<(), Error> {
+pub(crate) fn check(machine: &CniContext<'_>, role: PluginType, call: &Invocation) -> Result<(), Error> {
     let netns = sandbox::open(call)?;
-    if role == Role::Ipoib {
-        ipoib::of_config(call.config.fields())?;
-        previous(call)?;
+    if role == PluginType::Ipoib {
+        ipoib::parse_config(call.config.fields())?;
+        check_prev_result(call)?;
     }
-    let key = Key::new(role, &call.container, &call.ifname);
-    let lock = Lock::take(machine.root, &key, machine.patience.lock)?;
+    let key = AttachmentId::new(role, &call.container, &call.ifname);
+    let lock = Lock::acquire(machine.root, &key, machine.timeouts.lock)?;
     let unknown = || Error::NotAttached { container: call.container.clone() };
     let journal = Journal::load(machine.root, &key)?.filter(|journal| journal.attached);
     let journal = journal.ok_or_else(unknown)?;
     if journal.netns_id != netns.id() {
         return Err(unknown());
     }
-    let mut inside = Route::inside(&netns)?;
+    let mut inside = RouteSocket::open_in(&netns)?;
     for entry in &journal.entries {
-        let around = Surroundings {
+        let around = PluginEnv {
             container: &call.container,
             netns: &journal.netns,
             ifname: &entry.attachment.ifname,
-            args: args::with(&call.args, &entry.attachment.args),
+            args: args::append(&call.args, &entry.attachment.args),
             path: &call.path,
             lock: Some(&lock),
         };
         let checked = check_entry(machine, call, &journal, entry, (&netns, &mut inside), &around);
-        checked.map_err(|error| error.on(&entry.attachment.network))?;
+        checked.map_err(|error| error.on_network(&entry.attachment.network))?;
     }
     Ok(())
 }
 
 fn check_entry(
-    machine: &Machine<'_>,
+    machine: &CniContext<'_>,
     call: &Invocation,
     journal: &Journal,
-    entry: &Entry,
-    (netns, inside): (&Netns, &mut Route),
-    around: &Surroundings<'_>,
+    entry: &JournalEntry,
+    (netns, inside): (&Netns, &mut RouteSocket),
+    around: &PluginEnv<'_>,
 ) -> Result<(), Error> {
     let attachment = &entry.attachment;
     if attachment.unchecked {
@@ -56,33 +58,35 @@ fn check_entry(
     }
     let version = attachment.version()?;
     for (position, step) in attachment.steps.iter().enumerate() {
-        match &step.by {
-            Doer::Foreign if version < Version::V0_4_0 => {}
-            Doer::Foreign => {
+        match &step.kind {
+            StepKind::Foreign if version < CniVersion::V0_4_0 => {}
+            StepKind::Foreign => {
                 let result = entry.result.as_ref();
-                let previous = result.map(|result| chain::previous(result, version)).transpose()?;
-                let stdin = chain::stdin(attachment, step, previous.as_ref());
-                delegate::run(step.plugin(), Command::Check, around, &stdin)?;
+                let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
+                let stdin = chain::build_stdin(attachment, step, previous.as_ref());
+                delegate::run(step.plugin(), CniCommand::Check, around, &stdin)?;
             }
-            Doer::Coordinator(_) => {
-                let trace = entry.steps[position].trace.as_ref();
+            StepKind::Coordinator(_) => {
+                let trace = entry.steps[position].interface.as_ref();
                 coordinator::check(inside, trace.map(|trace| trace.temporary.as_str()))?;
             }
-            Doer::Rdma { .. } => rdma::check(machine, netns, entry.steps[position].rdma.as_ref())?,
-            Doer::IbSriov { vf, .. } if !has_interface(machine, vf)? => {
-                vf::verify(machine, &journal.key().stem(), vf, netns, &attachment.ifname)?;
+            StepKind::Rdma { .. } => rdma::check(machine, netns, entry.steps[position].rdma_device.as_ref())?,
+            StepKind::IbSriov { vf, .. } if !has_interface(machine, vf)? => {
+                vf::check_attached(machine, &journal.id().file_stem(), vf, netns, &attachment.ifname)?;
             }
-            Doer::Ipoib { addressed, .. } | Doer::IbSriov { addressed, .. } => {
-                if let Doer::IbSriov { vf, .. } = &step.by {
-                    vf::verify(machine, &journal.key().stem(), vf, netns, &attachment.ifname)?;
+            StepKind::Ipoib { daemon_ipam: addressed, .. }
+            | StepKind::IbSriov { daemon_ipam: addressed, .. } => {
+                if let StepKind::IbSriov { vf, .. } = &step.kind {
+                    vf::check_attached(machine, &journal.id().file_stem(), vf, netns, &attachment.ifname)?;
                 }
-                let coordinated = attachment.steps.iter().any(|step| matches!(step.by, Doer::Coordinator(_)));
+                let coordinated =
+                    attachment.steps.iter().any(|step| matches!(step.kind, StepKind::Coordinator(_)));
                 check_interface(machine, inside, &attachment.ifname, &read_result(entry)?, coordinated)?;
-                if let Some(plugin) = Fields(&step.config).ipam_type()?
+                if let Some(plugin) = ConfigFields(&step.config).ipam_type()?
                     && !addressed
                 {
-                    let stdin = ipam_stdin(entry, position, journal.role.is_meta(), Some(call));
-                    delegate::run(plugin, Command::Check, around, &stdin)?;
+                    let stdin = ipam_stdin(entry, position, journal.plugin_type.is_meta(), Some(call));
+                    delegate::run(plugin, CniCommand::Check, around, &stdin)?;
                 }
             }
         }
@@ -91,32 +95,32 @@ fn check_entry(
 }
 
 /// A function of vfio-pci has none.
-fn has_interface(machine: &Machine<'_>, vf: &VfStep) -> Result<bool, Error> {
-    Ok(!Function::get(machine.adapters()?, vf.device)?.is_vfio())
+fn has_interface(machine: &CniContext<'_>, vf: &VfStep) -> Result<bool, Error> {
+    Ok(!ObservedVf::get(machine.require_hardware()?, vf.device)?.is_vfio())
 }
 
 /// A later plugin of the chain may have added to it; what we made must be there.
 fn check_interface(
-    machine: &Machine<'_>,
-    inside: &mut Route,
+    machine: &CniContext<'_>,
+    inside: &mut RouteSocket,
     ifname: &str,
     result: &CniResult,
     coordinated: bool,
 ) -> Result<(), Error> {
-    let link = ipoib::find(inside, ifname, "the sandbox")?;
-    if link.ipoib.is_none() && !machine.host.simulated() {
-        return Err(Error::OtherKind { ifname: ifname.to_owned(), kind: link.kind_or_type() });
+    let link = ipoib::find_link(inside, ifname, "the sandbox")?;
+    if link.ipoib.is_none() && !machine.host.is_simulated() {
+        return Err(Error::WrongKind { ifname: ifname.to_owned(), kind: link.kind_or_type() });
     }
     let present = inside.addresses(link.index)?;
     for ip in &result.ips {
         if !present.contains(&ip.address) {
-            return Err(Error::AddressGone { ifname: ifname.to_owned(), address: ip.address });
+            return Err(Error::AddressMissing { ifname: ifname.to_owned(), address: ip.address });
         }
     }
     let present = inside.all_routes()?;
     for route in &result.routes {
-        let wanted = address::spec(result, route)?;
-        let table = wanted.table.unwrap_or(RouteSpec::MAIN);
+        let wanted = address::route_spec(result, route)?;
+        let table = wanted.table.unwrap_or(RouteSpec::MAIN_TABLE);
         // Of default routes only the destination is compared, as upstream does.
         let same = |entry: &RouteEntry| {
             entry.interface == Some(link.index)
@@ -130,14 +134,14 @@ fn check_interface(
         };
         let there = present.iter().any(same) || coordinated && present.iter().any(moved);
         if !there {
-            return Err(Error::RouteGone { ifname: ifname.to_owned(), dst: route.dst });
+            return Err(Error::RouteMissing { ifname: ifname.to_owned(), dst: route.dst });
         }
     }
     Ok(())
 }
 
 /// The result that the runtime remembers must name this interface in this sandbox.
-fn previous(call: &Invocation) -> Result<(), Error> {
+fn check_prev_result(call: &Invocation) -> Result<(), Error> {
     let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
     let result = CniResult::read(previous, call.version)?;
     let sandbox = call.netns.as_deref().unwrap_or_default();

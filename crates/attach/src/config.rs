@@ -3,21 +3,21 @@
 //! Those are written in Go, whose JSON decoder takes keys in any case, ignores keys it does not know and leaves
 //! a field at its zero value on `null`. Existing configurations rely on all three.
 
-use crate::{Error, Version};
+use crate::{CniVersion, Error};
 use serde_json::{Map, Value};
 
 /// A plugin's configuration: the bytes as they came, and what they say.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct PluginConfig {
     bytes: Vec<u8>,
     fields: Map<String, Value>,
 }
 
-impl Config {
+impl PluginConfig {
     /// Read a configuration. `null` is an empty one, as it is for Go.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, Error> {
         let fields: Option<Map<String, Value>> =
-            serde_json::from_slice(&bytes).map_err(|source| Error::Undecodable { source })?;
+            serde_json::from_slice(&bytes).map_err(|source| Error::InvalidJson { source })?;
         Ok(Self { bytes, fields: fields.unwrap_or_default() })
     }
 
@@ -27,8 +27,8 @@ impl Config {
     }
 
     /// Its fields.
-    pub fn fields(&self) -> Fields<'_> {
-        Fields(&self.fields)
+    pub fn fields(&self) -> ConfigFields<'_> {
+        ConfigFields(&self.fields)
     }
 
     /// Its fields, as they are.
@@ -37,9 +37,9 @@ impl Config {
     }
 
     /// The version of the specification it is written for.
-    pub fn version(&self) -> Result<Version, Error> {
+    pub fn version(&self) -> Result<CniVersion, Error> {
         let text = self.fields().text("cniVersion")?.unwrap_or_default();
-        Version::parse(text).ok_or_else(|| Error::IncompatibleVersion { asked: text.to_owned() })
+        CniVersion::parse(text).ok_or_else(|| Error::IncompatibleVersion { asked: text.to_owned() })
     }
 
     /// The network's name, which every command but VERSION must carry.
@@ -57,9 +57,9 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 
 /// An object of a configuration, with Go's manners.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields<'a>(pub &'a Map<String, Value>);
+pub struct ConfigFields<'a>(pub &'a Map<String, Value>);
 
-impl<'a> Fields<'a> {
+impl<'a> ConfigFields<'a> {
     /// The value under `key`. The exact spelling wins over others; `null` is as good as absent.
     pub fn get(self, key: &str) -> Option<&'a Value> {
         let exact = self.0.get(key);
@@ -75,13 +75,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The whole number under `key`.
-    pub fn whole(self, key: &str) -> Result<Option<i64>, Error> {
+    pub fn integer(self, key: &str) -> Result<Option<i64>, Error> {
         self.typed(key, "a whole number", Value::as_i64)
     }
 
     /// The object under `key`.
-    pub fn object(self, key: &str) -> Result<Option<Fields<'a>>, Error> {
-        Ok(self.typed(key, "an object", Value::as_object)?.map(Fields))
+    pub fn object(self, key: &str) -> Result<Option<ConfigFields<'a>>, Error> {
+        Ok(self.typed(key, "an object", Value::as_object)?.map(ConfigFields))
     }
 
     /// The list under `key`.

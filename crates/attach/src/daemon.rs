@@ -1,9 +1,9 @@
 //! The node daemon, seen from a CNI call.
 
-use crate::message::{Reply, Request};
-use crate::owed::Owed;
+use crate::message::{DaemonReply, DaemonRequest};
+use crate::owed::PendingRelease;
 use crate::socket::{Channel, ChannelError};
-use crate::{Error, Machine, Point};
+use crate::{CniContext, Error, FailPoint};
 use ferroband_kernel::{Netns, Root};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -22,28 +22,28 @@ pub fn socket_path(root: &Root) -> PathBuf {
 
 /// A connection to the daemon.
 #[derive(Debug)]
-pub(crate) struct Daemon {
+pub(crate) struct NodeClient {
     channel: Channel,
     /// False once question and answer may be out of step.
     usable: bool,
 }
 
-impl Daemon {
+impl NodeClient {
     /// Connect, trying again for at most `patience` while nobody listens.
-    pub(crate) fn reach(machine: &Machine<'_>, patience: Duration) -> Result<Self, Error> {
+    pub(crate) fn connect(machine: &CniContext<'_>, patience: Duration) -> Result<Self, Error> {
         let socket = socket_path(machine.root);
         let end = Instant::now() + patience;
         loop {
             match connect(&socket, patience) {
                 Ok(stream) => {
                     let channel = Channel::from(stream);
-                    channel.set_patience(Some(machine.patience.answer))?;
+                    channel.set_timeout(Some(machine.timeouts.daemon_reply))?;
                     return Ok(Self { channel, usable: true });
                 }
-                Err(source) if !is_away(&source) || Instant::now() >= end => {
-                    return Err(Error::DaemonAway { socket, source });
+                Err(source) if !is_unreachable(&source) || Instant::now() >= end => {
+                    return Err(Error::DaemonUnavailable { socket, source });
                 }
-                Err(_) if (machine.stop)() => return Err(Error::Interrupted),
+                Err(_) if (machine.should_stop)() => return Err(Error::Interrupted),
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -51,28 +51,28 @@ impl Daemon {
 
     /// Connect and ask the first question. A daemon that goes away in between is tried again, because nothing
     /// has been done yet. `held` becomes true when the daemon may have heard the question.
-    pub(crate) fn open(
-        machine: &Machine<'_>,
-        owed: &Owed,
-        request: &Request,
+    pub(crate) fn connect_and_request(
+        machine: &CniContext<'_>,
+        owed: &PendingRelease,
+        request: &DaemonRequest,
         netns: &Netns,
         held: &mut bool,
-    ) -> Result<(Self, Reply), Error> {
-        let end = Instant::now() + machine.patience.daemon;
+    ) -> Result<(Self, DaemonReply), Error> {
+        let end = Instant::now() + machine.timeouts.daemon_connect;
         loop {
-            let mut daemon = Self::reach(machine, end.saturating_duration_since(Instant::now()))?;
+            let mut daemon = Self::connect(machine, end.saturating_duration_since(Instant::now()))?;
             // What an earlier call of this sandbox still owes must be told first: told later by the daemon's
             // own sweep, it would free what this call is given.
-            let settled = match owed.stands(machine.root) {
-                true => daemon.ask(machine, &owed.request()).and_then(|_| owed.forget(machine.root)),
+            let settled = match owed.exists(machine.root) {
+                true => daemon.request(machine, &owed.to_request()).and_then(|_| owed.remove(machine.root)),
                 false => Ok(()),
             };
             let asked = settled.and_then(|()| {
                 *held = true;
-                daemon.ask_with(machine, request, &[netns.fd()])
+                daemon.request_with_fds(machine, request, &[netns.fd()])
             });
             match asked {
-                Err(Error::Channel { source }) if is_gone(&source) && Instant::now() < end => {
+                Err(Error::Channel { source }) if is_disconnected(&source) && Instant::now() < end => {
                     std::thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),
@@ -82,15 +82,23 @@ impl Daemon {
     }
 
     /// Ask, and wait for the answer.
-    pub(crate) fn ask(&mut self, machine: &Machine<'_>, request: &Request) -> Result<Reply, Error> {
-        self.ask_with(machine, request, &[])
+    pub(crate) fn request(
+        &mut self,
+        machine: &CniContext<'_>,
+        request: &DaemonRequest,
+    ) -> Result<DaemonReply, Error> {
+        self.request_with_fds(machine, request, &[])
     }
 
     /// Ask for something that is answered by [`Reply::Done`].
-    pub(crate) fn tell(&mut self, machine: &Machine<'_>, request: &Request) -> Result<(), Error> {
-        match self.ask(machine, request)? {
-            Reply::Done => Ok(()),
-            _ => Err(Error::Unexpected { wanted: "done" }),
+    pub(crate) fn request_done(
+        &mut self,
+        machine: &CniContext<'_>,
+        request: &DaemonRequest,
+    ) -> Result<(), Error> {
+        match self.request(machine, request)? {
+            DaemonReply::Done => Ok(()),
+            _ => Err(Error::UnexpectedReply { wanted: "done" }),
         }
     }
 
@@ -100,19 +108,19 @@ impl Daemon {
     }
 
     /// Ask, with descriptors for the daemon, and wait for the answer.
-    pub(crate) fn ask_with(
+    pub(crate) fn request_with_fds(
         &mut self,
-        machine: &Machine<'_>,
-        request: &Request,
+        machine: &CniContext<'_>,
+        request: &DaemonRequest,
         fds: &[BorrowedFd<'_>],
-    ) -> Result<Reply, Error> {
+    ) -> Result<DaemonReply, Error> {
         self.usable = false;
         self.channel.send_with_fds(request, fds)?;
         let reply = self.channel.recv()?;
         self.usable = true;
-        (machine.watch)(Point::Answered);
+        (machine.fail_point)(FailPoint::DaemonReplied);
         match reply {
-            Reply::Fault(fault) => Err(Error::Told(fault)),
+            DaemonReply::Fault(fault) => Err(Error::Reported(fault)),
             reply => Ok(reply),
         }
     }
@@ -121,22 +129,26 @@ impl Daemon {
 /// Tell the daemon that a sandbox or an interface is gone; write it down as owed if that is not possible now.
 ///
 /// `daemon` is a connection that may still be open.
-pub(crate) fn release(machine: &Machine<'_>, owed: &Owed, daemon: Option<Daemon>) -> Result<(), Error> {
-    let request = owed.request();
-    let told = match daemon.filter(Daemon::is_usable) {
+pub(crate) fn release_or_queue(
+    machine: &CniContext<'_>,
+    owed: &PendingRelease,
+    daemon: Option<NodeClient>,
+) -> Result<(), Error> {
+    let request = owed.to_request();
+    let told = match daemon.filter(NodeClient::is_usable) {
         Some(daemon) => Ok(daemon),
-        None => Daemon::reach(machine, Duration::ZERO),
+        None => NodeClient::connect(machine, Duration::ZERO),
     };
     let told = told.and_then(|mut daemon| {
-        daemon.channel.set_patience(Some(machine.patience.quick))?;
-        daemon.tell(machine, &request)
+        daemon.channel.set_timeout(Some(machine.timeouts.best_effort))?;
+        daemon.request_done(machine, &request)
     });
     match told {
-        Ok(()) => owed.forget(machine.root),
+        Ok(()) => owed.remove(machine.root),
         Err(error) => {
             eprintln!("ferroband: release of container {} is owed to the daemon: {error}", owed.container);
             owed.write(machine.root)?;
-            (machine.watch)(Point::Owed);
+            (machine.fail_point)(FailPoint::ReleaseQueued);
             Ok(())
         }
     }
@@ -155,13 +167,13 @@ fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-fn is_away(error: &io::Error) -> bool {
+fn is_unreachable(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | ConnectionRefused | WouldBlock | Interrupted)
 }
 
 /// Whether the daemon went away while it had our connection.
-fn is_gone(error: &ChannelError) -> bool {
+fn is_disconnected(error: &ChannelError) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     match error {
         ChannelError::Closed => true,

@@ -5,50 +5,50 @@
 //! destination, which its netlink library no longer reports, and so removes nothing.)
 
 use crate::plan::{Attachment, DefaultRoute, DefaultRoutes};
-use crate::result::Route as ResultRoute;
+use crate::result::ResultRoute;
 use crate::{CniResult, Error, ipoib};
-use ferroband_kernel::Route;
-use ferroband_kernel::route::RouteSpec;
+use ferroband_kernel::RouteSocket;
+use ferroband_kernel::rtnetlink::RouteSpec;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Map;
 
 /// How many default routes of one family an interface may have before we give up removing them.
-const MOST: usize = 64;
+const MAX_DEFAULT_ROUTES: usize = 64;
 
 /// Bring the routes of the sandbox into the state that the attachments ask for.
-pub(crate) fn settle(inside: &mut Route, attachments: &[&Attachment]) -> Result<(), Error> {
-    let on = |attachment: &Attachment, error: Error| error.on(&attachment.network);
+pub(crate) fn apply(inside: &mut RouteSocket, attachments: &[&Attachment]) -> Result<(), Error> {
+    let on = |attachment: &Attachment, error: Error| error.on_network(&attachment.network);
     for attachment in attachments {
-        clear(inside, attachment).map_err(|error| on(attachment, error))?;
+        remove_default_routes(inside, attachment).map_err(|error| on(attachment, error))?;
     }
     for attachment in attachments {
-        set(inside, attachment).map_err(|error| on(attachment, error))?;
+        add_default_routes(inside, attachment).map_err(|error| on(attachment, error))?;
     }
     Ok(())
 }
 
-fn clear(inside: &mut Route, attachment: &Attachment) -> Result<(), Error> {
+fn remove_default_routes(inside: &mut RouteSocket, attachment: &Attachment) -> Result<(), Error> {
     for (destination, wish) in attachment.default_routes.families() {
         if wish == DefaultRoute::Keep {
             continue;
         }
         // A plugin need not have made an interface; then there is nothing to remove.
         let Some(link) = inside.link(&attachment.ifname)? else { continue };
-        for _ in 0..MOST {
+        for _ in 0..MAX_DEFAULT_ROUTES {
             let mut routes = inside.routes(link.index)?.into_iter();
             if !routes.any(|path| path.destination == destination) {
                 break;
             }
-            inside.remove_route(link.index, &RouteSpec::to(destination, None))?;
+            inside.remove_route(link.index, &RouteSpec::new(destination, None))?;
         }
     }
     Ok(())
 }
 
-fn set(inside: &mut Route, attachment: &Attachment) -> Result<(), Error> {
+fn add_default_routes(inside: &mut RouteSocket, attachment: &Attachment) -> Result<(), Error> {
     for (destination, wish) in attachment.default_routes.families() {
         if let DefaultRoute::Via(gateway) = wish {
-            let index = ipoib::find(inside, &attachment.ifname, "the sandbox")?.index;
+            let index = ipoib::find_link(inside, &attachment.ifname, "the sandbox")?.index;
             inside.add_route(index, destination, Some(gateway))?;
         }
     }
@@ -56,7 +56,7 @@ fn set(inside: &mut Route, attachment: &Attachment) -> Result<(), Error> {
 }
 
 /// Let a result say what was done: CHECK compares with it, and network-status shows it.
-pub(crate) fn tell(wishes: &DefaultRoutes, result: &mut CniResult) {
+pub(crate) fn update_result(wishes: &DefaultRoutes, result: &mut CniResult) {
     for (destination, wish) in wishes.families() {
         if wish == DefaultRoute::Keep {
             continue;
@@ -78,7 +78,7 @@ impl DefaultRoutes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Version;
+    use crate::CniVersion;
     use serde_json::json;
 
     #[test]
@@ -86,9 +86,9 @@ mod tests {
         let given = json!({"cniVersion": "1.0.0", "routes": [
             {"dst": "0.0.0.0/0", "gw": "10.9.0.1"}, {"dst": "10.8.0.0/16"}, {"dst": "::/0", "gw": "fd00::1"}]});
         let told = |v4, v6| {
-            let mut result = CniResult::read(&given, Version::V1_0_0).unwrap();
-            tell(&DefaultRoutes { v4, v6 }, &mut result);
-            result.write(Version::V1_0_0).unwrap()["routes"].clone()
+            let mut result = CniResult::read(&given, CniVersion::V1_0_0).unwrap();
+            update_result(&DefaultRoutes { v4, v6 }, &mut result);
+            result.write(CniVersion::V1_0_0).unwrap()["routes"].clone()
         };
         assert_eq!(told(DefaultRoute::Keep, DefaultRoute::Keep), given["routes"]);
         let gateway = DefaultRoute::Via("10.0.0.1".parse().unwrap());

@@ -1,7 +1,7 @@
 //! Running somebody else's CNI binary.
 
 use crate::lock::Lock;
-use crate::{Command, Error};
+use crate::{CniCommand, Error};
 use nix::errno::Errno;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,11 +14,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a binary that is being replaced ("text file busy") is waited for, and how often it is tried.
-const REPLACED: (Duration, Duration) = (Duration::from_secs(6), Duration::from_millis(50));
+const TEXT_BUSY_RETRY: (Duration, Duration) = (Duration::from_secs(6), Duration::from_millis(50));
 
 /// The surroundings in which plugins of one attachment run: what becomes their `CNI_…` variables.
 #[derive(Clone, Debug)]
-pub struct Surroundings<'a> {
+pub struct PluginEnv<'a> {
     /// `CNI_CONTAINERID`.
     pub container: &'a str,
     /// `CNI_NETNS`; empty when it is gone.
@@ -35,7 +35,7 @@ pub struct Surroundings<'a> {
 
 /// What a plugin said when it failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Answer {
+pub struct PluginError {
     /// The code, by the specification or the plugin's own.
     #[serde(default)]
     pub code: u32,
@@ -47,7 +47,7 @@ pub struct Answer {
     pub details: String,
 }
 
-impl Answer {
+impl PluginError {
     /// Whether it is one of STATUS's two answers (SPEC 1.1.0: 50 and 51).
     pub(crate) fn is_status(&self) -> bool {
         matches!(self.code, 50 | 51)
@@ -58,7 +58,7 @@ impl Answer {
         if self.details.is_empty() { self.msg.clone() } else { format!("{}; {}", self.msg, self.details) }
     }
 
-    fn of(output: &Output) -> Self {
+    fn from_output(output: &Output) -> Self {
         if let Ok(answer) = serde_json::from_slice::<Self>(&output.stdout)
             && !(answer.msg.is_empty() && answer.code == 0)
         {
@@ -74,7 +74,7 @@ impl Answer {
 }
 
 /// The binary called `plugin`: the first regular file of that name in the folders of `CNI_PATH`.
-pub fn find(plugin: &str, path: &str) -> Result<PathBuf, Error> {
+pub fn find_plugin(plugin: &str, path: &str) -> Result<PathBuf, Error> {
     if plugin.is_empty() || plugin.contains('/') || plugin == ".." || plugin == "." {
         return Err(Error::PluginName { plugin: plugin.to_owned() });
     }
@@ -88,16 +88,16 @@ pub fn find(plugin: &str, path: &str) -> Result<PathBuf, Error> {
 /// Run `plugin` and return what it printed.
 pub fn run(
     plugin: &str,
-    command: Command,
-    around: &Surroundings<'_>,
+    command: CniCommand,
+    around: &PluginEnv<'_>,
     stdin: &[u8],
 ) -> Result<Vec<u8>, Error> {
-    let file = find(plugin, around.path)?;
+    let file = find_plugin(plugin, around.path)?;
     let failed = |source| Error::Exec { file: file.clone(), source };
-    let child = start(&file, command, around).map_err(failed)?;
-    let output = feed(child, stdin).map_err(failed)?;
+    let child = spawn_plugin(&file, command, around).map_err(failed)?;
+    let output = write_stdin_and_wait(child, stdin).map_err(failed)?;
     if !output.status.success() {
-        let answer = Answer::of(&output);
+        let answer = PluginError::from_output(&output);
         return Err(Error::Plugin { plugin: plugin.to_owned(), command, answer });
     }
     // Warnings of a plugin that succeeded belong in the runtime's log.
@@ -106,14 +106,14 @@ pub fn run(
 }
 
 /// Run `plugin` for an ADD and return its result.
-pub fn add(plugin: &str, around: &Surroundings<'_>, stdin: &[u8]) -> Result<Value, Error> {
-    let output = run(plugin, Command::Add, around, stdin)?;
+pub fn add(plugin: &str, around: &PluginEnv<'_>, stdin: &[u8]) -> Result<Value, Error> {
+    let output = run(plugin, CniCommand::Add, around, stdin)?;
     let malformed = |source| Error::PluginOutput { plugin: plugin.to_owned(), source };
     serde_json::from_slice(&output).map_err(malformed)
 }
 
-fn start(file: &Path, command: Command, around: &Surroundings<'_>) -> io::Result<Child> {
-    let (limit, pause) = REPLACED;
+fn spawn_plugin(file: &Path, command: CniCommand, around: &PluginEnv<'_>) -> io::Result<Child> {
+    let (limit, pause) = TEXT_BUSY_RETRY;
     let end = Instant::now() + limit;
     let mut program = process::Command::new(file);
     program
@@ -127,7 +127,7 @@ fn start(file: &Path, command: Command, around: &Surroundings<'_>) -> io::Result
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     loop {
-        let lent = around.lock.map(Lock::lend);
+        let lent = around.lock.map(Lock::inherit_to_children);
         let started = program.spawn();
         drop(lent);
         match started {
@@ -140,7 +140,7 @@ fn start(file: &Path, command: Command, around: &Surroundings<'_>) -> io::Result
 }
 
 /// Write `stdin` while reading both outputs, so that neither side waits for the other.
-fn feed(mut child: Child, stdin: &[u8]) -> io::Result<Output> {
+fn write_stdin_and_wait(mut child: Child, stdin: &[u8]) -> io::Result<Output> {
     let pipe = child.stdin.take();
     thread::scope(|scope| {
         let writer = scope.spawn(|| {

@@ -9,7 +9,7 @@
 //! Device-info specification 1.1.0. A device plugin need not write one: then there is nothing to hand on.
 
 use crate::Error;
-use crate::plan::{Attachment, Device};
+use crate::plan::{Attachment, AttachmentDevice};
 use ferroband_kernel::Root;
 use serde_json::Value;
 use std::fs::{self, DirBuilder, Permissions};
@@ -18,42 +18,42 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Under `/run`; the specification says `/var/run`, which is a link to it.
-const FOLDER: &str = "k8s.cni.cncf.io/devinfo";
+const DEVINFO_DIR: &str = "k8s.cni.cncf.io/devinfo";
 
 /// What a plugin with the capability `CNIDeviceInfoFile` is told.
-pub fn told_path(network: &str, container: &str, ifname: &str) -> String {
-    format!("/var/run/{FOLDER}/cni/{}", file_name(network, container, ifname))
+pub fn cni_file_for_plugin(network: &str, container: &str, ifname: &str) -> String {
+    format!("/var/run/{DEVINFO_DIR}/cni/{}", file_name(network, container, ifname))
 }
 
 /// Where the device plugin of a resource writes about a device.
-pub fn given(root: &Root, device: &Device) -> PathBuf {
-    let name = format!("{}-{}-device.json", flat(&device.resource), flat(&device.id));
-    root.run(FOLDER).join("dp").join(name)
+pub fn device_plugin_file(root: &Root, device: &AttachmentDevice) -> PathBuf {
+    let name = format!("{}-{}-device.json", sanitize(&device.resource), sanitize(&device.id));
+    root.run(DEVINFO_DIR).join("dp").join(name)
 }
 
 /// Where the plugins of an attachment find it.
-pub fn handed(root: &Root, container: &str, attachment: &Attachment) -> PathBuf {
-    root.run(FOLDER).join("cni").join(file_name(&attachment.network, container, &attachment.ifname))
+pub fn cni_file(root: &Root, container: &str, attachment: &Attachment) -> PathBuf {
+    root.run(DEVINFO_DIR).join("cni").join(file_name(&attachment.network, container, &attachment.ifname))
 }
 
 /// Hand on what the device plugin wrote. What an earlier attempt left is replaced.
-pub(crate) fn hand_over(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
+pub(crate) fn copy_to_cni_file(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
     let Some(device) = &attachment.device else { return Ok(()) };
-    let content = match fs::read(given(root, device)) {
+    let content = match fs::read(device_plugin_file(root, device)) {
         Ok(content) => content,
         // Nothing depends on it but what people read.
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                eprintln!("ferroband: {}: {error}", given(root, device).display());
+                eprintln!("ferroband: {}: {error}", device_plugin_file(root, device).display());
             }
             return Ok(());
         }
     };
-    let path = handed(root, container, attachment);
-    put(&path, &content).map_err(|source| Error::File { path, doing: "write", source })
+    let path = cni_file(root, container, attachment);
+    write_read_only(&path, &content).map_err(|source| Error::File { path, doing: "write", source })
 }
 
-fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     // Its name alone says whose it is, so an unfinished one is found by the DEL as well.
@@ -68,7 +68,7 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
 /// What the file says after the plugins have run.
 pub(crate) fn read(root: &Root, container: &str, attachment: &Attachment) -> Option<Value> {
     attachment.device.as_ref()?;
-    let text = fs::read(handed(root, container, attachment)).ok()?;
+    let text = fs::read(cni_file(root, container, attachment)).ok()?;
     serde_json::from_slice(&text).ok().filter(Value::is_object)
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn remove(root: &Root, container: &str, attachment: &Attachment) -> R
     if attachment.device.is_none() {
         return Ok(());
     }
-    let path = handed(root, container, attachment);
+    let path = cni_file(root, container, attachment);
     match fs::remove_file(&path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(Error::File { path, doing: "remove", source })
@@ -87,11 +87,11 @@ pub(crate) fn remove(root: &Root, container: &str, attachment: &Attachment) -> R
 }
 
 fn file_name(network: &str, container: &str, ifname: &str) -> String {
-    format!("{}-{container}_{ifname}", flat(network))
+    format!("{}-{container}_{ifname}", sanitize(network))
 }
 
 /// Without the one character that a file name cannot have.
-fn flat(name: &str) -> String {
+fn sanitize(name: &str) -> String {
     name.replace('/', "-")
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use serde_json::json;
 
     fn attachment() -> Attachment {
-        let device = Device { resource: "nvidia.com/ib_vf".into(), id: "0000:3b:00.2".into() };
+        let device = AttachmentDevice { resource: "nvidia.com/ib_vf".into(), id: "0000:3b:00.2".into() };
         Attachment {
             network: "default/ib-net".into(),
             ifname: "net1".into(),
@@ -115,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let attachment = attachment();
-        hand_over(&root, "c1", &attachment).unwrap();
+        copy_to_cni_file(&root, "c1", &attachment).unwrap();
         assert_eq!(read(&root, "c1", &attachment), None, "the device plugin wrote none");
         remove(&root, "c1", &attachment).unwrap();
 
@@ -123,12 +123,15 @@ mod tests {
         fs::create_dir_all(&dp).unwrap();
         let info = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:3b:00.2"}});
         fs::write(dp.join("nvidia.com-ib_vf-0000:3b:00.2-device.json"), info.to_string()).unwrap();
-        hand_over(&root, "c1", &attachment).unwrap();
-        hand_over(&root, "c1", &attachment).unwrap();
+        copy_to_cni_file(&root, "c1", &attachment).unwrap();
+        copy_to_cni_file(&root, "c1", &attachment).unwrap();
         let file = folder.path().join("run/k8s.cni.cncf.io/devinfo/cni/default-ib-net-c1_net1");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o444);
         assert_eq!(read(&root, "c1", &attachment), Some(info));
-        assert!(told_path("default/ib-net", "c1", "net1").ends_with("/devinfo/cni/default-ib-net-c1_net1"));
+        assert!(
+            cni_file_for_plugin("default/ib-net", "c1", "net1")
+                .ends_with("/devinfo/cni/default-ib-net-c1_net1")
+        );
         remove(&root, "c1", &attachment).unwrap();
         remove(&root, "c1", &attachment).unwrap();
         assert!(!file.exists());
@@ -137,7 +140,10 @@ mod tests {
     #[test]
     fn names_cannot_leave_the_folder() {
         let root = Root::at("/r");
-        let device = Device { resource: "../../x".into(), id: "../y".into() };
-        assert_eq!(given(&root, &device).parent(), Some(root.run(FOLDER).join("dp").as_path()));
+        let device = AttachmentDevice { resource: "../../x".into(), id: "../y".into() };
+        assert_eq!(
+            device_plugin_file(&root, &device).parent(),
+            Some(root.run(DEVINFO_DIR).join("dp").as_path())
+        );
     }
 }

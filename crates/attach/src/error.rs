@@ -1,8 +1,8 @@
 //! What can go wrong in a CNI call, and with which thing. [`Error::fault`] says it to people.
 
-use crate::delegate::Answer;
+use crate::delegate::PluginError;
 use crate::socket::ChannelError;
-use crate::{Command, Version};
+use crate::{CniCommand, CniVersion};
 use ferroband_model::{Fault, PciAddress};
 use std::io;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use thiserror::Error as Derive;
 pub enum Error {
     // How we were called.
     #[error("{} not set for {command}", names.join(", "))]
-    MissingVariables { command: Command, names: Vec<&'static str> },
+    MissingVariables { command: CniCommand, names: Vec<&'static str> },
     #[error("{name} is {value:?} but must be {wanted}")]
     Variable { name: &'static str, value: String, wanted: &'static str },
     #[error("CNI_CONTAINERID is empty")]
@@ -26,7 +26,7 @@ pub enum Error {
     #[error("the program is called {program:?}, which is no plugin of ours")]
     UnknownProgram { program: String },
     #[error("{pair:?} in CNI_ARGS is not KEY=VALUE")]
-    Argument { pair: String },
+    MalformedArgument { pair: String },
     #[error("unknown key {key:?} in CNI_ARGS")]
     UnknownArgument { key: String },
     #[error("the sandbox {path} is the namespace that the plugin runs in")]
@@ -38,7 +38,7 @@ pub enum Error {
     #[error("cannot print the result: {source}")]
     Stdout { source: io::Error },
     #[error("the configuration is not a JSON object: {source}")]
-    Undecodable { source: serde_json::Error },
+    InvalidJson { source: serde_json::Error },
     #[error("`{field}` must be {wanted}")]
     Field { field: String, wanted: &'static str },
     #[error("the network name {name:?} is not usable")]
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("the configuration asks for CNI version {asked:?}")]
     IncompatibleVersion { asked: String },
     #[error("{command} needs CNI version {needed}, the configuration has {asked}")]
-    TooOldFor { command: Command, asked: Version, needed: Version },
+    CommandNeedsVersion { command: CniCommand, asked: CniVersion, needed: CniVersion },
     #[error("host master interface is missing")]
     NoMaster,
     #[error("deviceID is required")]
@@ -54,7 +54,7 @@ pub enum Error {
     #[error("invalid guid {guid:?}")]
     InvalidGuid { guid: String },
     #[error("ibKubernetesEnabled is set, but function {function} was not marked as configured")]
-    Unmanaged { function: PciAddress },
+    NotMarkedConfigured { function: PciAddress },
     #[error("ibKubernetesEnabled is set, but function {function} was given no GUID")]
     NoManagedGuid { function: PciAddress },
     #[error("IPAM type dhcp does not work on InfiniBand")]
@@ -64,9 +64,9 @@ pub enum Error {
 
     // Results.
     #[error("the result cannot be understood at `{}`: {}", source.path(), source.inner())]
-    ResultForm { source: serde_path_to_error::Error<serde_json::Error> },
+    InvalidResult { source: serde_path_to_error::Error<serde_json::Error> },
     #[error("a result of CNI version {version} must have an address")]
-    NoAddressToTell { version: Version },
+    ResultNeedsAddress { version: CniVersion },
     #[error("route to {dst} has a `{attribute}` that is no number of its kind")]
     RouteAttribute { dst: ipnet::IpNet, attribute: String },
 
@@ -78,7 +78,7 @@ pub enum Error {
     #[error("cannot run {}: {source}", file.display())]
     Exec { file: PathBuf, source: io::Error },
     #[error("plugin {plugin} failed on {command}: {}", answer.msg)]
-    Plugin { plugin: String, command: Command, answer: Answer },
+    Plugin { plugin: String, command: CniCommand, answer: PluginError },
     #[error("plugin {plugin} printed no JSON: {source}")]
     PluginOutput { plugin: String, source: serde_json::Error },
     #[error("IPAM plugin {plugin} gave no address for {ifname}")]
@@ -88,17 +88,17 @@ pub enum Error {
     #[error("cannot {doing} {}: {source}", path.display())]
     File { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{} is damaged: {source}", path.display())]
-    Corrupt { path: PathBuf, source: serde_path_to_error::Error<serde_json::Error> },
+    CorruptFile { path: PathBuf, source: serde_path_to_error::Error<serde_json::Error> },
     #[error("{} is of schema {schema}, which is not ours", path.display())]
-    Schema { path: PathBuf, schema: u32 },
+    UnknownSchema { path: PathBuf, schema: u32 },
     #[error("{} contradicts itself", path.display())]
     Inconsistent { path: PathBuf },
     #[error("another call holds {}", path.display())]
-    Busy { path: PathBuf },
+    Locked { path: PathBuf },
 
     // The daemon.
     #[error("cannot connect to {}: {source}", socket.display())]
-    DaemonAway { socket: PathBuf, source: io::Error },
+    DaemonUnavailable { socket: PathBuf, source: io::Error },
     #[error("the connection to the node daemon failed: {source}")]
     Channel {
         #[from]
@@ -106,13 +106,13 @@ pub enum Error {
     },
     /// What somebody else has put in words already: the daemon, or the simulated host.
     #[error("{0}")]
-    Told(Fault),
+    Reported(Fault),
     #[error("not ready: {source}")]
     NotReady { source: Box<Error> },
     #[error("the default network has not yet written {}", path.display())]
-    Unready { path: PathBuf },
+    DefaultNetworkNotReady { path: PathBuf },
     #[error("the node daemon answered something else than {wanted}")]
-    Unexpected { wanted: &'static str },
+    UnexpectedReply { wanted: &'static str },
 
     // Functions of adapters.
     #[error("there is no PCI function {function} on this node")]
@@ -138,7 +138,7 @@ pub enum Error {
     #[error(
         "the device behind the interface with address {mac:?} cannot be told: {count} virtual functions have it"
     )]
-    Underivable { mac: String, count: usize },
+    AmbiguousDevice { mac: String, count: usize },
 
     // The work.
     #[error(transparent)]
@@ -152,11 +152,11 @@ pub enum Error {
     #[error("interface {ifname} is not in {place}")]
     NoInterface { ifname: String, place: String },
     #[error("interface {ifname} is of kind {kind}, not ipoib")]
-    OtherKind { ifname: String, kind: String },
+    WrongKind { ifname: String, kind: String },
     #[error("address {address} is not on interface {ifname}")]
-    AddressGone { ifname: String, address: ipnet::IpNet },
+    AddressMissing { ifname: String, address: ipnet::IpNet },
     #[error("route to {dst} is not on interface {ifname}")]
-    RouteGone { ifname: String, dst: ipnet::IpNet },
+    RouteMissing { ifname: String, dst: ipnet::IpNet },
     #[error("cannot write {}: {source}", path.display())]
     Sysctl { path: PathBuf, source: io::Error },
     #[error("address {address} of interface {ifname} is used by somebody else")]
@@ -164,29 +164,29 @@ pub enum Error {
     #[error("a signal asked to stop")]
     Interrupted,
     #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(" / "))]
-    Incomplete { errors: Vec<Error> },
+    Multiple { errors: Vec<Error> },
     /// An error with the network it happened on.
     #[error("network {network}: {source}")]
-    Network { network: String, source: Box<Error> },
+    OnNetwork { network: String, source: Box<Error> },
 }
 
 impl Error {
     /// The same, with the network it happened on.
-    pub(crate) fn on(self, network: &str) -> Self {
-        Self::Network { network: network.to_owned(), source: Box::new(self) }
+    pub(crate) fn on_network(self, network: &str) -> Self {
+        Self::OnNetwork { network: network.to_owned(), source: Box::new(self) }
     }
 
     /// Whether it is about a record that is there but cannot be understood.
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Self::Corrupt { .. } | Self::Schema { .. } | Self::Inconsistent { .. })
+    pub(crate) fn is_damaged_state(&self) -> bool {
+        matches!(self, Self::CorruptFile { .. } | Self::UnknownSchema { .. } | Self::Inconsistent { .. })
     }
 
     /// Several failures as one; none when there are none.
-    pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+    pub(crate) fn combine(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),
-            _ => Err(Self::Incomplete { errors }),
+            _ => Err(Self::Multiple { errors }),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Errors as people read them, and as the specification counts them.
 
-use crate::{Error, Version};
+use crate::{CniVersion, Error};
 use ferroband_model::{Fault, FaultCode};
 
 impl Error {
@@ -8,18 +8,18 @@ impl Error {
     pub fn fault(&self) -> Fault {
         let told = |code, what: &str, remedy: &str| Fault::new(code, what, self.to_string(), remedy);
         match self {
-            Self::Told(fault) => fault.clone(),
+            Self::Reported(fault) => fault.clone(),
             Self::Kernel(error) => error.fault(),
             Self::Channel { source } => source.fault(),
             Self::NotReady { source } => source.fault(),
-            Self::Network { network, source } => within(network, source.fault()),
-            Self::Incomplete { errors } => several(errors),
+            Self::OnNetwork { network, source } => prefix_network(network, source.fault()),
+            Self::Multiple { errors } => merge_faults(errors),
 
             Self::MissingVariables { .. }
             | Self::Variable { .. }
             | Self::EmptyContainer
             | Self::UnknownCommand { .. }
-            | Self::Argument { .. }
+            | Self::MalformedArgument { .. }
             | Self::UnknownArgument { .. } => {
                 told(FaultCode::BadCall, "the CNI call", "correct the runtime or plugin that calls")
             }
@@ -35,7 +35,7 @@ impl Error {
             Self::Stdin { .. } | Self::Stdout { .. } => {
                 told(FaultCode::Journal, "the CNI call", "correct the runtime or plugin that calls")
             }
-            Self::Undecodable { .. } => {
+            Self::InvalidJson { .. } => {
                 told(FaultCode::Undecodable, "the network configuration", "correct its JSON")
             }
             Self::Field { .. } | Self::NetworkName { .. } => {
@@ -62,7 +62,7 @@ impl Error {
                 "the network configuration",
                 "write eight bytes in hexadecimal with colons between, not all of them zero",
             ),
-            Self::Unmanaged { .. } | Self::NoManagedGuid { .. } => told(
+            Self::NotMarkedConfigured { .. } | Self::NoManagedGuid { .. } => told(
                 FaultCode::InvalidConfig,
                 "the pod's InfiniBand network",
                 "see whether the partition's manager runs; the pod is tried again by itself",
@@ -107,7 +107,7 @@ impl Error {
                 "the network configuration",
                 "leave rdmaIsolation out, or make the mode exclusive: `options ib_core netns_mode=0` and a reboot",
             ),
-            Self::Underivable { .. } => {
+            Self::AmbiguousDevice { .. } => {
                 told(FaultCode::InvalidConfig, "the network configuration", "name the device in `deviceID`")
             }
             Self::Dhcp => told(
@@ -115,12 +115,12 @@ impl Error {
                 "the network configuration",
                 "use another IPAM plugin, for example whereabouts",
             ),
-            Self::IncompatibleVersion { .. } | Self::TooOldFor { .. } => told(
+            Self::IncompatibleVersion { .. } | Self::CommandNeedsVersion { .. } => told(
                 FaultCode::IncompatibleVersion,
                 "incompatible CNI versions",
-                &format!("we speak exactly {}", Version::listed()),
+                &format!("we speak exactly {}", CniVersion::supported_list()),
             ),
-            Self::NoAddressToTell { .. } => told(
+            Self::ResultNeedsAddress { .. } => told(
                 FaultCode::InvalidConfig,
                 "the network configuration",
                 "set `cniVersion` to 0.3.0 or newer, or configure IPAM",
@@ -140,7 +140,7 @@ impl Error {
                 format!("it failed on {command}: {}", answer.text()),
                 "see that plugin's documentation",
             ),
-            Self::Exec { .. } | Self::PluginOutput { .. } | Self::ResultForm { .. } => told(
+            Self::Exec { .. } | Self::PluginOutput { .. } | Self::InvalidResult { .. } => told(
                 FaultCode::PluginFailed,
                 "a plugin that the network configuration names",
                 "see whether the right program is installed",
@@ -153,22 +153,23 @@ impl Error {
                 "the routes of the IPAM plugin",
                 "correct it, or leave it out of the route",
             ),
-            Self::File { .. } | Self::Corrupt { .. } | Self::Schema { .. } | Self::Inconsistent { .. } => {
-                told(
-                    FaultCode::Journal,
-                    "the state of ferroband on this node",
-                    "see whether the disk is full or damaged",
-                )
-            }
-            Self::Busy { .. } => {
+            Self::File { .. }
+            | Self::CorruptFile { .. }
+            | Self::UnknownSchema { .. }
+            | Self::Inconsistent { .. } => told(
+                FaultCode::Journal,
+                "the state of ferroband on this node",
+                "see whether the disk is full or damaged",
+            ),
+            Self::Locked { .. } => {
                 told(FaultCode::Journal, "the sandbox", "it is tried again when the other call is done")
             }
-            Self::Unready { .. } => told(
+            Self::DefaultNetworkNotReady { .. } => told(
                 FaultCode::NoDefaultNetwork,
                 "the default network",
                 "it is tried again; if this stays, look at the pods of the default network on this node",
             ),
-            Self::DaemonAway { .. } | Self::Unexpected { .. } => told(
+            Self::DaemonUnavailable { .. } | Self::UnexpectedReply { .. } => told(
                 FaultCode::DaemonAway,
                 "the node daemon of ferroband",
                 "it is tried again; if this stays, look at the pod `ferroband-node` of this node",
@@ -187,7 +188,7 @@ impl Error {
                 "the pod's interface",
                 "find who uses the address, and exclude it in the `ipam` section",
             ),
-            Self::OtherKind { .. } | Self::AddressGone { .. } | Self::RouteGone { .. } => told(
+            Self::WrongKind { .. } | Self::AddressMissing { .. } | Self::RouteMissing { .. } => told(
                 FaultCode::KernelRefused,
                 "the pod's interface",
                 "find who changed it; delete the pod to have it made anew",
@@ -202,23 +203,23 @@ impl Error {
             Self::EmptyContainer | Self::NotAttached { .. } => 3,
             // The API server and the runtime see a new pod at different times; a pod that is really gone is
             // not asked for again. Success without a network, upstream's answer, would start the pod without it.
-            Self::Told(fault) if fault.code == FaultCode::PodNotFound => 11,
-            Self::Busy { .. } | Self::Interrupted => 11,
+            Self::Reported(fault) if fault.code == FaultCode::PodNotFound => 11,
+            Self::Locked { .. } | Self::Interrupted => 11,
             Self::NotReady { .. } => 50,
             // A delegate that asks to be tried again, or answers STATUS, is to be heard.
             Self::Plugin { answer, .. } if answer.code == 11 || answer.is_status() => answer.code,
-            Self::Network { source, .. } => source.code(),
-            Self::Incomplete { errors } if !errors.is_empty() => errors[0].code(),
-            _ => self.fault().code.cni(),
+            Self::OnNetwork { source, .. } => source.code(),
+            Self::Multiple { errors } if !errors.is_empty() => errors[0].code(),
+            _ => self.fault().code.cni_code(),
         }
     }
 }
 
-fn within(network: &str, fault: Fault) -> Fault {
+fn prefix_network(network: &str, fault: Fault) -> Fault {
     Fault { what: format!("network {network}: {}", fault.what), ..fault }
 }
 
-fn several(errors: &[Error]) -> Fault {
+fn merge_faults(errors: &[Error]) -> Fault {
     let faults: Vec<_> = errors.iter().map(Error::fault).collect();
     match faults.as_slice() {
         [] => Fault::new(FaultCode::Journal, "the sandbox", "nothing", "nothing"),

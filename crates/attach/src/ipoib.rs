@@ -5,40 +5,40 @@
 //! pod:                                          └▶ looked up by name, named net1, MTU, up
 //! ```
 
-use crate::config::Fields;
-use crate::journal::Trace;
+use crate::config::ConfigFields;
+use crate::journal::InterfaceIdentity;
 use crate::plan::IpoibStep;
-use crate::result::Interface;
-use crate::{CniResult, Error, Machine, Point};
-use ferroband_kernel::{IpoibChild, Link, Netns, Route};
+use crate::result::ResultInterface;
+use crate::{CniContext, CniResult, Error, FailPoint};
+use ferroband_kernel::{IpoibChild, Link, Netns, RouteSocket};
 use ferroband_model::PKey;
 use serde_json::{Map, Value};
 use std::fs;
 
 /// What of a configuration can be refused before anything is made.
-pub(crate) fn check(
-    machine: &Machine<'_>,
+pub(crate) fn preflight(
+    machine: &CniContext<'_>,
     child: &IpoibStep,
     config: &Map<String, Value>,
 ) -> Result<(), Error> {
     machine.host.ipoib_parent(&child.parent)?;
-    if Fields(config).ipam_type()? == Some("dhcp") {
+    if ConfigFields(config).ipam_type()? == Some("dhcp") {
         return Err(Error::Dhcp);
     }
     Ok(())
 }
 
 /// The step that a plugin's own configuration asks for.
-pub(crate) fn of_config(fields: Fields<'_>) -> Result<IpoibStep, Error> {
+pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<IpoibStep, Error> {
     let parent = fields.text("master")?.filter(|parent| !parent.is_empty()).ok_or(Error::NoMaster)?;
-    let mtu = fields.whole("mtu")?.filter(|mtu| *mtu > 0);
+    let mtu = fields.integer("mtu")?.filter(|mtu| *mtu > 0);
     let wrong = |_| Error::Field { field: "mtu".to_owned(), wanted: "a number that fits an MTU" };
     let mtu = mtu.map(u32::try_from).transpose().map_err(wrong)?;
-    Ok(IpoibStep { parent: parent.to_owned(), mtu, pkey: pkey(fields)? })
+    Ok(IpoibStep { parent: parent.to_owned(), mtu, pkey: parse_pkey(fields)? })
 }
 
 /// The partition that a configuration names: text, or a number as YAML gives it without quotes.
-fn pkey(fields: Fields<'_>) -> Result<Option<PKey>, Error> {
+fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKey>, Error> {
     let wrong =
         || Error::Field { field: "pkey".to_owned(), wanted: "a P_Key from 0x0001 to 0x7ffe (1 to 32766)" };
     let key: PKey = match fields.get("pkey") {
@@ -54,12 +54,12 @@ fn pkey(fields: Fields<'_>) -> Result<Option<PKey>, Error> {
 ///
 /// It is the same each time, so that it can be found even without a journal. Like upstream's it begins with
 /// `veth`, which keeps NetworkManager's hands off it.
-pub(crate) fn temporary(stem: &str, position: usize) -> String {
-    format!("{}{:02x}", prefix(stem), position & 0xff)
+pub(crate) fn temporary_name(stem: &str, position: usize) -> String {
+    format!("{}{:02x}", temporary_prefix(stem), position & 0xff)
 }
 
 /// What the temporary names of one sandbox begin with.
-pub(crate) fn prefix(stem: &str) -> String {
+pub(crate) fn temporary_prefix(stem: &str) -> String {
     // FNV-1a: short, the same on every machine and in every release.
     let hash = stem.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -68,53 +68,57 @@ pub(crate) fn prefix(stem: &str) -> String {
 }
 
 /// Make a child in the host's namespace and tell how to recognize it.
-pub(crate) fn make(machine: &Machine<'_>, child: &IpoibStep, temporary: &str) -> Result<Trace, Error> {
+pub(crate) fn create(
+    machine: &CniContext<'_>,
+    child: &IpoibStep,
+    temporary: &str,
+) -> Result<InterfaceIdentity, Error> {
     let parent = machine.host.ipoib_parent(&child.parent)?;
     // Key and mode follow the parent, unless a key is asked for: then the child comes up when the port has that key.
     let new = IpoibChild { parent: parent.index, pkey: child.pkey.unwrap_or(parent.pkey), mode: parent.mode };
     machine.host.create_ipoib_child(temporary, &new)?;
-    (machine.watch)(Point::Made);
-    let link = find(&mut Route::here()?, temporary, "the host")?;
-    Ok(Trace {
+    (machine.fail_point)(FailPoint::InterfaceCreated);
+    let link = find_link(&mut RouteSocket::open()?, temporary, "the host")?;
+    Ok(InterfaceIdentity {
         temporary: temporary.to_owned(),
         kind: link.kind.clone(),
-        addresses: vec![text(&link.address)],
+        addresses: vec![format_address(&link.address)],
     })
 }
 
 /// Move a child into the sandbox and set it up there under its final name.
-pub(crate) fn place(
-    machine: &Machine<'_>,
+pub(crate) fn move_to_pod(
+    machine: &CniContext<'_>,
     netns: &Netns,
-    inside: &mut Route,
+    inside: &mut RouteSocket,
     child: &IpoibStep,
     temporary: &str,
     ifname: &str,
 ) -> Result<Link, Error> {
-    let mut here = Route::here()?;
-    let index = find(&mut here, temporary, "the host")?.index;
-    here.move_to(index, netns)?;
-    (machine.watch)(Point::Moved);
+    let mut here = RouteSocket::open()?;
+    let index = find_link(&mut here, temporary, "the host")?.index;
+    here.move_link(index, netns)?;
+    (machine.fail_point)(FailPoint::InterfaceMoved);
 
     // By name: the sandbox may have another interface with the index that this one had in the host
     // (`__dev_change_net_namespace` in net/core/dev.c gives a new one then).
-    let index = find(inside, temporary, "the sandbox")?.index;
+    let index = find_link(inside, temporary, "the sandbox")?.index;
     // As upstream does; it must be under the name that the kernel has now.
-    sysctl(machine, netns, &format!("net/ipv4/conf/{temporary}/proxy_arp"), "1")?;
-    inside.down(index)?;
-    inside.rename(index, ifname)?;
-    (machine.watch)(Point::Named);
+    write_sysctl(machine, netns, &format!("net/ipv4/conf/{temporary}/proxy_arp"), "1")?;
+    inside.set_down(index)?;
+    inside.rename_link(index, ifname)?;
+    (machine.fail_point)(FailPoint::InterfaceRenamed);
     if let Some(mtu) = child.mtu {
         inside.set_mtu(index, mtu)?;
     }
-    inside.up(index)?;
-    let link = find(inside, ifname, "the sandbox")?;
-    tell_mtu(&link, child.mtu);
+    inside.set_up(index)?;
+    let link = find_link(inside, ifname, "the sandbox")?;
+    warn_mtu(&link, child.mtu);
     Ok(link)
 }
 
 /// Datagram mode takes any MTU up to the port's and then keeps to the multicast group's.
-pub(crate) fn tell_mtu(link: &Link, asked: Option<u32>) {
+pub(crate) fn warn_mtu(link: &Link, asked: Option<u32>) {
     match asked {
         Some(asked) if asked != link.mtu => {
             eprintln!(
@@ -127,57 +131,67 @@ pub(crate) fn tell_mtu(link: &Link, asked: Option<u32>) {
 }
 
 /// The interface as a result tells it.
-pub(crate) fn result(link: &Link, sandbox: &str, config: &Map<String, Value>) -> Result<CniResult, Error> {
-    let interface = Interface {
+pub(crate) fn build_result(
+    link: &Link,
+    sandbox: &str,
+    config: &Map<String, Value>,
+) -> Result<CniResult, Error> {
+    let interface = ResultInterface {
         name: link.name.clone(),
-        mac: text(&link.address),
+        mac: format_address(&link.address),
         mtu: Some(link.mtu),
         sandbox: sandbox.to_owned(),
-        ..Interface::default()
+        ..ResultInterface::default()
     };
-    let dns = Fields(config).object("dns")?.map(|dns| dns.0.clone()).unwrap_or_default();
+    let dns = ConfigFields(config).object("dns")?.map(|dns| dns.0.clone()).unwrap_or_default();
     Ok(CniResult { interfaces: vec![interface], dns, ..CniResult::default() })
 }
 
 /// Remove the interface of `trace` wherever it is: in the host or in the sandbox, under either name.
 pub(crate) fn remove(
-    machine: &Machine<'_>,
+    machine: &CniContext<'_>,
     netns: Option<&Netns>,
-    trace: &Trace,
+    trace: &InterfaceIdentity,
     ifname: &str,
 ) -> Result<(), Error> {
     // Both the name and the address are the pod's to change, so either will do, for an interface of our kind. The
     // name was free when we began. As long as the kind is not known, it has not been moved.
-    let same = |link: &Link| !link.address.is_empty() && trace.addresses.contains(&text(&link.address));
+    let same =
+        |link: &Link| !link.address.is_empty() && trace.addresses.contains(&format_address(&link.address));
     let kind = |link: &Link| trace.kind.is_some() && link.kind == trace.kind;
     if let Some(netns) = netns {
         let ours = |link: &Link| kind(link) && (link.name == ifname || same(link));
-        delete(&mut Route::inside(netns)?, |link| link.name == trace.temporary || ours(link))?;
+        delete_links(&mut RouteSocket::open_in(netns)?, |link| link.name == trace.temporary || ours(link))?;
     }
-    let mut here = Route::here()?;
+    let mut here = RouteSocket::open()?;
     if let Some(link) = here.link(&trace.temporary)? {
-        here.delete(link.index)?;
+        here.delete_link(link.index)?;
     }
     if netns.is_none() {
         // A namespace that dies hands its IPoIB interfaces back to the host, as they are called or as
         // `dev<index>` if that name is taken (`default_device_exit_net` in net/core/dev.c).
         let named = |link: &Link| link.name == ifname || link.name.starts_with("dev");
-        delete(&mut here, |link| kind(link) && same(link) && named(link))?;
+        delete_links(&mut here, |link| kind(link) && same(link) && named(link))?;
     }
-    (machine.watch)(Point::Undone);
+    (machine.fail_point)(FailPoint::StepUndone);
     Ok(())
 }
 
 /// Delete every interface that `ours` says is ours.
-pub(crate) fn delete(route: &mut Route, ours: impl Fn(&Link) -> bool) -> Result<(), Error> {
+pub(crate) fn delete_links(route: &mut RouteSocket, ours: impl Fn(&Link) -> bool) -> Result<(), Error> {
     for link in route.links()?.iter().filter(|link| ours(link)) {
-        route.delete(link.index)?;
+        route.delete_link(link.index)?;
     }
     Ok(())
 }
 
 /// Write `value` to a setting of the sandbox.
-pub(crate) fn sysctl(machine: &Machine<'_>, netns: &Netns, setting: &str, value: &str) -> Result<(), Error> {
+pub(crate) fn write_sysctl(
+    machine: &CniContext<'_>,
+    netns: &Netns,
+    setting: &str,
+    value: &str,
+) -> Result<(), Error> {
     let path = machine.root.proc_("sys").join(setting);
     // /proc/sys/net shows the namespace of the thread that looks.
     let written = netns.run(|| fs::write(&path, value))?;
@@ -185,12 +199,12 @@ pub(crate) fn sysctl(machine: &Machine<'_>, netns: &Netns, setting: &str, value:
 }
 
 /// A hardware address as text.
-pub(crate) fn text(address: &[u8]) -> String {
+pub(crate) fn format_address(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
 /// The interface called exactly `name`.
-pub(crate) fn find(route: &mut Route, name: &str, place: &str) -> Result<Link, Error> {
+pub(crate) fn find_link(route: &mut RouteSocket, name: &str, place: &str) -> Result<Link, Error> {
     let link = route.link(name)?.filter(|link| link.name == name);
     link.ok_or_else(|| Error::NoInterface { ifname: name.to_owned(), place: place.to_owned() })
 }
@@ -201,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     fn step(config: Value) -> Result<IpoibStep, Error> {
-        of_config(Fields(config.as_object().unwrap()))
+        parse_config(ConfigFields(config.as_object().unwrap()))
     }
 
     #[test]
@@ -224,11 +238,18 @@ mod tests {
 
     #[test]
     fn temporary_names_fit_and_are_told_apart() {
-        let names = [temporary("c1", 0), temporary("c1", 255), temporary("c2", 0), temporary("c1", 256)];
+        let names = [
+            temporary_name("c1", 0),
+            temporary_name("c1", 255),
+            temporary_name("c2", 0),
+            temporary_name("c1", 256),
+        ];
         for name in &names {
             assert!(name.len() == 15 && name.starts_with("veth"), "{name}");
         }
-        assert!(names[0].starts_with(&prefix("c1")) && !names[2].starts_with(&prefix("c1")));
-        assert_eq!(names[0], temporary("c1", 0));
+        assert!(
+            names[0].starts_with(&temporary_prefix("c1")) && !names[2].starts_with(&temporary_prefix("c1"))
+        );
+        assert_eq!(names[0], temporary_name("c1", 0));
     }
 }

@@ -7,8 +7,10 @@
 //! A step that is `intended` may or may not have happened, in part or in full. Undoing takes it as done; all
 //! undoing forgives what is not there.
 
-use crate::plan::{Assigned, Attachment, Doer};
-use crate::{Error, Invocation, Key, Role, record};
+#![warn(missing_docs)]
+
+use crate::plan::{AssignedAddresses, Attachment, StepKind};
+use crate::{AttachmentId, Error, Invocation, PluginType, record};
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::PodRef;
 use serde::{Deserialize, Serialize};
@@ -24,7 +26,8 @@ pub struct Journal {
     /// [`SCHEMA`].
     pub schema: u32,
     /// As what we were called.
-    pub role: Role,
+    #[serde(rename = "role")]
+    pub plugin_type: PluginType,
     /// The kernel's boot identifier: after a reboot no namespace and no interface of before exists.
     pub boot: String,
     /// `CNI_CONTAINERID`.
@@ -42,19 +45,20 @@ pub struct Journal {
     /// The pod, when the runtime named one.
     pub pod: Option<PodRef>,
     /// Whether the daemon may hold something for this sandbox.
-    pub daemon: bool,
+    #[serde(rename = "daemon")]
+    pub needs_release: bool,
     /// Whether all steps were done.
     pub attached: bool,
     /// The attachments in order, with what became of them.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// The addresses that the daemon assigned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub assigned: Vec<Assigned>,
+    pub assigned: Vec<AssignedAddresses>,
 }
 
 /// One attachment and its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// As it was planned.
     pub attachment: Attachment,
     /// One for each of its steps.
@@ -74,11 +78,11 @@ pub struct StepRecord {
     #[serde(default)]
     pub ipam: StepState,
     /// How to find the interface that it makes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Trace>,
+    #[serde(rename = "trace", default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<InterfaceIdentity>,
     /// The RDMA device that it moves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rdma: Option<RdmaTrace>,
+    #[serde(rename = "rdma", default, skip_serializing_if = "Option::is_none")]
+    pub rdma_device: Option<MovedRdmaDevice>,
 }
 
 /// How far a step is.
@@ -105,7 +109,7 @@ impl StepState {
 
 /// How to recognize an interface that we made, wherever it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
+pub struct InterfaceIdentity {
     /// Its name until it has its final one.
     pub temporary: String,
     /// Its kind, once it exists.
@@ -118,16 +122,17 @@ pub struct Trace {
 
 /// An RDMA device that a step moved into the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RdmaTrace {
+pub struct MovedRdmaDevice {
     /// Its name.
     pub device: String,
     /// The function it is on, or the name of the auxiliary device: what its lock is called by.
-    pub on: String,
+    #[serde(rename = "on")]
+    pub parent: String,
 }
 
 /// A journal in the folder.
 #[derive(Debug)]
-pub struct Found {
+pub struct JournalFile {
     /// The stem of its file, which tells its [`Key`] even if it cannot be read.
     pub stem: String,
     /// What it says.
@@ -138,14 +143,14 @@ impl Journal {
     /// The journal of an ADD that begins.
     pub fn begin(
         root: &Root,
-        role: Role,
+        role: PluginType,
         call: &Invocation,
         netns: &Netns,
         pod: Option<PodRef>,
     ) -> Result<Self, Error> {
         Ok(Self {
             schema: SCHEMA,
-            role,
+            plugin_type: role,
             boot: boot_id(root)?,
             container: call.container.clone(),
             ifname: call.ifname.clone(),
@@ -154,7 +159,7 @@ impl Journal {
             netns_id: netns.id(),
             args: call.args.clone(),
             pod,
-            daemon: false,
+            needs_release: false,
             attached: false,
             entries: Vec::new(),
             assigned: Vec::new(),
@@ -162,26 +167,26 @@ impl Journal {
     }
 
     /// Whose journal this is.
-    pub fn key(&self) -> Key {
-        Key::new(self.role, &self.container, &self.ifname)
+    pub fn id(&self) -> AttachmentId {
+        AttachmentId::new(self.plugin_type, &self.container, &self.ifname)
     }
 
     /// The journal of `key`, if there is one. [`Error::Corrupt`] and [`Error::Schema`] mean that there is one
     /// which cannot be understood. The caller holds the key's lock.
-    pub fn load(root: &Root, key: &Key) -> Result<Option<Self>, Error> {
+    pub fn load(root: &Root, key: &AttachmentId) -> Result<Option<Self>, Error> {
         read(path(root, key))
     }
 
     /// All journals; for reading only, unless the lock of each is taken.
-    pub fn all(root: &Root) -> Result<Vec<Found>, Error> {
+    pub fn list(root: &Root) -> Result<Vec<JournalFile>, Error> {
         let mut found = Vec::new();
-        let mut paths = record::list(&lasting(root))?;
-        paths.extend(record::list(&passing(root))?);
+        let mut paths = record::list(&persistent_dir(root))?;
+        paths.extend(record::list(&volatile_dir(root))?);
         for path in paths {
             let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
             let stem = stem.to_owned();
             if let Some(journal) = read(path).transpose() {
-                found.push(Found { stem, journal });
+                found.push(JournalFile { stem, journal });
             }
         }
         Ok(found)
@@ -189,23 +194,23 @@ impl Journal {
 
     /// Write it down.
     pub fn save(&self, root: &Root) -> Result<(), Error> {
-        record::write(&path(root, &self.key()), self)
+        record::write(&path(root, &self.id()), self)
     }
 
     /// Remove the journal of `key`.
-    pub fn remove(root: &Root, key: &Key) -> Result<(), Error> {
-        if passes(key) {
+    pub fn remove(root: &Root, key: &AttachmentId) -> Result<(), Error> {
+        if is_volatile(key) {
             // An earlier release had all of them where the lasting ones are.
-            record::remove(&file(lasting(root), key))?;
+            record::remove(&file(persistent_dir(root), key))?;
         }
         record::remove(&path(root, key))
     }
 
     /// Add the attachments of a plan, nothing done yet.
-    pub fn plan(&mut self, attachments: Vec<Attachment>) {
+    pub fn set_plan(&mut self, attachments: Vec<Attachment>) {
         self.entries = attachments
             .into_iter()
-            .map(|attachment| Entry {
+            .map(|attachment| JournalEntry {
                 steps: vec![StepRecord::default(); attachment.steps.len()],
                 attachment,
                 result: None,
@@ -217,7 +222,7 @@ impl Journal {
     pub fn interfaces_gone(&self) -> bool {
         let mut steps = self.entries.iter().flat_map(|entry| entry.steps.iter().zip(&entry.attachment.steps));
         !steps.any(|(record, step)| {
-            let ours = record.trace.is_some() || matches!(step.by, Doer::IbSriov { .. });
+            let ours = record.interface.is_some() || matches!(step.kind, StepKind::IbSriov { .. });
             ours && record.state.is_open()
         })
     }
@@ -225,30 +230,30 @@ impl Journal {
 
 /// What is done with interfaces and devices, and what plugins of others hold, must be found after a reboot. Who only asked
 /// for addresses has nothing that outlives its sandbox, and its journal is not on a disk: that is half of such a call.
-fn passes(key: &Key) -> bool {
-    key.role().is_some_and(Role::is_ipam)
+fn is_volatile(key: &AttachmentId) -> bool {
+    key.plugin_type().is_some_and(PluginType::is_ipam)
 }
 
-fn path(root: &Root, key: &Key) -> PathBuf {
-    file(if passes(key) { passing(root) } else { lasting(root) }, key)
+fn path(root: &Root, key: &AttachmentId) -> PathBuf {
+    file(if is_volatile(key) { volatile_dir(root) } else { persistent_dir(root) }, key)
 }
 
-fn file(folder: PathBuf, key: &Key) -> PathBuf {
-    folder.join(format!("{}.json", key.stem()))
+fn file(folder: PathBuf, key: &AttachmentId) -> PathBuf {
+    folder.join(format!("{}.json", key.file_stem()))
 }
 
-fn lasting(root: &Root) -> PathBuf {
+fn persistent_dir(root: &Root) -> PathBuf {
     root.state("journal")
 }
 
-fn passing(root: &Root) -> PathBuf {
+fn volatile_dir(root: &Root) -> PathBuf {
     root.run("ferroband/journal")
 }
 
 fn read(path: PathBuf) -> Result<Option<Journal>, Error> {
     let Some(journal) = record::read::<Journal>(&path)? else { return Ok(None) };
     if journal.schema > SCHEMA {
-        return Err(Error::Schema { path, schema: journal.schema });
+        return Err(Error::UnknownSchema { path, schema: journal.schema });
     }
     if journal.entries.iter().any(|entry| entry.steps.len() != entry.attachment.steps.len()) {
         return Err(Error::Inconsistent { path });

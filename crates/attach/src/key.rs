@@ -1,6 +1,6 @@
 //! What one journal, one lock and one debt are about.
 
-use crate::Role;
+use crate::PluginType;
 
 /// A sandbox as the meta plugin sees it, or one interface of it as a plugin called by itself does.
 ///
@@ -8,32 +8,32 @@ use crate::Role;
 /// container (a foreign plugin delegates to it), and must neither wait for that call's lock nor touch
 /// its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct AttachmentId {
     container: String,
-    single: Option<(String, Role)>,
+    single: Option<(String, PluginType)>,
 }
 
-impl Key {
+impl AttachmentId {
     /// The key of a call. The role decides whether it is about the whole sandbox.
-    pub fn new(role: Role, container: &str, ifname: &str) -> Self {
+    pub fn new(role: PluginType, container: &str, ifname: &str) -> Self {
         let single = (!role.is_meta()).then(|| (ifname.to_owned(), role));
         Self { container: container.to_owned(), single }
     }
 
     /// The key whose files have this stem.
-    pub fn of_stem(stem: &str) -> Option<Self> {
+    pub fn from_stem(stem: &str) -> Option<Self> {
         let mut parts = stem.splitn(3, ':');
         let container = parts.next()?.to_owned();
         let single = match (parts.next(), parts.next()) {
             (None, None) => None,
-            (Some(ifname), Some(role)) => Some((ifname.to_owned(), Role::of_name(role)?)),
+            (Some(ifname), Some(role)) => Some((ifname.to_owned(), PluginType::from_name(role)?)),
             _ => return None,
         };
         Some(Self { container, single })
     }
 
     /// The role of a plugin called by itself; none for the meta plugin.
-    pub fn role(&self) -> Option<Role> {
+    pub fn plugin_type(&self) -> Option<PluginType> {
         self.single.as_ref().map(|(_, role)| *role)
     }
 
@@ -49,7 +49,7 @@ impl Key {
 
     /// The name of its files, without an extension. Neither a container identifier nor an interface name can
     /// contain a colon, so no two keys have the same.
-    pub fn stem(&self) -> String {
+    pub fn file_stem(&self) -> String {
         match &self.single {
             None => self.container.clone(),
             Some((ifname, role)) => format!("{}:{ifname}:{role}", self.container),
@@ -64,24 +64,27 @@ mod tests {
     #[test]
     fn files_of_different_calls_differ() {
         let keys = [
-            Key::new(Role::Ferroband, "c1", "eth0"),
-            Key::new(Role::Ipoib, "c1", "net1"),
-            Key::new(Role::Ipoib, "c1", "net2"),
-            Key::new(Role::Whereabouts, "c1", "net1"),
-            Key::new(Role::Ferroband, "c1.net1.ipoib", "eth0"),
+            AttachmentId::new(PluginType::Ferroband, "c1", "eth0"),
+            AttachmentId::new(PluginType::Ipoib, "c1", "net1"),
+            AttachmentId::new(PluginType::Ipoib, "c1", "net2"),
+            AttachmentId::new(PluginType::Whereabouts, "c1", "net1"),
+            AttachmentId::new(PluginType::Ferroband, "c1.net1.ipoib", "eth0"),
         ]
         .to_vec();
-        let stems: Vec<_> = keys.iter().map(Key::stem).collect();
+        let stems: Vec<_> = keys.iter().map(AttachmentId::file_stem).collect();
         for (key, stem) in keys.iter().zip(&stems) {
-            assert_eq!(Key::of_stem(stem).as_ref(), Some(key));
+            assert_eq!(AttachmentId::from_stem(stem).as_ref(), Some(key));
         }
-        assert_eq!((Key::of_stem("c1:net1"), Key::of_stem("c1:net1:bridge")), (None, None));
+        assert_eq!(
+            (AttachmentId::from_stem("c1:net1"), AttachmentId::from_stem("c1:net1:bridge")),
+            (None, None)
+        );
         assert_eq!(stems, ["c1", "c1:net1:ipoib", "c1:net2:ipoib", "c1:net1:whereabouts", "c1.net1.ipoib"]);
     }
 
     #[test]
     fn the_meta_plugin_has_one_file_per_container() {
-        let key = Key::new(Role::Ferroband, "c1", "eth0");
-        assert_eq!((key.ifname(), &key), (None, &Key::new(Role::Ferroband, "c1", "eth1")));
+        let key = AttachmentId::new(PluginType::Ferroband, "c1", "eth0");
+        assert_eq!((key.ifname(), &key), (None, &AttachmentId::new(PluginType::Ferroband, "c1", "eth1")));
     }
 }

@@ -19,14 +19,14 @@ use std::path::PathBuf;
 
 /// What the last DEL has to do. All paths are relative to the machine's root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leaving {
+pub struct PendingUninstall {
     /// Files to remove, in this order: the configuration first, so that the runtime calls nobody who is gone.
     pub remove: Vec<PathBuf>,
     /// Foreign files to put back: where they are kept, and where they belong.
     pub restore: Vec<(PathBuf, PathBuf)>,
 }
 
-impl Leaving {
+impl PendingUninstall {
     /// What is to be done, if this node is being left.
     pub fn load(root: &Root) -> Result<Option<Self>, Error> {
         record::read(&path(root))
@@ -35,7 +35,7 @@ impl Leaving {
     /// Begin to leave; at once, if nothing of ours is attached. Says whether that is done.
     pub fn begin(&self, root: &Root) -> Result<bool, Error> {
         record::write(&path(root), self)?;
-        finish(root)
+        finish_if_idle(root)
     }
 
     /// Stay after all.
@@ -43,7 +43,7 @@ impl Leaving {
         record::remove(&path(root))
     }
 
-    fn carry_out(&self, root: &Root) -> Result<(), Error> {
+    fn remove_files(&self, root: &Root) -> Result<(), Error> {
         let failed = |doing, path: PathBuf| move |source| Error::File { path, doing, source };
         for file in self.remove.iter().map(|file| root.path(file)) {
             match fs::remove_file(&file) {
@@ -64,22 +64,26 @@ impl Leaving {
 }
 
 /// If this node is being left and nothing of ours is attached any more, remove our files. Says whether it did.
-pub(crate) fn finish(root: &Root) -> Result<bool, Error> {
-    let Some(leaving) = Leaving::load(root)? else { return Ok(false) };
-    if !Journal::all(root)?.is_empty() {
+pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
+    let Some(leaving) = PendingUninstall::load(root)? else { return Ok(false) };
+    if !Journal::list(root)?.is_empty() {
         return Ok(false);
     }
-    leaving.carry_out(root)?;
-    Leaving::cancel(root)?;
+    leaving.remove_files(root)?;
+    PendingUninstall::cancel(root)?;
     Ok(true)
 }
 
 /// The network that an ADD gives a pod on a node that is being left: the one that the configuration wraps.
-pub(crate) fn wrapped(call: &Invocation) -> Result<Attachment, Error> {
+pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let missing =
         || Error::Field { field: "delegates".to_owned(), wanted: "a list with the network that is wrapped" };
-    let mut network = chain::foreign(del::wrapped(fields).next().ok_or_else(missing)?.0, &call.ifname, true)?;
+    let mut network = chain::parse_foreign(
+        del::wrapped_networks(fields).next().ok_or_else(missing)?.0,
+        &call.ifname,
+        true,
+    )?;
     if let Some(given) = fields.get("runtimeConfig") {
         for step in &mut network.steps {
             step.config.insert("runtimeConfig".to_owned(), given.clone());
@@ -105,18 +109,18 @@ mod tests {
         put("bin/ferroband", "ours");
         put("bin/ipoib", "ours");
         put("bin/ipoib.saved", "theirs");
-        let leaving = Leaving {
+        let leaving = PendingUninstall {
             remove: ["bin/absent", "bin/ipoib", "bin/ferroband"].map(PathBuf::from).to_vec(),
             restore: vec![("bin/ipoib.saved".into(), "bin/ipoib".into())],
         };
         fs::create_dir_all(root.state("journal")).unwrap();
         fs::write(root.state("journal/c1.json"), "{").unwrap();
         assert!(!leaving.begin(&root).unwrap(), "a record that nobody can read is still somebody's");
-        assert!(!finish(&root).unwrap() && root.path("bin/ferroband").exists());
+        assert!(!finish_if_idle(&root).unwrap() && root.path("bin/ferroband").exists());
         fs::remove_file(root.state("journal/c1.json")).unwrap();
-        assert!(finish(&root).unwrap());
+        assert!(finish_if_idle(&root).unwrap());
         assert!(!root.path("bin/ferroband").exists());
         assert_eq!(fs::read_to_string(root.path("bin/ipoib")).unwrap(), "theirs");
-        assert!(!finish(&root).unwrap() && Leaving::load(&root).unwrap().is_none());
+        assert!(!finish_if_idle(&root).unwrap() && PendingUninstall::load(&root).unwrap().is_none());
     }
 }

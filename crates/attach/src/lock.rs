@@ -1,6 +1,6 @@
 //! One call at a time for each sandbox.
 
-use crate::{Error, Key, record};
+use crate::{AttachmentId, Error, record};
 use ferroband_kernel::Root;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Where the locks are: no lock outlives a boot, so they are not on a disk.
-fn locks(root: &Root) -> PathBuf {
+fn lock_dir(root: &Root) -> PathBuf {
     root.run("ferroband/lock")
 }
 
@@ -29,13 +29,13 @@ pub struct Lock {
 
 impl Lock {
     /// Take the lock of `key`, waiting for at most `patience`.
-    pub fn take(root: &Root, key: &Key, patience: Duration) -> Result<Self, Error> {
-        Self::take_stem(root, &key.stem(), patience)
+    pub fn acquire(root: &Root, key: &AttachmentId, patience: Duration) -> Result<Self, Error> {
+        Self::acquire_stem(root, &key.file_stem(), patience)
     }
 
     /// As [`Self::take`], for a key of which only the file name is known.
-    pub(crate) fn take_stem(root: &Root, stem: &str, patience: Duration) -> Result<Self, Error> {
-        let path = locks(root).join(stem);
+    pub(crate) fn acquire_stem(root: &Root, stem: &str, patience: Duration) -> Result<Self, Error> {
+        let path = lock_dir(root).join(stem);
         let failed = |source| Error::File { path: path.clone(), doing: "lock", source };
         let end = Instant::now() + patience;
         record::make_parent(&path)?;
@@ -49,7 +49,7 @@ impl Lock {
                 Ok(()) => continue,
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
                 Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => return Err(Error::Busy { path }),
+                Err(TryLockError::WouldBlock) => return Err(Error::Locked { path }),
             }
         }
     }
@@ -60,13 +60,13 @@ impl Lock {
     }
 
     /// Let programs that are started inherit the lock until the returned guard is dropped.
-    pub(crate) fn lend(&self) -> Lent<'_> {
-        inherit(&self.file, true);
-        Lent(&self.file)
+    pub(crate) fn inherit_to_children(&self) -> LockInheritGuard<'_> {
+        set_inheritable(&self.file, true);
+        LockInheritGuard(&self.file)
     }
 
     /// Remove the lock's file and let go: nothing is left of this sandbox.
-    pub fn retire(self) {
+    pub fn release_and_remove(self) {
         // Left behind it is one empty file, which the next call of this container takes again.
         let _ = fs::remove_file(&self.path);
     }
@@ -82,15 +82,15 @@ impl Drop for Lock {
 
 /// While this lives, programs that are started inherit the lock.
 #[derive(Debug)]
-pub(crate) struct Lent<'a>(&'a File);
+pub(crate) struct LockInheritGuard<'a>(&'a File);
 
-impl Drop for Lent<'_> {
+impl Drop for LockInheritGuard<'_> {
     fn drop(&mut self) {
-        inherit(self.0, false);
+        set_inheritable(self.0, false);
     }
 }
 
-fn inherit(file: &File, on: bool) {
+fn set_inheritable(file: &File, on: bool) {
     let flags = if on { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };
     // It fails only for a descriptor that is not open.
     let _ = rustix::io::fcntl_setfd(file, flags);
@@ -106,27 +106,27 @@ fn same_file(file: &File, path: &std::path::Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Role;
+    use crate::PluginType;
     use std::process::Command;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    fn key() -> Key {
-        Key::new(Role::Ferroband, "c1", "eth0")
+    fn key() -> AttachmentId {
+        AttachmentId::new(PluginType::Ferroband, "c1", "eth0")
     }
 
     #[test]
     fn a_second_caller_waits_and_then_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let held = Lock::take(&root, &key(), SHORT).unwrap();
-        assert!(matches!(Lock::take(&root, &key(), SHORT), Err(Error::Busy { .. })));
-        let other = Key::new(Role::Ipoib, "c1", "net1");
-        Lock::take(&root, &other, SHORT).unwrap();
+        let held = Lock::acquire(&root, &key(), SHORT).unwrap();
+        assert!(matches!(Lock::acquire(&root, &key(), SHORT), Err(Error::Locked { .. })));
+        let other = AttachmentId::new(PluginType::Ipoib, "c1", "net1");
+        Lock::acquire(&root, &other, SHORT).unwrap();
         drop(held);
-        Lock::take(&root, &key(), SHORT).unwrap().retire();
-        assert!(!locks(&root).join("c1").exists());
+        Lock::acquire(&root, &key(), SHORT).unwrap().release_and_remove();
+        assert!(!lock_dir(&root).join("c1").exists());
     }
 
     #[test]
@@ -138,11 +138,11 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let lock = Lock::take(&root, &key(), Duration::from_secs(30)).unwrap();
+                        let lock = Lock::acquire(&root, &key(), Duration::from_secs(30)).unwrap();
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         std::thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        lock.retire();
+                        lock.release_and_remove();
                     }
                 });
             }
@@ -153,16 +153,16 @@ mod tests {
     fn an_orphaned_plugin_keeps_the_lock_but_a_finished_call_frees_it() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let lock = Lock::take(&root, &key(), SHORT).unwrap();
-        let lent = lock.lend();
+        let lock = Lock::acquire(&root, &key(), SHORT).unwrap();
+        let lent = lock.inherit_to_children();
         let mut orphan = Command::new("sleep").arg("30").spawn().unwrap();
         drop(lent);
         // As after kill -9: the descriptor closes without an unlock.
         let copy = lock.file.try_clone().unwrap();
         std::mem::forget(lock);
-        assert!(matches!(Lock::take(&root, &key(), SHORT), Err(Error::Busy { .. })));
+        assert!(matches!(Lock::acquire(&root, &key(), SHORT), Err(Error::Locked { .. })));
         copy.unlock().unwrap();
-        Lock::take(&root, &key(), SHORT).unwrap();
+        Lock::acquire(&root, &key(), SHORT).unwrap();
         orphan.kill().unwrap();
         orphan.wait().unwrap();
     }

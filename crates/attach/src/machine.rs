@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A machine to attach sandboxes on.
 #[derive(Clone, Copy)]
-pub struct Machine<'a> {
+pub struct CniContext<'a> {
     /// Where our files, the socket and procfs are.
     pub root: &'a Root,
     /// Its InfiniBand. "The host" is the network namespace of the calling thread.
@@ -16,21 +16,29 @@ pub struct Machine<'a> {
     pub hardware: Option<&'a dyn Hardware>,
     /// The program that does what must not be broken off while the node daemon is away (see [`crate::Unbroken`]); this
     /// process does it itself if there is none.
-    pub detached: Option<&'a Path>,
+    pub helper_program: Option<&'a Path>,
     /// How long to wait for others.
-    pub patience: Patience,
+    pub timeouts: CallTimeouts,
     /// Whether somebody asked us to stop; asked between steps of an ADD.
-    pub stop: &'a dyn Fn() -> bool,
+    pub should_stop: &'a dyn Fn() -> bool,
     /// Called at each [`Point`]; a test that panics here stands for a `kill -9`.
-    pub watch: &'a dyn Fn(Point),
+    pub fail_point: &'a dyn Fn(FailPoint),
 }
 
-impl<'a> Machine<'a> {
+impl<'a> CniContext<'a> {
     /// A machine that nobody watches or stops.
     pub fn new(root: &'a Root, host: &'a dyn Host) -> Self {
-        let (patience, stop, watch): (_, &dyn Fn() -> bool, &dyn Fn(Point)) =
-            (Patience::default(), &|| false, &|_| {});
-        Self { root, host, hardware: None, detached: None, patience, stop, watch }
+        let (patience, stop, watch): (_, &dyn Fn() -> bool, &dyn Fn(FailPoint)) =
+            (CallTimeouts::default(), &|| false, &|_| {});
+        Self {
+            root,
+            host,
+            hardware: None,
+            helper_program: None,
+            timeouts: patience,
+            should_stop: stop,
+            fail_point: watch,
+        }
     }
 
     /// The same with adapters.
@@ -39,69 +47,69 @@ impl<'a> Machine<'a> {
     }
 
     /// The adapters.
-    pub(crate) fn adapters(&self) -> Result<&'a dyn Hardware, Error> {
+    pub(crate) fn require_hardware(&self) -> Result<&'a dyn Hardware, Error> {
         self.hardware.ok_or(Error::Kernel(KernelError::NoRdma))
     }
 }
 
 /// How long to wait for others.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct CallTimeouts {
     /// For a daemon that is restarting, when an ADD needs it. The runtime tries again afterwards.
-    pub daemon: Duration,
+    pub daemon_connect: Duration,
     /// For the daemon, when it can be told later: DEL.
-    pub quick: Duration,
+    pub best_effort: Duration,
     /// For one answer of a daemon that has the connection: it may be waiting for the API server.
-    pub answer: Duration,
+    pub daemon_reply: Duration,
     /// For another call of the same sandbox.
     pub lock: Duration,
     /// For IPv6 addresses to be found unique.
-    pub unique: Duration,
+    pub ipv6_dad: Duration,
     /// For the interface of a function whose driver was just bound, or whose RDMA device was moved.
-    pub device: Duration,
+    pub device_ready: Duration,
 }
 
-impl Default for Patience {
+impl Default for CallTimeouts {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
-            daemon: seconds(10),
-            quick: seconds(2),
-            answer: seconds(60),
+            daemon_connect: seconds(10),
+            best_effort: seconds(2),
+            daemon_reply: seconds(60),
             lock: seconds(30),
-            unique: seconds(5),
-            device: seconds(10),
+            ipv6_dad: seconds(5),
+            device_ready: seconds(10),
         }
     }
 }
 
 /// A moment at which something has just changed, here or elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
+pub enum FailPoint {
     /// The journal was written.
     Journaled,
     /// The daemon answered.
-    Answered,
+    DaemonReplied,
     /// An interface was made in the host's namespace.
-    Made,
+    InterfaceCreated,
     /// The link state or a GUID of a function was set.
-    Set,
+    VfConfigured,
     /// A driver was bound anew, or an RDMA device moved.
-    Unbroken,
+    DeviceOpDone,
     /// It was moved into the sandbox.
-    Moved,
+    InterfaceMoved,
     /// It has its final name.
-    Named,
+    InterfaceRenamed,
     /// A foreign plugin ran.
-    Executed,
+    PluginExecuted,
     /// Addresses and routes were set.
-    Addressed,
+    AddressesSet,
     /// The default routes were set.
-    Routed,
+    RoutesSet,
     /// A step was undone.
-    Undone,
+    StepUndone,
     /// A debt was written down.
-    Owed,
+    ReleaseQueued,
     /// The journal was removed.
-    Forgotten,
+    JournalRemoved,
 }

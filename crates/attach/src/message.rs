@@ -20,15 +20,17 @@
 //!
 //! A connection that ends before `Attached` frees nothing: the interface may exist. `Release` does.
 
-use crate::Unbroken;
-use crate::plan::{Assigned, Plan};
+#![warn(missing_docs)]
+
+use crate::DeviceOp;
+use crate::plan::{AssignedAddresses, Plan};
 use ferroband_model::{Fault, Guid, PciAddress, PodRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A CNI call, as the runtime made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct CniCall {
     /// `CNI_CONTAINERID`.
     pub container: String,
     /// `CNI_IFNAME`.
@@ -43,20 +45,21 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum Request {
+pub enum DaemonRequest {
     /// Plan this sandbox. The network namespace comes along as a file descriptor.
-    Add(Call),
+    Add(CniCall),
     /// These ports exist now; say when they are members of their partitions. Asked if [`Plan::membership`] says so.
-    Members(Vec<Member>),
+    Members(Vec<PortMember>),
     /// Do this, whatever becomes of me. The lock of the device comes along as a file descriptor, and after it the
     /// sandbox's network namespace if it is needed.
-    Unbroken(Unbroken),
+    #[serde(rename = "unbroken")]
+    DeviceOp(DeviceOp),
     /// Give me the addresses that the plan promised.
     Addresses,
     /// It is done; record it on the pod.
-    Attached(Vec<Outcome>),
+    Attached(Vec<AttachmentOutcome>),
     /// Assign addresses for one interface by `config.ipam` alone (called as `whereabouts`).
-    Assign(Call),
+    Assign(CniCall),
     /// This sandbox is gone from the node, or this one interface of it: free what it held.
     Release {
         /// `CNI_CONTAINERID`.
@@ -72,11 +75,11 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum Reply {
+pub enum DaemonReply {
     /// Carry this out.
     Plan(Plan),
     /// The assigned addresses.
-    Addresses(Vec<Assigned>),
+    Addresses(Vec<AssignedAddresses>),
     /// Done.
     Done,
     /// It cannot be.
@@ -85,7 +88,7 @@ pub enum Reply {
 
 /// A port of the pod that is to be in a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub struct PortMember {
     /// Position of the attachment in the plan.
     pub attachment: usize,
     /// The interface in the pod.
@@ -100,7 +103,7 @@ pub struct Member {
 
 /// What became of one attachment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct AttachmentOutcome {
     /// Position of the attachment in the plan.
     pub attachment: usize,
     /// The CNI result of its last plugin, in the newest version's form.

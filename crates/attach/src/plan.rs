@@ -8,8 +8,10 @@
 //!
 //! A plan is also what the journal keeps, so a DEL needs nobody else to know what was done.
 
-use crate::{Error, Fields, Role, coordinator, ipoib, vf};
-use ferroband_kernel::route::VfState;
+#![warn(missing_docs)]
+
+use crate::{ConfigFields, Error, PluginType, coordinator, ipoib, vf};
+use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Guid, PKey, PciAddress, PodRef};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -44,10 +46,10 @@ pub struct Attachment {
     /// Whether this is the pod's default network.
     pub default: bool,
     /// Its plugins in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// The device that the kubelet gave the pod for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device: Option<Device>,
+    pub device: Option<AttachmentDevice>,
     /// What becomes of its default routes once everything else is done.
     #[serde(default, skip_serializing_if = "DefaultRoutes::is_keep")]
     pub default_routes: DefaultRoutes,
@@ -61,7 +63,7 @@ pub struct Attachment {
 
 /// A device of a device plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct AttachmentDevice {
     /// The resource that it was allocated as.
     pub resource: String,
     /// Its id, as the device plugin told the kubelet.
@@ -101,19 +103,20 @@ pub enum DefaultRoute {
 
 /// One plugin of an attachment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct PlanStep {
     /// The plugin's configuration as the user wrote it, losslessly, with `runtimeConfig` and `args` already
     /// merged by the daemon; `name`, `cniVersion` and `prevResult` are added when it runs.
     pub config: Map<String, Value>,
     /// Who does it.
-    pub by: Doer,
+    #[serde(rename = "by")]
+    pub kind: StepKind,
 }
 
 /// Who carries a step out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 #[non_exhaustive]
-pub enum Doer {
+pub enum StepKind {
     /// The CNI binary named by `type`, executed.
     Foreign,
     /// Ferroband itself: an IPoIB child of a host interface.
@@ -121,14 +124,16 @@ pub enum Doer {
         /// The child to make.
         child: IpoibStep,
         /// Whether the daemon assigns its addresses (else `ipam` is foreign or absent).
-        addressed: bool,
+        #[serde(rename = "addressed")]
+        daemon_ipam: bool,
     },
     /// Ferroband itself: a virtual function of an adapter.
     IbSriov {
         /// The function, and what is set on it.
         vf: VfStep,
         /// As for [`Self::Ipoib`].
-        addressed: bool,
+        #[serde(rename = "addressed")]
+        daemon_ipam: bool,
     },
     /// Ferroband itself: the RDMA device behind the interface of an earlier plugin.
     Rdma {
@@ -139,37 +144,37 @@ pub enum Doer {
     Coordinator(Box<CoordinatorStep>),
 }
 
-impl Doer {
+impl StepKind {
     /// Who carries out the plugin of a configuration: we, for the types that we stand in for.
-    pub fn of_config(config: &Map<String, Value>) -> Result<Self, Error> {
-        let fields = Fields(config);
-        match Role::of_name(fields.text("type")?.unwrap_or_default()) {
-            Some(role) => Self::of_plugin(role, fields),
+    pub fn from_config(config: &Map<String, Value>) -> Result<Self, Error> {
+        let fields = ConfigFields(config);
+        match PluginType::from_name(fields.text("type")?.unwrap_or_default()) {
+            Some(role) => Self::for_plugin(role, fields),
             None => Ok(Self::Foreign),
         }
     }
 
     /// The same for a plugin whose role is known.
-    pub(crate) fn of_plugin(role: Role, fields: Fields<'_>) -> Result<Self, Error> {
+    pub(crate) fn for_plugin(role: PluginType, fields: ConfigFields<'_>) -> Result<Self, Error> {
         let addressed = match fields.ipam_type()? {
             Some("dhcp") if role.is_interface() => return Err(Error::Dhcp),
-            kind => Role::assigns(kind),
+            kind => PluginType::is_daemon_ipam(kind),
         };
         Ok(match role {
-            Role::Ipoib => Self::Ipoib { child: ipoib::of_config(fields)?, addressed },
-            Role::IbSriov => Self::IbSriov { vf: vf::of_config(fields)?, addressed },
-            Role::Rdma => {
+            PluginType::Ipoib => Self::Ipoib { child: ipoib::parse_config(fields)?, daemon_ipam: addressed },
+            PluginType::IbSriov => Self::IbSriov { vf: vf::parse_config(fields)?, daemon_ipam: addressed },
+            PluginType::Rdma => {
                 let device = fields.text("deviceID")?.filter(|device| !device.is_empty());
                 Self::Rdma { device: device.map(str::to_owned) }
             }
-            Role::Coordinator => Self::Coordinator(Box::new(coordinator::of_config(fields)?)),
-            Role::Ferroband | Role::Whereabouts | Role::Spiderpool => Self::Foreign,
+            PluginType::Coordinator => Self::Coordinator(Box::new(coordinator::parse_config(fields)?)),
+            PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => Self::Foreign,
         })
     }
 
     /// Whether the daemon assigns addresses for it.
-    pub fn is_addressed(&self) -> bool {
-        matches!(self, Self::Ipoib { addressed: true, .. } | Self::IbSriov { addressed: true, .. })
+    pub fn uses_daemon_ipam(&self) -> bool {
+        matches!(self, Self::Ipoib { daemon_ipam: true, .. } | Self::IbSriov { daemon_ipam: true, .. })
     }
 }
 
@@ -196,7 +201,7 @@ pub struct VfStep {
     pub guid: Option<Guid>,
     /// The link state that it is to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link_state: Option<VfState>,
+    pub link_state: Option<VfLinkState>,
     /// MTU to set; the kernel's choice when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
@@ -223,23 +228,26 @@ pub struct CoordinatorStep {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy_routes: Vec<(IpNet, IpAddr)>,
     /// Whether each interface answers through itself.
-    pub tune: bool,
+    #[serde(rename = "tune")]
+    pub tune_routes: bool,
     /// The interface that the pod's default route goes through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_route: Option<String>,
     /// The node's table of routes to pods.
-    pub table: u32,
+    #[serde(rename = "table")]
+    pub host_rule_table: u32,
     /// `rp_filter` in the pod; absent leaves it alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<u8>,
+    #[serde(rename = "filter", default, skip_serializing_if = "Option::is_none")]
+    pub rp_filter: Option<u8>,
     /// How many packets may wait for the interface; absent leaves it alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<u32>,
+    #[serde(rename = "queue", default, skip_serializing_if = "Option::is_none")]
+    pub tx_queue_len: Option<u32>,
     /// MTU of the wire between pod and node.
-    pub mtu: u32,
+    #[serde(rename = "mtu")]
+    pub veth_mtu: u32,
     /// Address of the pod's end of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<IpAddr>,
+    #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
+    pub veth_address: Option<IpAddr>,
 }
 
 /// Which arrangement a pod has.
@@ -258,7 +266,7 @@ pub enum CoordinatorMode {
 
 /// The addresses that the daemon assigned to one attachment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Assigned {
+pub struct AssignedAddresses {
     /// Position of the attachment in the plan.
     pub attachment: usize,
     /// Addresses with the prefix length of their subnet.

@@ -2,7 +2,7 @@
 
 use crate::config::is_identifier;
 use crate::result::pretty;
-use crate::{Config, Error, Version};
+use crate::{CniVersion, Error, PluginConfig};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::io::Read;
 
 /// What a runtime asks of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum CniCommand {
     /// Attach.
     Add,
     /// Is it still attached?
@@ -25,19 +25,19 @@ pub enum Command {
     Version,
 }
 
-impl Command {
+impl CniCommand {
     /// The variables it must have, and the oldest version of a configuration that may ask for it.
-    const fn needs(self) -> (&'static [&'static str], Version) {
+    const fn requirements(self) -> (&'static [&'static str], CniVersion) {
         const SANDBOX: &[&str] = &["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"];
         const DEL: &[&str] = &["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"];
         match self {
-            Self::Add => (SANDBOX, Version::V0_1_0),
-            Self::Check => (SANDBOX, Version::V0_4_0),
-            Self::Del => (DEL, Version::V0_1_0),
-            Self::Gc => (&["CNI_PATH"], Version::V1_1_0),
+            Self::Add => (SANDBOX, CniVersion::V0_1_0),
+            Self::Check => (SANDBOX, CniVersion::V0_4_0),
+            Self::Del => (DEL, CniVersion::V0_1_0),
+            Self::Gc => (&["CNI_PATH"], CniVersion::V1_1_0),
             // The specification wants CNI_PATH here, libcni sends it, its text calls it optional.
-            Self::Status => (&[], Version::V1_1_0),
-            Self::Version => (&[], Version::V0_1_0),
+            Self::Status => (&[], CniVersion::V1_1_0),
+            Self::Version => (&[], CniVersion::V0_1_0),
         }
     }
 
@@ -59,7 +59,7 @@ impl Command {
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for CniCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -67,11 +67,11 @@ impl fmt::Display for Command {
 
 /// The `CNI_…` variables of a call.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct CniEnvironment(BTreeMap<String, String>);
 
-impl Variables {
+impl CniEnvironment {
     /// Those of this process.
-    pub fn of_process() -> Self {
+    pub fn from_process() -> Self {
         let all = std::env::vars_os();
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         all.map(|(name, value)| (text(name), text(value))).collect()
@@ -83,9 +83,15 @@ impl Variables {
     }
 
     /// The command. `None` without `CNI_COMMAND`: somebody started the program by hand.
-    pub fn command(&self) -> Result<Option<Command>, Error> {
-        const ALL: [Command; 6] =
-            [Command::Add, Command::Check, Command::Del, Command::Gc, Command::Status, Command::Version];
+    pub fn command(&self) -> Result<Option<CniCommand>, Error> {
+        const ALL: [CniCommand; 6] = [
+            CniCommand::Add,
+            CniCommand::Check,
+            CniCommand::Del,
+            CniCommand::Gc,
+            CniCommand::Status,
+            CniCommand::Version,
+        ];
         let Some(text) = self.get("CNI_COMMAND") else { return Ok(None) };
         let found = ALL.into_iter().find(|command| command.as_str() == text);
         found.map(Some).ok_or_else(|| Error::UnknownCommand { command: text.to_owned() })
@@ -96,7 +102,7 @@ impl Variables {
     }
 }
 
-impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Variables {
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for CniEnvironment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(all: I) -> Self {
         let all = all.into_iter().map(|(name, value)| (name.into(), value.into()));
         Self(all.filter(|(name, _)| name.starts_with("CNI_")).collect())
@@ -107,7 +113,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Variables {
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// What is asked.
-    pub command: Command,
+    pub command: CniCommand,
     /// `CNI_CONTAINERID`; empty for GC and STATUS.
     pub container: String,
     /// `CNI_IFNAME`; empty for GC and STATUS.
@@ -115,21 +121,25 @@ pub struct Invocation {
     /// `CNI_NETNS`; a DEL may come without.
     pub netns: Option<String>,
     /// `CNI_NETNS_OVERRIDE`: the sandbox may be the namespace that the plugin runs in.
-    pub own_netns: bool,
+    pub netns_override: bool,
     /// `CNI_ARGS`, as it came.
     pub args: String,
     /// `CNI_PATH`, as it came.
     pub path: String,
     /// Standard input.
-    pub config: Config,
+    pub config: PluginConfig,
     /// The version of the configuration.
-    pub version: Version,
+    pub version: CniVersion,
 }
 
 impl Invocation {
     /// Check the variables and read the configuration of any command but VERSION.
-    pub fn read(command: Command, variables: &Variables, stdin: &mut dyn Read) -> Result<Self, Error> {
-        let (needed, oldest) = command.needs();
+    pub fn read(
+        command: CniCommand,
+        variables: &CniEnvironment,
+        stdin: &mut dyn Read,
+    ) -> Result<Self, Error> {
+        let (needed, oldest) = command.requirements();
         let missing: Vec<_> = needed.iter().copied().filter(|name| variables.get(name).is_none()).collect();
         match missing.as_slice() {
             [] => {}
@@ -140,18 +150,18 @@ impl Invocation {
         }
         let mut bytes = Vec::new();
         stdin.read_to_end(&mut bytes).map_err(|source| Error::Stdin { source })?;
-        let config = Config::parse(bytes)?;
+        let config = PluginConfig::parse(bytes)?;
         config.name()?;
         let version = config.version()?;
         if version < oldest {
-            return Err(Error::TooOldFor { command, asked: version, needed: oldest });
+            return Err(Error::CommandNeedsVersion { command, asked: version, needed: oldest });
         }
         let invocation = Self {
             command,
             container: variables.owned("CNI_CONTAINERID"),
             ifname: variables.owned("CNI_IFNAME"),
             netns: variables.get("CNI_NETNS").map(str::to_owned),
-            own_netns: matches!(
+            netns_override: matches!(
                 variables.owned("CNI_NETNS_OVERRIDE").to_ascii_lowercase().as_str(),
                 "1" | "true"
             ),
@@ -187,14 +197,14 @@ pub(crate) fn check_ifname(ifname: &str) -> Result<(), Error> {
 }
 
 /// The answer to VERSION.
-pub fn versions() -> String {
-    let all = Version::ALL.map(Version::as_str);
-    format!("{}\n", json!({ "cniVersion": Version::NEWEST.as_str(), "supportedVersions": all }))
+pub fn version_reply() -> String {
+    let all = CniVersion::ALL.map(CniVersion::as_str);
+    format!("{}\n", json!({ "cniVersion": CniVersion::NEWEST.as_str(), "supportedVersions": all }))
 }
 
 /// A failure as the runtime reads it from standard output. `msg` and `details` joined by `; `, as libcni prints
 /// them, are the fault as everybody else shows it.
-pub fn failure(error: &Error, version: Version) -> String {
+pub fn error_reply(error: &Error, version: CniVersion) -> String {
     let fault = error.fault();
     let mut object = json!({
         "cniVersion": version.as_str(),

@@ -2,7 +2,7 @@
 //!
 //! Before that an ADD would call plugins whose agent is not there yet.
 
-use crate::{Error, Invocation, Machine};
+use crate::{CniContext, Error, Invocation};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Wait for the file that the configuration names, if it names one, for at most `patience`.
-pub(crate) fn wait(machine: &Machine<'_>, call: &Invocation, patience: Duration) -> Result<(), Error> {
+pub(crate) fn wait(machine: &CniContext<'_>, call: &Invocation, patience: Duration) -> Result<(), Error> {
     let named = call.config.fields().text("readinessindicatorfile")?.filter(|path| !path.is_empty());
     let Some(named) = named else { return Ok(()) };
     let path: PathBuf = machine.root.path(named.trim_start_matches('/'));
     let end = Instant::now() + patience;
     while !path.exists() {
-        if (machine.stop)() {
+        if (machine.should_stop)() {
             return Err(Error::Interrupted);
         }
         if Instant::now() >= end {
-            return Err(Error::Unready { path });
+            return Err(Error::DefaultNetworkNotReady { path });
         }
         std::thread::sleep(PAUSE);
     }

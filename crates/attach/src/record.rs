@@ -12,7 +12,7 @@ pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.to_owned(), doing: "write", source };
     let text = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
     make_parent(path)?;
-    let temporary = temporary(path);
+    let temporary = temporary_path(path);
     let put = || -> io::Result<()> {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
@@ -31,7 +31,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error>
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::File { path: path.to_owned(), doing: "read", source }),
     };
-    let corrupt = |source| Error::Corrupt { path: path.to_owned(), source };
+    let corrupt = |source| Error::CorruptFile { path: path.to_owned(), source };
     let mut reader = serde_json::Deserializer::from_slice(&text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(corrupt)?;
     Ok(Some(value))
@@ -40,7 +40,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error>
 /// Remove what stands at `path`, and what a killed writer left beside it. Absent is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     let mut removed = false;
-    for path in [&temporary(path), path] {
+    for path in [&temporary_path(path), path] {
         match fs::remove_file(path) {
             Ok(()) => removed = true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -83,7 +83,7 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-fn temporary(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".tmp");
@@ -114,7 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c1.json");
         write(&path, &json!(1)).unwrap();
-        fs::write(temporary(&path), "half").unwrap();
+        fs::write(temporary_path(&path), "half").unwrap();
         assert_eq!(list(folder.path()).unwrap(), std::slice::from_ref(&path));
         remove(&path).unwrap();
         remove(&path).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         let path = folder.path().join("c1.json");
         for text in ["", "{\"a\":", "\0\0\0\0"] {
             fs::write(&path, text).unwrap();
-            assert!(matches!(read::<Value>(&path), Err(Error::Corrupt { .. })), "{text:?}");
+            assert!(matches!(read::<Value>(&path), Err(Error::CorruptFile { .. })), "{text:?}");
         }
         assert!(matches!(read::<Value>(folder.path()), Err(Error::File { .. })));
     }
@@ -138,7 +138,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c1.json");
         write(&path, &json!("old")).unwrap();
-        fs::create_dir(temporary(&path)).unwrap();
+        fs::create_dir(temporary_path(&path)).unwrap();
         assert!(write(&path, &json!("new")).is_err());
         assert_eq!(read::<Value>(&path).unwrap(), Some(json!("old")));
     }

@@ -2,7 +2,7 @@
 //!
 //! Inside there is one form, the newest; [`CniResult::read`] and [`CniResult::write`] translate.
 
-use crate::{Error, Version};
+use crate::{CniVersion, Error};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,13 +15,13 @@ mod legacy;
 pub struct CniResult {
     /// The interfaces, in the host and in the sandbox.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<ResultInterface>,
     /// The addresses.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    pub ips: Vec<Ip>,
+    pub ips: Vec<ResultIp>,
     /// The routes.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    pub routes: Vec<Route>,
+    pub routes: Vec<ResultRoute>,
     /// Name service settings, as written.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Map::is_empty")]
     pub dns: Map<String, Value>,
@@ -30,7 +30,7 @@ pub struct CniResult {
 /// One interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Interface {
+pub struct ResultInterface {
     /// Its name.
     #[serde(default)]
     pub name: String,
@@ -53,7 +53,7 @@ pub struct Interface {
 
 /// One address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ip {
+pub struct ResultIp {
     /// Position of its interface in the list of interfaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<usize>,
@@ -66,7 +66,7 @@ pub struct Ip {
 
 /// One route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Route {
+pub struct ResultRoute {
     /// Destination.
     pub dst: IpNet,
     /// Gateway; that of the address's family when absent.
@@ -79,31 +79,31 @@ pub struct Route {
 
 impl CniResult {
     /// Read a result that says its version itself, or else is of `assumed`.
-    pub fn read(value: &Value, assumed: Version) -> Result<Self, Error> {
+    pub fn read(value: &Value, assumed: CniVersion) -> Result<Self, Error> {
         let version = match value.get("cniVersion").and_then(Value::as_str) {
             None | Some("") => assumed,
             Some(text) => {
                 let unknown = || Error::IncompatibleVersion { asked: text.to_owned() };
-                Version::parse(text).ok_or_else(unknown)?
+                CniVersion::parse(text).ok_or_else(unknown)?
             }
         };
         let read = match version {
-            Version::V0_1_0 | Version::V0_2_0 => legacy::read(value),
+            CniVersion::V0_1_0 | CniVersion::V0_2_0 => legacy::read(value),
             _ => serde_path_to_error::deserialize(value),
         };
-        read.map_err(|source| Error::ResultForm { source })
+        read.map_err(|source| Error::InvalidResult { source })
     }
 
     /// Write it as `version` wants it. The oldest versions cannot say that there is no address.
-    pub fn write(&self, version: Version) -> Result<Value, Error> {
-        if version < Version::V0_3_0 {
+    pub fn write(&self, version: CniVersion) -> Result<Value, Error> {
+        if version < CniVersion::V0_3_0 {
             return legacy::write(self, version);
         }
         let mut told = self.clone();
         told.dns.retain(|_, value| !is_empty(value));
-        if version < Version::V1_1_0 {
+        if version < CniVersion::V1_1_0 {
             for interface in &mut told.interfaces {
-                *interface = Interface {
+                *interface = ResultInterface {
                     mtu: None,
                     socket_path: String::new(),
                     pci_id: String::new(),
@@ -114,7 +114,7 @@ impl CniResult {
         }
         let mut value = json!(told);
         value["cniVersion"] = json!(version.as_str());
-        if version < Version::V1_0_0 {
+        if version < CniVersion::V1_0_0 {
             value["dns"] = json!(told.dns);
             let written = value.get_mut("ips").and_then(Value::as_array_mut).into_iter().flatten();
             for (ip, written) in told.ips.iter().zip(written) {
@@ -125,7 +125,7 @@ impl CniResult {
     }
 
     /// As text for standard output: keys sorted, four blanks of indentation, no newline, as libcni prints it.
-    pub fn print(&self, version: Version) -> Result<String, Error> {
+    pub fn print(&self, version: CniVersion) -> Result<String, Error> {
         Ok(pretty(&self.write(version)?))
     }
 }

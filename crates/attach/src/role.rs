@@ -7,7 +7,7 @@ use std::path::Path;
 /// One of the plugins that the one program is. The name it is started by decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum PluginType {
     /// The meta plugin: the default network and all that the pod's annotation names.
     Ferroband,
     /// One IPoIB interface, called by somebody else's meta plugin or by a runtime.
@@ -28,7 +28,7 @@ pub enum Role {
 /// Other names of the meta plugin: the program's own, and those of the one that it stands in for.
 const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
-impl Role {
+impl PluginType {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Ferroband,
@@ -41,13 +41,13 @@ impl Role {
     ];
 
     /// The role of a program started as `program`: the last part of the path counts.
-    pub fn of_program(program: &Path) -> Option<Self> {
+    pub fn from_program(program: &Path) -> Option<Self> {
         let name = program.file_name()?.to_str()?;
-        if META_NAMES.contains(&name) { Some(Self::Ferroband) } else { Self::of_name(name) }
+        if META_NAMES.contains(&name) { Some(Self::Ferroband) } else { Self::from_name(name) }
     }
 
     /// The role called `name`.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }
 
@@ -67,8 +67,8 @@ impl Role {
     }
 
     /// Whether the daemon assigns the addresses of a plugin whose `ipam` is of this type.
-    pub fn assigns(ipam: Option<&str>) -> bool {
-        ipam.and_then(Self::of_name).is_some_and(Self::is_ipam)
+    pub fn is_daemon_ipam(ipam: Option<&str>) -> bool {
+        ipam.and_then(Self::from_name).is_some_and(Self::is_ipam)
     }
 
     /// Whether it is called after the plugin that makes the interface.
@@ -90,7 +90,7 @@ impl Role {
     }
 
     /// What it is, for somebody who started it by hand.
-    pub const fn about(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Ferroband => "Ferroband: the pod's default network and its InfiniBand networks",
             Self::Ipoib => "Ferroband: IPoIB interfaces for pods",
@@ -103,7 +103,7 @@ impl Role {
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for PluginType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -115,18 +115,24 @@ mod tests {
 
     #[test]
     fn the_program_name_decides() {
-        let role = |program: &str| Role::of_program(Path::new(program));
-        assert_eq!(role("/opt/cni/bin/ipoib"), Some(Role::Ipoib));
-        assert_eq!(role("/opt/cni/bin/ib-sriov"), Some(Role::IbSriov));
-        assert_eq!(role("rdma"), Some(Role::Rdma));
-        assert_eq!(role("coordinator"), Some(Role::Coordinator));
-        assert_eq!(role("whereabouts"), Some(Role::Whereabouts));
-        assert_eq!(role("spiderpool"), Some(Role::Spiderpool));
-        assert!(Role::assigns(Some("spiderpool")) && Role::assigns(Some("whereabouts")));
-        assert!(!Role::assigns(Some("ipoib")) && !Role::assigns(Some("host-local")) && !Role::assigns(None));
-        assert_eq!(role("./ferroband-cni"), Some(Role::Ferroband));
-        assert_eq!(role("/opt/cni/bin/multus"), Some(Role::Ferroband));
-        assert_eq!(role("multus-shim"), Some(Role::Ferroband));
+        let role = |program: &str| PluginType::from_program(Path::new(program));
+        assert_eq!(role("/opt/cni/bin/ipoib"), Some(PluginType::Ipoib));
+        assert_eq!(role("/opt/cni/bin/ib-sriov"), Some(PluginType::IbSriov));
+        assert_eq!(role("rdma"), Some(PluginType::Rdma));
+        assert_eq!(role("coordinator"), Some(PluginType::Coordinator));
+        assert_eq!(role("whereabouts"), Some(PluginType::Whereabouts));
+        assert_eq!(role("spiderpool"), Some(PluginType::Spiderpool));
+        assert!(
+            PluginType::is_daemon_ipam(Some("spiderpool")) && PluginType::is_daemon_ipam(Some("whereabouts"))
+        );
+        assert!(
+            !PluginType::is_daemon_ipam(Some("ipoib"))
+                && !PluginType::is_daemon_ipam(Some("host-local"))
+                && !PluginType::is_daemon_ipam(None)
+        );
+        assert_eq!(role("./ferroband-cni"), Some(PluginType::Ferroband));
+        assert_eq!(role("/opt/cni/bin/multus"), Some(PluginType::Ferroband));
+        assert_eq!(role("multus-shim"), Some(PluginType::Ferroband));
         assert_eq!(role("/opt/cni/bin/bridge"), None);
         assert_eq!(role(""), None);
     }

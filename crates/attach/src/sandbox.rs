@@ -14,7 +14,7 @@ pub(crate) fn open(call: &Invocation) -> Result<Netns, Error> {
 
 /// Before anything is touched, and not afterwards as libcni's skeleton does it.
 fn refuse_own(call: &Invocation, netns: &Netns) -> Result<(), Error> {
-    if !call.own_netns && netns.id() == Netns::current()?.id() {
+    if !call.netns_override && netns.id() == Netns::current()?.id() {
         return Err(Error::OwnNamespace { path: call.netns.clone().unwrap_or_default() });
     }
     Ok(())
@@ -22,39 +22,39 @@ fn refuse_own(call: &Invocation, netns: &Netns) -> Result<(), Error> {
 
 /// What is left of a sandbox that is being deleted.
 #[derive(Debug)]
-pub(crate) struct Remains {
+pub(crate) struct SandboxState {
     /// Its namespace, if it still exists.
     pub(crate) netns: Option<Netns>,
     /// What foreign plugins are told in `CNI_NETNS`.
-    pub(crate) told: String,
+    pub(crate) cni_netns: String,
 }
 
-impl Remains {
+impl SandboxState {
     /// What a DEL without a journal can go by.
-    pub(crate) fn of_call(call: &Invocation) -> Result<Self, Error> {
+    pub(crate) fn from_call(call: &Invocation) -> Result<Self, Error> {
         let path = call.netns.clone().unwrap_or_default();
         match Netns::open(&path) {
             Ok(netns) => {
                 refuse_own(call, &netns)?;
-                Ok(Self { netns: Some(netns), told: path })
+                Ok(Self { netns: Some(netns), cni_netns: path })
             }
             // Plugins know what a missing path means, but not what to make of a plain file.
-            Err(KernelError::NoNetns { .. }) => Ok(Self { netns: None, told: path }),
-            Err(_) => Ok(Self { netns: None, told: String::new() }),
+            Err(KernelError::NoNetns { .. }) => Ok(Self { netns: None, cni_netns: path }),
+            Err(_) => Ok(Self { netns: None, cni_netns: String::new() }),
         }
     }
 
     /// What there is of the sandbox that `journal` is about: by the path of the call if there is one, else by
     /// that of the ADD, and only if the same namespace is there.
-    pub(crate) fn of_journal(
+    pub(crate) fn from_journal(
         root: &Root,
         call: Option<&Invocation>,
         journal: &Journal,
     ) -> Result<Self, Error> {
-        let of_call = call.map(Self::of_call).transpose()?;
+        let of_call = call.map(Self::from_call).transpose()?;
         let told = match &of_call {
             // Another namespace at the same path is no business of this sandbox's plugins.
-            Some(remains) if remains.netns.is_none() => remains.told.clone(),
+            Some(remains) if remains.netns.is_none() => remains.cni_netns.clone(),
             _ => String::new(),
         };
         let same = |netns: &Netns| netns.id() == journal.netns_id;
@@ -64,8 +64,8 @@ impl Remains {
             return Ok(remains);
         }
         match Netns::open(&journal.netns).ok().filter(same) {
-            Some(netns) if same_boot => Ok(Self { netns: Some(netns), told: journal.netns.clone() }),
-            _ => Ok(Self { netns: None, told }),
+            Some(netns) if same_boot => Ok(Self { netns: Some(netns), cni_netns: journal.netns.clone() }),
+            _ => Ok(Self { netns: None, cni_netns: told }),
         }
     }
 }

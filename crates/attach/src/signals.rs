@@ -12,27 +12,27 @@ use std::cell::Cell;
 
 /// The signals that ask politely, held back from this thread and those it starts.
 #[derive(Debug)]
-pub struct Signals {
+pub struct DeferredSignals {
     pending: SignalFd,
-    asked: Cell<bool>,
+    received: Cell<bool>,
 }
 
-impl Signals {
+impl DeferredSignals {
     /// Hold them back. To be called before any thread is started.
-    pub fn hold() -> Result<Self, Errno> {
+    pub fn block() -> Result<Self, Errno> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
             set.add(signal);
         }
         set.thread_block()?;
         let pending = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { pending, asked: Cell::new(false) })
+        Ok(Self { pending, received: Cell::new(false) })
     }
 
     /// Whether one has come.
-    pub fn stop(&self) -> bool {
-        let come = self.asked.get() || matches!(self.pending.read_signal(), Ok(Some(_)));
-        self.asked.set(come);
+    pub fn received(&self) -> bool {
+        let come = self.received.get() || matches!(self.pending.read_signal(), Ok(Some(_)));
+        self.received.set(come);
         come
     }
 }
@@ -45,10 +45,10 @@ mod tests {
     fn a_signal_is_seen_and_does_not_kill() {
         // On a thread of its own, because the mask stays.
         std::thread::spawn(|| {
-            let signals = Signals::hold().unwrap();
-            assert!(!signals.stop());
+            let signals = DeferredSignals::block().unwrap();
+            assert!(!signals.received());
             nix::sys::signal::raise(Signal::SIGTERM).unwrap();
-            assert!(signals.stop() && signals.stop());
+            assert!(signals.received() && signals.received());
         })
         .join()
         .unwrap();

@@ -17,9 +17,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// The longest message either side takes.
-pub const LONGEST: usize = 16 << 20;
+pub const MAX_MESSAGE_LEN: usize = 16 << 20;
 /// The most file descriptors that a message has.
-const MOST: usize = 2;
+const MAX_FDS: usize = 2;
 
 /// What can go wrong between the two sides.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ impl From<UnixStream> for Channel {
 
 impl Channel {
     /// Limit the time that one wait for the other side may take; `None` waits without end.
-    pub fn set_patience(&self, limit: Option<Duration>) -> Result<(), ChannelError> {
+    pub fn set_timeout(&self, limit: Option<Duration>) -> Result<(), ChannelError> {
         self.stream.set_read_timeout(limit)?;
         self.stream.set_write_timeout(limit)?;
         Ok(())
@@ -115,7 +115,7 @@ impl Channel {
         let (first, fds) = self.recv_first(&mut header)?;
         self.fill(&mut header[first..])?;
         let length = u32::from_be_bytes(header) as usize;
-        if length > LONGEST {
+        if length > MAX_MESSAGE_LEN {
             return Err(ChannelError::TooLong { length });
         }
         // Grown as bytes arrive, so that four bytes from a stranger do not cost 16 MiB.
@@ -136,12 +136,12 @@ impl Channel {
         let mut frame = vec![0; 4];
         serde_json::to_writer(&mut frame, message)?;
         let length = frame.len() - 4;
-        if length > LONGEST {
+        if length > MAX_MESSAGE_LEN {
             return Err(ChannelError::TooLong { length });
         }
         frame[..4].copy_from_slice(&(length as u32).to_be_bytes());
 
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(fds));
@@ -157,7 +157,7 @@ impl Channel {
 
     /// The first bytes of a message and the descriptors that ride on them.
     fn recv_first(&self, header: &mut [u8; 4]) -> Result<(usize, Vec<OwnedFd>), ChannelError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = retry(|| {
             let buffers = &mut [IoSliceMut::new(header)];

@@ -14,69 +14,71 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use devices::{function, rdma};
+pub(crate) use devices::{return_rdma_device, return_vf};
 
-use crate::config::{Config, is_identifier};
-use crate::delegate::{self, Surroundings};
-use crate::plan::{Attachment, Step};
-use crate::{Command, Error, Invocation, Machine, Role, Version, chain, del, device_info, record};
+use crate::config::{PluginConfig, is_identifier};
+use crate::delegate::{self, PluginEnv};
+use crate::plan::{Attachment, PlanStep};
+use crate::{
+    CniCommand, CniContext, CniVersion, Error, Invocation, PluginType, chain, del, device_info, record,
+};
 use ferroband_kernel::Root;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
-const FOLDER: &str = "var/lib/cni/multus";
+const MULTUS_DIR: &str = "var/lib/cni/multus";
 
 /// What is left of one sandbox.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct MultusState {
     container: String,
     /// The attachments in the order they were made.
-    attached: Vec<Attached>,
+    attachments: Vec<MultusAttachment>,
     /// The list of delegates, if it is there.
-    list: Option<PathBuf>,
+    delegates_file: Option<PathBuf>,
 }
 
 /// One attachment.
 #[derive(Debug, PartialEq)]
-struct Attached {
+struct MultusAttachment {
     attachment: Attachment,
     /// The result of its last plugin.
     result: Option<Value>,
     /// `CNI_ARGS` of its ADD, when known.
     args: Option<String>,
     /// The file of libcni's cache.
-    cached: Option<PathBuf>,
+    cache_file: Option<PathBuf>,
 }
 
 /// The sandboxes that the files are about.
-pub(crate) fn containers(root: &Root) -> Vec<String> {
-    let entries = fs::read_dir(root.path(FOLDER)).into_iter().flatten().flatten();
+pub(crate) fn list_containers(root: &Root) -> Vec<String> {
+    let entries = fs::read_dir(root.path(MULTUS_DIR)).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| is_identifier(name)).collect()
 }
 
-impl Left {
+impl MultusState {
     /// The attachments, default network first.
     pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
-        self.attached.iter().map(|one| &one.attachment)
+        self.attachments.iter().map(|one| &one.attachment)
     }
 
     /// Undo it, in reverse and to the end. The files of what was undone go; the others stay for the next try.
     pub(crate) fn delete(
         &self,
-        machine: &Machine<'_>,
+        machine: &CniContext<'_>,
         call: &Invocation,
-        around: &Surroundings<'_>,
+        around: &PluginEnv<'_>,
     ) -> Vec<Error> {
         let mut errors = Vec::new();
-        for attached in self.attached.iter().rev() {
+        for attached in self.attachments.iter().rev() {
             let undone = self.undo(machine, call, around, attached);
-            errors.extend(undone.into_iter().map(|error| error.on(&attached.attachment.network)));
+            errors.extend(undone.into_iter().map(|error| error.on_network(&attached.attachment.network)));
         }
         if errors.is_empty()
-            && let Some(list) = &self.list
+            && let Some(list) = &self.delegates_file
         {
             errors.extend(record::remove(list).err());
         }
@@ -85,29 +87,29 @@ impl Left {
 
     fn undo(
         &self,
-        machine: &Machine<'_>,
+        machine: &CniContext<'_>,
         call: &Invocation,
-        around: &Surroundings<'_>,
-        attached: &Attached,
+        around: &PluginEnv<'_>,
+        attached: &MultusAttachment,
     ) -> Vec<Error> {
         let attachment = &attached.attachment;
-        let around = Surroundings {
+        let around = PluginEnv {
             container: &self.container,
             ifname: &attachment.ifname,
             args: attached.args.as_deref().map_or(around.args.clone(), Into::into),
             ..around.clone()
         };
-        let run = |step: &Step| {
+        let run = |step: &PlanStep| {
             let version = attachment.version()?;
-            let result = attached.result.as_ref().filter(|_| version >= Version::V0_4_0);
-            let previous = result.map(|result| chain::previous(result, version)).transpose()?;
-            let stdin = chain::stdin(attachment, step, previous.as_ref());
-            plugin(machine, call, &around, step, stdin)
+            let result = attached.result.as_ref().filter(|_| version >= CniVersion::V0_4_0);
+            let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
+            let stdin = chain::build_stdin(attachment, step, previous.as_ref());
+            delete_step(machine, call, &around, step, stdin)
         };
         let mut errors: Vec<_> = attachment.steps.iter().rev().filter_map(|step| run(step).err()).collect();
         errors.extend(device_info::remove(machine.root, &self.container, attachment).err());
         if errors.is_empty()
-            && let Some(cached) = &attached.cached
+            && let Some(cached) = &attached.cache_file
         {
             errors.extend(record::remove(cached).err());
         }
@@ -116,19 +118,19 @@ impl Left {
 }
 
 /// The plugin that made it; if it is no longer installed and is one that we stand in for, we.
-fn plugin(
-    machine: &Machine<'_>,
+fn delete_step(
+    machine: &CniContext<'_>,
     call: &Invocation,
-    around: &Surroundings<'_>,
-    step: &Step,
+    around: &PluginEnv<'_>,
+    step: &PlanStep,
     stdin: Vec<u8>,
 ) -> Result<(), Error> {
-    let ours = Role::of_name(step.plugin()).filter(|role| !role.is_meta());
-    match (delegate::find(step.plugin(), around.path), ours) {
+    let ours = PluginType::from_name(step.plugin()).filter(|role| !role.is_meta());
+    match (delegate::find_plugin(step.plugin(), around.path), ours) {
         (Err(Error::NoPlugin { .. }), Some(role)) => {
-            let config = Config::parse(stdin)?;
+            let config = PluginConfig::parse(stdin)?;
             let call = Invocation {
-                command: Command::Del,
+                command: CniCommand::Del,
                 container: around.container.to_owned(),
                 ifname: around.ifname.to_owned(),
                 args: around.args.clone().into_owned(),
@@ -138,6 +140,6 @@ fn plugin(
             };
             del::del(machine, role, &call)
         }
-        _ => delegate::run(step.plugin(), Command::Del, around, &stdin).map(drop),
+        _ => delegate::run(step.plugin(), CniCommand::Del, around, &stdin).map(drop),
     }
 }

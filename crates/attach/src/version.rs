@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A version of the specification. Later ones compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Version {
+pub enum CniVersion {
     /// 0.1.0, also what a configuration without `cniVersion` means.
     V0_1_0,
     /// 0.2.0: the last with one address per family.
@@ -21,7 +21,7 @@ pub enum Version {
     V1_1_0,
 }
 
-impl Version {
+impl CniVersion {
     /// All of them, oldest first.
     pub const ALL: [Self; 7] =
         [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
@@ -51,12 +51,12 @@ impl Version {
     }
 
     /// All versions in one line, for people.
-    pub fn listed() -> String {
+    pub fn supported_list() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for CniVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -64,22 +64,22 @@ impl fmt::Display for Version {
 
 #[cfg(test)]
 mod tests {
-    use super::Version;
+    use super::CniVersion;
 
     #[test]
     fn only_the_exact_seven_are_known() {
-        for version in Version::ALL {
-            assert_eq!(Version::parse(version.as_str()), Some(version));
+        for version in CniVersion::ALL {
+            assert_eq!(CniVersion::parse(version.as_str()), Some(version));
         }
         for text in ["0.5.0", "1.0", "v1.0.0", "1.1.0 ", "1.2.0"] {
-            assert_eq!(Version::parse(text), None, "{text}");
+            assert_eq!(CniVersion::parse(text), None, "{text}");
         }
-        assert_eq!(Version::parse(""), Some(Version::V0_1_0));
+        assert_eq!(CniVersion::parse(""), Some(CniVersion::V0_1_0));
     }
 
     #[test]
     fn versions_compare_by_age() {
-        assert!(Version::ALL.is_sorted());
-        assert!(Version::V0_3_1 < Version::V0_4_0);
+        assert!(CniVersion::ALL.is_sorted());
+        assert!(CniVersion::V0_3_1 < CniVersion::V0_4_0);
     }
 }

@@ -1,6 +1,8 @@
 //! Whatever a runtime, a plugin or a damaged disk hands us: an answer or an error, never a panic.
 
-use ferroband_attach::{CniResult, Command, Config, Invocation, Variables, Version, args, chain};
+use ferroband_attach::{
+    CniCommand, CniEnvironment, CniResult, CniVersion, Invocation, PluginConfig, args, chain,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -29,10 +31,13 @@ fn json() -> impl Strategy<Value = Value> {
 }
 
 fn call(stdin: &[u8], value: &str) {
-    for (name, command) in
-        [("ADD", Command::Add), ("DEL", Command::Del), ("CHECK", Command::Check), ("GC", Command::Gc)]
-    {
-        let variables = Variables::from_iter([
+    for (name, command) in [
+        ("ADD", CniCommand::Add),
+        ("DEL", CniCommand::Del),
+        ("CHECK", CniCommand::Check),
+        ("GC", CniCommand::Gc),
+    ] {
+        let variables = CniEnvironment::from_iter([
             ("CNI_COMMAND", name),
             ("CNI_CONTAINERID", value),
             ("CNI_IFNAME", value),
@@ -41,7 +46,7 @@ fn call(stdin: &[u8], value: &str) {
             ("CNI_PATH", value),
         ]);
         if let Ok(call) = Invocation::read(command, &variables, &mut &*stdin) {
-            assert!(call.config.name().is_ok() && Version::ALL.contains(&call.version));
+            assert!(call.config.name().is_ok() && CniVersion::ALL.contains(&call.version));
         }
     }
 }
@@ -57,23 +62,23 @@ proptest! {
     #[test]
     fn standard_input_of_any_json(config in json(), value in "[a-z0-9;=/.]{0,16}") {
         call(config.to_string().as_bytes(), &value);
-        let _ = args::pod(&value);
-        let parsed = Config::parse(config.to_string().into_bytes());
-        let network = parsed.and_then(|config| chain::foreign(config.map(), "net1", false));
+        let _ = args::parse_pod(&value);
+        let parsed = PluginConfig::parse(config.to_string().into_bytes());
+        let network = parsed.and_then(|config| chain::parse_foreign(config.map(), "net1", false));
         for (network, step) in network.iter().flat_map(|network| network.steps.iter().map(move |step| (network, step))) {
-            let stdin = chain::stdin(network, step, None);
+            let stdin = chain::build_stdin(network, step, None);
             prop_assert!(serde_json::from_slice::<Map<String, Value>>(&stdin).is_ok());
         }
     }
 
     #[test]
     fn a_result_that_is_understood_is_written_and_read_back(result in json(), version in 0..7_usize) {
-        let version = Version::ALL[version];
+        let version = CniVersion::ALL[version];
         if let Ok(read) = CniResult::read(&result, version) {
-            let written = read.write(Version::NEWEST).unwrap();
-            let again = CniResult::read(&written, Version::NEWEST).unwrap();
+            let written = read.write(CniVersion::NEWEST).unwrap();
+            let again = CniResult::read(&written, CniVersion::NEWEST).unwrap();
             prop_assert!(again.ips == read.ips, "{written}");
-            for version in Version::ALL {
+            for version in CniVersion::ALL {
                 let _ = read.print(version);
             }
         }

@@ -6,7 +6,7 @@ use crate::{
 };
 use clap::{Parser, Subcommand};
 
-const AFTER: &str = "\
+const AFTER_HELP: &str = "\
 To install:
   ferroband crds apply
   ferroband manifests | kubectl apply -f -
@@ -27,7 +27,7 @@ Exit status: 0 done, 1 it failed and the last line says why, 2 wrong usage.";
 /// Ferroband gives pods IPoIB interfaces, RDMA devices and addresses. It runs as a daemon on each node and wraps the
 /// cluster's default network; pods ask for more in the annotation k8s.v1.cni.cncf.io/networks.
 #[derive(Debug, Parser)]
-#[command(name = "ferroband", version, propagate_version = true, after_help = AFTER)]
+#[command(name = "ferroband", version, propagate_version = true, after_help = AFTER_HELP)]
 pub struct Arguments {
     /// What to log, in the syntax of tracing-subscriber's EnvFilter; the daemons say `info`, the tools `warn`.
     #[arg(long, env = "FERROBAND_LOG", global = true, value_name = "FILTER")]
@@ -35,31 +35,31 @@ pub struct Arguments {
 
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    Node(Box<node::Node>),
-    Cluster(cluster::Cluster),
-    DevicePlugin(device_plugin::DevicePlugin),
-    Crds(crds::Crds),
-    Manifests(manifests::Manifests),
-    Uninstall(uninstall::Uninstall),
-    Status(status::Status),
-    Inspect(inspect::Inspect),
-    Doctor(doctor::Doctor),
-    Verify(verify::Verify),
-    Explain(explain::Explain),
-    Partition(partition::Partition),
-    Sim(sim::Sim),
-    Completions(completions::Completions),
-    Man(man::Man),
-    Reference(reference::Reference),
+pub enum CliCommand {
+    Node(Box<node::NodeCommand>),
+    Cluster(cluster::ClusterCommand),
+    DevicePlugin(device_plugin::DevicePluginCommand),
+    Crds(crds::CrdsCommand),
+    Manifests(manifests::ManifestsCommand),
+    Uninstall(uninstall::UninstallCommand),
+    Status(status::StatusCommand),
+    Inspect(inspect::InspectCommand),
+    Doctor(doctor::DoctorCommand),
+    Verify(verify::VerifyCommand),
+    Explain(explain::ExplainCommand),
+    Partition(partition::PartitionCommand),
+    Sim(sim::SimCommand),
+    Completions(completions::CompletionsCommand),
+    Man(man::ManCommand),
+    Reference(reference::ReferenceCommand),
 }
 
-impl Command {
+impl CliCommand {
     /// Whether it runs for long, so that its log is what people see of it.
     pub fn is_daemon(&self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use clap::Args;
-use ferroband_cluster::{Settings, run};
+use ferroband_cluster::{ClusterSettings, run};
 use std::time::Duration;
 
 /// Run the cluster daemon
@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// It needs the API server (in-cluster, or KUBECONFIG) and nothing of the machine it runs on.
 #[derive(Args, Debug)]
-pub struct Cluster {
+pub struct ClusterCommand {
     /// Who this replica is; its pod's name.
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pod_name: String,
@@ -34,14 +34,14 @@ pub struct Cluster {
     webhook_port: u16,
 }
 
-impl Cluster {
+impl ClusterCommand {
     /// Run until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         ensure!(self.lease_seconds >= 5, "--lease-seconds {}: at least 5", self.lease_seconds);
-        let settings = Settings {
+        let settings = ClusterSettings {
             identity: self.pod_name,
             namespace: self.namespace,
-            lease: Duration::from_secs(self.lease_seconds),
+            lease_duration: Duration::from_secs(self.lease_seconds),
             resource_prefix: self.resource_prefix,
             webhook_port: self.webhook_port,
         };

@@ -9,12 +9,12 @@ use std::io::{Write, stdout};
 ///
 /// For bash: `ferroband completions bash > /etc/bash_completion.d/ferroband`
 #[derive(Args, Debug)]
-pub struct Completions {
+pub struct CompletionsCommand {
     /// The shell.
     shell: Shell,
 }
 
-impl Completions {
+impl CompletionsCommand {
     /// Print them.
     pub fn run(self) -> anyhow::Result<()> {
         let mut script = Vec::new();

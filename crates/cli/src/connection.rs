@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Which cluster is meant.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
-pub struct Connection {
+pub struct ClusterConnection {
     /// The kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account unless given.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Connection {
     context: Option<String>,
 }
 
-impl Connection {
+impl ClusterConnection {
     /// A client for it.
     pub async fn client(&self) -> anyhow::Result<Client> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use ferroband_api::{all_crds, rendered};
+use ferroband_api::{all_crds, render_crds};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
@@ -17,22 +17,22 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 /// Who we are to server-side apply.
-const MANAGER: &str = "ferroband";
+const FIELD_MANAGER: &str = "ferroband";
 /// How long the API server may take to serve a new definition.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The custom resource definitions that Ferroband needs
 ///
 /// Most are those of the systems that Ferroband replaces (Multus, Whereabouts, Spiderpool, the SR-IOV operator), with
 /// every field of theirs. A definition that another manager owns is left as it is, unless you say --take-over.
 #[derive(Args, Debug)]
-pub struct Crds {
+pub struct CrdsCommand {
     #[command(subcommand)]
-    action: Action,
+    action: CrdsAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum CrdsAction {
     /// Put them into the cluster (server-side apply) and wait until they are served.
     Apply {
         /// Take over fields that another manager owns.
@@ -47,24 +47,24 @@ enum Action {
     },
 }
 
-impl Crds {
+impl CrdsCommand {
     /// Do it.
     pub fn run(self) -> anyhow::Result<()> {
         match self.action {
-            Action::Apply { take_over } => {
+            CrdsAction::Apply { take_over } => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 runtime.block_on(apply(take_over))
             }
-            Action::Print { dir: None } => {
+            CrdsAction::Print { dir: None } => {
                 let mut out = stdout();
-                for file in rendered()? {
+                for file in render_crds()? {
                     write!(out, "---\n{}", file.yaml)?;
                 }
                 Ok(())
             }
-            Action::Print { dir: Some(dir) } => {
+            CrdsAction::Print { dir: Some(dir) } => {
                 fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
-                for file in rendered()? {
+                for file in render_crds()? {
                     let path = dir.join(&file.file_name);
                     fs::write(&path, file.yaml).with_context(|| format!("file {}", path.display()))?;
                 }
@@ -77,7 +77,7 @@ impl Crds {
 async fn apply(take_over: bool) -> anyhow::Result<()> {
     let client = Client::try_default().await.context("no way to the API server; is KUBECONFIG set?")?;
     let api: Api<CustomResourceDefinition> = Api::all(client);
-    let parameters = PatchParams { force: take_over, ..PatchParams::apply(MANAGER) };
+    let parameters = PatchParams { force: take_over, ..PatchParams::apply(FIELD_MANAGER) };
     let mut out = stdout();
     let definitions = all_crds();
     for definition in &definitions {
@@ -92,14 +92,14 @@ async fn apply(take_over: bool) -> anyhow::Result<()> {
         }
     }
     for definition in &definitions {
-        established(&api, &definition.name_any()).await?;
+        wait_established(&api, &definition.name_any()).await?;
     }
     writeln!(out, "established  all {}", definitions.len())?;
     Ok(())
 }
 
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
-    let until = Instant::now() + PATIENCE;
+async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
+    let until = Instant::now() + ESTABLISH_TIMEOUT;
     loop {
         let definition = api.get(name).await.with_context(|| format!("reading {name}"))?;
         let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
@@ -108,7 +108,7 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow:
         }
         if Instant::now() > until {
             let said: Vec<_> = conditions.into_iter().filter_map(|c| c.message).collect();
-            bail!("{name} is not served after {PATIENCE:?}: {}", said.join("; "));
+            bail!("{name} is not served after {ESTABLISH_TIMEOUT:?}: {}", said.join("; "));
         }
         sleep(Duration::from_millis(200)).await;
     }

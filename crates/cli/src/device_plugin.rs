@@ -1,13 +1,13 @@
 //! `ferroband device-plugin`.
 
-use crate::offered::Offered;
+use crate::resource_flags::ResourceFlags;
 use clap::{Args, ValueEnum};
 use ferroband_kernel::{Hardware, Root};
 use ferroband_node::{
-    DevicePlugin as Plugin,
-    advertise::{Kubelet, Way},
-    device_plugin,
-    discover::Sight,
+    DevicePluginConfig as Plugin,
+    advertise::{KubeletDir, RegistrationMode},
+    discover::DiscoveryRoots,
+    run_device_plugin,
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,7 +17,7 @@ use std::{path::PathBuf, sync::Arc};
 /// them in their resource limits. It needs no API server, no network and no capabilities, only the kubelet's folder
 /// device-plugins and the folder of device files. It is part of `ferroband node`: run one or the other.
 #[derive(Args, Debug)]
-pub struct DevicePlugin {
+pub struct DevicePluginCommand {
     /// The name of this node, to find its file in a folder of configurations.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
     node_name: String,
@@ -35,16 +35,16 @@ pub struct DevicePlugin {
     kubelet_dir: Option<PathBuf>,
 
     /// How the kubelet gets to know the plugin.
-    #[arg(long, value_enum, default_value_t = Registration::Auto)]
-    registration: Registration,
+    #[arg(long, value_enum, default_value_t = RegistrationArg::Auto)]
+    registration: RegistrationArg,
 
     #[command(flatten)]
-    offered: Offered,
+    resource_flags: ResourceFlags,
 }
 
 /// A way to be known to the kubelet.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Registration {
+enum RegistrationArg {
     /// By its plugin watcher where the folder plugins_registry is there, else by a call.
     Auto,
     /// By a call to kubelet.sock, again after each restart of the kubelet.
@@ -53,32 +53,38 @@ enum Registration {
     Watcher,
 }
 
-impl DevicePlugin {
+impl DevicePluginCommand {
     /// Run until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&Root::at(self.root.clone()))?.into();
-        let mut sight = Sight::of(hardware.as_ref());
+        let mut sight = DiscoveryRoots::of_host(hardware.as_ref());
         if let Some(folder) = self.device_dir {
-            sight.files = folder;
+            sight.device_dir = folder;
         }
         let folder = self.kubelet_dir.unwrap_or_else(|| Root::at(self.root).path("var/lib/kubelet"));
         let way = match self.registration {
-            Registration::Auto => Way::Auto,
-            Registration::Call => Way::Call,
-            Registration::Watcher => Way::Watcher,
+            RegistrationArg::Auto => RegistrationMode::Auto,
+            RegistrationArg::Call => RegistrationMode::Call,
+            RegistrationArg::Watcher => RegistrationMode::Watcher,
         };
-        let cdi = self.offered.use_cdi;
-        let sources = self.offered.sources(&self.node_name)?;
-        let plugin = Plugin { sight, hardware, kubelet: Kubelet { folder, way }, sources, cdi };
+        let cdi = self.resource_flags.use_cdi;
+        let sources = self.resource_flags.into_sources(&self.node_name)?;
+        let plugin = Plugin {
+            roots: sight,
+            hardware,
+            kubelet: KubeletDir { path: folder, registration: way },
+            sources,
+            cdi,
+        };
         // It mostly waits: one thread serves it, and reads of files have threads of their own.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(runtime.block_on(device_plugin(plugin))?)
+        Ok(runtime.block_on(run_device_plugin(plugin))?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::arguments::{Arguments, Command};
+    use crate::arguments::{Arguments, CliCommand};
     use clap::Parser;
     use serde_json::Value;
 
@@ -90,7 +96,7 @@ mod tests {
         let container = &pod["containers"][0];
         let words = container["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
         let parsed = Arguments::try_parse_from(words).unwrap();
-        assert!(matches!(parsed.command, Command::DevicePlugin(_)), "{parsed:?}");
+        assert!(matches!(parsed.command, CliCommand::DevicePlugin(_)), "{parsed:?}");
         let security = &container["securityContext"];
         assert_eq!(security["capabilities"]["drop"][0], "ALL");
         assert_eq!(security["allowPrivilegeEscalation"], false);

@@ -6,13 +6,13 @@ use std::{
 };
 
 /// The exit status for `result`, after saying what went wrong.
-pub fn code(result: anyhow::Result<()>) -> ExitCode {
+pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough: `ferroband crds print | head`.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("ferroband: {}", ferroband_node::chain(e.as_ref()));
+            eprintln!("ferroband: {}", ferroband_node::error_chain(e.as_ref()));
             ExitCode::FAILURE
         }
     }

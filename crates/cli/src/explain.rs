@@ -1,7 +1,7 @@
 //! `ferroband explain`.
 
-use crate::output::{Output, print};
-use crate::table::{table, text};
+use crate::output::{OutputFormat, print};
+use crate::table::{render, table};
 use anyhow::bail;
 use clap::Args;
 use ferroband_model::FaultCode;
@@ -12,35 +12,35 @@ use serde_json::{Value, json};
 /// Every error of Ferroband ends with a code in brackets: in a pod's events, in conditions and on the command line.
 /// This says what it means, why it comes up and what to do. Without a code it lists them all.
 #[derive(Args, Debug)]
-pub struct Explain {
+pub struct ExplainCommand {
     /// The code, for example NoParent, or the number of the CNI error.
     code: Option<String>,
 
     /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
-impl Explain {
+impl ExplainCommand {
     /// Print it.
     pub fn run(self) -> anyhow::Result<()> {
         let codes = match &self.code {
             None => FaultCode::all(),
-            Some(asked) => found(asked)?,
+            Some(asked) => find_codes(asked)?,
         };
-        let shown: Vec<Value> = codes.iter().copied().map(described).collect();
+        let shown: Vec<Value> = codes.iter().copied().map(to_json).collect();
         print(self.output, &shown, || match self.code {
-            None => listed(&codes),
-            Some(_) => codes.iter().copied().map(told).collect::<Vec<_>>().join("\n"),
+            None => render_list(&codes),
+            Some(_) => codes.iter().copied().map(render_code).collect::<Vec<_>>().join("\n"),
         })
     }
 }
 
 /// The codes that `asked` may mean: one by its name, or all of a number.
-fn found(asked: &str) -> anyhow::Result<Vec<FaultCode>> {
+fn find_codes(asked: &str) -> anyhow::Result<Vec<FaultCode>> {
     let word = asked.trim_matches(['[', ']']);
     let number: Option<u32> = word.parse().ok();
-    let fits = |code: &FaultCode| code.reason().eq_ignore_ascii_case(word) || number == Some(code.cni());
+    let fits = |code: &FaultCode| code.reason().eq_ignore_ascii_case(word) || number == Some(code.cni_code());
     let codes: Vec<_> = FaultCode::all().into_iter().filter(fits).collect();
     if codes.is_empty() {
         bail!("there is no code `{asked}`; `ferroband explain` lists them");
@@ -48,34 +48,34 @@ fn found(asked: &str) -> anyhow::Result<Vec<FaultCode>> {
     Ok(codes)
 }
 
-fn described(code: FaultCode) -> Value {
+fn to_json(code: FaultCode) -> Value {
     let about = code.explanation();
     json!({
-        "code": code.reason(), "cniError": code.cni(), "triedAgain": code.is_tried_again(),
+        "code": code.reason(), "cniError": code.cni_code(), "triedAgain": code.is_retried(),
         "meaning": about.meaning, "causes": about.causes, "remedies": about.remedies,
     })
 }
 
-fn listed(codes: &[FaultCode]) -> String {
+fn render_list(codes: &[FaultCode]) -> String {
     let mut rows = table(["CODE", "CNI", "MEANING"]);
     for code in codes {
         rows.add_row([
             code.reason().to_owned(),
-            code.cni().to_string(),
+            code.cni_code().to_string(),
             code.explanation().meaning.to_owned(),
         ]);
     }
-    text(rows)
+    render(rows)
 }
 
-fn told(code: FaultCode) -> String {
+fn render_code(code: FaultCode) -> String {
     let about = code.explanation();
-    let again = if code.is_tried_again() { "; the runtime tries again" } else { "" };
+    let again = if code.is_retried() { "; the runtime tries again" } else { "" };
     let points = |points: &[&str]| points.iter().map(|point| format!("  - {point}\n")).collect::<String>();
     format!(
         "{} (CNI error {}{again})\n\n{}\n\nCauses\n{}\nRemedies\n{}",
         code.reason(),
-        code.cni(),
+        code.cni_code(),
         about.meaning,
         points(about.causes),
         points(about.remedies)
@@ -89,9 +89,9 @@ mod tests {
     #[test]
     fn a_code_is_found_by_name_by_number_and_as_it_stands_in_a_message() {
         for asked in ["NoParent", "noparent", "[NoParent]", "103"] {
-            assert_eq!(found(asked).unwrap(), [FaultCode::NoParent], "{asked}");
+            assert_eq!(find_codes(asked).unwrap(), [FaultCode::NoParent], "{asked}");
         }
-        assert!(found("11").unwrap().len() > 2);
-        assert!(found("Nonsense").unwrap_err().to_string().contains("ferroband explain"));
+        assert!(find_codes("11").unwrap().len() > 2);
+        assert!(find_codes("Nonsense").unwrap_err().to_string().contains("ferroband explain"));
     }
 }

@@ -1,55 +1,55 @@
 //! `ferroband inspect`.
 
-use crate::output::{Output, print};
-use crate::table::{table, text};
+use crate::output::{OutputFormat, print};
+use crate::table::{render, table};
 use clap::Args;
 use ferroband_kernel::Root;
-use ferroband_node::discover::{DeviceFile, Inventory, Port, RdmaDevice};
+use ferroband_node::discover::{DeviceFile, Inventory, InventoryPort, InventoryRdmaDevice};
 use std::path::PathBuf;
 
 /// Show the InfiniBand hardware of this node
 ///
 /// One line for each port: the device, where it is, what it is called as an interface, and how the link is.
 #[derive(Args, Debug)]
-pub struct Inspect {
+pub struct InspectCommand {
     /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 
     /// Where the host's file system is.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
 
-impl Inspect {
+impl InspectCommand {
     /// Look, and print.
     pub fn run(self) -> anyhow::Result<()> {
         let host = ferroband_sim::hardware(&Root::at(self.root))?;
         // Simulated trees are brought up to date by whoever may write them; others see them as they are.
         let _ = host.refresh();
-        let inventory = Inventory::read(host.root(), host.simulated())?;
-        print(self.output, &inventory, || columns(&inventory, self.output == Output::Wide))
+        let inventory = Inventory::read(host.root(), host.is_simulated())?;
+        print(self.output, &inventory, || render_table(&inventory, self.output == OutputFormat::Wide))
     }
 }
 
 /// What every table shows, and what a wide one shows besides.
-const HEADS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
-const MORE: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
+const COLUMNS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
+const WIDE_COLUMNS: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
 
 /// The inventory for people.
-fn columns(inventory: &Inventory, wide: bool) -> String {
+fn render_table(inventory: &Inventory, wide: bool) -> String {
     if inventory.devices.is_empty() {
         return "no RDMA devices on this node\n".to_owned();
     }
-    let heads = HEADS.iter().chain(MORE.iter().filter(|_| wide)).copied();
+    let heads = COLUMNS.iter().chain(WIDE_COLUMNS.iter().filter(|_| wide)).copied();
     let mut rows = table(heads);
-    let none = [Port::default()];
+    let none = [InventoryPort::default()];
     for device in &inventory.devices {
         let ports = if device.ports.is_empty() { none.as_slice() } else { &device.ports };
         for port in ports {
-            let mut cells = row(device, port);
+            let mut cells = port_cells(device, port);
             if wide {
-                cells.extend(more(inventory, device, port));
+                cells.extend(wide_cells(inventory, device, port));
             }
             rows.add_row(cells);
         }
@@ -60,78 +60,78 @@ fn columns(inventory: &Inventory, wide: bool) -> String {
         Some(false) if wide => "RDMA namespaces: shared\n",
         _ => "",
     };
-    format!("{notice}{mode}{}", text(rows))
+    format!("{notice}{mode}{}", render(rows))
 }
 
-fn known<T: ToString>(value: Option<T>) -> String {
+fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-fn listed(list: impl IntoIterator<Item = String>) -> String {
+fn join_or_dash(list: impl IntoIterator<Item = String>) -> String {
     let all: Vec<_> = list.into_iter().collect();
     if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
-fn row(device: &RdmaDevice, port: &Port) -> Vec<String> {
+fn port_cells(device: &InventoryRdmaDevice, port: &InventoryPort) -> Vec<String> {
     vec![
         device.name.clone(),
-        known(device.pci.as_ref()),
-        known(device.id.as_ref()),
-        listed(device.netdevs.iter().cloned()),
+        or_dash(device.pci.as_ref()),
+        or_dash(device.id.as_ref()),
+        join_or_dash(device.netdevs.iter().cloned()),
         port.number.to_string(),
-        known(port.link_layer.as_ref()),
+        or_dash(port.link_layer.as_ref()),
         port.state.clone(),
-        known(port.rate.as_ref()),
-        known(port.lid),
-        known(port.guid.as_ref()),
+        or_dash(port.rate.as_ref()),
+        or_dash(port.lid),
+        or_dash(port.guid.as_ref()),
     ]
 }
 
-fn more(inventory: &Inventory, device: &RdmaDevice, port: &Port) -> Vec<String> {
+fn wide_cells(inventory: &Inventory, device: &InventoryRdmaDevice, port: &InventoryPort) -> Vec<String> {
     let function = device.pci.as_deref().and_then(|pci| inventory.function(pci));
     let place = function.and_then(|function| Some((function.pf.as_ref()?, function.vf_index)));
     let name = |file: &DeviceFile| Some(file.path.file_name()?.to_string_lossy().into_owned());
     let (vfs, most) = device.vfs;
     vec![
-        known(place.map(|(pf, index)| index.map_or_else(|| pf.clone(), |index| format!("{pf}#{index}")))),
+        or_dash(place.map(|(pf, index)| index.map_or_else(|| pf.clone(), |index| format!("{pf}#{index}")))),
         format!("{vfs}/{most}"),
-        known(device.driver.as_ref()),
-        known(device.firmware.as_ref()),
-        known(device.numa),
-        known(port.sm_lid),
-        listed(port.pkeys.iter().cloned()),
-        listed(device.files.iter().filter_map(name)),
+        or_dash(device.driver.as_ref()),
+        or_dash(device.firmware.as_ref()),
+        or_dash(device.numa),
+        or_dash(port.sm_lid),
+        join_or_dash(port.pkeys.iter().cloned()),
+        join_or_dash(device.files.iter().filter_map(name)),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroband_node::discover::Function;
+    use ferroband_node::discover::InventoryFunction;
 
     #[test]
     fn a_port_is_a_line_and_simulation_is_said_first() {
-        let port = Port {
+        let port = InventoryPort {
             number: 1,
             link_layer: Some("InfiniBand".into()),
             state: "Active".into(),
             rate: Some("100 Gb/sec (4X EDR)".into()),
             lid: Some(3),
             guid: Some("b8:59:9f:03:00:a1:b2:c4".into()),
-            ..Port::default()
+            ..InventoryPort::default()
         };
-        let device = RdmaDevice {
+        let device = InventoryRdmaDevice {
             name: "mlx5_0".into(),
             pci: Some("0000:86:00.0".into()),
             id: Some("15b3:1017".into()),
             netdevs: vec!["ibs5f0".into()],
             ports: vec![port],
-            ..RdmaDevice::default()
+            ..InventoryRdmaDevice::default()
         };
-        let bare = RdmaDevice { name: "rxe0".into(), ..RdmaDevice::default() };
+        let bare = InventoryRdmaDevice { name: "rxe0".into(), ..InventoryRdmaDevice::default() };
         let inventory = Inventory { simulated: true, devices: vec![device, bare], ..Inventory::default() };
         assert_eq!(
-            columns(&inventory, false),
+            render_table(&inventory, false),
             "\
 SIMULATED hardware
 DEVICE  PCI           ID         NETDEV  PORT  LINK        STATE   RATE                 LID  GUID
@@ -139,23 +139,23 @@ mlx5_0  0000:86:00.0  15b3:1017  ibs5f0  1     InfiniBand  Active  100 Gb/sec (4
 rxe0    -             -          -       0     -                   -                    -    -
 "
         );
-        assert_eq!(columns(&Inventory::default(), false), "no RDMA devices on this node\n");
+        assert_eq!(render_table(&Inventory::default(), false), "no RDMA devices on this node\n");
     }
 
     #[test]
     fn wide_tells_where_a_virtual_function_belongs() {
-        let device = RdmaDevice {
+        let device = InventoryRdmaDevice {
             name: "mlx5_2".into(),
             pci: Some("0000:3b:00.2".into()),
             driver: Some("mlx5_core".into()),
             numa: Some(1),
-            ..RdmaDevice::named("mlx5_2", Some("/dev/infiniband/uverbs2".into()))
+            ..InventoryRdmaDevice::named("mlx5_2", Some("/dev/infiniband/uverbs2".into()))
         };
-        let function = Function {
+        let function = InventoryFunction {
             pci: "0000:3b:00.2".into(),
             pf: Some("0000:3b:00.0".into()),
             vf_index: Some(0),
-            ..Function::default()
+            ..InventoryFunction::default()
         };
         let inventory = Inventory {
             devices: vec![device],
@@ -163,7 +163,7 @@ rxe0    -             -          -       0     -                   -            
             exclusive: Some(true),
             ..Inventory::default()
         };
-        let shown = columns(&inventory, true);
+        let shown = render_table(&inventory, true);
         assert!(shown.starts_with("RDMA namespaces: exclusive\n"), "{shown}");
         let last: Vec<_> = shown.lines().last().unwrap_or_default().split_whitespace().collect();
         assert_eq!(

@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// The arguments; help and errors name the program as it was called.
-pub fn arguments() -> Arguments {
+pub fn parse_arguments() -> Arguments {
     let mut command = Arguments::command();
-    if called() == "kubectl-ferroband" {
+    if program_name() == "kubectl-ferroband" {
         command = command.bin_name("kubectl ferroband");
     }
     let parsed = command.clone().get_matches();
@@ -17,8 +17,8 @@ pub fn arguments() -> Arguments {
 }
 
 /// Whether this is a call for completions; if so they are printed, as kubectl (cobra) reads them.
-pub fn completes() -> bool {
-    if called() != "kubectl_complete-ferroband" {
+pub fn handle_completion() -> bool {
+    if program_name() != "kubectl_complete-ferroband" {
         return false;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -30,7 +30,7 @@ pub fn completes() -> bool {
     true
 }
 
-fn called() -> String {
+fn program_name() -> String {
     let zeroth: OsString = std::env::args_os().next().unwrap_or_default();
     Path::new(&zeroth).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

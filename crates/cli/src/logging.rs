@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
 /// Start to log.
-pub fn start(arguments: &Arguments) {
+pub fn init(arguments: &Arguments) {
     // Its errors come back to us, and are told with what they were about.
     let usual = match arguments.command.is_daemon() {
         true => "info,kube_client::client::builder=off",

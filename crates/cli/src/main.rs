@@ -20,7 +20,6 @@
 mod arguments;
 #[cfg(test)]
 mod book;
-mod choices;
 mod cluster;
 mod completions;
 mod connection;
@@ -34,44 +33,45 @@ mod kubectl;
 mod logging;
 mod man;
 mod manifests;
+mod network_flags;
 mod node;
-mod offered;
 mod output;
 mod partition;
 mod reference;
+mod resource_flags;
 mod sim;
 mod status;
 mod table;
 mod uninstall;
 mod verify;
 
-use arguments::Command;
+use arguments::CliCommand;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if kubectl::completes() {
+    if kubectl::handle_completion() {
         return ExitCode::SUCCESS;
     }
-    let arguments = kubectl::arguments();
-    logging::start(&arguments);
+    let arguments = kubectl::parse_arguments();
+    logging::init(&arguments);
     // The one that is built in. It fails only if there is one already, which is then the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    exit::code(match arguments.command {
-        Command::Node(command) => command.run(),
-        Command::Cluster(command) => command.run(),
-        Command::DevicePlugin(command) => command.run(),
-        Command::Crds(command) => command.run(),
-        Command::Manifests(command) => command.run(),
-        Command::Status(command) => command.run(),
-        Command::Inspect(command) => command.run(),
-        Command::Doctor(command) => command.run(),
-        Command::Verify(command) => command.run(),
-        Command::Explain(command) => command.run(),
-        Command::Partition(command) => command.run(),
-        Command::Sim(command) => command.run(),
-        Command::Uninstall(command) => command.run(),
-        Command::Completions(command) => command.run(),
-        Command::Man(command) => command.run(),
-        Command::Reference(command) => command.run(),
+    exit::exit_code(match arguments.command {
+        CliCommand::Node(command) => command.run(),
+        CliCommand::Cluster(command) => command.run(),
+        CliCommand::DevicePlugin(command) => command.run(),
+        CliCommand::Crds(command) => command.run(),
+        CliCommand::Manifests(command) => command.run(),
+        CliCommand::Status(command) => command.run(),
+        CliCommand::Inspect(command) => command.run(),
+        CliCommand::Doctor(command) => command.run(),
+        CliCommand::Verify(command) => command.run(),
+        CliCommand::Explain(command) => command.run(),
+        CliCommand::Partition(command) => command.run(),
+        CliCommand::Sim(command) => command.run(),
+        CliCommand::Uninstall(command) => command.run(),
+        CliCommand::Completions(command) => command.run(),
+        CliCommand::Man(command) => command.run(),
+        CliCommand::Reference(command) => command.run(),
     })
 }

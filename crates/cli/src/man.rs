@@ -9,13 +9,13 @@ use std::path::PathBuf;
 ///
 /// One page for each subcommand: `ferroband man --dir /usr/local/share/man/man1`
 #[derive(Args, Debug)]
-pub struct Man {
+pub struct ManCommand {
     /// The folder they are written to.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     dir: PathBuf,
 }
 
-impl Man {
+impl ManCommand {
     /// Write them.
     pub fn run(self) -> anyhow::Result<()> {
         clap_mangen::generate_to(Arguments::command(), &self.dir)

@@ -7,7 +7,7 @@
 //!                  └─words::template──▶ deploy/charts/ferroband/templates/daemons/     helm install, with values
 //! ```
 
-mod words;
+mod template_vars;
 
 use crate::node::ALIASES;
 use anyhow::Context;
@@ -24,7 +24,7 @@ use std::{
 /// A namespace, the accounts of the two daemons with their rights, the DaemonSet and the Deployment. The custom resource definitions are
 /// not among them: run `ferroband crds apply` first.
 #[derive(Args, Debug)]
-pub struct Manifests {
+pub struct ManifestsCommand {
     /// The image.
     #[arg(long, default_value = "ferroband:dev")]
     image: String,
@@ -51,7 +51,7 @@ pub struct Manifests {
 }
 
 /// The objects, each file with its name in the chart.
-const PARTS: [(&str, &str); 7] = [
+const MANIFEST_FILES: [(&str, &str); 7] = [
     ("account.yaml", include_str!("manifests/account.yaml")),
     ("rights.yaml", include_str!("manifests/rights.yaml")),
     ("cluster-rights.yaml", include_str!("manifests/cluster-rights.yaml")),
@@ -61,12 +61,12 @@ const PARTS: [(&str, &str); 7] = [
     ("deployment.yaml", include_str!("manifests/deployment.yaml")),
 ];
 
-impl Manifests {
+impl ManifestsCommand {
     /// Print them.
     pub fn run(self) -> anyhow::Result<()> {
         if let Some(profile) = &self.simulate {
             // Better here than in the logs of every node.
-            ferroband_node::profile(profile)?;
+            ferroband_node::find_profile(profile)?;
         }
         match &self.chart {
             Some(folder) => self.write_chart(folder),
@@ -77,9 +77,10 @@ impl Manifests {
     /// The same objects as templates of the chart: one source, two ways to fill it in.
     fn write_chart(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("folder {}", folder.display()))?;
-        for (name, text) in PARTS {
+        for (name, text) in MANIFEST_FILES {
             let path = folder.join(name);
-            fs::write(&path, words::template(text)).with_context(|| format!("file {}", path.display()))?;
+            fs::write(&path, template_vars::render_helm_template(text))
+                .with_context(|| format!("file {}", path.display()))?;
         }
         Ok(())
     }
@@ -98,21 +99,23 @@ impl Manifests {
         if let Some(address) = &self.metrics_address {
             arguments.push(format!("--metrics-address={address}"));
         }
-        PARTS.map(|(_, text)| words::fill(text, &self.image, &arguments)).concat()
+        MANIFEST_FILES
+            .map(|(_, text)| template_vars::render_with_defaults(text, &self.image, &arguments))
+            .concat()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{Arguments, Command};
+    use crate::arguments::{Arguments, CliCommand};
     use clap::Parser;
     use serde_json::Value;
 
     fn render(arguments: &[&str]) -> String {
         let all = [&["ferroband", "manifests"], arguments].concat();
         match Arguments::parse_from(all).command {
-            Command::Manifests(manifests) => manifests.render(),
+            CliCommand::Manifests(manifests) => manifests.render(),
             other => panic!("{other:?}"),
         }
     }
@@ -179,8 +182,8 @@ mod tests {
     fn no_word_is_left_open() {
         let at = |text: &str| text.lines().find(|line| line.contains('@')).map(str::to_owned);
         assert_eq!(at(&render(&[])), None);
-        for (name, text) in PARTS {
-            let template = words::template(text);
+        for (name, text) in MANIFEST_FILES {
+            let template = template_vars::render_helm_template(text);
             assert_eq!(at(&template), None, "{name}");
             assert!(!template.contains("ferroband-system"), "{name}: the chart's namespace is the release's");
         }
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn every_right_has_its_reason() {
-        let text = PARTS.map(|(_, text)| text).concat();
+        let text = MANIFEST_FILES.map(|(_, text)| text).concat();
         let rules = text.lines().filter(|line| line.trim_start().starts_with("- apiGroups"));
         let reasons = text.lines().zip(text.lines().skip(1)).filter(|(above, line)| {
             line.trim_start().starts_with("- apiGroups") && above.trim_start().starts_with('#')

@@ -1,9 +1,9 @@
 //! `ferroband node`.
 
-use crate::{choices::Choices, offered::Offered};
+use crate::{network_flags::NetworkFlags, resource_flags::ResourceFlags};
 use clap::{Args, builder::PossibleValuesParser};
 use ferroband_kernel::Root;
-use ferroband_node::{Settings, Simulate, ready, run};
+use ferroband_node::{NodeSettings, SimulationSettings, readiness, run};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Run the node daemon
@@ -15,7 +15,7 @@ use std::{net::SocketAddr, path::PathBuf};
 ///
 /// It needs to be root in the host's network namespace, and the API server (in-cluster, or KUBECONFIG).
 #[derive(Args, Debug)]
-pub struct Node {
+pub struct NodeCommand {
     /// The name of this node in the API server.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present = "check")]
     node_name: Option<String>,
@@ -45,10 +45,10 @@ pub struct Node {
     simulate_uplink: Option<String>,
 
     #[command(flatten)]
-    offered: Offered,
+    resource_flags: ResourceFlags,
 
     #[command(flatten)]
-    choices: Choices,
+    network_flags: NetworkFlags,
 
     /// The opensm to run if this node has the label ferroband.io/subnet-manager: a file, or a name to look for.
     #[arg(long, env = "FERROBAND_OPENSM", value_name = "PROGRAM", default_value = "opensm")]
@@ -67,7 +67,7 @@ pub struct Node {
 pub const ALIASES: [&str; 8] =
     ["coordinator", "ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
-impl Node {
+impl NodeCommand {
     /// Run until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         let Self {
@@ -78,30 +78,30 @@ impl Node {
             alias,
             simulate,
             simulate_uplink,
-            offered,
-            choices,
+            resource_flags: offered,
+            network_flags: choices,
             opensm,
             metrics_address,
             check,
         } = self;
         let root = Root::at(root);
         if check {
-            return Ok(ready::check(&root)?);
+            return Ok(readiness::check(&root)?);
         }
         let node = node_name.unwrap_or_default();
         let cdi = offered.use_cdi;
-        let settings = Settings {
-            devices: offered.sources(&node)?,
+        let settings = NodeSettings {
+            devices: offered.into_sources(&node)?,
             cdi,
             opensm,
             metrics: metrics_address,
-            policy: choices.policy(),
+            policy: choices.into_policy(),
             node,
             namespace,
             root,
             cni_program: Some(cni_binary),
             aliases: alias,
-            simulate: simulate.map(|profile| Simulate { profile, uplink: simulate_uplink }),
+            simulation: simulate.map(|profile| SimulationSettings { profile, uplink: simulate_uplink }),
         };
         // Few threads: the daemon mostly waits, and calls that block have threads of their own.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

@@ -6,7 +6,7 @@ use std::io::{Write, stdout};
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum OutputFormat {
     /// Columns, for people.
     Table,
     /// More columns.
@@ -18,11 +18,15 @@ pub enum Output {
 }
 
 /// Print `value` for programs, or what `columns` makes of it for people.
-pub fn print(output: Output, value: &impl Serialize, columns: impl FnOnce() -> String) -> anyhow::Result<()> {
+pub fn print(
+    output: OutputFormat,
+    value: &impl Serialize,
+    columns: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
     let shown = match output {
-        Output::Table | Output::Wide => columns(),
-        Output::Yaml => serde_saphyr::to_string(value)?,
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
+        OutputFormat::Table | OutputFormat::Wide => columns(),
+        OutputFormat::Yaml => serde_saphyr::to_string(value)?,
+        OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
     };
     stdout().write_all(shown.as_bytes())?;
     Ok(())

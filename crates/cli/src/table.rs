@@ -13,7 +13,7 @@ pub fn table<'a>(heads: impl IntoIterator<Item = &'a str>) -> Table {
 }
 
 /// The table as text, without blanks at the ends of lines.
-pub fn text(mut table: Table) -> String {
+pub fn render(mut table: Table) -> String {
     let columns = table.column_count();
     for column in 0..columns {
         if let Some(column) = table.column_mut(column) {

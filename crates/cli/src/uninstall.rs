@@ -1,6 +1,6 @@
 //! `ferroband uninstall`.
 
-mod everywhere;
+mod all_nodes;
 
 use clap::Args;
 use ferroband_kernel::Root;
@@ -16,7 +16,7 @@ use std::{path::PathBuf, time::Duration};
 ///
 /// With --all-nodes it is done on every node, by the node daemons themselves, before their DaemonSet is deleted; the chart does so.
 #[derive(Args, Debug)]
-pub struct Uninstall {
+pub struct UninstallCommand {
     /// Where the host's file system is.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
@@ -38,15 +38,18 @@ pub struct Uninstall {
     patience: u64,
 }
 
-impl Uninstall {
+impl UninstallCommand {
     /// Begin to leave.
     pub fn run(self) -> anyhow::Result<()> {
         if self.all_nodes {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            return runtime.block_on(everywhere::leave(&self.namespace, Duration::from_secs(self.patience)));
+            return runtime.block_on(all_nodes::uninstall_all_nodes(
+                &self.namespace,
+                Duration::from_secs(self.patience),
+            ));
         }
         let root = Root::at(self.root);
-        let done = install::leave(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;
+        let done = install::uninstall(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;
         let told = match done {
             true => "this node is as it was before Ferroband",
             false => "pods with attachments of Ferroband run here; the last one to go takes it along",
@@ -55,7 +58,7 @@ impl Uninstall {
         if self.hold {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                install::held()?.await;
+                install::termination_signal()?.await;
                 anyhow::Ok(())
             })?;
         }

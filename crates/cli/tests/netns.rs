@@ -9,8 +9,8 @@ mod api;
 #[path = "device_plugin/alone.rs"]
 mod device_plugin;
 
-use api::ApiServer;
-use ferroband_attach::{Machine, Role, Variables, answer, run};
+use api::FakeApiServer;
+use ferroband_attach::{CniContext, CniEnvironment, PluginType, run, serve_call};
 use ferroband_kernel::Root;
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
@@ -23,9 +23,9 @@ use std::{
 };
 
 /// A process that ends with the test.
-struct Guarded(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Guarded {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -33,18 +33,18 @@ impl Drop for Guarded {
 }
 
 /// A pod's sandbox: a network namespace that a sleeping process holds.
-struct Sandbox {
-    process: Guarded,
+struct CliSandbox {
+    process: KillOnDrop,
     pod: &'static str,
 }
 
-impl Sandbox {
+impl CliSandbox {
     fn new(pod: &'static str) -> Self {
         let sleeping = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
-        let sandbox = Self { process: Guarded(sleeping), pod };
+        let sandbox = Self { process: KillOnDrop(sleeping), pod };
         // Until unshare(1) has done its work, its namespace is still ours.
         let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
-        eventually("a namespace", || fs::read_link(sandbox.netns()).unwrap() != ours);
+        wait_until("a namespace", || fs::read_link(sandbox.netns()).unwrap() != ours);
         sandbox
     }
 
@@ -52,7 +52,7 @@ impl Sandbox {
         format!("/proc/{}/ns/net", self.process.0.id())
     }
 
-    fn inside(&self, command: &[&str]) -> (bool, String) {
+    fn run_inside(&self, command: &[&str]) -> (bool, String) {
         let output =
             Command::new("nsenter").arg(format!("--net={}", self.netns())).args(command).output().unwrap();
         (output.status.success(), String::from_utf8(output.stdout).unwrap())
@@ -60,7 +60,7 @@ impl Sandbox {
 
     /// The IPv4 addresses of `net1`; none without the interface.
     fn addresses(&self) -> Vec<String> {
-        let (there, text) = self.inside(&["ip", "-j", "-4", "addr", "show", "net1"]);
+        let (there, text) = self.run_inside(&["ip", "-j", "-4", "addr", "show", "net1"]);
         if !there {
             return Vec::new();
         }
@@ -70,7 +70,7 @@ impl Sandbox {
     }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");
@@ -79,12 +79,12 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// The node: its files, and the programs of its default network.
-struct Node {
+struct CliNodeFixture {
     folder: tempfile::TempDir,
     root: Root,
 }
 
-impl Node {
+impl CliNodeFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path().join("root"));
@@ -102,7 +102,7 @@ impl Node {
         Self { folder, root }
     }
 
-    fn daemon(&self, server: &ApiServer) -> Guarded {
+    fn start_daemon(&self, server: &FakeApiServer) -> KillOnDrop {
         let config = self.folder.path().join("kubeconfig");
         fs::write(&config, server.kubeconfig()).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
@@ -113,8 +113,8 @@ impl Node {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let daemon = Guarded(child);
-        eventually("the configuration", || self.conflist().exists());
+        let daemon = KillOnDrop(child);
+        wait_until("the configuration", || self.conflist().exists());
         daemon
     }
 
@@ -123,7 +123,7 @@ impl Node {
     }
 
     /// What a runtime does with our configuration.
-    fn call(&self, command: &str, sandbox: &Sandbox) -> (u8, Value) {
+    fn call_cni(&self, command: &str, sandbox: &CliSandbox) -> (u8, Value) {
         let list: Value = serde_json::from_str(&read(&self.conflist())).unwrap();
         let mut config = list["plugins"][0].clone();
         config["cniVersion"] = list["cniVersion"].clone();
@@ -131,7 +131,7 @@ impl Node {
         let pod = sandbox.pod;
         let arguments =
             format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID=uid-{pod}");
-        let variables: Variables = [
+        let variables: CniEnvironment = [
             ("CNI_COMMAND", command.to_owned()),
             ("CNI_CONTAINERID", format!("c-{pod}")),
             ("CNI_NETNS", sandbox.netns()),
@@ -143,9 +143,9 @@ impl Node {
         .collect();
         let mut out = Vec::new();
         let mut stdin = &*config.to_string().into_bytes();
-        let status = answer(Role::Ferroband, &variables, &mut stdin, &mut out, |call, out| {
+        let status = serve_call(PluginType::Ferroband, &variables, &mut stdin, &mut out, |call, out| {
             let host = ferroband_sim::host(&self.root).unwrap();
-            run(&Machine::new(&self.root, host.as_ref()), Role::Ferroband, call, out)
+            run(&CniContext::new(&self.root, host.as_ref()), PluginType::Ferroband, call, out)
         });
         (status, serde_json::from_slice(&out).unwrap_or(Value::Null))
     }
@@ -155,13 +155,13 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-fn pod(server: &ApiServer, name: &str, networks: &str) {
+fn put_pod(server: &FakeApiServer, name: &str, networks: &str) {
     let annotations = json!({"k8s.v1.cni.cncf.io/networks": networks});
     let metadata = json!({"name": name, "namespace": "default", "uid": format!("uid-{name}"), "annotations": annotations});
     server.put("/api/v1/pods", json!({"metadata": metadata}));
 }
 
-fn network(server: &ApiServer, name: &str, master: &str) {
+fn put_network(server: &FakeApiServer, name: &str, master: &str) {
     let ipam = json!({"type": "whereabouts", "range": "192.168.0.0/24"});
     let config =
         json!({"cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": master, "ipam": ipam});
@@ -176,22 +176,22 @@ fn network(server: &ApiServer, name: &str, master: &str) {
 fn two_pods_reach_each_other_and_leave_nothing() {
     unshare(CloneFlags::CLONE_NEWNET).expect("this test needs root");
     assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
-    let server = ApiServer::reserve().start();
-    network(&server, "jarvice-ipoib", "ib0");
-    network(&server, "elsewhere", "ib7");
+    let server = FakeApiServer::reserve().start();
+    put_network(&server, "jarvice-ipoib", "ib0");
+    put_network(&server, "elsewhere", "ib7");
     for name in ["a", "b"] {
-        pod(&server, name, "jarvice-ipoib");
+        put_pod(&server, name, "jarvice-ipoib");
     }
-    pod(&server, "lost", "elsewhere");
-    let node = Node::new();
-    let daemon = node.daemon(&server);
+    put_pod(&server, "lost", "elsewhere");
+    let node = CliNodeFixture::new();
+    let daemon = node.start_daemon(&server);
     // Then the nodes are counted, and this one takes a granule for itself.
-    eventually("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+    wait_until("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
     let begun = server.calls().len();
 
-    let (a, b) = (Sandbox::new("a"), Sandbox::new("b"));
+    let (a, b) = (CliSandbox::new("a"), CliSandbox::new("b"));
     for sandbox in [&a, &b] {
-        let (status, result) = node.call("ADD", sandbox);
+        let (status, result) = node.call_cni("ADD", sandbox);
         assert_eq!(status, 0, "{result}\n{}", read(&node.folder.path().join("log")));
         assert_eq!(result["ips"][0]["address"], "10.1.0.5/24", "the runtime sees the default network alone");
     }
@@ -199,29 +199,29 @@ fn two_pods_reach_each_other_and_leave_nothing() {
         (a.addresses(), b.addresses()),
         (vec!["192.168.0.1/24".into()], vec!["192.168.0.2/24".into()])
     );
-    assert!(a.inside(&["ping", "-c1", "-W5", "192.168.0.2"]).0, "over the simulated fabric");
+    assert!(a.run_inside(&["ping", "-c1", "-W5", "192.168.0.2"]).0, "over the simulated fabric");
 
-    let granules = "/apis/ferroband.io/v1alpha1/addressgranules";
+    let granules = "/apis/ferroband.io/v1alpha1/addressblocks";
     let granule = format!("{granules}/default-192.168.0.0");
     let status = |pod: &str| format!("PATCH /api/v1/namespaces/default/pods/{pod}/status");
     // What is watched, and what is told of the node, goes on beside.
-    let about = |call: &String| call.contains("/pods") || call.contains("/addressgranules");
+    let about = |call: &String| call.contains("/pods") || call.contains("/addressblocks");
     let calls: Vec<_> = server.calls().split_off(begun).into_iter().filter(about).collect();
     assert_eq!(calls, [format!("POST {granules}"), status("a"), format!("PUT {granule}"), status("b")]);
 
-    let (refused, error) = node.call("ADD", &Sandbox::new("lost"));
+    let (refused, error) = node.call_cni("ADD", &CliSandbox::new("lost"));
     assert_eq!((refused, &error["code"]), (1, &json!(103)), "{error}");
     assert!(error["msg"].as_str().unwrap().contains("ib7"), "{error}");
 
     // One goes while the daemon is there, one while it is not.
-    assert_eq!(node.call("DEL", &a).0, 0);
+    assert_eq!(node.call_cni("DEL", &a).0, 0);
     drop(daemon);
-    assert_eq!(node.call("DEL", &b).0, 0);
+    assert_eq!(node.call_cni("DEL", &b).0, 0);
     assert_eq!((a.addresses(), b.addresses()), (vec![], vec![]));
     assert_eq!(server.get(&granule).unwrap()["spec"]["used"], 1, "it is owed");
-    let _daemon = node.daemon(&server);
-    eventually("the release", || server.get(&granule).unwrap()["spec"]["used"] == 0);
+    let _daemon = node.start_daemon(&server);
+    wait_until("the release", || server.get(&granule).unwrap()["spec"]["used"] == 0);
     let entries = |folder: &str| fs::read_dir(node.root.state(folder)).unwrap().count();
-    eventually("the end of the debt", || entries("owed") == 0);
+    wait_until("the end of the debt", || entries("owed") == 0);
     assert_eq!(entries("journal"), 0);
 }

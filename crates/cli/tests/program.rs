@@ -14,14 +14,14 @@ fn ferroband(arguments: &[&str]) -> Output {
     program.args(arguments).env_remove("KUBECONFIG").env_remove("NODE_NAME").output().unwrap()
 }
 
-fn printed(output: &Output) -> String {
+fn stdout_or_panic(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn help_names_every_command_and_the_exit_status() {
-    let help = printed(&ferroband(&["--help"]));
+    let help = stdout_or_panic(&ferroband(&["--help"]));
     for word in [
         "node",
         "device-plugin",
@@ -68,20 +68,20 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
 
 #[test]
 fn definitions_are_printed_together_or_one_in_each_file() {
-    let together = printed(&ferroband(&["crds", "print"]));
+    let together = stdout_or_panic(&ferroband(&["crds", "print"]));
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("crds");
-    printed(&ferroband(&["crds", "print", "--dir", dir.to_str().unwrap()]));
+    stdout_or_panic(&ferroband(&["crds", "print", "--dir", dir.to_str().unwrap()]));
     let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), together.matches("\nkind: CustomResourceDefinition\n").count());
-    assert!(dir.join("ferroband.io_addressgranules.yaml").exists());
+    assert!(dir.join("ferroband.io_addressblocks.yaml").exists());
     for file in files {
         assert!(together.contains(&fs::read_to_string(file).unwrap()));
     }
 }
 
 /// A device as sysfs shows it.
-fn plug(root: &Path) {
+fn write_sysfs_device(root: &Path) {
     let port = root.join("sys/class/infiniband/mlx5_0/ports/1");
     fs::create_dir_all(&port).unwrap();
     for (name, text) in [
@@ -98,36 +98,37 @@ fn plug(root: &Path) {
 fn inspect_shows_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
-    assert_eq!(printed(&ferroband(&["inspect", "--root", root])), "no RDMA devices on this node\n");
-    plug(folder.path());
+    assert_eq!(stdout_or_panic(&ferroband(&["inspect", "--root", root])), "no RDMA devices on this node\n");
+    write_sysfs_device(folder.path());
     assert_eq!(
-        printed(&ferroband(&["inspect", "--root", root])),
+        stdout_or_panic(&ferroband(&["inspect", "--root", root])),
         "\
 DEVICE  PCI  ID  NETDEV  PORT  LINK        STATE   RATE                 LID  GUID
 mlx5_0  -    -   -       1     InfiniBand  Active  100 Gb/sec (4X EDR)  3    -
 "
     );
     let json: serde_json::Value =
-        serde_json::from_str(&printed(&ferroband(&["inspect", "-o", "json", "--root", root]))).unwrap();
+        serde_json::from_str(&stdout_or_panic(&ferroband(&["inspect", "-o", "json", "--root", root])))
+            .unwrap();
     assert_eq!((&json["simulated"], &json["devices"][0]["name"]), (&false.into(), &"mlx5_0".into()));
-    let yaml = printed(&ferroband(&["inspect", "-o", "yaml", "--root", root]));
+    let yaml = stdout_or_panic(&ferroband(&["inspect", "-o", "yaml", "--root", root]));
     assert!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap() == json, "{yaml}");
-    assert!(printed(&ferroband(&["inspect", "-o", "wide", "--root", root])).contains("P_KEYS"));
+    assert!(stdout_or_panic(&ferroband(&["inspect", "-o", "wide", "--root", root])).contains("P_KEYS"));
 }
 
 #[test]
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
-        assert!(printed(&ferroband(&["completions", shell])).contains("manifests"));
+        assert!(stdout_or_panic(&ferroband(&["completions", shell])).contains("manifests"));
     }
 }
 
 #[test]
 fn a_code_is_explained_and_an_unknown_one_is_not() {
-    let told = printed(&ferroband(&["explain", "NoParent"]));
+    let told = stdout_or_panic(&ferroband(&["explain", "NoParent"]));
     assert!(told.starts_with("NoParent (CNI error 103)\n") && told.contains("\nRemedies\n  - "), "{told}");
     let all: serde_json::Value =
-        serde_json::from_str(&printed(&ferroband(&["explain", "-o", "json"]))).unwrap();
+        serde_json::from_str(&stdout_or_panic(&ferroband(&["explain", "-o", "json"]))).unwrap();
     assert!(
         all.as_array().unwrap().iter().any(|code| code["code"] == "DaemonAway" && code["triedAgain"] == true)
     );
@@ -140,7 +141,7 @@ fn kubectl_finds_it_under_its_own_name() {
     let call = |name: &str, arguments: &[&str]| {
         let link = folder.path().join(name);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ferroband"), &link).unwrap();
-        printed(&Command::new(link).args(arguments).output().unwrap())
+        stdout_or_panic(&Command::new(link).args(arguments).output().unwrap())
     };
     assert!(call("kubectl-ferroband", &["status", "--help"]).contains("Usage: kubectl ferroband status"));
     let offered = call("kubectl_complete-ferroband", &["expl"]);

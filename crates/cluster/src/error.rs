@@ -1,6 +1,6 @@
 //! What can go wrong in the cluster daemon.
 
-use ferroband_daemon::tasks::Ended;
+use ferroband_daemon::tasks::TaskEnded;
 
 /// A failure of the cluster daemon.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// A task could not be started, or ended without being asked to.
     #[error(transparent)]
-    Task(#[from] Ended),
+    Task(#[from] TaskEnded),
 }
 
 impl Error {

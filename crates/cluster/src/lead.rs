@@ -1,22 +1,27 @@
 //! The leader's work, put together: the caches it needs, and what wakes what.
 
 use crate::{
-    Context, Error, address,
-    drain::Drain,
+    ControllerContext, Error, address,
+    drain::DrainController,
     networks,
-    partition::Partitions,
-    policies::{Policies, Seen},
+    partition::PartitionController,
+    policies::{PolicyCaches, PolicyController},
     webhook,
 };
-use ferroband_daemon::tasks::Tasks;
+use ferroband_daemon::tasks::TaskSet;
 
 /// Start all of it. It ends with `tasks`, when the lease is lost or the daemon stops.
-pub fn start(context: &Context, sources: &networks::Sources, kept: &webhook::Kept, tasks: &mut Tasks<Error>) {
-    let seen = Seen::start(context, tasks);
-    Policies::start(context, &seen, tasks);
-    Drain::start(context, &seen, tasks);
+pub fn start(
+    context: &ControllerContext,
+    sources: &networks::NetworkCaches,
+    kept: &webhook::WebhookObjects,
+    tasks: &mut TaskSet<Error>,
+) {
+    let seen = PolicyCaches::start(context, tasks);
+    PolicyController::start(context, &seen, tasks);
+    DrainController::start(context, &seen, tasks);
     networks::start(context, sources, tasks);
-    webhook::lead(context, sources, kept, tasks);
+    webhook::start_leader_tasks(context, sources, kept, tasks);
     address::start(context, tasks);
-    Partitions::start(context, tasks);
+    PartitionController::start(context, tasks);
 }

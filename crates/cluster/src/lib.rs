@@ -31,6 +31,6 @@ pub mod webhook;
 
 pub use error::Error;
 pub use run::run;
-pub use settings::Settings;
-pub use watched::{Reduce, Watched};
-pub use work::{Context, Wake, Work, keep};
+pub use settings::ClusterSettings;
+pub use watched::{ReduceFn, Reflector};
+pub use work::{Controller, ControllerContext, Trigger, run_controller};

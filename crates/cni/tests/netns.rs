@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use ferroband_kernel::{Netns, Root};
-use ferroband_sim::{Options, Profile, Simulation};
+use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -21,12 +21,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-struct Stage {
+struct CniProcessFixture {
     folder: tempfile::TempDir,
     pod: Child,
 }
 
-impl Stage {
+impl CniProcessFixture {
     fn new() -> Self {
         unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).expect("these tests need root");
         let none: Option<&str> = None;
@@ -34,11 +34,11 @@ impl Stage {
         for folder in ["/run", "/var/lib"] {
             mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), none).unwrap();
         }
-        Simulation::up(&Root::default(), Profile::default(), Options::default()).unwrap();
+        Simulation::up(&Root::default(), Profile::default(), SimulationOptions::default()).unwrap();
         let pod = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
         let stage = Self { folder: tempfile::tempdir().unwrap(), pod };
         let own = Netns::current().unwrap().id();
-        eventually(|| Netns::open(stage.netns()).is_ok_and(|netns| netns.id() != own));
+        wait_until(|| Netns::open(stage.netns()).is_ok_and(|netns| netns.id() != own));
         stage
     }
 
@@ -107,7 +107,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for CniProcessFixture {
     fn drop(&mut self) {
         let _ = self.pod.kill();
         let _ = self.pod.wait();
@@ -115,7 +115,7 @@ impl Drop for Stage {
     }
 }
 
-fn eventually(mut done: impl FnMut() -> bool) {
+fn wait_until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !done() {
         assert!(Instant::now() < end, "it should have happened by now");
@@ -125,7 +125,7 @@ fn eventually(mut done: impl FnMut() -> bool) {
 
 #[test]
 fn add_and_del_on_the_simulated_hca() {
-    let stage = Stage::new();
+    let stage = CniProcessFixture::new();
     stage.slow_ipam("0");
     let output = stage.run("ADD");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -140,10 +140,10 @@ fn add_and_del_on_the_simulated_hca() {
 
 #[test]
 fn sigterm_undoes_the_add() {
-    let stage = Stage::new();
+    let stage = CniProcessFixture::new();
     stage.slow_ipam("1");
     let add = stage.start("ADD");
-    eventually(|| stage.file("lease").exists());
+    wait_until(|| stage.file("lease").exists());
     kill(Pid::from_raw(add.id() as i32), Signal::SIGTERM).unwrap();
     let output = add.wait_with_output().unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -153,10 +153,10 @@ fn sigterm_undoes_the_add() {
 
 #[test]
 fn kill_9_while_a_plugin_runs_and_the_del_waits_for_the_orphan() {
-    let stage = Stage::new();
+    let stage = CniProcessFixture::new();
     stage.slow_ipam("1");
     let mut add = stage.start("ADD");
-    eventually(|| stage.file("lease").exists());
+    wait_until(|| stage.file("lease").exists());
     add.kill().unwrap();
     add.wait().unwrap();
     assert!(stage.net1().is_some(), "it was killed half-way");
@@ -169,7 +169,7 @@ fn kill_9_while_a_plugin_runs_and_the_del_waits_for_the_orphan() {
 
 #[test]
 fn kill_9_at_any_time() {
-    let stage = Stage::new();
+    let stage = CniProcessFixture::new();
     stage.slow_ipam("0.05");
     let begun = Instant::now();
     assert!(stage.run("ADD").status.success());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
-fn started(name: &str, arguments: &[&str], variables: &[(&str, &str)], stdin: &str) -> Output {
+fn run_program(name: &str, arguments: &[&str], variables: &[(&str, &str)], stdin: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferroband-cni"))
         .arg0(name)
         .args(arguments)
@@ -26,7 +26,7 @@ fn json(output: &Output) -> Value {
 #[test]
 fn case_1_version_under_every_name() {
     for name in ["ferroband", "/opt/cni/bin/ipoib", "whereabouts", "ferroband-cni"] {
-        let output = started(name, &[], &[("CNI_COMMAND", "VERSION")], "not even JSON");
+        let output = run_program(name, &[], &[("CNI_COMMAND", "VERSION")], "not even JSON");
         assert!(output.status.success());
         assert_eq!(json(&output)["supportedVersions"].as_array().map(Vec::len), Some(7));
     }
@@ -34,21 +34,21 @@ fn case_1_version_under_every_name() {
 
 #[test]
 fn without_a_command_it_says_what_it_is() {
-    let output = started("ipoib", &[], &[], "");
+    let output = run_program("ipoib", &[], &[], "");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && output.stdout.is_empty());
     assert!(said.contains("IPoIB") && said.contains("1.1.0"), "{said}");
     for (argument, word) in
         [("--version", env!("CARGO_PKG_VERSION")), ("-V", "ipoib"), ("--help", "whereabouts")]
     {
-        let output = started("ipoib", &[argument], &[], "");
+        let output = run_program("ipoib", &[argument], &[], "");
         assert!(String::from_utf8_lossy(&output.stdout).contains(word), "{argument}");
     }
 }
 
 #[test]
 fn refusals_are_json_on_standard_output() {
-    let output = started("ferroband", &[], &[("CNI_COMMAND", "ADD")], "{}");
+    let output = run_program("ferroband", &[], &[("CNI_COMMAND", "ADD")], "{}");
     assert_eq!((output.status.code(), &json(&output)["code"]), (Some(1), &json!(4)));
     let all = [
         ("CNI_COMMAND", "DEL"),
@@ -56,14 +56,14 @@ fn refusals_are_json_on_standard_output() {
         ("CNI_IFNAME", "eth0"),
         ("CNI_PATH", "/opt/cni/bin"),
     ];
-    assert_eq!(json(&started("ferroband", &[], &all, "{"))["code"], 6);
-    let told = json(&started("ferroband", &[], &all, r#"{"cniVersion":"0.4.0","name":"my net"}"#));
+    assert_eq!(json(&run_program("ferroband", &[], &all, "{"))["code"], 6);
+    let told = json(&run_program("ferroband", &[], &all, r#"{"cniVersion":"0.4.0","name":"my net"}"#));
     assert_eq!((&told["code"], &told["cniVersion"]), (&json!(7), &json!("0.4.0")));
 }
 
 #[test]
 fn another_name_is_refused() {
-    let output = started("/opt/cni/bin/bridge", &[], &[("CNI_COMMAND", "ADD")], "{}");
+    let output = run_program("/opt/cni/bin/bridge", &[], &[("CNI_COMMAND", "ADD")], "{}");
     assert_eq!(output.status.code(), Some(1));
     let told = json(&output);
     assert_eq!(told["code"], 4);

@@ -9,17 +9,17 @@
 //!  tasks::Tasks: what runs as long as the daemon; stop: SIGTERM and SIGINT
 //! ```
 
-mod chain;
 mod client;
 mod condition;
-mod stop;
+mod error_chain;
+mod shutdown;
 
 pub mod addresses;
-pub mod call;
+pub mod api_call;
 pub mod tasks;
-pub mod watching;
+pub mod watch_cache;
 
-pub use chain::chain;
-pub use client::client;
+pub use client::api_client;
 pub use condition::condition;
-pub use stop::stop_asked;
+pub use error_chain::error_chain;
+pub use shutdown::shutdown_signal;

@@ -1,6 +1,6 @@
 //! What the kernel would not do, and to which thing.
 
-use ferroband_model::Malformed;
+use ferroband_model::MalformedValue;
 use netlink_packet_core::DecodeError;
 use nix::errno::Errno;
 use std::io;
@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// The kernel refused a request about an interface.
     #[error("cannot {doing} interface {interface}: {errno}{}", explanation(message.as_deref()))]
-    Refused {
+    InterfaceRequest {
         /// What was tried: "rename", "add address 10.0.0.1/24 to".
         doing: String,
         /// The interface, by name where it has one.
@@ -80,7 +80,7 @@ pub enum Error {
     },
     /// The kernel refused a request about a PCI function, a virtual function or an RDMA device.
     #[error("cannot {doing} device {device}: {errno}{}", explanation(message.as_deref()))]
-    Device {
+    DeviceRequest {
         /// What was tried: "have 4 virtual functions on", "unbind".
         doing: String,
         /// The device, by PCI address or name.
@@ -122,15 +122,15 @@ pub enum Error {
     },
     /// A file's content has not the form it should.
     #[error("{} cannot be understood", path.display())]
-    Content {
+    MalformedFile {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: Malformed,
+        source: MalformedValue,
     },
     /// A file's content is not the number that it should be.
     #[error("{} holds {text:?}, which is not a number", path.display())]
-    Number {
+    NotANumber {
         /// Which file.
         path: PathBuf,
         /// What it holds.
@@ -142,9 +142,9 @@ impl Error {
     /// The kernel's errno, where there is one.
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Netns { errno, .. } | Self::Refused { errno, .. } | Self::Device { errno, .. } => {
-                Some(*errno)
-            }
+            Self::Netns { errno, .. }
+            | Self::InterfaceRequest { errno, .. }
+            | Self::DeviceRequest { errno, .. } => Some(*errno),
             Self::Socket { source, .. } | Self::File { source, .. } => {
                 source.raw_os_error().map(Errno::from_raw)
             }
@@ -156,8 +156,8 @@ impl Error {
             | Self::NotIpoib { .. }
             | Self::NoPKey { .. }
             | Self::Undecodable { .. }
-            | Self::Content { .. }
-            | Self::Number { .. } => None,
+            | Self::MalformedFile { .. }
+            | Self::NotANumber { .. } => None,
         }
     }
 }

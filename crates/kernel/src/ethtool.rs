@@ -15,11 +15,11 @@ const SIOCETHTOOL: u32 = 0x8946;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 /// ETH_SS_STATS: the set of strings that name the statistics.
-const STATISTICS: u32 = 1;
+const ETH_SS_STATS: u32 = 1;
 /// ETH_GSTRING_LEN.
-const LENGTH: usize = 32;
+const ETH_GSTRING_LEN: usize = 32;
 /// More than any driver has.
-const MOST: usize = 1 << 16;
+const MAX_STATISTICS: usize = 1 << 16;
 
 nix::ioctl_readwrite_bad!(
     /// SIOCETHTOOL: the request's data points to a struct that begins with the question.
@@ -30,16 +30,16 @@ nix::ioctl_readwrite_bad!(
 /// has none.
 pub fn statistics(interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, Error> {
     match netns {
-        None => here(interface),
-        Some(netns) => netns.run(|| here(interface))?,
+        None => statistics_here(interface),
+        Some(netns) => netns.run(|| statistics_here(interface))?,
     }
 }
 
-fn here(interface: &str) -> Result<Vec<(String, u64)>, Error> {
-    match read(interface) {
+fn statistics_here(interface: &str) -> Result<Vec<(String, u64)>, Error> {
+    match read_statistics(interface) {
         Ok(statistics) => Ok(statistics),
         Err(Errno::EOPNOTSUPP) => Ok(Vec::new()),
-        Err(errno) => Err(Error::Refused {
+        Err(errno) => Err(Error::InterfaceRequest {
             doing: "read the statistics of".to_owned(),
             interface: interface.to_owned(),
             errno,
@@ -48,30 +48,30 @@ fn here(interface: &str) -> Result<Vec<(String, u64)>, Error> {
     }
 }
 
-fn read(interface: &str) -> Result<Vec<(String, u64)>, Errno> {
+fn read_statistics(interface: &str) -> Result<Vec<(String, u64)>, Errno> {
     let door = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     // struct ethtool_gstrings: cmd, string_set, len, then the strings.
-    let mut names = vec![0_u32; 3 + MOST * LENGTH / 4];
+    let mut names = vec![0_u32; 3 + MAX_STATISTICS * ETH_GSTRING_LEN / 4];
     names[0] = ETHTOOL_GSTRINGS;
-    names[1] = STATISTICS;
-    ask(&door, interface, &mut names)?;
-    let count = usize::try_from(names[2]).unwrap_or(MOST).min(MOST);
+    names[1] = ETH_SS_STATS;
+    ethtool_request(&door, interface, &mut names)?;
+    let count = usize::try_from(names[2]).unwrap_or(MAX_STATISTICS).min(MAX_STATISTICS);
     // struct ethtool_stats: cmd, n_stats, then the numbers.
-    let mut values = vec![0_u64; 1 + MOST];
+    let mut values = vec![0_u64; 1 + MAX_STATISTICS];
     let ([a, b, c, d], [e, f, g, h]) = (ETHTOOL_GSTATS.to_ne_bytes(), names[2].to_ne_bytes());
     values[0] = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-    ask(&door, interface, &mut values)?;
+    ethtool_request(&door, interface, &mut values)?;
     let name = |words: &[u32]| {
         let bytes: Vec<u8> =
             words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let names = names[3..].chunks_exact(LENGTH / 4).map(name);
+    let names = names[3..].chunks_exact(ETH_GSTRING_LEN / 4).map(name);
     Ok(names.zip(values[1..].iter().copied()).take(count).collect())
 }
 
 #[expect(unsafe_code, reason = "an ioctl that nix has no function for, with a struct that has a union")]
-fn ask<T>(door: &OwnedFd, interface: &str, question: &mut [T]) -> Result<(), Errno> {
+fn ethtool_request<T>(door: &OwnedFd, interface: &str, question: &mut [T]) -> Result<(), Errno> {
     // SAFETY: ifreq is integers and arrays of them, for which all zeros is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.is_empty() || interface.len() >= request.ifr_name.len() || interface.contains('\0') {

@@ -28,7 +28,7 @@ impl Error {
                 format!("cannot {doing} it: {errno}"),
                 "see that the caller is root in the host's namespaces",
             ),
-            Self::Refused { doing, interface, errno, message } => Fault::new(
+            Self::InterfaceRequest { doing, interface, errno, message } => Fault::new(
                 FaultCode::KernelRefused,
                 format!("interface {interface}"),
                 format!("the kernel refused to {doing} it: {errno}{}", explanation(message.as_deref())),
@@ -70,7 +70,7 @@ impl Error {
                 "there is no such device in the namespace",
                 "see whether it was unplugged, renamed or moved",
             ),
-            Self::Device { doing, device, errno, message } => Fault::new(
+            Self::DeviceRequest { doing, device, errno, message } => Fault::new(
                 match errno {
                     Errno::EBUSY => FaultCode::DeviceBusy,
                     Errno::ENODEV | Errno::ENOENT => FaultCode::NoDevice,
@@ -86,12 +86,14 @@ impl Error {
                 self.with_source(),
                 "see the kernel's log of the node",
             ),
-            Self::File { path, .. } | Self::Content { path, .. } | Self::Number { path, .. } => Fault::new(
-                FaultCode::KernelRefused,
-                format!("file {}", path.display()),
-                self.with_source(),
-                "see that the node's file systems are mounted where Ferroband looks",
-            ),
+            Self::File { path, .. } | Self::MalformedFile { path, .. } | Self::NotANumber { path, .. } => {
+                Fault::new(
+                    FaultCode::KernelRefused,
+                    format!("file {}", path.display()),
+                    self.with_source(),
+                    "see that the node's file systems are mounted where Ferroband looks",
+                )
+            }
         }
     }
 
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_interface_errno_and_words() {
-        let error = Error::Refused {
+        let error = Error::InterfaceRequest {
             doing: "create".into(),
             interface: "net1".into(),
             errno: Errno::EOPNOTSUPP,

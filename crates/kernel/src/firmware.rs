@@ -24,13 +24,13 @@ pub trait Firmware: Send + Sync {
 pub enum FirmwareError {
     /// The program is not installed.
     #[error("{program} is not installed")]
-    Absent {
+    NotInstalled {
         /// Its name.
         program: &'static str,
     },
     /// It cannot be run.
     #[error("cannot run {program}")]
-    Run {
+    CannotRun {
         /// Its name.
         program: &'static str,
         /// What the kernel said.
@@ -50,7 +50,7 @@ pub enum FirmwareError {
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct FirmwareSetting {
     /// What is in force: `16`, `True(1)`, `IB(1)`.
     pub current: String,
     /// What will be after the next boot.
@@ -58,11 +58,11 @@ pub struct Setting {
 }
 
 /// The settings of an adapter by name.
-pub type Settings = BTreeMap<String, Setting>;
+pub type FirmwareSettings = BTreeMap<String, FirmwareSetting>;
 
 /// Ask for the settings of the adapter at `pci`.
-pub fn query(firmware: &dyn Firmware, pci: PciAddress) -> Result<Settings, FirmwareError> {
-    Ok(parse(&firmware.mstconfig(&["-e", "-d", &pci.to_string(), "q"])?))
+pub fn query(firmware: &dyn Firmware, pci: PciAddress) -> Result<FirmwareSettings, FirmwareError> {
+    Ok(parse_query(&firmware.mstconfig(&["-e", "-d", &pci.to_string(), "q"])?))
 }
 
 /// Change settings of the adapter at `pci`, from the next boot on.
@@ -80,8 +80,8 @@ pub fn set(
 
 /// Read what `mstconfig -e … q` prints: below a line of titles, a name and its default, current and next value. A line of
 /// another shape is a title or a remark; some settings are arrays, which have a range for a name.
-pub fn parse(text: &str) -> Settings {
-    let mut settings = Settings::new();
+pub fn parse_query(text: &str) -> FirmwareSettings {
+    let mut settings = FirmwareSettings::new();
     for line in text.lines() {
         // A star marks what the next boot changes.
         let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "*").collect();
@@ -91,7 +91,7 @@ pub fn parse(text: &str) -> Settings {
         if is_name {
             settings.insert(
                 (*name).to_owned(),
-                Setting { current: (*current).to_owned(), next: (*next).to_owned() },
+                FirmwareSetting { current: (*current).to_owned(), next: (*next).to_owned() },
             );
         }
     }
@@ -107,8 +107,8 @@ impl Firmware for Mstconfig {
         let program = "mstconfig";
         let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output();
         let ran = ran.map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => FirmwareError::Absent { program },
-            _ => FirmwareError::Run { program, source },
+            std::io::ErrorKind::NotFound => FirmwareError::NotInstalled { program },
+            _ => FirmwareError::CannotRun { program, source },
         })?;
         if !ran.status.success() {
             let message =
@@ -124,7 +124,7 @@ impl Firmware for Mstconfig {
     fn reboot(&self) -> Result<(), FirmwareError> {
         for key in ["s", "u", "b"] {
             std::fs::write("/proc/sysrq-trigger", key)
-                .map_err(|source| FirmwareError::Run { program: "sysrq", source })?;
+                .map_err(|source| FirmwareError::CannotRun { program: "sysrq", source })?;
             std::thread::sleep(std::time::Duration::from_secs(2));
         }
         Ok(())
@@ -144,10 +144,13 @@ mod tests {
             \x20        LINK_TYPE_P1                        IB(1)           IB(1)           IB(1)\n\
             \x20        BOOT_INTERRUPT_DIS broken\n\
             The '*' shows parameters with next value different from default/current value.\n";
-        let settings = parse(text);
+        let settings = parse_query(text);
         assert_eq!(settings.len(), 3, "{settings:?}");
-        assert_eq!(settings["NUM_OF_VFS"], Setting { current: "8".to_owned(), next: "16".to_owned() });
+        assert_eq!(
+            settings["NUM_OF_VFS"],
+            FirmwareSetting { current: "8".to_owned(), next: "16".to_owned() }
+        );
         assert_eq!(settings["LINK_TYPE_P1"].current, "IB(1)");
-        assert_eq!(parse("garbage\n\0\u{1F980}"), Settings::new());
+        assert_eq!(parse_query("garbage\n\0\u{1F980}"), FirmwareSettings::new());
     }
 }

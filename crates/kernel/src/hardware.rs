@@ -6,9 +6,9 @@
 //!
 //! "Here" is the network namespace of the calling thread, which is to be the host's.
 
-use crate::rdma::{NetnsMode, RdmaLink};
-use crate::route::{GuidKind, Vf, VfState};
-use crate::watch::Watch;
+use crate::rdma::{NetnsMode, RdmaDeviceInfo};
+use crate::rtnetlink::{GuidKind, VfInfo, VfLinkState};
+use crate::watch::HardwareWatch;
 use crate::{Error, Host, Link, Netns, Root};
 use ferroband_model::{Guid, PciAddress};
 
@@ -16,7 +16,7 @@ use ferroband_model::{Guid, PciAddress};
 pub trait Hardware: Host {
     /// The RDMA devices of a namespace (here when none is given): all of the machine's where namespaces are
     /// shared. No RDMA in the kernel at all is [`Error::NoRdma`].
-    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaLink>, Error>;
+    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaDeviceInfo>, Error>;
 
     /// Moves an RDMA device between namespaces (`from` is here when none is given).
     ///
@@ -36,13 +36,13 @@ pub trait Hardware: Host {
     ///
     /// This and the next two go through the interface of `pf`, which must be here; without one the answer is
     /// ENODEV.
-    fn vfs(&self, pf: PciAddress) -> Result<Vec<Vf>, Error>;
+    fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, Error>;
 
     /// Gives virtual function `vf` of `pf` a GUID, which it takes on when its driver is bound the next time.
     fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error>;
 
     /// Sets the link state of virtual function `vf` of `pf`, at once.
-    fn set_vf_state(&self, pf: PciAddress, vf: u32, state: VfState) -> Result<(), Error>;
+    fn set_vf_link_state(&self, pf: PciAddress, vf: u32, state: VfLinkState) -> Result<(), Error>;
 
     /// Has so many virtual functions on `pf`. From one number to another, neither of them 0, the answer is
     /// EBUSY; more than there can be is ERANGE.
@@ -55,7 +55,7 @@ pub trait Hardware: Host {
     fn unbind_driver(&self, function: PciAddress) -> Result<(), Error>;
 
     /// Reserves the function for one driver, or gives it free.
-    fn override_driver(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error>;
+    fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error>;
 
     /// Lets the driver that suits the function take it.
     fn probe_driver(&self, function: PciAddress) -> Result<(), Error>;
@@ -65,11 +65,12 @@ pub trait Hardware: Host {
 
     /// What the driver of an interface counts, by its own names (`ethtool -S`), in a namespace (here when none is
     /// given).
-    fn statistics(&self, interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, Error>;
+    fn ethtool_statistics(&self, interface: &str, netns: Option<&Netns>)
+    -> Result<Vec<(String, u64)>, Error>;
 
     /// Lets `look` read sysfs as it is in another namespace: what an RDMA device that was moved there counts,
     /// its P_Key table, its state. Called once, on a thread of its own.
-    fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;
+    fn with_netns_sysfs(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;
 
     /// Brings the trees under [`Host::root`] up to date; to be called before they are read. The kernel's are
     /// always, but simulated ones do not hear of interfaces that were moved, namespaces that ended and
@@ -77,5 +78,5 @@ pub trait Hardware: Host {
     fn refresh(&self) -> Result<(), Error>;
 
     /// Hears of changes from now on.
-    fn watch(&self) -> Result<Watch, Error>;
+    fn watch(&self) -> Result<HardwareWatch, Error>;
 }

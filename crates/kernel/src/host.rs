@@ -13,7 +13,7 @@ pub trait Host: Send + Sync {
     fn root(&self) -> &Root;
 
     /// Whether what it shows is simulated; said to users wherever it matters.
-    fn simulated(&self) -> bool;
+    fn is_simulated(&self) -> bool;
 
     /// The IPoIB interface called `name` (a name or an altname) in this thread's network namespace.
     fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error>;

@@ -1,39 +1,41 @@
 //! The real machine.
 
-use crate::rdma::{NetnsMode, Rdma, RdmaLink};
-use crate::route::{GuidKind, Kind, NewLink, Vf, VfState};
+use crate::rdma::{NetnsMode, RdmaDeviceInfo, RdmaSocket};
+use crate::rtnetlink::{GuidKind, LinkKind, NewLink, VfInfo, VfLinkState};
 use crate::sysfs::{driver, pci};
-use crate::watch::Watch;
-use crate::{Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, Route, ethtool, inside};
+use crate::watch::HardwareWatch;
+use crate::{
+    Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, RouteSocket, ethtool, netns_sysfs,
+};
 use ferroband_model::{Guid, PciAddress};
 use nix::errno::Errno;
 
 /// InfiniBand as the running kernel has it.
 #[derive(Clone, Debug, Default)]
-pub struct Linux {
+pub struct LinuxHost {
     root: Root,
 }
 
-impl Linux {
+impl LinuxHost {
     /// The machine whose file trees are under `root`.
     pub fn new(root: Root) -> Self {
         Self { root }
     }
 
     /// A socket in a namespace, or here.
-    fn rdma(netns: Option<&Netns>) -> Result<Rdma, Error> {
-        netns.map_or_else(Rdma::here, Rdma::inside)
+    fn open_rdma(netns: Option<&Netns>) -> Result<RdmaSocket, Error> {
+        netns.map_or_else(RdmaSocket::open, RdmaSocket::open_in)
     }
 
     /// The interface of a physical function that requests about its virtual functions go through.
-    fn interface(&self, pf: PciAddress) -> Result<(Route, u32), Error> {
-        let mut route = Route::here()?;
+    fn pf_interface(&self, pf: PciAddress) -> Result<(RouteSocket, u32), Error> {
+        let mut route = RouteSocket::open()?;
         for name in pci::netdevs(&self.root, pf)? {
             if let Some(link) = route.link(&name)?.filter(|link| link.name == name) {
                 return Ok((route, link.index));
             }
         }
-        Err(Error::Device {
+        Err(Error::DeviceRequest {
             doing: "find an interface of".to_owned(),
             device: pf.to_string(),
             errno: Errno::ENODEV,
@@ -42,18 +44,18 @@ impl Linux {
     }
 }
 
-impl Host for Linux {
+impl Host for LinuxHost {
     fn root(&self) -> &Root {
         &self.root
     }
 
-    fn simulated(&self) -> bool {
+    fn is_simulated(&self) -> bool {
         false
     }
 
     fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error> {
         let link =
-            Route::here()?.link(name)?.ok_or_else(|| Error::NoParent { interface: name.to_owned() })?;
+            RouteSocket::open()?.link(name)?.ok_or_else(|| Error::NoParent { interface: name.to_owned() })?;
         // The kernel reports the kind of a parent since 5.10 and its P_Key and mode with it
         // (ipoib_fill_info).
         match link.ipoib {
@@ -72,41 +74,41 @@ impl Host for Linux {
     }
 
     fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error> {
-        let kind = Kind::Ipoib { parent: child.parent, pkey: child.pkey, mode: child.mode };
-        Route::here()?.create(&NewLink::new(name, kind))
+        let kind = LinkKind::Ipoib { parent: child.parent, pkey: child.pkey, mode: child.mode };
+        RouteSocket::open()?.create_link(&NewLink::new(name, kind))
     }
 }
 
-impl Hardware for Linux {
-    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaLink>, Error> {
-        Self::rdma(netns)?.devices()
+impl Hardware for LinuxHost {
+    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaDeviceInfo>, Error> {
+        Self::open_rdma(netns)?.devices()
     }
 
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), Error> {
-        Self::rdma(from)?.move_to(name, to)
+        Self::open_rdma(from)?.move_device(name, to)
     }
 
     fn rdma_netns_mode(&self) -> Result<NetnsMode, Error> {
-        Rdma::here()?.netns_mode()
+        RdmaSocket::open()?.netns_mode()
     }
 
     fn set_rdma_netns_mode(&self, mode: NetnsMode) -> Result<(), Error> {
-        Rdma::here()?.set_netns_mode(mode)
+        RdmaSocket::open()?.set_netns_mode(mode)
     }
 
-    fn vfs(&self, pf: PciAddress) -> Result<Vec<Vf>, Error> {
-        let (mut route, index) = self.interface(pf)?;
+    fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, Error> {
+        let (mut route, index) = self.pf_interface(pf)?;
         route.vfs(index)
     }
 
     fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error> {
-        let (mut route, index) = self.interface(pf)?;
+        let (mut route, index) = self.pf_interface(pf)?;
         route.set_vf_guid(index, vf, kind, guid)
     }
 
-    fn set_vf_state(&self, pf: PciAddress, vf: u32, state: VfState) -> Result<(), Error> {
-        let (mut route, index) = self.interface(pf)?;
-        route.set_vf_state(index, vf, state)
+    fn set_vf_link_state(&self, pf: PciAddress, vf: u32, state: VfLinkState) -> Result<(), Error> {
+        let (mut route, index) = self.pf_interface(pf)?;
+        route.set_vf_link_state(index, vf, state)
     }
 
     fn set_vf_count(&self, pf: PciAddress, count: u16) -> Result<(), Error> {
@@ -121,7 +123,7 @@ impl Hardware for Linux {
         driver::unbind(&self.root, function)
     }
 
-    fn override_driver(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error> {
+    fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error> {
         driver::set_override(&self.root, function, driver)
     }
 
@@ -134,28 +136,32 @@ impl Hardware for Linux {
         let Some(netns) = netns else {
             // sysfs knows which they are; a node can have hundreds of others.
             let names = pci::netdevs(&self.root, function)?;
-            let mut route = Route::here()?;
+            let mut route = RouteSocket::open()?;
             let links = names.iter().map(|name| route.link(name)).collect::<Result<Vec<_>, _>>()?;
             return Ok(links.into_iter().flatten().collect());
         };
-        let mut links = Route::inside(netns)?.links()?;
+        let mut links = RouteSocket::open_in(netns)?.links()?;
         links.retain(|link| link.device.as_ref() == Some(&address));
         Ok(links)
     }
 
-    fn statistics(&self, interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, Error> {
+    fn ethtool_statistics(
+        &self,
+        interface: &str,
+        netns: Option<&Netns>,
+    ) -> Result<Vec<(String, u64)>, Error> {
         ethtool::statistics(interface, netns)
     }
 
-    fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {
-        inside::look(&self.root, netns, look)
+    fn with_netns_sysfs(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {
+        netns_sysfs::with_netns_sysfs(&self.root, netns, look)
     }
 
     fn refresh(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn watch(&self) -> Result<Watch, Error> {
-        Watch::kernel()
+    fn watch(&self) -> Result<HardwareWatch, Error> {
+        HardwareWatch::from_kernel()
     }
 }

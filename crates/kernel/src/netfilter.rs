@@ -8,7 +8,7 @@
 //! Spoken over netlink (linux/netfilter/nf_tables.h), so a node needs neither `nft` nor `iptables`. All of it is one
 //! table of ours; other rules in the namespace are not touched.
 
-use crate::netlink::{Body, Failure, Family, Message, Socket};
+use crate::netlink::{MessageBuilder, NetlinkError, NetlinkFamily, NetlinkSocket, RawMessage};
 use crate::{Error, Netns};
 use nix::errno::Errno;
 
@@ -49,18 +49,18 @@ const REGISTER: [u8; 4] = 1u32.to_be_bytes();
 
 /// Mark what comes in through `interface` of `netns` and is new, and every answer to it with the same mark. Twice is as
 /// good as once. False where the kernel was built without what it takes.
-pub fn answer_by_mark(netns: &Netns, interface: &str, mark: u32) -> Result<bool, Error> {
+pub fn add_connmark_rules(netns: &Netns, interface: &str, mark: u32) -> Result<bool, Error> {
     let arriving = [
         meta(1, META_IIFNAME),
-        compare(EQUAL, &name_value(interface)),
-        connection(1, CT_STATE),
-        masked(NEW),
+        compare(EQUAL, &interface_name_value(interface)),
+        conntrack(1, CT_STATE),
+        bitmask(NEW),
         compare(NOT_EQUAL, &[0; 4]),
         immediate(mark),
-        connection(4, CT_MARK),
+        conntrack(4, CT_MARK),
     ];
     let answering =
-        [connection(1, CT_MARK), compare(EQUAL, &mark.to_ne_bytes()), immediate(mark), meta(3, META_MARK)];
+        [conntrack(1, CT_MARK), compare(EQUAL, &mark.to_ne_bytes()), immediate(mark), meta(3, META_MARK)];
     let first = [
         (table(NEW_TABLE), CREATE),
         (table(DELETE_TABLE), 0),
@@ -74,7 +74,7 @@ pub fn answer_by_mark(netns: &Netns, interface: &str, mark: u32) -> Result<bool,
 }
 
 /// Take the rules away; it is good if there are none.
-pub fn forget_marks(netns: &Netns) -> Result<(), Error> {
+pub fn remove_connmark_rules(netns: &Netns) -> Result<(), Error> {
     let place = netns.path().display().to_string();
     commit(netns, [], (table(DELETE_TABLE), 0), ("take marks away in", &place)).map(drop)
 }
@@ -82,86 +82,87 @@ pub fn forget_marks(netns: &Netns) -> Result<(), Error> {
 /// Make all changes of a batch or none; false where the kernel knows too little for them, or has nothing to take away.
 fn commit(
     netns: &Netns,
-    first: impl IntoIterator<Item = (Message, u16)>,
-    last: (Message, u16),
+    first: impl IntoIterator<Item = (RawMessage, u16)>,
+    last: (RawMessage, u16),
     (action, thing): (&'static str, &str),
 ) -> Result<bool, Error> {
-    let mut socket = match netns.run(|| Socket::open(Family::Netfilter))? {
+    let mut socket = match netns.run(|| NetlinkSocket::open(NetlinkFamily::Netfilter))? {
         Err(Error::Socket { source, .. }) if source.raw_os_error() == Some(Errno::EPROTONOSUPPORT as i32) => {
             return Ok(false);
         }
         opened => opened?,
     };
-    let first: Vec<_> = [(of_batch(BATCH_BEGIN), 0)].into_iter().chain(first).collect();
-    match socket.batch(&first, last, of_batch(BATCH_END)) {
+    let first: Vec<_> = [(batch_message(BATCH_BEGIN), 0)].into_iter().chain(first).collect();
+    match socket.send_batch(&first, last, batch_message(BATCH_END)) {
         Ok(()) => Ok(true),
         // A family, a kind of chain or an expression that it does not know; a table that is not there.
-        Err(Failure::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(false),
-        Err(failure) => Err(failure.about(action, thing)),
+        Err(NetlinkError::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(false),
+        Err(failure) => Err(failure.for_interface(action, thing)),
     }
 }
 
 /// struct nfgenmsg: family, version, and for a batch the subsystem in network order.
-fn of_batch(kind: u16) -> Message {
+fn batch_message(kind: u16) -> RawMessage {
     let [high, low] = SUBSYSTEM.to_be_bytes();
-    Body::new(&[0, 0, high, low]).message(kind)
+    MessageBuilder::new(&[0, 0, high, low]).build(kind)
 }
 
-fn body() -> Body {
-    Body::new(&[INET, 0, 0, 0])
+fn body() -> MessageBuilder {
+    MessageBuilder::new(&[INET, 0, 0, 0])
 }
 
-fn table(kind: u16) -> Message {
-    body().with_text(1, TABLE).message(kind)
+fn table(kind: u16) -> RawMessage {
+    body().with_text(1, TABLE).build(kind)
 }
 
-fn chain(name: &str, kind: &str, hook: u32) -> Message {
-    let hook = Body::default().with(1, &hook.to_be_bytes()).with(2, &MANGLE.to_be_bytes());
+fn chain(name: &str, kind: &str, hook: u32) -> RawMessage {
+    let hook = MessageBuilder::default().with(1, &hook.to_be_bytes()).with(2, &MANGLE.to_be_bytes());
     body()
         .with_text(1, TABLE)
         .with_text(3, name)
-        .with_marked_nest(4, &hook)
+        .with_flagged_nest(4, &hook)
         .with(5, &ACCEPT.to_be_bytes())
         .with_text(7, kind)
-        .message(NEW_CHAIN)
+        .build(NEW_CHAIN)
 }
 
-fn rule(chain: &str, expressions: &[(&str, Body)]) -> Message {
-    let mut list = Body::default();
+fn rule(chain: &str, expressions: &[(&str, MessageBuilder)]) -> RawMessage {
+    let mut list = MessageBuilder::default();
     for (name, data) in expressions {
-        list = list.with_marked_nest(1, &Body::default().with_text(1, name).with_marked_nest(2, data));
+        list = list
+            .with_flagged_nest(1, &MessageBuilder::default().with_text(1, name).with_flagged_nest(2, data));
     }
-    body().with_text(1, TABLE).with_text(2, chain).with_marked_nest(4, &list).message(NEW_RULE)
+    body().with_text(1, TABLE).with_text(2, chain).with_flagged_nest(4, &list).build(NEW_RULE)
 }
 
 /// `meta`: what the packet has, into or from the register (attribute 1 or 3).
-fn meta(register: u16, key: u32) -> (&'static str, Body) {
-    ("meta", Body::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
+fn meta(register: u16, key: u32) -> (&'static str, MessageBuilder) {
+    ("meta", MessageBuilder::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
 }
 
 /// `ct`: what its connection has, into or from the register (attribute 1 or 4).
-fn connection(register: u16, key: u32) -> (&'static str, Body) {
-    ("ct", Body::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
+fn conntrack(register: u16, key: u32) -> (&'static str, MessageBuilder) {
+    ("ct", MessageBuilder::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
 }
 
-fn compare(how: u32, value: &[u8]) -> (&'static str, Body) {
-    let data = Body::default().with(1, &REGISTER).with(2, &how.to_be_bytes());
-    ("cmp", data.with_marked_nest(3, &Body::default().with(1, value)))
+fn compare(how: u32, value: &[u8]) -> (&'static str, MessageBuilder) {
+    let data = MessageBuilder::default().with(1, &REGISTER).with(2, &how.to_be_bytes());
+    ("cmp", data.with_flagged_nest(3, &MessageBuilder::default().with(1, value)))
 }
 
-fn masked(mask: u32) -> (&'static str, Body) {
-    let value = |value: u32| Body::default().with(1, &value.to_ne_bytes());
-    let data = Body::default().with(1, &REGISTER).with(2, &REGISTER).with(3, &4u32.to_be_bytes());
-    ("bitwise", data.with_marked_nest(4, &value(mask)).with_marked_nest(5, &value(0)))
+fn bitmask(mask: u32) -> (&'static str, MessageBuilder) {
+    let value = |value: u32| MessageBuilder::default().with(1, &value.to_ne_bytes());
+    let data = MessageBuilder::default().with(1, &REGISTER).with(2, &REGISTER).with(3, &4u32.to_be_bytes());
+    ("bitwise", data.with_flagged_nest(4, &value(mask)).with_flagged_nest(5, &value(0)))
 }
 
-fn immediate(value: u32) -> (&'static str, Body) {
-    let value = Body::default().with(1, &value.to_ne_bytes());
-    ("immediate", Body::default().with(1, &REGISTER).with_marked_nest(2, &value))
+fn immediate(value: u32) -> (&'static str, MessageBuilder) {
+    let value = MessageBuilder::default().with(1, &value.to_ne_bytes());
+    ("immediate", MessageBuilder::default().with(1, &REGISTER).with_flagged_nest(2, &value))
 }
 
 /// IFNAMSIZ bytes.
-fn name_value(interface: &str) -> [u8; 16] {
+fn interface_name_value(interface: &str) -> [u8; 16] {
     let mut value = [0; 16];
     for (to, from) in value.iter_mut().zip(interface.bytes().take(15)) {
         *to = from;

@@ -52,7 +52,7 @@ impl Netns {
         let path = path.as_ref();
         // Non-blocking, for somebody may have put a pipe there.
         match open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty()) {
-            Ok(fd) => Self::checked(fd, path.to_owned()),
+            Ok(fd) => Self::from_checked_fd(fd, path.to_owned()),
             Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Error::NoNetns { path: path.to_owned() }),
             // What a socket answers.
             Err(Errno::ENXIO) => Err(Error::NotNetns { path: path.to_owned() }),
@@ -63,7 +63,7 @@ impl Netns {
     /// The namespace of a descriptor that somebody handed over.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        Self::checked(fd, path)
+        Self::from_checked_fd(fd, path)
     }
 
     /// The same namespace, held once more.
@@ -74,7 +74,7 @@ impl Netns {
         }
     }
 
-    fn checked(fd: OwnedFd, path: PathBuf) -> Result<Self, Error> {
+    fn from_checked_fd(fd: OwnedFd, path: PathBuf) -> Result<Self, Error> {
         let failed = |errno| Error::Netns { doing: "look at", path: path.clone(), errno };
         if fstatfs(&fd).map_err(failed)?.filesystem_type() != NSFS_MAGIC {
             return Err(Error::NotNetns { path });

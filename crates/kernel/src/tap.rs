@@ -35,7 +35,7 @@ pub fn create(name: &str, link_type: u16) -> Result<(), Error> {
         path: DEVICE.into(),
         source,
     })?;
-    let failed = |doing: &str, errno| Error::Refused {
+    let failed = |doing: &str, errno| Error::InterfaceRequest {
         doing: doing.to_owned(),
         interface: name.to_owned(),
         errno,

@@ -3,13 +3,13 @@
 //! There is no such event for the state of a port: that is told by the interface on it
 //! ([`crate::route::LinkEvents`]).
 
-use crate::netlink::{Family, Heard, Listener};
+use crate::netlink::{Listener, ListenerRead, NetlinkFamily};
 use crate::{Error, Netns};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The group of what the kernel itself says; udev repeats it, done with, in the second one.
-const KERNEL: u32 = 1;
+const KERNEL_GROUP: u32 = 1;
 
 /// The subsystems whose events can mean that the inventory has changed.
 pub const SUBSYSTEMS: [&str; 5] = ["pci", "net", "infiniband", "infiniband_verbs", "infiniband_mad"];
@@ -29,7 +29,7 @@ pub struct Uevent {
 
 /// What reading gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum UeventItem {
     /// An event of one of the subsystems asked for.
     Event(Uevent),
     /// Events were lost; look at everything.
@@ -41,43 +41,43 @@ pub enum Told {
 /// Events of interfaces reach the namespace that the interface is in, all others every namespace of the
 /// initial user namespace (since 4.18).
 #[derive(Debug)]
-pub struct Uevents {
+pub struct UeventSocket {
     listener: Listener,
     subsystems: Vec<String>,
 }
 
-impl Uevents {
+impl UeventSocket {
     /// Those of `subsystems`, in the calling thread's network namespace.
-    pub fn here(subsystems: &[&str]) -> Result<Self, Error> {
+    pub fn open(subsystems: &[&str]) -> Result<Self, Error> {
         Ok(Self {
-            listener: Listener::join(Family::Uevent, KERNEL)?,
+            listener: Listener::join(NetlinkFamily::Uevent, KERNEL_GROUP)?,
             subsystems: subsystems.iter().map(|&name| name.to_owned()).collect(),
         })
     }
 
     /// The same in `netns`; the calling thread stays where it is.
-    pub fn inside(netns: &Netns, subsystems: &[&str]) -> Result<Self, Error> {
-        netns.run(|| Self::here(subsystems))?
+    pub fn open_in(netns: &Netns, subsystems: &[&str]) -> Result<Self, Error> {
+        netns.run(|| Self::open(subsystems))?
     }
 
     /// What was told since the last call, in order.
-    pub fn read(&mut self) -> Result<Vec<Told>, Error> {
+    pub fn read(&mut self) -> Result<Vec<UeventItem>, Error> {
         let mut told = Vec::new();
         loop {
             match self.listener.next()? {
-                Heard::Nothing => return Ok(told),
-                Heard::Lost => told.push(Told::Lost),
-                Heard::Told(datagram) => told.extend(
+                ListenerRead::Empty => return Ok(told),
+                ListenerRead::Lost => told.push(UeventItem::Lost),
+                ListenerRead::Datagram(datagram) => told.extend(
                     decode(datagram)
                         .filter(|event| self.subsystems.contains(&event.subsystem))
-                        .map(Told::Event),
+                        .map(UeventItem::Event),
                 ),
             }
         }
     }
 }
 
-impl AsFd for Uevents {
+impl AsFd for UeventSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

@@ -1,7 +1,7 @@
 //! One way to hear that the hardware has changed, whether the kernel says so or a simulation.
 
-use crate::route::{LinkEvent, LinkEvents};
-use crate::uevent::{SUBSYSTEMS, Told, Uevents};
+use crate::rtnetlink::{LinkEvent, LinkEventSocket};
+use crate::uevent::{SUBSYSTEMS, UeventItem, UeventSocket};
 use crate::{Error, Link};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Something happened to the hardware. It says where to look, not what is there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum HardwareEvent {
     /// A device came, went or changed.
     Device {
         /// `add`, `remove`, `change`, `bind`, `unbind`, `move`, `online`, `offline`.
@@ -23,42 +23,45 @@ pub enum Change {
         path: String,
     },
     /// An interface changed: its name, its flags or its carrier.
-    Link(Box<Link>),
+    LinkChanged(Box<Link>),
     /// An interface went.
-    LinkGone(Box<Link>),
+    LinkRemoved(Box<Link>),
     /// Changes were missed; look at everything.
     Lost,
 }
 
 /// Where changes come from.
-pub trait Source: AsFd + Send {
+pub trait EventSource: AsFd + Send {
     /// Appends what happened since the last call; does not block. The descriptor is readable when there is
     /// something.
-    fn read(&mut self, changes: &mut VecDeque<Change>) -> Result<(), Error>;
+    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), Error>;
 }
 
 /// Changes of all sources, as one stream. Its descriptor is readable when there may be one, so an async
 /// runtime can wait for it and then call [`Watch::poll`].
-pub struct Watch {
+pub struct HardwareWatch {
     epoll: Epoll,
-    sources: Vec<Box<dyn Source>>,
-    pending: VecDeque<Change>,
+    sources: Vec<Box<dyn EventSource>>,
+    pending: VecDeque<HardwareEvent>,
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for HardwareWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch").field("sources", &self.sources.len()).field("pending", &self.pending).finish()
     }
 }
 
-impl Watch {
+impl HardwareWatch {
     /// What the kernel says: its events about devices, and those of this namespace's interfaces.
-    pub fn kernel() -> Result<Self, Error> {
-        Self::of(vec![Box::new(Uevents::here(&SUBSYSTEMS)?), Box::new(LinkEvents::here()?)])
+    pub fn from_kernel() -> Result<Self, Error> {
+        Self::from_sources(vec![
+            Box::new(UeventSocket::open(&SUBSYSTEMS)?),
+            Box::new(LinkEventSocket::open()?),
+        ])
     }
 
     /// What these sources say.
-    pub fn of(sources: Vec<Box<dyn Source>>) -> Result<Self, Error> {
+    pub fn from_sources(sources: Vec<Box<dyn EventSource>>) -> Result<Self, Error> {
         let open = || {
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
             for source in &sources {
@@ -68,12 +71,12 @@ impl Watch {
         };
         match open() {
             Ok(epoll) => Ok(Self { epoll, sources, pending: VecDeque::new() }),
-            Err(errno) => Err(failed(errno)),
+            Err(errno) => Err(watch_error(errno)),
         }
     }
 
     /// The next change, if one has happened.
-    pub fn poll(&mut self) -> Result<Option<Change>, Error> {
+    pub fn poll(&mut self) -> Result<Option<HardwareEvent>, Error> {
         if self.pending.is_empty() {
             for source in &mut self.sources {
                 source.read(&mut self.pending)?;
@@ -83,7 +86,7 @@ impl Watch {
     }
 
     /// The next change; nothing when none happens for so long.
-    pub fn wait(&mut self, longest: Duration) -> Result<Option<Change>, Error> {
+    pub fn wait(&mut self, longest: Duration) -> Result<Option<HardwareEvent>, Error> {
         let until = Instant::now() + longest;
         loop {
             if let Some(change) = self.poll()? {
@@ -98,41 +101,41 @@ impl Watch {
             let timeout = EpollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
             match self.epoll.wait(&mut [EpollEvent::empty()], timeout) {
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => return Err(failed(errno)),
+                Err(errno) => return Err(watch_error(errno)),
             }
         }
     }
 }
 
-impl AsFd for Watch {
+impl AsFd for HardwareWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }
 }
 
-impl Source for Uevents {
-    fn read(&mut self, changes: &mut VecDeque<Change>) -> Result<(), Error> {
+impl EventSource for UeventSocket {
+    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
         changes.extend(Self::read(self)?.into_iter().map(|told| match told {
-            Told::Event(event) => {
-                Change::Device { action: event.action, subsystem: event.subsystem, path: event.path }
+            UeventItem::Event(event) => {
+                HardwareEvent::Device { action: event.action, subsystem: event.subsystem, path: event.path }
             }
-            Told::Lost => Change::Lost,
+            UeventItem::Lost => HardwareEvent::Lost,
         }));
         Ok(())
     }
 }
 
-impl Source for LinkEvents {
-    fn read(&mut self, changes: &mut VecDeque<Change>) -> Result<(), Error> {
+impl EventSource for LinkEventSocket {
+    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
         changes.extend(Self::read(self)?.into_iter().map(|event| match event {
-            LinkEvent::Changed(link) => Change::Link(Box::new(link)),
-            LinkEvent::Gone(link) => Change::LinkGone(Box::new(link)),
-            LinkEvent::Lost => Change::Lost,
+            LinkEvent::Changed(link) => HardwareEvent::LinkChanged(Box::new(link)),
+            LinkEvent::Removed(link) => HardwareEvent::LinkRemoved(Box::new(link)),
+            LinkEvent::Lost => HardwareEvent::Lost,
         }));
         Ok(())
     }
 }
 
-fn failed(errno: Errno) -> Error {
-    Error::Device { doing: "watch".to_owned(), device: "any".to_owned(), errno, message: None }
+fn watch_error(errno: Errno) -> Error {
+    Error::DeviceRequest { doing: "watch".to_owned(), device: "any".to_owned(), errno, message: None }
 }

@@ -6,19 +6,19 @@
 mod adapters;
 #[path = "netns/addresses.rs"]
 mod addresses;
-#[path = "netns/bench.rs"]
-mod bench;
-#[path = "netns/infiniband.rs"]
-mod infiniband;
-#[path = "netns/infiniband_wire.rs"]
-mod infiniband_wire;
+#[path = "netns/ethernet_probe.rs"]
+mod ethernet_probe;
+#[path = "netns/events.rs"]
+mod events;
+#[path = "netns/fixture.rs"]
+mod fixture;
+#[path = "netns/infiniband_probe.rs"]
+mod infiniband_probe;
 #[path = "netns/links.rs"]
 mod links;
 #[path = "netns/namespaces.rs"]
 mod namespaces;
-#[path = "netns/probing.rs"]
-mod probing;
 #[path = "netns/routes.rs"]
 mod routes;
-#[path = "netns/watching.rs"]
-mod watching;
+#[path = "netns/without_infiniband.rs"]
+mod without_infiniband;

@@ -3,7 +3,7 @@
 /// Text that does not have the form it should; carries the text, so a message can show it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Malformed {
+pub enum MalformedValue {
     /// Not a GUID.
     #[error("{0:?} is not a GUID: eight bytes as 00:11:22:33:44:55:66:77 or sixteen hexadecimal digits")]
     Guid(String),

@@ -1,8 +1,8 @@
 //! What went wrong, in the one form that every face of the product shows: the CNI error, the pod's event,
 //! the condition of an object, the line on a terminal.
 
-mod every;
 mod explanation;
+mod variants;
 
 pub use explanation::Explanation;
 
@@ -142,7 +142,7 @@ impl FaultCode {
     }
 
     /// The code of the CNI specification (1.1.0, section "Error"); our own start at 100.
-    pub fn cni(self) -> u32 {
+    pub fn cni_code(self) -> u32 {
         match self {
             Self::IncompatibleVersion => 1,
             Self::BadCall => 4,

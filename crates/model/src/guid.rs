@@ -1,6 +1,6 @@
 //! The 64-bit name of a node, a port or a virtual function on the fabric.
 
-use crate::Malformed;
+use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -50,12 +50,12 @@ impl fmt::Debug for Guid {
 }
 
 impl FromStr for Guid {
-    type Err = Malformed;
+    type Err = MalformedValue;
 
     /// Takes bytes with colons, sysfs's four groups (`248a:0703:00a1:b2c3`), and sixteen digits with or
     /// without `0x`; any case. Shorter forms are refused: a lost digit would name somebody else's port.
-    fn from_str(text: &str) -> Result<Self, Malformed> {
-        let malformed = || Malformed::Guid(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, MalformedValue> {
+        let malformed = || MalformedValue::Guid(text.to_owned());
         let digits: String = match text.split(':').collect::<Vec<_>>().as_slice() {
             [whole] => whole.strip_prefix("0x").or(whole.strip_prefix("0X")).unwrap_or(whole).to_owned(),
             groups if groups.len() == 8 && groups.iter().all(|group| group.len() == 2) => groups.concat(),
@@ -71,9 +71,9 @@ impl FromStr for Guid {
 }
 
 impl TryFrom<String> for Guid {
-    type Error = Malformed;
+    type Error = MalformedValue;
 
-    fn try_from(text: String) -> Result<Self, Malformed> {
+    fn try_from(text: String) -> Result<Self, MalformedValue> {
         text.parse()
     }
 }
@@ -119,7 +119,7 @@ mod tests {
             "0x0x48a070300a1b",
             " 24:8a:07:03:00:a1:b2:c3",
         ] {
-            assert_eq!(text.parse::<Guid>(), Err(Malformed::Guid(text.to_owned())));
+            assert_eq!(text.parse::<Guid>(), Err(MalformedValue::Guid(text.to_owned())));
         }
     }
 

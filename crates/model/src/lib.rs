@@ -12,6 +12,8 @@
 //! Fault: what is told to people when any of this goes wrong
 //! ```
 
+#![warn(missing_docs)]
+
 mod error;
 mod fault;
 mod guid;
@@ -21,7 +23,7 @@ mod pkey;
 mod pod;
 mod resource;
 
-pub use error::Malformed;
+pub use error::MalformedValue;
 pub use fault::{Explanation, Fault, FaultCode};
 pub use guid::Guid;
 pub use link_layer::LinkLayer;

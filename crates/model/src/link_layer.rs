@@ -1,6 +1,6 @@
 //! What a port of an RDMA device speaks on the wire.
 
-use crate::Malformed;
+use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -31,13 +31,13 @@ impl fmt::Display for LinkLayer {
 }
 
 impl FromStr for LinkLayer {
-    type Err = Malformed;
+    type Err = MalformedValue;
 
-    fn from_str(text: &str) -> Result<Self, Malformed> {
+    fn from_str(text: &str) -> Result<Self, MalformedValue> {
         [Self::InfiniBand, Self::Ethernet]
             .into_iter()
             .find(|layer| layer.as_str().eq_ignore_ascii_case(text))
-            .ok_or_else(|| Malformed::LinkLayer(text.to_owned()))
+            .ok_or_else(|| MalformedValue::LinkLayer(text.to_owned()))
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn unknown_is_not_a_link_layer() {
         for text in ["Unknown", "", "IB"] {
-            assert_eq!(text.parse::<LinkLayer>(), Err(Malformed::LinkLayer(text.to_owned())));
+            assert_eq!(text.parse::<LinkLayer>(), Err(MalformedValue::LinkLayer(text.to_owned())));
         }
     }
 }

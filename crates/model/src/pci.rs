@@ -1,6 +1,6 @@
 //! Where a device sits: the one name of it that survives renaming, moving and rebinding.
 
-use crate::Malformed;
+use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ impl PciAddress {
 
     /// The address so many routing identifiers further on, over the ends of devices and buses: how virtual
     /// functions are numbered (PCI Express, SR-IOV: VF offset and stride). Nothing beyond the last bus.
-    pub const fn further(self, by: u16) -> Option<Self> {
+    pub const fn offset_by(self, by: u16) -> Option<Self> {
         let id = (self.bus as u32) << 8 | (self.device as u32) << 3 | self.function as u32;
         let id = id + by as u32;
         if id > 0xffff {
@@ -67,10 +67,10 @@ impl fmt::Debug for PciAddress {
 }
 
 impl FromStr for PciAddress {
-    type Err = Malformed;
+    type Err = MalformedValue;
 
-    fn from_str(text: &str) -> Result<Self, Malformed> {
-        parse(text).ok_or_else(|| Malformed::PciAddress(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, MalformedValue> {
+        parse(text).ok_or_else(|| MalformedValue::PciAddress(text.to_owned()))
     }
 }
 
@@ -94,9 +94,9 @@ fn hex(digits: &str, length: std::ops::RangeInclusive<usize>) -> Option<u32> {
 }
 
 impl TryFrom<String> for PciAddress {
-    type Error = Malformed;
+    type Error = MalformedValue;
 
-    fn try_from(text: String) -> Result<Self, Malformed> {
+    fn try_from(text: String) -> Result<Self, MalformedValue> {
         text.parse()
     }
 }
@@ -135,14 +135,14 @@ mod tests {
             "+000:86:00.0",
             "mlx5_core.sf.6",
         ] {
-            assert_eq!(text.parse::<PciAddress>(), Err(Malformed::PciAddress(text.to_owned())));
+            assert_eq!(text.parse::<PciAddress>(), Err(MalformedValue::PciAddress(text.to_owned())));
         }
     }
 
     #[test]
     fn virtual_functions_run_over_devices_and_buses() {
         let physical: PciAddress = "0000:86:00.0".parse().unwrap();
-        let at = |by| physical.further(by).map(|address| address.to_string());
+        let at = |by| physical.offset_by(by).map(|address| address.to_string());
         assert_eq!(at(2).as_deref(), Some("0000:86:00.2"));
         assert_eq!(at(8).as_deref(), Some("0000:86:01.0"));
         assert_eq!(at(0x100).as_deref(), Some("0000:87:00.0"));

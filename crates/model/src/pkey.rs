@@ -1,6 +1,6 @@
 //! The key of a partition of the fabric.
 
-use crate::Malformed;
+use crate::MalformedValue;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -57,10 +57,10 @@ impl fmt::Debug for PKey {
 }
 
 impl FromStr for PKey {
-    type Err = Malformed;
+    type Err = MalformedValue;
 
     /// Takes `0x…` as hexadecimal and plain digits as decimal, as people write both.
-    fn from_str(text: &str) -> Result<Self, Malformed> {
+    fn from_str(text: &str) -> Result<Self, MalformedValue> {
         let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
             Some(digits) => (digits, 16),
             None => (text, 10),
@@ -68,7 +68,7 @@ impl FromStr for PKey {
         // from_str_radix alone would take a sign.
         let signed = !digits.starts_with(|first: char| first.is_ascii_hexdigit());
         let value = if signed { None } else { u16::from_str_radix(digits, radix).ok() };
-        value.and_then(Self::new).ok_or_else(|| Malformed::PKey(text.to_owned()))
+        value.and_then(Self::new).ok_or_else(|| MalformedValue::PKey(text.to_owned()))
     }
 }
 
@@ -80,14 +80,14 @@ impl Serialize for PKey {
 
 impl<'de> Deserialize<'de> for PKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(PKeyVisitor)
     }
 }
 
 /// Reads the key as text or, as YAML written without quotes gives it, as a number.
-struct Reader;
+struct PKeyVisitor;
 
-impl de::Visitor<'_> for Reader {
+impl de::Visitor<'_> for PKeyVisitor {
     type Value = PKey;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,13 +102,13 @@ impl de::Visitor<'_> for Reader {
         u16::try_from(value)
             .ok()
             .and_then(PKey::new)
-            .ok_or_else(|| E::custom(Malformed::PKey(value.to_string())))
+            .ok_or_else(|| E::custom(MalformedValue::PKey(value.to_string())))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<PKey, E> {
         match u64::try_from(value) {
             Ok(value) => self.visit_u64(value),
-            Err(_) => Err(E::custom(Malformed::PKey(value.to_string()))),
+            Err(_) => Err(E::custom(MalformedValue::PKey(value.to_string()))),
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
         for text in
             ["0x0", "0", "0x8000", "32768", "0x10000", "65536", "", "0x", "zz", "+1", "0x+1", "-1", "ffff"]
         {
-            assert_eq!(text.parse::<PKey>(), Err(Malformed::PKey(text.to_owned())));
+            assert_eq!(text.parse::<PKey>(), Err(MalformedValue::PKey(text.to_owned())));
         }
     }
 

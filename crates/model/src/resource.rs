@@ -1,6 +1,6 @@
 //! What a pod asks for in its resource limits.
 
-use crate::Malformed;
+use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -17,11 +17,11 @@ pub struct ResourceName {
 
 impl ResourceName {
     /// `prefix/name`, if both parts are what the API server takes.
-    pub fn new(prefix: &str, name: &str) -> Result<Self, Malformed> {
+    pub fn new(prefix: &str, name: &str) -> Result<Self, MalformedValue> {
         if is_subdomain(prefix) && is_name(name) {
             Ok(Self { prefix: prefix.to_owned(), name: name.to_owned() })
         } else {
-            Err(Malformed::ResourceName(format!("{prefix}/{name}")))
+            Err(MalformedValue::ResourceName(format!("{prefix}/{name}")))
         }
     }
 
@@ -64,20 +64,20 @@ impl fmt::Display for ResourceName {
 }
 
 impl FromStr for ResourceName {
-    type Err = Malformed;
+    type Err = MalformedValue;
 
-    fn from_str(text: &str) -> Result<Self, Malformed> {
+    fn from_str(text: &str) -> Result<Self, MalformedValue> {
         match text.split_once('/') {
             Some((prefix, name)) => Self::new(prefix, name),
-            None => Err(Malformed::ResourceName(text.to_owned())),
+            None => Err(MalformedValue::ResourceName(text.to_owned())),
         }
     }
 }
 
 impl TryFrom<String> for ResourceName {
-    type Error = Malformed;
+    type Error = MalformedValue;
 
-    fn try_from(text: String) -> Result<Self, Malformed> {
+    fn try_from(text: String) -> Result<Self, MalformedValue> {
         text.parse()
     }
 }
@@ -120,7 +120,7 @@ mod tests {
             "a.b/c/d",
             &long,
         ] {
-            assert_eq!(text.parse::<ResourceName>(), Err(Malformed::ResourceName(text.to_owned())));
+            assert_eq!(text.parse::<ResourceName>(), Err(MalformedValue::ResourceName(text.to_owned())));
         }
     }
 

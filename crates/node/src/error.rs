@@ -1,7 +1,7 @@
 //! What can go wrong in the daemon.
 
-pub use ferroband_daemon::chain;
-use ferroband_daemon::tasks::Ended;
+pub use ferroband_daemon::error_chain;
+use ferroband_daemon::tasks::TaskEnded;
 use ferroband_model::{Fault, FaultCode};
 use std::{io, path::PathBuf};
 
@@ -68,7 +68,7 @@ pub enum Error {
     Api {
         /// What was asked: `patch`, `create`, `replace`, …
         action: &'static str,
-        /// Of what: `pod default/a`, `AddressGranule x`.
+        /// Of what: `pod default/a`, `AddressBlock x`.
         object: String,
         /// What it answered.
         source: Box<kube::Error>,
@@ -121,27 +121,27 @@ impl Error {
             Self::Api { object, source, .. } => Fault::new(
                 FaultCode::ApiUnavailable,
                 object,
-                chain(source.as_ref()),
+                error_chain(source.as_ref()),
                 "it is tried again; check that the API server is up and that the ClusterRole of Ferroband is in place",
             ),
             Self::Kubelet { pod, .. } | Self::NoKubelet { pod, .. } => Fault::new(
                 FaultCode::DaemonAway,
                 format!("devices of pod {pod}"),
-                chain(self),
+                error_chain(self),
                 "it is tried again; check that the kubelet runs and that /var/lib/kubelet is mounted into the daemon",
             ),
             other => Fault::new(
                 FaultCode::DaemonAway,
                 "node daemon",
-                chain(other),
+                error_chain(other),
                 "see the log of the DaemonSet ferroband-node on this node",
             ),
         }
     }
 }
 
-impl From<Ended> for Error {
-    fn from(Ended { task, source }: Ended) -> Self {
+impl From<TaskEnded> for Error {
+    fn from(TaskEnded { task, source }: TaskEnded) -> Self {
         Self::Task { task, source }
     }
 }

@@ -18,17 +18,17 @@
 //! ```
 
 mod device_plugin;
+mod dir_watch;
 mod error;
 #[cfg(test)]
-mod fake;
-mod folder;
-mod node_object;
-mod own;
+mod fake_api;
+mod hardware;
+mod node_labels;
 mod run;
 mod settings;
-mod simulate;
+mod state_dirs;
 
-use ferroband_daemon::call;
+use ferroband_daemon::api_call;
 
 pub mod address;
 pub mod advertise;
@@ -40,16 +40,16 @@ pub mod install;
 pub mod kubelet;
 pub mod observe;
 pub mod opensm;
-pub mod owed;
 pub mod partition;
+pub mod pending_release;
 pub mod plan;
 pub mod pools;
-pub mod ready;
+pub mod readiness;
 pub mod serve;
 
-pub use device_plugin::{DevicePlugin, device_plugin};
-pub use error::{Error, chain};
-pub use plan::Policy;
+pub use device_plugin::{DevicePluginConfig, run_device_plugin};
+pub use error::{Error, error_chain};
+pub use hardware::{find_profile, open_hardware};
+pub use plan::NetworkAccessPolicy;
 pub use run::run;
-pub use settings::{Settings, Simulate};
-pub use simulate::{host, profile};
+pub use settings::{NodeSettings, SimulationSettings};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A setting that cannot be used; told at start, before anything is touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadSetting {
+pub enum SettingError {
     /// Variables that must be set are not.
     #[error("{} must be set", names.join(", "))]
     Missing {
@@ -14,14 +14,14 @@ pub enum BadSetting {
         names: Vec<&'static str>,
     },
     /// A value is not what it should be.
-    #[error("{name}={value:?} is not {wanted}")]
+    #[error("{name}={value:?} is not {expected}")]
     Value {
         /// The variable.
         name: &'static str,
         /// What it is.
         value: String,
         /// What it should be.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// The range of GUIDs is none.
     #[error("the range of GUIDs {first} to {last} {problem}")]
@@ -43,7 +43,7 @@ pub enum BadSetting {
     },
 }
 
-impl BadSetting {
+impl SettingError {
     /// As people are told.
     pub fn fault(&self) -> Fault {
         Fault::new(
@@ -68,18 +68,18 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No answer in time. Whether it was done is not known.
-    #[error("{manager}: no answer to {request} within {} s", patience.as_secs())]
-    Late {
+    #[error("{manager}: no answer to {request} within {} s", timeout.as_secs())]
+    Timeout {
         /// Which manager.
         manager: String,
         /// What was asked.
         request: String,
         /// How long was waited.
-        patience: Duration,
+        timeout: Duration,
     },
     /// It answered with an error.
     #[error("{manager}: {request} was answered with {status}: {body}")]
-    Refused {
+    Rejected {
         /// Which manager.
         manager: String,
         /// What was asked.
@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// It answered something that cannot be understood.
     #[error("{manager}: the answer to {request} is not understood: {problem}")]
-    Garbled {
+    InvalidResponse {
         /// Which manager.
         manager: String,
         /// What was asked.
@@ -100,10 +100,10 @@ pub enum Error {
         problem: String,
     },
     /// A file could not be read or written.
-    #[error("{doing} {}: {source}", path.display())]
+    #[error("{operation} {}: {source}", path.display())]
     File {
         /// What was tried.
-        doing: &'static str,
+        operation: &'static str,
         /// The file.
         path: PathBuf,
         /// Why not.
@@ -111,7 +111,7 @@ pub enum Error {
     },
     /// A partitions file that would open the fabric, or that opensm would not understand. Never written.
     #[error("partitions file: {problem}")]
-    Unsafe {
+    UnsafePartitionsFile {
         /// What is wrong with it.
         problem: String,
     },
@@ -127,38 +127,40 @@ pub enum Error {
 
 /// What a failure means for what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestOutcome {
     /// It was not done, and not for want of trying: wrong credentials, a refused value.
-    Refused,
+    NotApplied,
     /// It may or may not have been done.
     Unknown,
 }
 
 impl Error {
     /// Whether it may have been done after all.
-    pub fn kind(&self) -> Kind {
+    pub fn outcome(&self) -> RequestOutcome {
         match self {
-            Self::Refused { status, .. } if (400..500).contains(status) => Kind::Refused,
-            Self::Unsafe { .. } => Kind::Refused,
-            _ => Kind::Unknown,
+            Self::Rejected { status, .. } if (400..500).contains(status) => RequestOutcome::NotApplied,
+            Self::UnsafePartitionsFile { .. } => RequestOutcome::NotApplied,
+            _ => RequestOutcome::Unknown,
         }
     }
 
     /// Whether the credentials are wrong.
     pub fn is_unauthorized(&self) -> bool {
-        matches!(self, Self::Refused { status: 401 | 403, .. })
+        matches!(self, Self::Rejected { status: 401 | 403, .. })
     }
 
     /// As people are told.
     pub fn fault(&self) -> Fault {
         let remedy = match self {
-            Self::Refused { status: 401 | 403, .. } => {
+            Self::Rejected { status: 401 | 403, .. } => {
                 "correct UFM_USERNAME and UFM_PASSWORD, or UFM_TOKEN, in the Secret ib-kubernetes-ufm-secret; it is read again when it changes"
             }
-            Self::Unreachable { .. } | Self::Late { .. } => {
+            Self::Unreachable { .. } | Self::Timeout { .. } => {
                 "see that it runs and is reachable from the cluster daemon; it is tried again"
             }
-            Self::Unsafe { .. } => "correct the part of partitions.conf that is not Ferroband's",
+            Self::UnsafePartitionsFile { .. } => {
+                "correct the part of partitions.conf that is not Ferroband's"
+            }
             _ => "see the log of the subnet manager; it is tried again",
         };
         Fault::new(FaultCode::PortNotReady, "subnet manager", self.to_string(), remedy)

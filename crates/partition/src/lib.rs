@@ -19,33 +19,36 @@
 //! fabric. What is durable lies in the API server, and everything here is rebuilt from that and the fabric.
 
 mod backoff;
-mod change;
+mod cluster_slice;
 mod error;
-mod granule;
-mod key;
+mod guid_block;
+mod guid_range;
 mod membership;
+mod membership_table;
 pub mod opensm;
-mod owned;
-mod programmer;
-mod range;
-mod run;
+mod ownership;
+mod partition_change;
+mod pkey_base;
+mod reconcile_loop;
+mod reconciler;
 mod settings;
-mod share;
 mod subnet_manager;
-mod table;
 pub mod ufm;
 
 pub use backoff::Backoff;
-pub use change::{Change, diff};
-pub use error::{BadSetting, Error, Kind};
-pub use granule::{Claim, Draft, GRANULE, Granule, choose, claim, granule_of, name_of, without};
-pub use key::{BadKey, Key, KeyRange};
+pub use cluster_slice::ClusterSlice;
+pub use error::{Error, RequestOutcome, SettingError};
+pub use guid_block::{
+    GUID_BLOCK_SIZE, GuidBlockClaims, GuidBlockUpdate, GuidOwner, block_name, block_start, choose_guid,
+    claim_guid, release_guid,
+};
+pub use guid_range::{GuidRange, parse_guid};
 pub use membership::Membership;
-pub use owned::Owned;
-pub use programmer::{Programmer, Standing};
-pub use range::{GuidRange, parse_guid};
-pub use run::{Health, Running, run};
-pub use settings::{Plugin, Settings};
-pub use share::Share;
-pub use subnet_manager::{Absent, Batch, Fabric, Pace, SubnetManager};
-pub use table::Table;
+pub use membership_table::MembershipTable;
+pub use ownership::Ownership;
+pub use partition_change::{PartitionChange, diff};
+pub use pkey_base::{InvalidPKey, PKeyBase, PKeyRange};
+pub use reconcile_loop::{ReconcilerHandle, SubnetManagerHealth, run_reconciler};
+pub use reconciler::{MembershipState, PartitionReconciler};
+pub use settings::{PartitionSettings, SmPlugin};
+pub use subnet_manager::{FabricReport, NoopSubnetManager, PartitionBatch, RateLimits, SubnetManager};

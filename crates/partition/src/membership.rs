@@ -17,7 +17,7 @@ pub enum Membership {
 
 impl Membership {
     /// The word that UFM and opensm use.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
             Self::Limited => "limited",
@@ -27,7 +27,7 @@ impl Membership {
 
 impl fmt::Display for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

@@ -1,13 +1,13 @@
 //! The settings of ib-kubernetes, read as they are: from its ConfigMap, its Secret, or the environment.
 
-use crate::{BadSetting, GuidRange, KeyRange, ufm};
+use crate::{GuidRange, PKeyRange, SettingError, ufm};
 use std::time::Duration;
 
 /// Which subnet manager.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plugin {
+pub enum SmPlugin {
     /// NVIDIA's UFM.
-    Ufm(Box<ufm::Settings>),
+    Ufm(Box<ufm::UfmClientSettings>),
     /// opensm on nodes of the cluster.
     Opensm,
     /// None: GUIDs only.
@@ -16,37 +16,37 @@ pub enum Plugin {
 
 /// Everything that can be chosen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct PartitionSettings {
     /// The manager.
-    pub plugin: Plugin,
+    pub plugin: SmPlugin,
     /// How often everything is compared anew (`DAEMON_PERIODIC_UPDATE` was the pause between two looks; changes go out
     /// at once here).
     pub period: Duration,
     /// Where GUIDs are taken from.
     pub range: GuidRange,
     /// The partitions that we may touch (`FERROBAND_PKEYS`).
-    pub keys: KeyRange,
+    pub keys: PKeyRange,
 }
 
-impl Settings {
+impl PartitionSettings {
     /// Where ib-kubernetes has its objects.
     pub const NAMESPACE: &str = "kube-system";
     /// Its ConfigMap, as its documents call it.
     pub const CONFIG_MAP: &str = "ib-kubernetes-config";
 
     /// Reads them. `of` gives the value of a variable; an empty one counts as not set.
-    pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, BadSetting> {
+    pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let plugin = match of("DAEMON_SM_PLUGIN").as_deref() {
-            None => return Err(BadSetting::Missing { names: vec!["DAEMON_SM_PLUGIN"] }),
-            Some("ufm") => Plugin::Ufm(Box::new(ufm::Settings::read(of)?)),
-            Some("opensm") => Plugin::Opensm,
-            Some("noop" | "none") => Plugin::None,
+            None => return Err(SettingError::Missing { names: vec!["DAEMON_SM_PLUGIN"] }),
+            Some("ufm") => SmPlugin::Ufm(Box::new(ufm::UfmClientSettings::read(of)?)),
+            Some("opensm") => SmPlugin::Opensm,
+            Some("noop" | "none") => SmPlugin::None,
             Some(other) => {
-                return Err(BadSetting::Value {
+                return Err(SettingError::Value {
                     name: "DAEMON_SM_PLUGIN",
                     value: other.to_owned(),
-                    wanted: "ufm, opensm, or noop",
+                    expected: "ufm, opensm, or noop",
                 });
             }
         };
@@ -59,24 +59,24 @@ impl Settings {
     }
 
     /// The part that nodes need: where GUIDs come from. Needs no manager.
-    pub fn guids(of: impl Fn(&str) -> Option<String>) -> Result<GuidRange, BadSetting> {
+    pub fn read_guid_range(of: impl Fn(&str) -> Option<String>) -> Result<GuidRange, SettingError> {
         range(&|name: &str| of(name).filter(|value| !value.trim().is_empty()))
     }
 }
 
-fn period(text: Option<String>) -> Result<Duration, BadSetting> {
+fn period(text: Option<String>) -> Result<Duration, SettingError> {
     let text = text.unwrap_or_else(|| "5".to_owned());
     match text.parse::<i64>() {
         Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds.unsigned_abs())),
-        _ => Err(BadSetting::Value {
+        _ => Err(SettingError::Value {
             name: "DAEMON_PERIODIC_UPDATE",
             value: text,
-            wanted: "a whole number of seconds above 0",
+            expected: "a whole number of seconds above 0",
         }),
     }
 }
 
-fn range(of: &impl Fn(&str) -> Option<String>) -> Result<GuidRange, BadSetting> {
+fn range(of: &impl Fn(&str) -> Option<String>) -> Result<GuidRange, SettingError> {
     let end = |name: &str, default: ferroband_model::Guid| of(name).unwrap_or_else(|| default.to_string());
     GuidRange::parse(
         &end("GUID_POOL_RANGE_START", GuidRange::DEFAULT.first),
@@ -84,13 +84,13 @@ fn range(of: &impl Fn(&str) -> Option<String>) -> Result<GuidRange, BadSetting> 
     )
 }
 
-fn keys(of: &impl Fn(&str) -> Option<String>) -> Result<KeyRange, BadSetting> {
+fn keys(of: &impl Fn(&str) -> Option<String>) -> Result<PKeyRange, SettingError> {
     match of("FERROBAND_PKEYS") {
-        None => Ok(KeyRange::default()),
-        Some(text) => text.parse().map_err(|_| BadSetting::Value {
+        None => Ok(PKeyRange::default()),
+        Some(text) => text.parse().map_err(|_| SettingError::Value {
             name: "FERROBAND_PKEYS",
             value: text,
-            wanted: "a range of P_Keys such as 0x100-0x1ff",
+            expected: "a range of P_Keys such as 0x100-0x1ff",
         }),
     }
 }
@@ -99,15 +99,15 @@ fn keys(of: &impl Fn(&str) -> Option<String>) -> Result<KeyRange, BadSetting> {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Settings, BadSetting> {
-        Settings::read(|name| {
+    fn read(pairs: &[(&str, &str)]) -> Result<PartitionSettings, SettingError> {
+        PartitionSettings::read(|name| {
             pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
     fn case_01_no_plugin_is_told_by_name() {
-        assert_eq!(read(&[]), Err(BadSetting::Missing { names: vec!["DAEMON_SM_PLUGIN"] }));
+        assert_eq!(read(&[]), Err(SettingError::Missing { names: vec!["DAEMON_SM_PLUGIN"] }));
         assert!(read(&[("DAEMON_SM_PLUGIN", "sorcery")]).unwrap_err().to_string().contains("sorcery"));
     }
 
@@ -130,6 +130,6 @@ mod tests {
             ("GUID_POOL_RANGE_END", "02:FF:FF:FF:FF:FF:FF:FF"),
         ]);
         let settings = settings.unwrap();
-        assert_eq!((settings.plugin, settings.range), (Plugin::None, GuidRange::DEFAULT));
+        assert_eq!((settings.plugin, settings.range), (SmPlugin::None, GuidRange::DEFAULT));
     }
 }

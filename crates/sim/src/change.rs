@@ -1,15 +1,15 @@
 //! What people do to the simulated machine: pull adapters out, cut cables, make virtual functions.
 
-use crate::machine::Machine;
-use crate::state::Which;
-use crate::{Error, PortState, Simulation};
+use crate::machine::SimMachine;
+use crate::state::FunctionId;
+use crate::{Error, SimPortState, Simulation};
 use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::{Guid, LinkLayer, PKey, PciAddress};
 use std::collections::BTreeMap;
 
 /// Something to do to a device, which is named by its PCI address, its RDMA device or its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SimulationChange {
     /// Pull the adapter out of its slot.
     Unplug {
         /// The adapter.
@@ -22,23 +22,23 @@ pub enum Change {
         device: String,
     },
     /// Do something to the cable of a port, or to the subnet manager.
-    Port {
+    SetPortState {
         /// The adapter.
         device: String,
         /// The port, from 1.
         port: u32,
         /// What it is like from then on.
-        state: PortState,
+        state: SimPortState,
     },
     /// Have so many virtual functions; from one number to another by way of 0, as an administrator does.
-    Vfs {
+    SetVfCount {
         /// The adapter.
         device: String,
         /// How many.
         count: u16,
     },
     /// Count something on a port: `symbol_error`, `out_of_sequence`.
-    Count {
+    AddToCounter {
         /// The adapter or virtual function.
         device: String,
         /// The port, from 1.
@@ -49,20 +49,20 @@ pub enum Change {
         by: u64,
     },
     /// Make RDMA devices belong to one network namespace each, or to all of them.
-    Namespaces {
+    SetNetnsMode {
         /// Which.
         mode: NetnsMode,
     },
     /// Write the P_Key table of an adapter or a virtual function, as a subnet manager does. The function's interface is
     /// in the partition of the first key.
-    PKeys {
+    SetPKeys {
         /// The adapter or virtual function.
         device: String,
         /// The table, from slot 0.
         keys: Vec<PKey>,
     },
     /// The subnet manager goes over all ports of InfiniBand and writes their P_Key tables.
-    Fabric {
+    SetFabricPKeys {
         /// The tables by port GUID, from slot 0.
         tables: BTreeMap<Guid, Vec<PKey>>,
         /// The table of every other port.
@@ -73,42 +73,42 @@ pub enum Change {
 impl Simulation {
     /// Does something to the hardware of the simulation that is up on the machine under `root`. To be called
     /// in the network namespace of the node.
-    pub fn change(root: &Root, change: &Change) -> Result<(), Error> {
-        let simulation = Self::find(root)?.ok_or(Error::Down)?;
-        let mut machine = Machine::open(root, &simulation)?;
+    pub fn change(root: &Root, change: &SimulationChange) -> Result<(), Error> {
+        let simulation = Self::find(root)?.ok_or(Error::NotUp)?;
+        let mut machine = SimMachine::open(root, &simulation)?;
         match change {
-            Change::Unplug { device } => {
-                let adapter = simulation.adapter(&machine, device)?;
+            SimulationChange::Unplug { device } => {
+                let adapter = simulation.find_adapter(&machine, device)?;
                 machine.unplug(adapter)?;
             }
-            Change::Replug { device } => {
-                let adapter = simulation.adapter(&machine, device)?;
+            SimulationChange::Replug { device } => {
+                let adapter = simulation.find_adapter(&machine, device)?;
                 machine.plug(adapter)?;
             }
-            Change::Port { device, port, state } => {
-                let adapter = simulation.adapter(&machine, device)?;
-                machine.set_port(adapter, *port as usize, *state)?;
+            SimulationChange::SetPortState { device, port, state } => {
+                let adapter = simulation.find_adapter(&machine, device)?;
+                machine.set_port_state(adapter, *port as usize, *state)?;
             }
-            Change::Vfs { device, count } => {
-                let adapter = simulation.adapter(&machine, device)?;
-                let which = Which { adapter, vf: None };
+            SimulationChange::SetVfCount { device, count } => {
+                let adapter = simulation.find_adapter(&machine, device)?;
+                let which = FunctionId { adapter, vf: None };
                 let now = machine.state().adapters.get(adapter).map_or(0, |adapter| adapter.vfs.len());
                 if now != usize::from(*count) && now != 0 {
                     machine.set_vf_count(which, 0)?;
                 }
                 machine.set_vf_count(which, *count)?;
             }
-            Change::Count { device, port, counter, by } => {
-                let which = simulation.function(&machine, device)?;
-                machine.count(which, *port as usize, counter, *by)?;
+            SimulationChange::AddToCounter { device, port, counter, by } => {
+                let which = simulation.find_function(&machine, device)?;
+                machine.add_to_counter(which, *port as usize, counter, *by)?;
             }
-            Change::Namespaces { mode } => machine.set_mode(*mode)?,
-            Change::PKeys { device, keys } => {
-                let which = simulation.function(&machine, device)?;
+            SimulationChange::SetNetnsMode { mode } => machine.set_netns_mode(*mode)?,
+            SimulationChange::SetPKeys { device, keys } => {
+                let which = simulation.find_function(&machine, device)?;
                 machine.set_pkeys(which, keys.clone())?;
             }
-            Change::Fabric { tables, others } => {
-                let ports: Vec<(Which, Option<Guid>)> = machine
+            SimulationChange::SetFabricPKeys { tables, others } => {
+                let ports: Vec<(FunctionId, Option<Guid>)> = machine
                     .state()
                     .devices()
                     .filter(|(which, _)| {
@@ -127,11 +127,11 @@ impl Simulation {
     }
 
     /// The adapter of this name, plugged in or not.
-    fn adapter(&self, machine: &Machine, name: &str) -> Result<usize, Error> {
+    fn find_adapter(&self, machine: &SimMachine, name: &str) -> Result<usize, Error> {
         if let Ok(address) = name.parse::<PciAddress>() {
-            return machine.adapter(address);
+            return machine.find_adapter(address);
         }
-        if let Ok(which) = self.function(machine, name)
+        if let Ok(which) = self.find_function(machine, name)
             && which.vf.is_none()
         {
             return Ok(which.adapter);
@@ -145,9 +145,9 @@ impl Simulation {
     }
 
     /// The function of this name that is there.
-    fn function(&self, machine: &Machine, name: &str) -> Result<Which, Error> {
+    fn find_function(&self, machine: &SimMachine, name: &str) -> Result<FunctionId, Error> {
         if let Ok(address) = name.parse::<PciAddress>() {
-            return machine.find(address);
+            return machine.find_function(address);
         }
         let found = machine.state().devices().find(|(_, device)| {
             device.name == name || device.netdevs.iter().flatten().any(|netdev| netdev == name)

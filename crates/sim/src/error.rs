@@ -24,7 +24,7 @@ pub enum Error {
     },
     /// The marker is there but not in our form.
     #[error("{} is not the marker of a simulation", path.display())]
-    Marker {
+    InvalidFile {
         /// Which file.
         path: PathBuf,
         /// Why.
@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// A simulation is up already, and another one than asked for.
     #[error("a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is up")]
-    Another {
+    AlreadyUp {
         /// Its profile.
         profile: String,
         /// Its seed.
@@ -42,7 +42,7 @@ pub enum Error {
     },
     /// A profile says something that no hardware has.
     #[error("profile {profile}: {field} cannot be {text:?}")]
-    Profile {
+    InvalidProfile {
         /// Which profile.
         profile: String,
         /// Which field of it.
@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// A description of hardware cannot be understood.
     #[error("{file}: {field} is wrong")]
-    Description {
+    InvalidDescription {
         /// The file.
         file: String,
         /// The field, by its path from the top: `hcas[0].ports[1].state`.
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// There is no simulation to change.
     #[error("no simulation is up")]
-    Down,
+    NotUp,
     /// The simulated machine has nothing of that name.
     #[error("there is no simulated device {device}")]
     NoDevice {
@@ -91,7 +91,7 @@ impl From<Error> for KernelError {
         match error {
             Error::Kernel(error) => error,
             Error::File { doing, path, source } => Self::File { doing, path, source },
-            other => Self::Device {
+            other => Self::DeviceRequest {
                 doing: "simulate".to_owned(),
                 device: "any".to_owned(),
                 errno: Errno::EIO,
@@ -114,21 +114,21 @@ impl Error {
                 format!("file {}", path.display()),
                 "see that the file system is writable and allows device files, and that you are root",
             ),
-            Self::Marker { path, .. } => (
+            Self::InvalidFile { path, .. } => (
                 FaultCode::Undecodable,
                 format!("file {}", path.display()),
                 "take the simulation down and bring it up again with this version",
             ),
-            Self::Another { .. } => {
+            Self::AlreadyUp { .. } => {
                 (FaultCode::InvalidConfig, "simulation".into(), "take the one that is up down first")
             }
-            Self::Profile { profile, .. } => {
+            Self::InvalidProfile { profile, .. } => {
                 (FaultCode::InvalidConfig, format!("profile {profile}"), "correct the profile")
             }
-            Self::Description { file, .. } => {
+            Self::InvalidDescription { file, .. } => {
                 (FaultCode::Undecodable, format!("file {file}"), "correct the field of the description")
             }
-            Self::Down => (FaultCode::InvalidConfig, "simulation".into(), "bring one up first"),
+            Self::NotUp => (FaultCode::InvalidConfig, "simulation".into(), "bring one up first"),
             Self::NoDevice { device } => (
                 FaultCode::NoDevice,
                 format!("device {device}"),

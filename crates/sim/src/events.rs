@@ -6,8 +6,8 @@
 //! brought up anew, begins a new file: that is [`Change::Lost`] to a watcher, who looks at everything then.
 
 use crate::{Error, files};
-use ferroband_kernel::watch::Source;
-use ferroband_kernel::{Change, Error as KernelError, Root};
+use ferroband_kernel::watch::EventSource;
+use ferroband_kernel::{Error as KernelError, HardwareEvent, Root};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -18,19 +18,19 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// When to begin a new file.
-const LONG: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 /// The first line of a file: thirty-two digits that no other file has. An inode's number would come again.
-const NAME: usize = 33;
+const FILE_ID_LEN: usize = 33;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Event {
+pub(crate) struct SimEvent {
     action: String,
     subsystem: String,
     path: String,
 }
 
-impl Event {
+impl SimEvent {
     /// `action` happened to the device at `place` of the tree.
     pub(crate) fn new(action: &str, subsystem: &str, place: &Path) -> Self {
         Self {
@@ -46,7 +46,7 @@ fn path(root: &Root) -> PathBuf {
 }
 
 /// Tells these events, in order; the caller holds the lock.
-pub(crate) fn tell(root: &Root, events: &[Event]) -> Result<(), Error> {
+pub(crate) fn append(root: &Root, events: &[SimEvent]) -> Result<(), Error> {
     if events.is_empty() {
         return Ok(());
     }
@@ -54,24 +54,24 @@ pub(crate) fn tell(root: &Root, events: &[Event]) -> Result<(), Error> {
     let mut lines = Vec::new();
     for event in events {
         serde_json::to_writer(&mut lines, event)
-            .map_err(|source| Error::Marker { path: path.clone(), source })?;
+            .map_err(|source| Error::InvalidFile { path: path.clone(), source })?;
         lines.push(b'\n');
     }
-    if std::fs::metadata(&path).map_or(true, |file| file.len() > LONG) {
-        begin(root)?;
+    if std::fs::metadata(&path).map_or(true, |file| file.len() > MAX_FILE_SIZE) {
+        start_new_file(root)?;
     }
     let append = || {
         let mut options = OpenOptions::new();
         options.append(true).open(&path)?.write_all(&lines)
     };
-    append().map_err(|source| files::error("append to", &path, source))
+    append().map_err(|source| files::file_error("append to", &path, source))
 }
 
 /// Begins a new file.
-pub(crate) fn begin(root: &Root) -> Result<(), Error> {
+pub(crate) fn start_new_file(root: &Root) -> Result<(), Error> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let name = now << 32 | u128::from(std::process::id());
-    files::passing_file(&path(root), format!("{name:032x}\n").as_bytes())
+    files::write_volatile_file(&path(root), format!("{name:032x}\n").as_bytes())
 }
 
 /// Takes the file away.
@@ -80,18 +80,18 @@ pub(crate) fn remove(root: &Root) -> Result<(), Error> {
 }
 
 /// Reads events as they are told.
-pub(crate) struct Events {
+pub(crate) struct SimEventSource {
     inotify: Inotify,
     path: PathBuf,
     /// The file that was read last, by its first line; empty when there was none.
-    name: Vec<u8>,
+    file_id: Vec<u8>,
     /// Up to where it was read.
-    read: u64,
+    offset: u64,
 }
 
-impl Events {
+impl SimEventSource {
     /// From now on.
-    pub(crate) fn of(root: &Root) -> Result<Self, KernelError> {
+    pub(crate) fn open(root: &Root) -> Result<Self, KernelError> {
         let path = path(root);
         let directory = path.parent().unwrap_or(&path);
         let open = || {
@@ -105,54 +105,54 @@ impl Events {
             path: directory.to_owned(),
             source: errno.into(),
         })?;
-        let mut events = Self { inotify, path, name: Vec::new(), read: 0 };
+        let mut events = Self { inotify, path, file_id: Vec::new(), offset: 0 };
         // What was told before is not news.
-        Source::read(&mut events, &mut VecDeque::new())?;
+        EventSource::read(&mut events, &mut VecDeque::new())?;
         Ok(events)
     }
 
-    fn new_lines(&mut self, changes: &mut VecDeque<Change>) -> std::io::Result<()> {
+    fn read_new_lines(&mut self, changes: &mut VecDeque<HardwareEvent>) -> std::io::Result<()> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if !std::mem::take(&mut self.name).is_empty() {
-                    changes.push_back(Change::Lost);
+                if !std::mem::take(&mut self.file_id).is_empty() {
+                    changes.push_back(HardwareEvent::Lost);
                 }
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
-        let mut name = Vec::with_capacity(NAME);
-        Read::by_ref(&mut file).take(NAME as u64).read_to_end(&mut name)?;
-        if name != self.name {
-            (self.name, self.read) = (name, NAME as u64);
-            changes.push_back(Change::Lost);
+        let mut name = Vec::with_capacity(FILE_ID_LEN);
+        Read::by_ref(&mut file).take(FILE_ID_LEN as u64).read_to_end(&mut name)?;
+        if name != self.file_id {
+            (self.file_id, self.offset) = (name, FILE_ID_LEN as u64);
+            changes.push_back(HardwareEvent::Lost);
         }
-        file.seek(SeekFrom::Start(self.read))?;
+        file.seek(SeekFrom::Start(self.offset))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         // A line that is still being written is read the next time.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        self.read += whole as u64;
-        changes.extend(text[..whole].lines().map(|line| match serde_json::from_str::<Event>(line) {
-            Ok(Event { action, subsystem, path }) => Change::Device { action, subsystem, path },
-            Err(_) => Change::Lost,
+        self.offset += whole as u64;
+        changes.extend(text[..whole].lines().map(|line| match serde_json::from_str::<SimEvent>(line) {
+            Ok(SimEvent { action, subsystem, path }) => HardwareEvent::Device { action, subsystem, path },
+            Err(_) => HardwareEvent::Lost,
         }));
         Ok(())
     }
 }
 
-impl AsFd for Events {
+impl AsFd for SimEventSource {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 }
 
-impl Source for Events {
-    fn read(&mut self, changes: &mut VecDeque<Change>) -> Result<(), KernelError> {
+impl EventSource for SimEventSource {
+    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), KernelError> {
         // What inotify says is only that something happened; it is read until it has nothing more.
         while self.inotify.read_events().is_ok_and(|events| !events.is_empty()) {}
-        self.new_lines(changes).map_err(|source| KernelError::File {
+        self.read_new_lines(changes).map_err(|source| KernelError::File {
             doing: "read",
             path: self.path.clone(),
             source,

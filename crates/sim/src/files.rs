@@ -7,25 +7,25 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Makes a directory and those above it.
-pub(crate) fn directory(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(|source| error("make directory", path, source))
+pub(crate) fn create_directory(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| file_error("make directory", path, source))
 }
 
 /// Makes a directory that only root may enter; those above it as usual.
-pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
+pub(crate) fn create_private_directory(path: &Path) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
-        directory(parent)?;
+        create_directory(parent)?;
     }
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(error("make directory", path, source))
+            Err(file_error("make directory", path, source))
         }
         _ => Ok(()),
     }
 }
 
 /// Puts a file that only root may read in place, whole or not at all.
-pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     let temporary = path.with_extension("new");
     let write = || {
         let mut file =
@@ -34,11 +34,11 @@ pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    write().map_err(|source| error("write", path, source))
+    write().map_err(|source| file_error("write", path, source))
 }
 
 /// The same without waiting for the disk, for what a reboot makes worthless.
-pub(crate) fn passing_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_volatile_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     let temporary = path.with_extension("new");
     let write = || {
         let mut file =
@@ -46,26 +46,26 @@ pub(crate) fn passing_file(path: &Path, content: &[u8]) -> Result<(), Error> {
         file.write_all(content)?;
         fs::rename(&temporary, path)
     };
-    write().map_err(|source| error("write", path, source))
+    write().map_err(|source| file_error("write", path, source))
 }
 
 /// Removes a file; one that is not there is removed.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
-    gone(fs::remove_file(path)).map_err(|source| error("remove", path, source))
+    ignore_not_found(fs::remove_file(path)).map_err(|source| file_error("remove", path, source))
 }
 
 /// Removes a directory with everything in it; one that is not there is removed.
 pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
-    gone(fs::remove_dir_all(path)).map_err(|source| error("remove directory", path, source))
+    ignore_not_found(fs::remove_dir_all(path)).map_err(|source| file_error("remove directory", path, source))
 }
 
-fn gone(result: io::Result<()>) -> io::Result<()> {
+fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
 }
 
-pub(crate) fn error(doing: &'static str, path: &Path, source: io::Error) -> Error {
+pub(crate) fn file_error(doing: &'static str, path: &Path, source: io::Error) -> Error {
     Error::File { doing, path: path.to_owned(), source }
 }

@@ -3,7 +3,7 @@
 //! Its settings outlive the simulation, as a card's outlive a boot. What was set comes into force when the machine is
 //! switched on the next time.
 
-use crate::{Error, Hca, Profile, files};
+use crate::{Error, HcaProfile, Profile, files};
 use ferroband_kernel::{
     Root,
     firmware::{Firmware, FirmwareError},
@@ -16,12 +16,12 @@ use std::path::PathBuf;
 
 /// The settings of all adapters, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Cards(BTreeMap<String, Card>);
+pub(crate) struct FirmwareStore(BTreeMap<String, CardSettings>);
 
 /// The settings of one card: for each name what is in force and what comes.
-type Card = BTreeMap<String, (String, String)>;
+type CardSettings = BTreeMap<String, (String, String)>;
 
-impl Cards {
+impl FirmwareStore {
     fn path(root: &Root) -> PathBuf {
         root.state("simulated-firmware.json")
     }
@@ -30,21 +30,21 @@ impl Cards {
     pub(crate) fn read(root: &Root) -> Result<Self, Error> {
         let path = Self::path(root);
         match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::Marker { path, source }),
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::InvalidFile { path, source }),
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(files::error("read", &path, source)),
+            Err(source) => Err(files::file_error("read", &path, source)),
         }
     }
 
     fn write(&self, root: &Root) -> Result<(), Error> {
         let path = Self::path(root);
         let bytes =
-            serde_json::to_vec(self).map_err(|source| Error::Marker { path: path.clone(), source })?;
-        files::passing_file(&path, &bytes)
+            serde_json::to_vec(self).map_err(|source| Error::InvalidFile { path: path.clone(), source })?;
+        files::write_volatile_file(&path, &bytes)
     }
 
     /// The machine is switched on: what was set comes into force.
-    pub(crate) fn boot(root: &Root) -> Result<(), Error> {
+    pub(crate) fn apply_pending(root: &Root) -> Result<(), Error> {
         let mut cards = Self::read(root)?;
         if cards.0.is_empty() {
             return Ok(());
@@ -56,7 +56,7 @@ impl Cards {
     }
 
     /// The hardware as the settings in force make it.
-    pub(crate) fn shape(&self, profile: &mut Profile) {
+    pub(crate) fn apply_to(&self, profile: &mut Profile) {
         for hca in &mut profile.hcas {
             let Some(card) = self.0.get(&hca.pci.to_string()) else { continue };
             let current = |name: &str| card.get(name).map(|(current, _)| current.as_str());
@@ -77,15 +77,15 @@ impl Cards {
         }
     }
 
-    fn card(&mut self, hca: &Hca) -> &mut Card {
-        self.0.entry(hca.pci.to_string()).or_insert_with(|| delivered(hca))
+    fn settings_of(&mut self, hca: &HcaProfile) -> &mut CardSettings {
+        self.0.entry(hca.pci.to_string()).or_insert_with(|| factory_settings(hca))
     }
 }
 
 /// A card as the profile has it. Cards whose name ends in Dx speak Ethernet only and have no such setting.
-fn delivered(hca: &Hca) -> Card {
+fn factory_settings(hca: &HcaProfile) -> CardSettings {
     let both = |value: String| (value.clone(), value);
-    let mut card = Card::from([
+    let mut card = CardSettings::from([
         ("NUM_OF_VFS".to_owned(), both(hca.total_vfs.to_string())),
         ("SRIOV_EN".to_owned(), both(if hca.total_vfs > 0 { "True(1)" } else { "False(0)" }.to_owned())),
     ]);
@@ -112,14 +112,14 @@ impl SimulatedFirmware {
         Self { root, profile }
     }
 
-    fn answer(&self, arguments: &[&str]) -> Result<String, String> {
+    fn run_mstconfig(&self, arguments: &[&str]) -> Result<String, String> {
         let device =
             arguments.iter().position(|argument| *argument == "-d").and_then(|at| arguments.get(at + 1));
         let device = device.ok_or("-E- No device is given")?;
         let hca = self.profile.hcas.iter().find(|hca| hca.pci.to_string() == **device);
         let hca = hca.ok_or_else(|| format!("-E- Failed to open the device {device}"))?;
-        let mut cards = Cards::read(&self.root).map_err(|error| error.to_string())?;
-        let card = cards.card(hca);
+        let mut cards = FirmwareStore::read(&self.root).map_err(|error| error.to_string())?;
+        let card = cards.settings_of(hca);
         if let Some(at) = arguments.iter().position(|argument| *argument == "set") {
             for pair in &arguments[at + 1..] {
                 let (name, value) =
@@ -127,8 +127,8 @@ impl SimulatedFirmware {
                 let slot = card
                     .get_mut(name)
                     .ok_or_else(|| format!("-E- The Device doesn't support {name} parameter"))?;
-                slot.1 =
-                    written(name, value).ok_or_else(|| format!("-E- Illegal value {value} for {name}"))?;
+                slot.1 = format_value(name, value)
+                    .ok_or_else(|| format!("-E- Illegal value {value} for {name}"))?;
             }
             cards.write(&self.root).map_err(|error| error.to_string())?;
             return Ok(
@@ -140,7 +140,7 @@ impl SimulatedFirmware {
              Configurations:                              Default         Current         Next Boot\n",
             hca.model
         );
-        let factory = delivered(hca);
+        let factory = factory_settings(hca);
         for (name, (current, next)) in card {
             let star = if current == next { ' ' } else { '*' };
             let default = factory.get(name).map_or("", |(default, _)| default.as_str());
@@ -151,7 +151,7 @@ impl SimulatedFirmware {
 }
 
 /// A value as the program shows it, if it takes it.
-fn written(name: &str, value: &str) -> Option<String> {
+fn format_value(name: &str, value: &str) -> Option<String> {
     match (name, value.to_lowercase().as_str()) {
         ("NUM_OF_VFS", count) => {
             count.parse::<u16>().ok().filter(|count| *count <= 127).map(|count| count.to_string())
@@ -166,7 +166,7 @@ fn written(name: &str, value: &str) -> Option<String> {
 
 impl Firmware for SimulatedFirmware {
     fn mstconfig(&self, arguments: &[&str]) -> Result<String, FirmwareError> {
-        self.answer(arguments).map_err(|message| FirmwareError::Failed {
+        self.run_mstconfig(arguments).map_err(|message| FirmwareError::Failed {
             program: "mstconfig",
             arguments: arguments.join(" "),
             message,
@@ -176,7 +176,7 @@ impl Firmware for SimulatedFirmware {
     /// Whoever runs the simulated machine switches it off and on; here it is only written down that it was asked for.
     fn reboot(&self) -> Result<(), FirmwareError> {
         let path = self.root.run("ferroband/reboot-asked");
-        files::passing_file(&path, b"").map_err(|error| FirmwareError::Failed {
+        files::write_volatile_file(&path, b"").map_err(|error| FirmwareError::Failed {
             program: "reboot",
             arguments: String::new(),
             message: error.to_string(),

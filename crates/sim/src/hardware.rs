@@ -1,28 +1,29 @@
 //! What a node does to simulated adapters.
 
-use crate::events::Events;
-use crate::machine::Machine;
-use crate::state::{Counted, Which};
-use crate::{Error, Simulated, netdev};
-use ferroband_kernel::route::{GuidKind, LinkEvents, Vf, VfState};
+use crate::events::SimEventSource;
+use crate::machine::SimMachine;
+use crate::state::{FunctionId, TrafficCounters};
+use crate::{Error, SimulatedHost, netdev};
+use ferroband_kernel::rtnetlink::{GuidKind, LinkEventSocket, VfInfo, VfLinkState};
 use ferroband_kernel::{
-    Error as KernelError, Hardware, Link, Netns, NetnsId, NetnsMode, RdmaLink, Root, Route, Watch,
+    Error as KernelError, Hardware, HardwareWatch, Link, Netns, NetnsId, NetnsMode, RdmaDeviceInfo, Root,
+    RouteSocket,
 };
 use ferroband_model::{Guid, LinkLayer, PciAddress};
 
-impl Simulated {
-    fn machine(&self) -> Result<Machine, Error> {
-        Machine::open(self.base(), self.simulation())
+impl SimulatedHost {
+    fn machine(&self) -> Result<SimMachine, Error> {
+        SimMachine::open(self.base_root(), self.simulation())
     }
 
     /// Does something to a function, wholly or not at all.
-    fn with<T>(
+    fn change_function<T>(
         &self,
         function: PciAddress,
-        work: impl FnOnce(&mut Machine, Which) -> Result<T, Error>,
+        work: impl FnOnce(&mut SimMachine, FunctionId) -> Result<T, Error>,
     ) -> Result<T, KernelError> {
         let mut machine = self.machine()?;
-        let which = machine.find(function)?;
+        let which = machine.find_function(function)?;
         let done = work(&mut machine, which)?;
         machine.commit()?;
         Ok(done)
@@ -30,25 +31,25 @@ impl Simulated {
 }
 
 /// The namespace as the simulation keeps it: the one of the calling thread is the host's.
-fn space(netns: Option<&Netns>) -> Result<Option<NetnsId>, KernelError> {
+fn foreign_netns(netns: Option<&Netns>) -> Result<Option<NetnsId>, KernelError> {
     let here = Netns::current()?.id();
     Ok(netns.map(Netns::id).filter(|id| *id != here))
 }
 
-impl Hardware for Simulated {
-    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaLink>, KernelError> {
+impl Hardware for SimulatedHost {
+    fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaDeviceInfo>, KernelError> {
         let mut machine = self.machine()?;
-        machine.take_back()?;
-        let devices = machine.devices(space(netns)?);
+        machine.reclaim_devices()?;
+        let devices = machine.rdma_devices(foreign_netns(netns)?);
         machine.commit()?;
         Ok(devices)
     }
 
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), KernelError> {
         let mut machine = self.machine()?;
-        machine.take_back()?;
-        let to = Some(to).filter(|_| space(Some(to)).is_ok_and(|space| space.is_some()));
-        machine.move_device(name, space(from)?, to)?;
+        machine.reclaim_devices()?;
+        let to = Some(to).filter(|_| foreign_netns(Some(to)).is_ok_and(|space| space.is_some()));
+        machine.move_device(name, foreign_netns(from)?, to)?;
         machine.commit()?;
         Ok(())
     }
@@ -59,19 +60,19 @@ impl Hardware for Simulated {
 
     fn set_rdma_netns_mode(&self, mode: NetnsMode) -> Result<(), KernelError> {
         let mut machine = self.machine()?;
-        machine.set_mode(mode)?;
+        machine.set_netns_mode(mode)?;
         machine.commit()?;
         Ok(())
     }
 
-    fn vfs(&self, pf: PciAddress) -> Result<Vec<Vf>, KernelError> {
-        self.with(pf, |machine, which| {
+    fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, KernelError> {
+        self.change_function(pf, |machine, which| {
             let vfs = machine.state().adapters.get(which.adapter).map(|adapter| adapter.vfs.as_slice());
             let infiniband = machine.link_layer(which) == LinkLayer::InfiniBand;
             let given = |guid: Guid| Some(guid).filter(|guid| infiniband && !guid.is_unset());
-            let vf = |(index, vf): (u32, &crate::state::Virtual)| {
-                let mut shown = Vf::new(index);
-                shown.state = Some(vf.state);
+            let vf = |(index, vf): (u32, &crate::state::SimVf)| {
+                let mut shown = VfInfo::new(index);
+                shown.link_state = Some(vf.state);
                 shown.node_guid = given(vf.node_guid);
                 shown.port_guid = given(vf.port_guid);
                 shown
@@ -81,68 +82,76 @@ impl Hardware for Simulated {
     }
 
     fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), KernelError> {
-        self.with(pf, |machine, which| machine.set_guid(which, vf, kind, guid))
+        self.change_function(pf, |machine, which| machine.set_vf_guid(which, vf, kind, guid))
     }
 
-    fn set_vf_state(&self, pf: PciAddress, vf: u32, state: VfState) -> Result<(), KernelError> {
-        self.with(pf, |machine, which| machine.set_vf_state(which, vf, state))
+    fn set_vf_link_state(&self, pf: PciAddress, vf: u32, state: VfLinkState) -> Result<(), KernelError> {
+        self.change_function(pf, |machine, which| machine.set_vf_link_state(which, vf, state))
     }
 
     fn set_vf_count(&self, pf: PciAddress, count: u16) -> Result<(), KernelError> {
-        self.with(pf, |machine, which| machine.set_vf_count(which, count))
+        self.change_function(pf, |machine, which| machine.set_vf_count(which, count))
     }
 
     fn bind_driver(&self, function: PciAddress, driver: &str) -> Result<(), KernelError> {
-        self.with(function, |machine, which| machine.bind(which, driver))
+        self.change_function(function, |machine, which| machine.bind(which, driver))
     }
 
     fn unbind_driver(&self, function: PciAddress) -> Result<(), KernelError> {
-        match self.with(function, Machine::unbind) {
+        match self.change_function(function, SimMachine::unbind) {
             // Without the function there is no driver either, as for the kernel's.
             Err(error) if error.errno() == Some(ferroband_kernel::Errno::ENODEV) => Ok(()),
             result => result,
         }
     }
 
-    fn override_driver(&self, function: PciAddress, driver: Option<&str>) -> Result<(), KernelError> {
-        self.with(function, |machine, which| machine.reserve(which, driver))
+    fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), KernelError> {
+        self.change_function(function, |machine, which| machine.set_driver_override(which, driver))
     }
 
     fn probe_driver(&self, function: PciAddress) -> Result<(), KernelError> {
-        self.with(function, Machine::probe)
+        self.change_function(function, SimMachine::probe)
     }
 
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, KernelError> {
         // An interface that went with its namespace is back here.
         self.refresh()?;
-        let alias = netdev::alias(function);
-        let mut links = netns.map_or_else(Route::here, Route::inside)?.links()?;
+        let alias = netdev::alias_for(function);
+        let mut links = netns.map_or_else(RouteSocket::open, RouteSocket::open_in)?.links()?;
         // The end of a child's wire that stays has it too.
         links.retain(|link| link.alias.as_ref() == Some(&alias) && !link.name.starts_with("fbv"));
         Ok(links)
     }
 
-    fn statistics(&self, interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, KernelError> {
-        let link = netns.map_or_else(Route::here, Route::inside)?.link(interface)?;
-        let address = link.as_ref().and_then(|link| netdev::function(link.alias.as_deref()?));
+    fn ethtool_statistics(
+        &self,
+        interface: &str,
+        netns: Option<&Netns>,
+    ) -> Result<Vec<(String, u64)>, KernelError> {
+        let link = netns.map_or_else(RouteSocket::open, RouteSocket::open_in)?.link(interface)?;
+        let address = link.as_ref().and_then(|link| netdev::function_from_alias(link.alias.as_deref()?));
         let Some(address) = address else { return ferroband_kernel::ethtool::statistics(interface, netns) };
         self.refresh()?;
-        self.with(address, |machine, which| {
+        self.change_function(address, |machine, which| {
             let ethernet = machine.link_layer(which) == LinkLayer::Ethernet;
             let counted = machine.state().device(which).and_then(|device| device.traffic.first().copied());
-            Ok(counted.filter(|_| ethernet).map(Counted::statistics).unwrap_or_default())
+            Ok(counted.filter(|_| ethernet).map(TrafficCounters::statistics).unwrap_or_default())
         })
     }
 
-    fn look_inside(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), KernelError> {
+    fn with_netns_sysfs(
+        &self,
+        netns: &Netns,
+        look: &mut (dyn FnMut(&Root) + Send),
+    ) -> Result<(), KernelError> {
         let machine = self.machine()?;
-        let root = match space(Some(netns))? {
+        let root = match foreign_netns(Some(netns))? {
             None => ferroband_kernel::Host::root(self).clone(),
             // Shared, every namespace sees everything.
             Some(_) if machine.state().netns_mode == NetnsMode::Shared => {
                 ferroband_kernel::Host::root(self).clone()
             }
-            Some(id) => ferroband_kernel::Host::root(self).clone().with_hardware(machine.space(id)),
+            Some(id) => ferroband_kernel::Host::root(self).clone().with_hardware(machine.netns_dir(id)),
         };
         drop(machine);
         std::thread::scope(|scope| match scope.spawn(|| look(&root)).join() {
@@ -158,7 +167,10 @@ impl Hardware for Simulated {
         Ok(())
     }
 
-    fn watch(&self) -> Result<Watch, KernelError> {
-        Watch::of(vec![Box::new(Events::of(self.base())?), Box::new(LinkEvents::here()?)])
+    fn watch(&self) -> Result<HardwareWatch, KernelError> {
+        HardwareWatch::from_sources(vec![
+            Box::new(SimEventSource::open(self.base_root())?),
+            Box::new(LinkEventSocket::open()?),
+        ])
     }
 }

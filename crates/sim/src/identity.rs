@@ -8,13 +8,13 @@ const PREFIX: u64 = 0x02fb;
 /// What the fabric knows a node by, derived from a text (the node's name): the same after every start, and
 /// another on every node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
-    mixed: u64,
+pub(crate) struct SimIdentity {
+    hash: u64,
 }
 
-impl Identity {
+impl SimIdentity {
     pub(crate) fn new(seed: &str) -> Self {
-        Self { mixed: mix(seed.bytes().fold(0xcbf2_9ce4_8422_2325, fnv1a)) }
+        Self { hash: mix(seed.bytes().fold(0xcbf2_9ce4_8422_2325, fnv1a)) }
     }
 
     /// The GUID of the node that an adapter is on the fabric.
@@ -40,7 +40,7 @@ impl Identity {
     /// Two bytes of prefix, five of the node, one of the place in it (32 adapters with up to 7 ports).
     fn guid(self, hca: usize, port: usize) -> Guid {
         let place = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
-        Guid::new(PREFIX << 48 | (self.mixed & 0xff_ffff_ffff) << 8 | place)
+        Guid::new(PREFIX << 48 | (self.hash & 0xff_ffff_ffff) << 8 | place)
     }
 }
 
@@ -68,14 +68,14 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_node() {
-        assert_eq!(Identity::new("node-1").node_guid(0), Identity::new("node-1").node_guid(0));
-        assert_eq!(Identity::new("node-1").lid(0, 1), Identity::new("node-1").lid(0, 1));
+        assert_eq!(SimIdentity::new("node-1").node_guid(0), SimIdentity::new("node-1").node_guid(0));
+        assert_eq!(SimIdentity::new("node-1").lid(0, 1), SimIdentity::new("node-1").lid(0, 1));
     }
 
     #[test]
     fn ten_thousand_nodes_with_eight_adapters_share_no_guid() {
         let guids: BTreeSet<_> = (0..10_000)
-            .map(|node| Identity::new(&format!("node-{node}")))
+            .map(|node| SimIdentity::new(&format!("node-{node}")))
             .flat_map(|node| (0..8).flat_map(move |hca| [node.node_guid(hca), node.port_guid(hca, 1)]))
             .collect();
         assert_eq!(guids.len(), 160_000);
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn guids_are_locally_administered_and_lids_unicast() {
         for node in 0..1000 {
-            let node = Identity::new(&format!("node-{node}"));
+            let node = SimIdentity::new(&format!("node-{node}"));
             assert_eq!(node.port_guid(0, 1).bytes()[..2], [0x02, 0xfb]);
             assert!((1..=0xbfff).contains(&node.lid(0, 1)));
         }

@@ -30,38 +30,38 @@
 //! [`ferroband_kernel::Hardware::refresh`].
 
 mod change;
-#[cfg(feature = "yaml")]
-mod describe;
 mod error;
 mod events;
 mod files;
 mod firmware;
 mod hardware;
 mod identity;
+mod live_netns;
 mod machine;
 mod marker;
-mod namespaces;
 mod netdev;
-mod numbers;
+mod number_allocator;
 mod partition;
 mod profile;
+#[cfg(feature = "yaml")]
+mod profile_yaml;
 mod report;
-mod simulated;
+mod simulated_host;
 mod simulation;
 mod state;
-mod tree;
-mod wire;
+mod sysfs_tree;
+mod vf_veth;
 
-pub use change::Change;
+pub use change::SimulationChange;
 pub use error::Error;
 pub use firmware::SimulatedFirmware;
-pub use profile::{Gpu, Hca, Netdev, PciId, Port, PortState, Profile};
-pub use report::{AdapterReport, Report};
-pub use simulated::Simulated;
-pub use simulation::{Options, Simulation};
+pub use profile::{GpuProfile, HcaProfile, NetdevProfile, PciId, PortProfile, Profile, SimPortState};
+pub use report::{AdapterReport, SimulationReport};
+pub use simulated_host::SimulatedHost;
+pub use simulation::{Simulation, SimulationOptions};
 
 use ferroband_kernel::{
-    Hardware, Host, Linux, Root,
+    Hardware, Host, LinuxHost, Root,
     firmware::{Firmware, Mstconfig},
 };
 
@@ -74,8 +74,8 @@ pub fn host(root: &Root) -> Result<Box<dyn Host>, Error> {
 /// The same, with all that a node does to its adapters.
 pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     match Simulation::find(root)? {
-        Some(simulation) => Ok(Box::new(Simulated::new(root, simulation))),
-        None => Ok(Box::new(Linux::new(root.clone()))),
+        Some(simulation) => Ok(Box::new(SimulatedHost::new(root, simulation))),
+        None => Ok(Box::new(LinuxHost::new(root.clone()))),
     }
 }
 

@@ -16,18 +16,18 @@ pub(crate) fn read(root: &Root) -> Result<Option<Simulation>, Error> {
     match fs::read(&path) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
             Ok(simulation) => Ok(Some(simulation)),
-            Err(source) => Err(Error::Marker { path, source }),
+            Err(source) => Err(Error::InvalidFile { path, source }),
         },
         Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(files::error("read", &path, source)),
+        Err(source) => Err(files::file_error("read", &path, source)),
     }
 }
 
 pub(crate) fn write(root: &Root, simulation: &Simulation) -> Result<(), Error> {
     let path = path(root);
     match serde_json::to_vec_pretty(simulation) {
-        Ok(bytes) => files::private_file(&path, &bytes),
-        Err(source) => Err(Error::Marker { path, source }),
+        Ok(bytes) => files::write_private_file(&path, &bytes),
+        Err(source) => Err(Error::InvalidFile { path, source }),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The interface of a simulated port.
 
-use crate::tree::{ETHERNET_MTU, IPOIB_MTU};
-use crate::{Error, Netdev};
-use ferroband_kernel::route::{Kind, Link, NewLink, Route};
+use crate::sysfs_tree::{ETHERNET_MTU, IPOIB_MTU};
+use crate::{Error, NetdevProfile};
+use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink, RouteSocket};
 use ferroband_kernel::tap;
 use ferroband_model::{LinkLayer, PciAddress};
 
@@ -11,12 +11,12 @@ const ETHERNET: u16 = 1;
 
 /// What is written on every interface of a function: the kernel tells which device an interface is on, and of
 /// ours there is none to tell of.
-pub(crate) fn alias(function: PciAddress) -> String {
+pub(crate) fn alias_for(function: PciAddress) -> String {
     format!("ferroband {function}")
 }
 
 /// The function whose interface has this alias.
-pub(crate) fn function(alias: &str) -> Option<PciAddress> {
+pub(crate) fn function_from_alias(alias: &str) -> Option<PciAddress> {
     alias.strip_prefix("ferroband ")?.parse().ok()
 }
 
@@ -25,13 +25,13 @@ pub(crate) fn function(alias: &str) -> Option<PciAddress> {
 /// A tap can say that its link is InfiniBand; the kernel gives such a tap no hardware address, so the 20
 /// bytes are in the simulated sysfs only. Where there is no tun, a bridge without ports stands in.
 pub(crate) fn ensure(
-    route: &mut Route,
-    netdev: &Netdev,
+    route: &mut RouteSocket,
+    netdev: &NetdevProfile,
     layer: LinkLayer,
     function: PciAddress,
 ) -> Result<(), Error> {
     let (link_type, mtu) = match layer {
-        LinkLayer::InfiniBand => (Link::INFINIBAND, IPOIB_MTU),
+        LinkLayer::InfiniBand => (Link::ARPHRD_INFINIBAND, IPOIB_MTU),
         LinkLayer::Ethernet => (ETHERNET, ETHERNET_MTU),
     };
     let link = match route.link(&netdev.name)? {
@@ -41,7 +41,7 @@ pub(crate) fn ensure(
         }
         None => {
             if tap::create(&netdev.name, link_type).is_err() {
-                route.create(&NewLink::new(&netdev.name, Kind::Bridge))?;
+                route.create_link(&NewLink::new(&netdev.name, LinkKind::Bridge))?;
             }
             route
                 .link(&netdev.name)?
@@ -49,7 +49,7 @@ pub(crate) fn ensure(
         }
     };
     // First: by this it is known as ours when Ethernet is all that it says.
-    let alias = alias(function);
+    let alias = alias_for(function);
     if link.alias.as_ref() != Some(&alias) {
         route.set_alias(link.index, &alias)?;
     }
@@ -60,15 +60,15 @@ pub(crate) fn ensure(
         route.add_altname(link.index, altname)?;
     }
     if !link.up {
-        route.up(link.index)?;
+        route.set_up(link.index)?;
     }
     Ok(())
 }
 
 /// Takes the interface away, if it is there and one of ours.
-pub(crate) fn remove(route: &mut Route, name: &str) -> Result<(), Error> {
+pub(crate) fn remove(route: &mut RouteSocket, name: &str) -> Result<(), Error> {
     match route.link(name)? {
-        Some(link) if link.name == name && is_stand_in(&link) => Ok(route.delete(link.index)?),
+        Some(link) if link.name == name && is_stand_in(&link) => Ok(route.delete_link(link.index)?),
         _ => Ok(()),
     }
 }
@@ -78,7 +78,7 @@ fn is_stand_in(link: &Link) -> bool {
     match link.kind.as_deref() {
         Some("tun") => {
             let ours = link.alias.as_deref().is_some_and(|alias| alias.starts_with("ferroband "));
-            link.link_type == Link::INFINIBAND || ours
+            link.link_type == Link::ARPHRD_INFINIBAND || ours
         }
         Some("bridge") => true,
         _ => false,

@@ -1,7 +1,7 @@
 //! What hardware a simulated node has.
 
 mod builtin;
-mod check;
+mod validate;
 
 use ferroband_kernel::NetnsMode;
 use ferroband_model::{LinkLayer, PciAddress};
@@ -22,16 +22,16 @@ pub struct Profile {
     #[serde(default)]
     pub ipoib_follows: bool,
     /// The host channel adapters.
-    pub hcas: Vec<Hca>,
+    pub hcas: Vec<HcaProfile>,
     /// The graphics processors.
     #[serde(default)]
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<GpuProfile>,
 }
 
 /// A graphics processor, to be near or far from adapters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Gpu {
+pub struct GpuProfile {
     /// Its PCI address.
     pub pci: PciAddress,
     /// The PCI bridges above it, from the root port down.
@@ -47,7 +47,7 @@ pub struct Gpu {
 /// A host channel adapter: one PCI function with one RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Hca {
+pub struct HcaProfile {
     /// Its PCI address.
     pub pci: PciAddress,
     /// The PCI bridges above it, from the root port down.
@@ -69,7 +69,7 @@ pub struct Hca {
     #[serde(default)]
     pub vf_device: Option<PciId>,
     /// How far the first virtual function is from it, in routing identifiers.
-    #[serde(default = "two")]
+    #[serde(default = "default_vf_offset")]
     pub vf_offset: u16,
     /// The name of its RDMA device.
     pub rdma: String,
@@ -80,17 +80,17 @@ pub struct Hca {
     /// The version of its firmware.
     pub firmware: String,
     /// Its ports.
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortProfile>,
 }
 
-fn two() -> u16 {
+fn default_vf_offset() -> u16 {
     2
 }
 
-impl Hca {
+impl HcaProfile {
     /// Where virtual function `index` is.
-    pub fn vf(&self, index: u16) -> Option<PciAddress> {
-        self.pci.further(self.vf_offset.checked_add(index)?)
+    pub fn vf_address(&self, index: u16) -> Option<PciAddress> {
+        self.pci.offset_by(self.vf_offset.checked_add(index)?)
     }
 
     /// What it speaks, by its first port; an adapter without ports speaks nothing else than InfiniBand.
@@ -102,22 +102,22 @@ impl Hca {
 /// A port of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Port {
+pub struct PortProfile {
     /// What it speaks.
     pub link_layer: LinkLayer,
     /// Its state.
-    pub state: PortState,
+    pub state: SimPortState,
     /// Its rate in sysfs's words: `100 Gb/sec (4X EDR)`.
     pub rate: String,
     /// Its interface, if it has one.
     #[serde(default)]
-    pub netdev: Option<Netdev>,
+    pub netdev: Option<NetdevProfile>,
 }
 
 /// The state of a simulated port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum PortState {
+pub enum SimPortState {
     /// No link.
     Down,
     /// A link, but no subnet manager has configured it.
@@ -129,7 +129,7 @@ pub enum PortState {
 /// The interface of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Netdev {
+pub struct NetdevProfile {
     /// Its name.
     pub name: String,
     /// Its other names.
@@ -164,11 +164,11 @@ impl TryFrom<String> for PciId {
 
 impl Profile {
     /// The interfaces of all ports.
-    pub fn netdevs(&self) -> impl Iterator<Item = &Netdev> {
+    pub fn netdevs(&self) -> impl Iterator<Item = &NetdevProfile> {
         self.ports().filter_map(|port| port.netdev.as_ref())
     }
 
-    fn ports(&self) -> impl Iterator<Item = &Port> {
+    fn ports(&self) -> impl Iterator<Item = &PortProfile> {
         self.hcas.iter().flat_map(|hca| &hca.ports)
     }
 }

@@ -1,7 +1,7 @@
 //! What the simulated machine is like now, for people.
 
-use crate::machine::Machine;
-use crate::{Error, PortState, Simulation};
+use crate::machine::SimMachine;
+use crate::{Error, SimPortState, Simulation};
 use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::PciAddress;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The simulation that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct SimulationReport {
     /// The name of its profile.
     pub profile: String,
     /// What its GUIDs are made from.
@@ -35,7 +35,7 @@ pub struct AdapterReport {
     /// Whether it is in its slot.
     pub plugged: bool,
     /// What its ports are like.
-    pub ports: Vec<PortState>,
+    pub ports: Vec<SimPortState>,
     /// How many virtual functions it has.
     pub vfs: usize,
     /// How many it can have.
@@ -44,9 +44,9 @@ pub struct AdapterReport {
 
 impl Simulation {
     /// What the simulation on the machine under `root` is like now; nothing when none is up.
-    pub fn report(root: &Root) -> Result<Option<Report>, Error> {
+    pub fn report(root: &Root) -> Result<Option<SimulationReport>, Error> {
         let Some(simulation) = Self::find(root)? else { return Ok(None) };
-        let machine = Machine::open(root, &simulation)?;
+        let machine = SimMachine::open(root, &simulation)?;
         let hcas = simulation.profile.hcas.iter().zip(&machine.state().adapters);
         let adapters = hcas.map(|(hca, adapter)| AdapterReport {
             pci: hca.pci,
@@ -57,7 +57,7 @@ impl Simulation {
             vfs: adapter.vfs.len(),
             total_vfs: hca.total_vfs,
         });
-        Ok(Some(Report {
+        Ok(Some(SimulationReport {
             adapters: adapters.collect(),
             netns_mode: machine.state().netns_mode,
             profile: simulation.profile.name.clone(),

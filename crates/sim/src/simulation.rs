@@ -1,8 +1,8 @@
 //! Bringing simulated hardware up and taking it down.
 
-use crate::machine::Machine;
-use crate::{Error, Profile, events, files, marker, netdev, partition, tree, wire};
-use ferroband_kernel::{Root, Route};
+use crate::machine::SimMachine;
+use crate::{Error, Profile, events, files, marker, netdev, partition, sysfs_tree, vf_veth};
+use ferroband_kernel::{Root, RouteSocket};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct Simulation {
 
 /// How to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct SimulationOptions {
     /// What the node's GUIDs are made from: its name, so that nodes differ.
     pub seed: String,
     /// An interface of the node on a network with the other nodes (`eth0`). Partitions then reach across
@@ -43,12 +43,12 @@ impl Simulation {
 
     /// Brings the hardware up on the machine under `root`, its interfaces in this thread's network namespace.
     /// What is up already stays as it is; what a reboot took is made again.
-    pub fn up(root: &Root, profile: Profile, options: Options) -> Result<Self, Error> {
-        profile.check()?;
-        let Options { seed, uplink } = options;
-        let wanted = Self { version: VERSION, root: trees(), seed, uplink, profile };
+    pub fn up(root: &Root, profile: Profile, options: SimulationOptions) -> Result<Self, Error> {
+        profile.validate()?;
+        let SimulationOptions { seed, uplink } = options;
+        let wanted = Self { version: VERSION, root: trees_path(), seed, uplink, profile };
         let lock = lock(root)?;
-        let mut route = Route::here()?;
+        let mut route = RouteSocket::open()?;
         wanted.check_uplink(&mut route)?;
         let there = match Self::find(root)? {
             // Unless somebody has removed the trees.
@@ -57,17 +57,17 @@ impl Simulation {
             Some(running) if (Self { version: VERSION, ..running.clone() }) == wanted => false,
             Some(running) => {
                 let Self { seed, uplink, profile, .. } = running;
-                return Err(Error::Another { profile: profile.name, seed, uplink });
+                return Err(Error::AlreadyUp { profile: profile.name, seed, uplink });
             }
             None => false,
         };
         if there {
-            let mut machine = Machine::locked(root, &wanted, lock)?;
+            let mut machine = SimMachine::open_locked(root, &wanted, lock)?;
             machine.ensure_interfaces()?;
             machine.commit()?;
-        } else if let Err(error) = wanted.begin(root, &mut route, lock) {
+        } else if let Err(error) = wanted.start(root, &mut route, lock) {
             // What was wrong first is what counts; what cannot be taken back now, `down` finds later.
-            let _ = remove(root, &mut route);
+            let _ = remove_interfaces_and_trees(root, &mut route);
             return Err(error);
         }
         Ok(wanted)
@@ -78,27 +78,27 @@ impl Simulation {
     pub fn down(root: &Root) -> Result<(), Error> {
         let _lock = lock(root)?;
         marker::remove(root)?;
-        let mut route = Route::here()?;
+        let mut route = RouteSocket::open()?;
         partition::remove_all(&mut route)?;
-        remove(root, &mut route)?;
+        remove_interfaces_and_trees(root, &mut route)?;
         events::remove(root)
     }
 
     /// `root`, with the simulated hardware's trees in place of the machine's own.
-    pub fn hardware(&self, root: &Root) -> Root {
+    pub fn hardware_root(&self, root: &Root) -> Root {
         root.clone().with_hardware(root.path(&self.root))
     }
 
     /// The MTU that children of IPoIB interfaces get: 2044, or what the uplink has room for.
-    pub fn mtu(&self) -> Result<u32, Error> {
-        let Some(uplink) = &self.uplink else { return Ok(tree::IPOIB_MTU) };
-        match Route::here()?.link(uplink)? {
+    pub fn child_mtu(&self) -> Result<u32, Error> {
+        let Some(uplink) = &self.uplink else { return Ok(sysfs_tree::IPOIB_MTU) };
+        match RouteSocket::open()?.link(uplink)? {
             Some(link) => Ok(partition::mtu(&link)),
             None => Err(Error::NoUplink { uplink: uplink.clone() }),
         }
     }
 
-    fn check_uplink(&self, route: &mut Route) -> Result<(), Error> {
+    fn check_uplink(&self, route: &mut RouteSocket) -> Result<(), Error> {
         match &self.uplink {
             Some(uplink) if route.link(uplink)?.is_none() => Err(Error::NoUplink { uplink: uplink.clone() }),
             _ => Ok(()),
@@ -106,51 +106,51 @@ impl Simulation {
     }
 
     /// From nothing, or from what was left of another time, to all of it with the marker.
-    fn begin(&self, root: &Root, route: &mut Route, lock: File) -> Result<(), Error> {
+    fn start(&self, root: &Root, route: &mut RouteSocket, lock: File) -> Result<(), Error> {
         marker::remove(root)?;
-        remove(root, route)?;
-        Machine::begin(root, self, lock)?.commit()?;
+        remove_interfaces_and_trees(root, route)?;
+        SimMachine::power_on(root, self, lock)?.commit()?;
         marker::write(root, self)
     }
 }
 
-fn trees() -> PathBuf {
+fn trees_path() -> PathBuf {
     Root::default().state("sim")
 }
 
 /// Takes the interfaces of the ports and the wires away, then the trees. The trees are written before the
 /// interfaces are made and removed after them, so they know every name, with or without a marker.
-fn remove(root: &Root, route: &mut Route) -> Result<(), Error> {
-    let trees = root.path(trees());
-    for name in names(&trees.join("sys/class/net"))? {
+fn remove_interfaces_and_trees(root: &Root, route: &mut RouteSocket) -> Result<(), Error> {
+    let trees = root.path(trees_path());
+    for name in directory_names(&trees.join("sys/class/net"))? {
         netdev::remove(route, &name)?;
     }
     for link in route.links()?.into_iter().filter(|link| link.name.starts_with("fbf")) {
-        wire::remove(route, &link.name)?;
+        vf_veth::remove(route, &link.name)?;
     }
     files::remove_directory(&trees)
 }
 
-fn names(directory: &Path) -> Result<Vec<String>, Error> {
+fn directory_names(directory: &Path) -> Result<Vec<String>, Error> {
     match std::fs::read_dir(directory) {
         Ok(entries) => entries
             .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
             .collect::<std::io::Result<_>>()
-            .map_err(|source| files::error("list", directory, source)),
+            .map_err(|source| files::file_error("list", directory, source)),
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(source) => Err(files::error("list", directory, source)),
+        Err(source) => Err(files::file_error("list", directory, source)),
     }
 }
 
 /// One `up` or `down` at a time; held until dropped.
 pub(crate) fn lock(root: &Root) -> Result<File, Error> {
     let path = root.run("ferroband");
-    files::directory(&path)?;
+    files::create_directory(&path)?;
     // The directory itself, so that nothing is left behind.
     let lock = || {
         let directory = File::open(&path)?;
         directory.lock()?;
         Ok(directory)
     };
-    lock().map_err(|source| files::error("lock", &path, source))
+    lock().map_err(|source| files::file_error("lock", &path, source))
 }

@@ -1,8 +1,8 @@
 //! What the simulated machine is like now: what the kernel and the firmware of a real one would remember.
 
-use crate::numbers::Node;
-use crate::{PortState, Profile};
-use ferroband_kernel::route::{Traffic, VfState};
+use crate::number_allocator::DeviceNode;
+use crate::{Profile, SimPortState};
+use ferroband_kernel::rtnetlink::{LinkStats, VfLinkState};
 use ferroband_kernel::{NetnsId, NetnsMode};
 use ferroband_model::{Guid, PKey};
 use serde::{Deserialize, Serialize};
@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 
 /// The machine. Adapters stand in the profile's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct SimState {
     /// How RDMA devices and namespaces go together.
     pub(crate) netns_mode: NetnsMode,
     /// Counts what is made anew, so that no two have the same index or queue pair number.
     pub(crate) serial: u32,
-    pub(crate) adapters: Vec<Adapter>,
+    pub(crate) adapters: Vec<SimAdapter>,
 }
 
 /// One adapter with its virtual functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Adapter {
+pub(crate) struct SimAdapter {
     /// Whether it is in its slot.
     pub(crate) plugged: bool,
     /// What its ports are like.
-    pub(crate) ports: Vec<PortState>,
-    pub(crate) function: Function,
-    pub(crate) vfs: Vec<Virtual>,
+    pub(crate) ports: Vec<SimPortState>,
+    pub(crate) function: SimFunction,
+    pub(crate) vfs: Vec<SimVf>,
     /// What went through each interface of ours when it was last looked at, by the name of the end that stays
     /// here.
-    #[serde(default)]
-    pub(crate) seen: BTreeMap<String, Counted>,
+    #[serde(rename = "seen", default)]
+    pub(crate) last_traffic: BTreeMap<String, TrafficCounters>,
     /// The P_Key table of its ports, from slot 0; the default partition alone when empty.
     #[serde(default)]
     pub(crate) pkeys: Vec<PKey>,
@@ -38,21 +38,21 @@ pub(crate) struct Adapter {
 
 /// What went through an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counted {
+pub(crate) struct TrafficCounters {
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
 }
 
-impl Counted {
+impl TrafficCounters {
     /// As the other end of a wire counts it.
-    pub(crate) fn turned(traffic: Traffic) -> Self {
+    pub(crate) fn from_peer(traffic: LinkStats) -> Self {
         Self {
-            received: traffic.sent,
-            sent: traffic.received,
-            received_bytes: traffic.sent_bytes,
-            sent_bytes: traffic.received_bytes,
+            received: traffic.tx_packets,
+            sent: traffic.rx_packets,
+            received_bytes: traffic.tx_bytes,
+            sent_bytes: traffic.rx_bytes,
         }
     }
 
@@ -98,42 +98,43 @@ impl Counted {
 
 /// A virtual function: what its physical function knows of it, and itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Virtual {
+pub(crate) struct SimVf {
     pub(crate) node_guid: Guid,
     pub(crate) port_guid: Guid,
-    pub(crate) state: VfState,
+    pub(crate) state: VfLinkState,
     /// Its P_Key table, from slot 0.
     pub(crate) pkeys: Vec<PKey>,
-    pub(crate) function: Function,
+    pub(crate) function: SimFunction,
 }
 
-impl Default for Virtual {
+impl Default for SimVf {
     /// As it is when it is made: without a GUID.
     fn default() -> Self {
         Self {
             node_guid: Guid::new(0),
             port_guid: Guid::new(0),
-            state: VfState::Auto,
+            state: VfLinkState::Auto,
             pkeys: vec![PKey::DEFAULT],
-            function: Function::default(),
+            function: SimFunction::default(),
         }
     }
 }
 
 /// What a driver makes of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Function {
+pub(crate) struct SimFunction {
     /// The driver it is bound to.
     pub(crate) driver: Option<String>,
     /// The driver it is reserved for.
-    pub(crate) reserved: Option<String>,
+    #[serde(rename = "reserved")]
+    pub(crate) driver_override: Option<String>,
     /// Its RDMA device; only the adapter's own driver makes one.
-    pub(crate) device: Option<Device>,
+    pub(crate) device: Option<SimRdmaDevice>,
 }
 
 /// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Device {
+pub(crate) struct SimRdmaDevice {
     pub(crate) index: u32,
     pub(crate) name: String,
     pub(crate) node_guid: Guid,
@@ -141,10 +142,10 @@ pub(crate) struct Device {
     pub(crate) port_guids: Vec<Guid>,
     /// The number of the queue pair that IPoIB's addresses begin with.
     pub(crate) queue_pair: u32,
-    pub(crate) verbs: Node,
+    pub(crate) verbs: DeviceNode,
     /// For each port of InfiniBand: its number, and the files to manage it and to say that it is a subnet
     /// manager's.
-    pub(crate) managed: Vec<(usize, Node, Node)>,
+    pub(crate) managed: Vec<(usize, DeviceNode, DeviceNode)>,
     /// The namespace it is in; none is the host's.
     pub(crate) netns: Option<NetnsId>,
     /// The interface of each port as it is called in the host's namespace; none when it is not there.
@@ -152,23 +153,23 @@ pub(crate) struct Device {
     /// The counters of each port that are not zero.
     pub(crate) counters: Vec<BTreeMap<String, u64>>,
     /// What went through the interface of each port.
-    pub(crate) traffic: Vec<Counted>,
+    pub(crate) traffic: Vec<TrafficCounters>,
 }
 
 /// A function: an adapter's own, or a virtual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Which {
+pub(crate) struct FunctionId {
     pub(crate) adapter: usize,
     pub(crate) vf: Option<usize>,
 }
 
-impl State {
+impl SimState {
     /// The machine as it is switched on: no drivers, no virtual functions.
     pub(crate) fn new(profile: &Profile) -> Self {
-        let adapter = |hca: &crate::Hca| Adapter {
+        let adapter = |hca: &crate::HcaProfile| SimAdapter {
             plugged: true,
             ports: hca.ports.iter().map(|port| port.state).collect(),
-            ..Adapter::default()
+            ..SimAdapter::default()
         };
         Self {
             netns_mode: profile.netns_mode,
@@ -178,17 +179,17 @@ impl State {
     }
 
     /// All functions that are there.
-    pub(crate) fn functions(&self) -> Vec<Which> {
+    pub(crate) fn functions(&self) -> Vec<FunctionId> {
         let plugged = self.adapters.iter().enumerate().filter(|(_, adapter)| adapter.plugged);
         plugged
             .flat_map(|(position, adapter)| {
                 let vfs = (0..adapter.vfs.len()).map(Some);
-                std::iter::once(None).chain(vfs).map(move |vf| Which { adapter: position, vf })
+                std::iter::once(None).chain(vfs).map(move |vf| FunctionId { adapter: position, vf })
             })
             .collect()
     }
 
-    pub(crate) fn function(&self, which: Which) -> Option<&Function> {
+    pub(crate) fn function(&self, which: FunctionId) -> Option<&SimFunction> {
         let adapter = self.adapters.get(which.adapter)?;
         match which.vf {
             None => Some(&adapter.function),
@@ -196,7 +197,7 @@ impl State {
         }
     }
 
-    pub(crate) fn function_mut(&mut self, which: Which) -> Option<&mut Function> {
+    pub(crate) fn function_mut(&mut self, which: FunctionId) -> Option<&mut SimFunction> {
         let adapter = self.adapters.get_mut(which.adapter)?;
         match which.vf {
             None => Some(&mut adapter.function),
@@ -204,16 +205,16 @@ impl State {
         }
     }
 
-    pub(crate) fn device(&self, which: Which) -> Option<&Device> {
+    pub(crate) fn device(&self, which: FunctionId) -> Option<&SimRdmaDevice> {
         self.function(which)?.device.as_ref()
     }
 
-    pub(crate) fn device_mut(&mut self, which: Which) -> Option<&mut Device> {
+    pub(crate) fn device_mut(&mut self, which: FunctionId) -> Option<&mut SimRdmaDevice> {
         self.function_mut(which)?.device.as_mut()
     }
 
     /// All RDMA devices, wherever they are.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (Which, &Device)> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (FunctionId, &SimRdmaDevice)> {
         self.functions().into_iter().filter_map(|which| Some((which, self.device(which)?)))
     }
 }

@@ -3,17 +3,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
-#[path = "netns/bench.rs"]
-mod bench;
-#[path = "netns/children.rs"]
-mod children;
+#[path = "netns/events.rs"]
+mod events;
 #[path = "netns/fabric.rs"]
 mod fabric;
-#[path = "netns/functions.rs"]
-mod functions;
+#[path = "netns/fixture.rs"]
+mod fixture;
 #[path = "netns/hardware.rs"]
 mod hardware;
-#[path = "netns/spaces.rs"]
-mod spaces;
-#[path = "netns/watching.rs"]
-mod watching;
+#[path = "netns/ipoib_children.rs"]
+mod ipoib_children;
+#[path = "netns/rdma_netns.rs"]
+mod rdma_netns;
+#[path = "netns/virtual_functions.rs"]
+mod virtual_functions;

@@ -1,6 +1,6 @@
 //! Looking back: was any pod ever where it should not have been?
 
-use crate::ufm::Event;
+use crate::ufm::MembershipEvent;
 use ferroband_model::Guid;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// A pod that had a function for a while.
 #[derive(Clone, Debug)]
-pub struct Tenancy {
+pub struct PodTenancy {
     /// The pod.
     pub pod: String,
     /// Its function's GUID.
@@ -23,16 +23,16 @@ pub struct Tenancy {
 
 /// Something that must not have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Breach {
+pub enum IsolationBreach {
     /// A pod ran although its GUID was not in its partition.
-    Outside {
+    NotMember {
         /// The pod.
         pod: String,
         /// The partition.
         key: u16,
     },
     /// A pod ran while its GUID was in a partition that is not its own.
-    Foreign {
+    ForeignMember {
         /// The pod.
         pod: String,
         /// The partition.
@@ -40,11 +40,11 @@ pub enum Breach {
     },
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for IsolationBreach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Outside { pod, key } => write!(f, "{pod} ran outside its partition {key:#06x}"),
-            Self::Foreign { pod, key } => {
+            Self::NotMember { pod, key } => write!(f, "{pod} ran outside its partition {key:#06x}"),
+            Self::ForeignMember { pod, key } => {
                 write!(f, "{pod} ran inside partition {key:#06x}, which is not its own")
             }
         }
@@ -53,7 +53,7 @@ impl fmt::Display for Breach {
 
 /// Replays the log of a manager's partitions against who had which function when. `forgiven` are times at which the
 /// manager itself forgot everything, which nobody can prevent: being outside counts only if it began otherwise.
-pub fn audit(events: &[Event], tenancies: &[Tenancy]) -> Vec<Breach> {
+pub fn audit(events: &[MembershipEvent], tenancies: &[PodTenancy]) -> Vec<IsolationBreach> {
     let mut times: BTreeMap<(u16, Guid), Vec<(Instant, bool)>> = BTreeMap::new();
     for event in events {
         times.entry((event.key, event.guid)).or_default().push((event.at, event.member));
@@ -67,7 +67,7 @@ pub fn audit(events: &[Event], tenancies: &[Tenancy]) -> Vec<Breach> {
             own.iter().rev().find(|(at, _)| *at <= tenancy.from).is_some_and(|(_, member)| *member);
         let lost = own.iter().any(|(at, member)| !member && *at > tenancy.from && *at < to);
         if !at_start || lost {
-            breaches.push(Breach::Outside { pod: tenancy.pod.clone(), key: tenancy.key });
+            breaches.push(IsolationBreach::NotMember { pod: tenancy.pod.clone(), key: tenancy.key });
         }
         for ((key, guid), changes) in &times {
             if *guid != tenancy.guid || *key == tenancy.key {
@@ -77,7 +77,7 @@ pub fn audit(events: &[Event], tenancies: &[Tenancy]) -> Vec<Breach> {
                 changes.iter().rev().find(|(at, _)| *at <= tenancy.from).is_some_and(|(_, member)| *member);
             let came = changes.iter().any(|(at, member)| *member && *at > tenancy.from && *at < to);
             if at_start || came {
-                breaches.push(Breach::Foreign { pod: tenancy.pod.clone(), key: *key });
+                breaches.push(IsolationBreach::ForeignMember { pod: tenancy.pod.clone(), key: *key });
             }
         }
     }
@@ -94,8 +94,8 @@ mod tests {
         let start = Instant::now();
         let at = |second: u64| start + Duration::from_secs(second);
         let guid = Guid::new(7);
-        let event = |second, key, member| Event { at: at(second), key, guid, member };
-        let pod = |pod: &str, key, from, to| Tenancy {
+        let event = |second, key, member| MembershipEvent { at: at(second), key, guid, member };
+        let pod = |pod: &str, key, from, to| PodTenancy {
             pod: pod.into(),
             guid,
             key,
@@ -106,10 +106,16 @@ mod tests {
         assert_eq!(audit(&events, &[pod("a", 5, 2, 4), pod("b", 6, 7, 8)]), []);
         assert_eq!(
             audit(&events, &[pod("early", 5, 0, 4)]),
-            [Breach::Outside { pod: "early".into(), key: 5 }]
+            [IsolationBreach::NotMember { pod: "early".into(), key: 5 }]
         );
-        assert_eq!(audit(&events, &[pod("late", 5, 2, 6)]), [Breach::Outside { pod: "late".into(), key: 5 }]);
+        assert_eq!(
+            audit(&events, &[pod("late", 5, 2, 6)]),
+            [IsolationBreach::NotMember { pod: "late".into(), key: 5 }]
+        );
         let reused = audit(&events, &[pod("reused", 6, 4, 8)]);
-        assert!(reused.contains(&Breach::Foreign { pod: "reused".into(), key: 5 }), "{reused:?}");
+        assert!(
+            reused.contains(&IsolationBreach::ForeignMember { pod: "reused".into(), key: 5 }),
+            "{reused:?}"
+        );
     }
 }

@@ -8,5 +8,5 @@
 
 pub mod audit;
 pub mod opensm;
-pub mod painter;
+pub mod pkey_table_writer;
 pub mod ufm;

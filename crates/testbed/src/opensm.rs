@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Adapters on one leaf switch.
-const LEAF: usize = 16;
+const ADAPTERS_PER_LEAF: usize = 16;
 
 /// The node GUID of the first adapter for managers.
-const MANAGERS: u64 = 0xe41d_2d03_0100_0000;
+const FIRST_MANAGER_GUID: u64 = 0xe41d_2d03_0100_0000;
 
 /// A simulated fabric.
-pub struct Bed {
+pub struct OpensmTestbed {
     folder: TempDir,
     sockets: String,
     ibsim: Child,
@@ -34,19 +34,19 @@ pub struct Bed {
 }
 
 /// An opensm on it.
-pub struct Manager {
+pub struct TestbedOpensm {
     /// The file that it reads its partitions from.
     pub partitions: PathBuf,
     log: PathBuf,
     process: Child,
 }
 
-impl Bed {
+impl OpensmTestbed {
     /// A fabric with one adapter for each port GUID, called `P0`, `P1` …, and further ones, `M0` and `M1`, for managers.
     pub fn new(ports: &[Guid]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("ferroband-ibsim-").tempdir()?;
         let managers: Vec<String> = (0..3).map(|number| format!("M{number}")).collect();
-        fs::write(folder.path().join("net"), fabric(ports, &managers))?;
+        fs::write(folder.path().join("net"), ibsim_net_file(ports, &managers))?;
         let at = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sockets = format!("{at}-{}", std::process::id());
         let output = fs::File::create(folder.path().join("ibsim.out"))?;
@@ -60,7 +60,7 @@ impl Bed {
             .spawn()
             .context("ibsim (Debian's package ibsim-utils)")?;
         let bed = Self { folder, sockets, ibsim, queries: Cell::new(0), managers, ports: ports.to_vec() };
-        bed.until("ibsim listens", Duration::from_secs(30), || {
+        bed.wait_until("ibsim listens", Duration::from_secs(30), || {
             // Abstract sockets, so /proc is where they show.
             let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
             sockets.contains(&format!("{}:ctl", bed.sockets))
@@ -69,9 +69,9 @@ impl Bed {
     }
 
     /// Starts an opensm on the `position`th adapter for managers. Its partitions file is not made.
-    pub fn manager(&self, position: usize, priority: u8) -> Result<Manager> {
-        let manager = self.begun(position, priority)?;
-        self.decided(manager)
+    pub fn start_opensm(&self, position: usize, priority: u8) -> Result<TestbedOpensm> {
+        let manager = self.spawn_opensm(position, priority)?;
+        self.wait_for_role(manager)
     }
 
     /// Starts an opensm where another is master already.
@@ -79,24 +79,29 @@ impl Bed {
     /// A master asks whoever joins at once, and ibsim gives its question to a program that has said it is there and does not
     /// listen yet. In a kernel the question would time out; in ibsim nothing does, and the master's sweep never ends. So
     /// the master stands still until the other one listens.
-    pub fn manager_beside(&self, master: &Manager, position: usize, priority: u8) -> Result<Manager> {
+    pub fn start_second_opensm(
+        &self,
+        master: &TestbedOpensm,
+        position: usize,
+        priority: u8,
+    ) -> Result<TestbedOpensm> {
         kill(master.pid(), Signal::SIGSTOP)?;
-        let joined = self.begun(position, priority).and_then(|manager| {
-            self.until("opensm listens", Duration::from_secs(60), || manager.sweeps() > 0)?;
+        let joined = self.spawn_opensm(position, priority).and_then(|manager| {
+            self.wait_until("opensm listens", Duration::from_secs(60), || manager.heavy_sweeps() > 0)?;
             Ok(manager)
         });
         kill(master.pid(), Signal::SIGCONT)?;
-        self.decided(joined?)
+        self.wait_for_role(joined?)
     }
 
-    fn begun(&self, position: usize, priority: u8) -> Result<Manager> {
+    fn spawn_opensm(&self, position: usize, priority: u8) -> Result<TestbedOpensm> {
         let host = self.managers.get(position).context("a bed has three adapters for managers")?;
         let folder = self.folder.path().join(format!("sm-{host}-{}", self.queries.get()));
         fs::create_dir_all(&folder)?;
         self.queries.set(self.queries.get() + 1);
         let partitions = self.folder.path().join(format!("partitions-{host}.conf"));
         let (configuration, log) = (folder.join("opensm.conf"), folder.join("opensm.log"));
-        let made = self.simulated("opensm", host, &folder).args(["-c"]).arg(&configuration).output()?;
+        let made = self.ibsim_command("opensm", host, &folder).args(["-c"]).arg(&configuration).output()?;
         let text = fs::read_to_string(&configuration)
             .with_context(|| format!("opensm -c: {}", String::from_utf8_lossy(&made.stderr)))?;
         let set = [
@@ -116,7 +121,7 @@ impl Bed {
         fs::write(&configuration, text.lines().map(line).collect::<Vec<_>>().join("\n"))?;
         let output = fs::File::create(folder.join("out"))?;
         let process = self
-            .simulated("opensm", host, &folder)
+            .ibsim_command("opensm", host, &folder)
             .arg("-F")
             .arg(&configuration)
             .stdin(Stdio::null())
@@ -124,11 +129,11 @@ impl Bed {
             .stderr(output)
             .spawn()
             .context("opensm (Debian's package opensm)")?;
-        Ok(Manager { partitions, log, process })
+        Ok(TestbedOpensm { partitions, log, process })
     }
 
-    fn decided(&self, manager: Manager) -> Result<Manager> {
-        self.until("opensm has decided what it is", Duration::from_secs(60), || {
+    fn wait_for_role(&self, manager: TestbedOpensm) -> Result<TestbedOpensm> {
+        self.wait_until("opensm has decided what it is", Duration::from_secs(60), || {
             let log = manager.log();
             log.contains("SUBNET UP") || log.contains("Entering STANDBY state")
         })?;
@@ -136,26 +141,26 @@ impl Bed {
     }
 
     /// The variables with which a program stands at the `position`th adapter for managers.
-    pub fn variables(&self, position: usize) -> Vec<(String, String)> {
+    pub fn client_env(&self, position: usize) -> Vec<(String, String)> {
         let pair = |name: &str, value: String| (name.to_owned(), value);
         vec![
-            pair("LD_PRELOAD", preload().display().to_string()),
+            pair("LD_PRELOAD", umad2sim_library().display().to_string()),
             pair("IBSIM_SOCKNAME", self.sockets.clone()),
             pair("SIM_HOST", self.managers.get(position).cloned().unwrap_or_default()),
         ]
     }
 
     /// The port of the `position`th adapter for managers.
-    pub fn port(position: usize) -> Guid {
-        Guid::new(MANAGERS + 0x100 * position as u64 + 1)
+    pub fn manager_port(position: usize) -> Guid {
+        Guid::new(FIRST_MANAGER_GUID + 0x100 * position as u64 + 1)
     }
 
     /// The P_Key table of a port, without its empty slots, in the order of the slots.
     ///
     /// Asked on the port itself: between two limited members the subnet administration knows no path.
-    pub fn table(&self, port: Guid) -> Result<Vec<u16>> {
+    pub fn pkey_table(&self, port: Guid) -> Result<Vec<u16>> {
         let position = self.ports.iter().position(|known| *known == port).context("no such port")?;
-        let text = self.query(&format!("P{position}"), &["pkeys", "-D", "0"])?;
+        let text = self.smpquery(&format!("P{position}"), &["pkeys", "-D", "0"])?;
         let mut keys = Vec::new();
         for line in text.lines().filter(|line| line.contains(": 0x")) {
             let words = line.split_once(':').map_or("", |(_, words)| words).split_whitespace();
@@ -168,14 +173,14 @@ impl Bed {
         Ok(keys.into_iter().filter(|key| *key != 0).collect())
     }
 
-    fn query(&self, host: &str, arguments: &[&str]) -> Result<String> {
+    fn smpquery(&self, host: &str, arguments: &[&str]) -> Result<String> {
         let number = self.queries.get();
         self.queries.set(number + 1);
         let folder = self.folder.path().join(format!("query-{number}"));
         fs::create_dir(&folder)?;
         let mut query = Command::new("timeout");
         query.args(["20", "smpquery"]).args(arguments);
-        self.environment(&mut query, host, &folder);
+        self.set_ibsim_env(&mut query, host, &folder);
         let output = query.output().context("smpquery (Debian's package infiniband-diags)")?;
         fs::remove_dir_all(&folder).ok();
         if !output.status.success() {
@@ -185,29 +190,29 @@ impl Bed {
     }
 
     /// A command for ibsim's console: `Unlink "P0"[1]`.
-    pub fn console(&mut self, line: &str) -> Result<()> {
+    pub fn console_command(&mut self, line: &str) -> Result<()> {
         let stdin = self.ibsim.stdin.as_mut().context("ibsim's console")?;
         writeln!(stdin, "{line}")?;
         Ok(stdin.flush()?)
     }
 
-    fn simulated(&self, program: &str, host: &str, folder: &Path) -> Command {
+    fn ibsim_command(&self, program: &str, host: &str, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        self.environment(&mut command, host, folder);
+        self.set_ibsim_env(&mut command, host, folder);
         command
     }
 
-    fn environment(&self, command: &mut Command, host: &str, folder: &Path) {
+    fn set_ibsim_env(&self, command: &mut Command, host: &str, folder: &Path) {
         command
             .current_dir(folder)
-            .env("LD_PRELOAD", preload())
+            .env("LD_PRELOAD", umad2sim_library())
             .env("IBSIM_SOCKNAME", &self.sockets)
             .env("SIM_HOST", host)
             .env("OSM_TMP_DIR", folder)
             .env("OSM_CACHE_DIR", folder);
     }
 
-    fn until(&self, what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
+    fn wait_until(&self, what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
         let end = Instant::now() + patience;
         while !done() {
             if Instant::now() > end {
@@ -220,16 +225,16 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for OpensmTestbed {
     fn drop(&mut self) {
         let _ = self.ibsim.kill();
         let _ = self.ibsim.wait();
     }
 }
 
-impl Manager {
+impl TestbedOpensm {
     /// SIGHUP: read the file and sweep.
-    pub fn hang_up(&self) -> Result<()> {
+    pub fn send_sighup(&self) -> Result<()> {
         Ok(kill(self.pid(), Signal::SIGHUP)?)
     }
 
@@ -244,7 +249,7 @@ impl Manager {
     }
 
     /// How many heavy sweeps it began so far; each of them reads the file.
-    pub fn sweeps(&self) -> usize {
+    pub fn heavy_sweeps(&self) -> usize {
         self.log().matches("INITIATING HEAVY SWEEP").count()
     }
 
@@ -262,7 +267,7 @@ impl Manager {
     }
 }
 
-impl Drop for Manager {
+impl Drop for TestbedOpensm {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -270,37 +275,46 @@ impl Drop for Manager {
 }
 
 /// The library that stands in for /dev/infiniband, wherever Debian put it for this machine.
-fn preload() -> PathBuf {
+fn umad2sim_library() -> PathBuf {
     let found = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let found = found.map(|folder| folder.path().join("umad2sim/libumad2sim.so")).find(|file| file.exists());
     found.unwrap_or_else(|| PathBuf::from("libumad2sim.so"))
 }
 
 /// A tree of switches with the adapters on the leaves, in ibsim's language. A port's GUID is its node's and 1.
-fn fabric(ports: &[Guid], managers: &[String]) -> String {
+fn ibsim_net_file(ports: &[Guid], managers: &[String]) -> String {
     let mut adapters: Vec<(String, u64)> = managers
         .iter()
         .enumerate()
-        .map(|(number, name)| (name.clone(), MANAGERS + 0x100 * number as u64))
+        .map(|(number, name)| (name.clone(), FIRST_MANAGER_GUID + 0x100 * number as u64))
         .collect();
     adapters.extend(ports.iter().enumerate().map(|(number, guid)| (format!("P{number}"), guid.value() - 1)));
-    let leaves = adapters.len().div_ceil(LEAF);
+    let leaves = adapters.len().div_ceil(ADAPTERS_PER_LEAF);
     let mut text = String::new();
     let _ = writeln!(text, "switchguid=0xe41d2d0300000001\nSwitch {} \"SPINE\"", leaves.max(8));
     for leaf in 0..leaves {
-        let _ = writeln!(text, "[{}] \"LEAF{leaf}\"[{}]", leaf + 1, LEAF + 1);
+        let _ = writeln!(text, "[{}] \"LEAF{leaf}\"[{}]", leaf + 1, ADAPTERS_PER_LEAF + 1);
     }
-    for (leaf, group) in adapters.chunks(LEAF).enumerate() {
-        let _ =
-            writeln!(text, "\nswitchguid=0xe41d2d03{:08x}\nSwitch {} \"LEAF{leaf}\"", 0x100 + leaf, LEAF + 8);
+    for (leaf, group) in adapters.chunks(ADAPTERS_PER_LEAF).enumerate() {
+        let _ = writeln!(
+            text,
+            "\nswitchguid=0xe41d2d03{:08x}\nSwitch {} \"LEAF{leaf}\"",
+            0x100 + leaf,
+            ADAPTERS_PER_LEAF + 8
+        );
         for (port, (name, _)) in group.iter().enumerate() {
             let _ = writeln!(text, "[{}] \"{name}\"[1]", port + 1);
         }
-        let _ = writeln!(text, "[{}] \"SPINE\"[{}]", LEAF + 1, leaf + 1);
+        let _ = writeln!(text, "[{}] \"SPINE\"[{}]", ADAPTERS_PER_LEAF + 1, leaf + 1);
     }
     for (position, (name, guid)) in adapters.iter().enumerate() {
         let _ = writeln!(text, "\ncaguid={guid:#018x}\nHca 1 \"{name}\"");
-        let _ = writeln!(text, "[1] \"LEAF{}\"[{}]", position / LEAF, position % LEAF + 1);
+        let _ = writeln!(
+            text,
+            "[1] \"LEAF{}\"[{}]",
+            position / ADAPTERS_PER_LEAF,
+            position % ADAPTERS_PER_LEAF + 1
+        );
     }
     text
 }

@@ -1,20 +1,20 @@
 //! The daemons' processes on a machine of the lab, found by what they were started as.
 
-use crate::on;
+use crate::exec_on;
 
 /// Runs a shell command for each process of `ferroband WHICH` on the machine, with `$p` its folder in /proc and `$pid` its
 /// number; gives back what was printed.
 #[track_caller]
-pub fn daemons(machine: &str, which: &str, act: &str) -> String {
+pub fn for_each_daemon(machine: &str, which: &str, act: &str) -> String {
     let script = format!(
         "for p in /proc/[0-9]*; do pid=${{p#/proc/}}; tr '\\0' ' ' < $p/cmdline 2>/dev/null | \
          grep -q '^/usr/bin/ferroband {which} ' && {{ {act}; }}; done; true"
     );
-    on(machine, &script).good()
+    exec_on(machine, &script).stdout_or_panic()
 }
 
 /// Kills the node's daemon without a word; the kubelet starts it again.
 #[track_caller]
-pub fn kill_daemon(node: &str) {
-    daemons(node, "node", "kill -9 $pid");
+pub fn kill_node_daemon(node: &str) {
+    for_each_daemon(node, "node", "kill -9 $pid");
 }

@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// The examples with what the commands of document 001 apply: policy, network and pods; the network and the pods of its
 /// second half.
-pub const RDMA_WITH_INFINIBAND: [&str; 5] = [
+pub const RDMA_INFINIBAND_EXAMPLES: [&str; 5] = [
     "ib-sriov/policy.yaml",
     "ib-sriov/network.yaml",
     "ib-sriov/pods.yaml",
@@ -30,24 +30,26 @@ fn checkout() -> PathBuf {
 
 /// The YAML blocks of the document whose file name begins with `number`, or the files of `examples/FALLBACK`
 /// in the order given.
-pub fn manifests(number: &str, fallback: &str, files: &[&str]) -> Vec<String> {
-    match document(number) {
-        Some(text) => blocks(&text, "yaml"),
-        None => files.iter().map(|file| example(&format!("{fallback}/{file}"))).collect(),
+pub fn document_yaml(number: &str, fallback: &str, files: &[&str]) -> Vec<String> {
+    match read_document(number) {
+        Some(text) => fenced_blocks(&text, "yaml"),
+        None => files.iter().map(|file| read_example(&format!("{fallback}/{file}"))).collect(),
     }
 }
 
 /// What the commands `cat <<EOF …` of the document print when a shell runs them, in their order, or the `files` below
 /// `examples/`, as many.
 #[track_caller]
-pub fn applied(number: &str, files: &[&str]) -> Vec<String> {
-    let Some(text) = document(number) else { return files.iter().map(|file| example(file)).collect() };
-    let found: Vec<_> = commands(&text).iter().map(|script| shell(script)).collect();
+pub fn document_manifests(number: &str, files: &[&str]) -> Vec<String> {
+    let Some(text) = read_document(number) else {
+        return files.iter().map(|file| read_example(file)).collect();
+    };
+    let found: Vec<_> = heredoc_commands(&text).iter().map(|script| run_shell(script)).collect();
     assert_eq!(found.len(), files.len(), "commands in document {number}: {found:#?}");
     found
 }
 
-fn document(number: &str) -> Option<String> {
+fn read_document(number: &str) -> Option<String> {
     let seeds = fs::read_dir(checkout().join("../shared/seeds")).ok()?;
     let mut files = seeds.flatten();
     let file = files.find(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{number}_")))?;
@@ -56,13 +58,13 @@ fn document(number: &str) -> Option<String> {
 
 /// A file below `examples/`.
 #[track_caller]
-pub fn example(file: &str) -> String {
+pub fn read_example(file: &str) -> String {
     let path = checkout().join("examples").join(file);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// The fenced blocks of one language.
-fn blocks(text: &str, language: &str) -> Vec<String> {
+fn fenced_blocks(text: &str, language: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<String> = None;
     for line in text.lines() {
@@ -81,7 +83,7 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 
 /// The commands that feed a here-document to something, each with the assignments right above it. Prompts and the
 /// indentation of the block are taken off, as whoever types them in would do.
-fn commands(text: &str) -> Vec<String> {
+fn heredoc_commands(text: &str) -> Vec<String> {
     let typed = |line: &str| {
         let line = line.trim();
         line.strip_prefix("$ ").unwrap_or(line).to_owned()
@@ -112,7 +114,7 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 /// What a shell prints.
-fn shell(script: &str) -> String {
+fn run_shell(script: &str) -> String {
     let end = Command::new("sh").args(["-euc", script]).env_clear().output().expect("a shell");
     assert!(end.status.success(), "{script}\n{}", String::from_utf8_lossy(&end.stderr));
     String::from_utf8(end.stdout).expect("text")
@@ -125,21 +127,21 @@ mod tests {
     #[test]
     fn only_blocks_of_the_language_are_cut_out() {
         let text = "a\n```yaml\nx: 1\n```\n```\nsh\n```\n```yaml\ny: 2\n```\n";
-        assert_eq!(blocks(text, "yaml"), ["x: 1\n", "y: 2\n"]);
+        assert_eq!(fenced_blocks(text, "yaml"), ["x: 1\n", "y: 2\n"]);
     }
 
     #[test]
     fn commands_are_run_as_they_are_typed_in() {
         let text = "1. do\n\n    ```shell\n    $ A=b NAME=pool\n    $ cat <<EOF | kubectl apply -f -\n    name: \
                     ${NAME}\n      x: $A\n    EOF\n    ```\n\n        B=c\n        cat <<EOF > f\n        b: $B\n        EOF\n";
-        let found: Vec<_> = commands(text).iter().map(|script| shell(script)).collect();
+        let found: Vec<_> = heredoc_commands(text).iter().map(|script| run_shell(script)).collect();
         assert_eq!(found, ["name: pool\n  x: b\n", "b: c\n"]);
     }
 
     #[test]
     fn the_examples_say_what_the_documents_say() {
         for (number, files) in [
-            ("001", RDMA_WITH_INFINIBAND.as_slice()),
+            ("001", RDMA_INFINIBAND_EXAMPLES.as_slice()),
             (
                 "003",
                 &[
@@ -150,14 +152,14 @@ mod tests {
                 ],
             ),
         ] {
-            let said = applied(number, files);
+            let said = document_manifests(number, files);
             for (said, file) in said.iter().zip(files) {
                 let told = |text: &str| {
                     let meant = text.lines().filter(|line| !line.trim_start().starts_with('#'));
                     let meant = meant.filter(|line| !line.trim().is_empty() && line.trim() != "...");
                     meant.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
                 };
-                let (said, shown) = (told(said), told(&example(file)));
+                let (said, shown) = (told(said), told(&read_example(file)));
                 for line in &said {
                     assert!(shown.contains(line), "{file} lacks {line:?} of document {number}");
                 }

@@ -1,9 +1,9 @@
 //! A subnet manager for the lab: a simulated UFM on the control plane's network, whose partitions are written to the
 //! nodes' simulated ports.
 
-use crate::{Objects, eventually, get, lab_command, nodes, on};
-use ferroband_testbed::painter::Painter;
-use ferroband_testbed::ufm::{Simulator, Start};
+use crate::{TestObjects, eventually, exec_on, kubectl_get, lab_command, node_names};
+use ferroband_testbed::pkey_table_writer::PKeyTableWriter;
+use ferroband_testbed::ufm::{UfmSimulator, UfmSimulatorOptions};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,34 +16,35 @@ use std::sync::Arc;
 const ADDRESS: &str = "10.77.0.1";
 
 /// The fabric; when dropped, ports are as without a subnet manager, and the cluster has none.
-pub struct Fabric {
+pub struct UfmFabric {
     /// The subnet manager.
-    pub ufm: Arc<Simulator>,
-    _painter: Painter,
-    _objects: Objects,
+    pub ufm: Arc<UfmSimulator>,
+    _painter: PKeyTableWriter,
+    _objects: TestObjects,
 }
 
-impl Fabric {
+impl UfmFabric {
     /// Bring it up and tell the cluster of it, by the Secret of document 003 and the ConfigMap of ib-kubernetes.
     #[track_caller]
     pub fn up() -> Self {
         let listen = SocketAddr::new(ADDRESS.parse().expect("an address"), 443);
-        let start = Start::documented(listen, network()).expect("a certificate");
-        let ufm = Arc::new(Simulator::start(start).expect("a simulated UFM"));
+        let start = UfmSimulatorOptions::from_document(listen, control_netns()).expect("a certificate");
+        let ufm = Arc::new(UfmSimulator::start(start).expect("a simulated UFM"));
         let writer = |node: &String| lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
-        let painter = Painter::start(ufm.clone(), nodes().iter().map(writer).collect()).expect("writers");
-        let mut objects = Objects::default();
-        objects.apply(&ufm.objects().to_string());
+        let painter =
+            PKeyTableWriter::start(ufm.clone(), node_names().iter().map(writer).collect()).expect("writers");
+        let mut objects = TestObjects::default();
+        objects.apply(&ufm.kubernetes_objects().to_string());
         let fabric = Self { ufm, _painter: painter, _objects: objects };
-        fabric.says("Reachable", "True", 60);
+        fabric.wait_condition("Reachable", "True", 60);
         fabric
     }
 
     /// Waits for a condition of the fabric's object.
     #[track_caller]
-    pub fn says(&self, kind: &str, status: &str, seconds: u64) -> Value {
+    pub fn wait_condition(&self, kind: &str, status: &str, seconds: u64) -> Value {
         eventually(&format!("fabric {kind}={status}"), seconds, || {
-            let list = get(&["fabrics.ferroband.io"]);
+            let list = kubectl_get(&["fabrics.ferroband.io"]);
             let fabric = list["items"][0].clone();
             let all = fabric["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let manager = fabric["status"]["manager"].as_str().unwrap_or_default();
@@ -63,10 +64,10 @@ impl Fabric {
 
 /// The P_Key tables of a node's ports by port GUID, as sysfs shows them, without empty slots.
 #[track_caller]
-pub fn tables(node: &str) -> BTreeMap<String, Vec<String>> {
+pub fn pkey_tables(node: &str) -> BTreeMap<String, Vec<String>> {
     let script = "cd /var/lib/ferroband/sim/sys/class/infiniband && for d in */ports/1; do \
                   echo $(cat $d/gids/0) $(for k in $(ls $d/pkeys | sort -n); do cat $d/pkeys/$k; done); done";
-    let text = on(node, script).good();
+    let text = exec_on(node, script).stdout_or_panic();
     let line = |line: &str| {
         let mut words = line.split_whitespace();
         let gid = words.next()?.replace(':', "");
@@ -78,8 +79,8 @@ pub fn tables(node: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 /// The network namespace of the control plane, found by what its processes say.
-fn network() -> PathBuf {
-    let told = on("control", "readlink /proc/self/ns/net").good();
+fn control_netns() -> PathBuf {
+    let told = exec_on("control", "readlink /proc/self/ns/net").stdout_or_panic();
     let number: u64 = told.trim().trim_start_matches("net:[").trim_end_matches(']').parse().expect("net:[…]");
     let all = fs::read_dir("/run/netns").expect("named namespaces").flatten();
     let found =

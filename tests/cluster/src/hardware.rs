@@ -1,6 +1,6 @@
 //! A node's simulated hardware, changed from outside while the node runs.
 
-use crate::{Objects, eventually, get, on};
+use crate::{TestObjects, eventually, exec_on, kubectl_get};
 use serde_json::{Value, json};
 
 /// The adapter of the lab's nodes.
@@ -10,14 +10,14 @@ pub const PF: &str = "0000:86:00.0";
 
 /// The virtual functions of a node's adapter; there are none again when this is dropped, and all cables are in.
 #[derive(Debug)]
-pub struct Functions {
+pub struct SimulatedVfs {
     node: String,
 }
 
-impl Functions {
+impl SimulatedVfs {
     /// Have so many on `node`.
     #[track_caller]
-    pub fn make(node: &str, count: usize) -> Self {
+    pub fn create(node: &str, count: usize) -> Self {
         let made = Self { node: node.to_owned() };
         made.sim(&format!("vfs {ADAPTER} {count}"));
         made
@@ -26,15 +26,15 @@ impl Functions {
     /// `ferroband sim …` on the node.
     #[track_caller]
     pub fn sim(&self, words: &str) {
-        on(&self.node, &format!("ferroband sim {words}")).good();
+        exec_on(&self.node, &format!("ferroband sim {words}")).stdout_or_panic();
     }
 }
 
-impl Drop for Functions {
+impl Drop for SimulatedVfs {
     fn drop(&mut self) {
         let all = ["replug {}", "port {} active", "vfs {} 0", "netns shared"];
         for words in all.map(|words| words.replace("{}", ADAPTER)) {
-            let done = on(&self.node, &format!("ferroband sim {words}"));
+            let done = exec_on(&self.node, &format!("ferroband sim {words}"));
             // What is as it should be is refused; what is not is the next test's trouble.
             if !done.ok && !words.starts_with("replug") {
                 eprintln!("{}: {words}: {}", self.node, done.err);
@@ -44,20 +44,20 @@ impl Drop for Functions {
 }
 
 /// The address of virtual function `index`.
-pub fn vf(index: usize) -> String {
+pub fn vf_address(index: usize) -> String {
     let place = index + 2;
     format!("0000:86:{:02x}.{}", place / 8, place % 8)
 }
 
 /// The amount of a resource that the node can give.
 pub fn allocatable(node: &str, resource: &str) -> String {
-    let node = get(&["node", node]);
+    let node = kubectl_get(&["node", node]);
     node["status"]["allocatable"][resource].as_str().unwrap_or("absent").to_string()
 }
 
 /// Waits for that amount.
 #[track_caller]
-pub fn offered(node: &str, resource: &str, amount: &str) {
+pub fn wait_allocatable(node: &str, resource: &str, amount: &str) {
     eventually(&format!("{resource}: {amount} on {node}"), 120, || match allocatable(node, resource) {
         seen if seen == amount => Ok(()),
         seen => Err(seen),
@@ -65,7 +65,7 @@ pub fn offered(node: &str, resource: &str, amount: &str) {
 }
 
 /// The files that say what nodes offer, as an administrator would write them. A text is a file as it stands.
-pub fn configure(objects: &mut Objects, files: &[(&str, Value)]) {
+pub fn apply_device_config(objects: &mut TestObjects, files: &[(&str, Value)]) {
     let text = |content: &Value| content.as_str().map_or_else(|| content.to_string(), str::to_owned);
     let data: serde_json::Map<String, Value> =
         files.iter().map(|(name, content)| ((*name).to_owned(), text(content).into())).collect();
@@ -79,7 +79,7 @@ pub fn configure(objects: &mut Objects, files: &[(&str, Value)]) {
 }
 
 /// A pod on `node` that holds so many of a resource.
-pub fn holder(name: &str, node: &str, resource: &str, amount: usize) -> String {
+pub fn resource_pod(name: &str, node: &str, resource: &str, amount: usize) -> String {
     let amount = amount.to_string();
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
@@ -101,11 +101,11 @@ pub fn restart_kubelet(node: &str) -> String {
         while [ -e /proc/$p/exe ]; do sleep 0.05; done; \
         setsid sh -c 'echo $$ > /run/lab/kubelet.pid; exec \"$@\"' kubelet $a </dev/null >>/var/log/lab/kubelet.log 2>&1 & \
         wc -l < /var/log/lab/kubelet.log";
-    on(node, script).good().trim().to_owned()
+    exec_on(node, script).stdout_or_panic().trim().to_owned()
 }
 
 /// How much slower than an idle one this machine is now, four times at most; limits of time are for idle ones.
-pub fn slowness() -> f64 {
+pub fn load_factor() -> f64 {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(1.0);
     let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
@@ -119,12 +119,12 @@ pub fn seconds_until(node: &str, change: &str, shown: &str) -> f64 {
         "{{ {change}; }} >/dev/null || exit 1; t=$(date +%s%N); i=0; until {shown}; do i=$((i+1)); \
          [ $i -gt 3000 ] && exit 2; sleep 0.02; done; echo $(( ($(date +%s%N) - t) / 1000 ))"
     );
-    let micros: f64 = on(node, &script).good().trim().parse().expect("a number");
+    let micros: f64 = exec_on(node, &script).stdout_or_panic().trim().parse().expect("a number");
     micros / 1e6
 }
 
 /// A shell condition: the kubelet was told of so many healthy units, by its own notes.
-pub fn kubelet_knows(resource: &str, healthy: usize) -> String {
+pub fn kubelet_reports_healthy(resource: &str, healthy: usize) -> String {
     let notes = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
     let word = resource.replace('.', "\\.");
     format!(
@@ -134,8 +134,8 @@ pub fn kubelet_knows(resource: &str, healthy: usize) -> String {
 
 /// What must not change of a pod that runs.
 #[track_caller]
-pub fn life(pod: &str) -> Value {
-    let pod = get(&["pod", pod]);
+pub fn pod_identity(pod: &str) -> Value {
+    let pod = kubectl_get(&["pod", pod]);
     let status = &pod["status"]["containerStatuses"][0];
     json!([pod["metadata"]["uid"], pod["status"]["phase"], status["containerID"], status["restartCount"]])
 }

@@ -7,8 +7,8 @@
 //!
 //! Everything of ibsim is on one node: its sockets belong to a network namespace.
 
-use crate::surroundings::Surroundings;
-use crate::{eventually, lab_command, nodes, on};
+use crate::opensm_mounts::OpensmMounts;
+use crate::{eventually, exec_on, lab_command, node_names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,35 +22,36 @@ const SOCKETS: &str = "ferroband-lab";
 const PRELOAD: &str = "$(ls /usr/lib/*/umad2sim/libumad2sim.so)";
 
 /// The fabric; when dropped, ports are as without a subnet manager, and the node daemons know nothing of ibsim.
-pub struct Ibsim {
+pub struct IbsimFabric {
     node: String,
     ports: BTreeMap<String, String>,
     children: Vec<Child>,
-    copying: Option<JoinHandle<()>>,
-    surroundings: Option<Surroundings>,
+    copier: Option<JoinHandle<()>>,
+    opensm_mounts: Option<OpensmMounts>,
 }
 
-impl Ibsim {
+impl IbsimFabric {
     /// Bring it up on a node, with all ports that there are now, and have opensm's surroundings on it: as an image with the
     /// package in it would, the daemon's container sees the node's libraries.
     #[track_caller]
     pub fn up(node: &str) -> Self {
         // By GUID, what ibsim calls the port's adapter.
         let mut ports = BTreeMap::new();
-        for node in nodes() {
-            for (device, guid) in devices(&node) {
+        for node in node_names() {
+            for (device, guid) in rdma_devices(&node) {
                 ports.insert(guid, format!("{node}-{device}"));
             }
         }
         let (children, copying, surroundings) = (Vec::new(), None, None);
-        let mut ibsim = Self { node: node.to_owned(), ports, children, copying, surroundings };
-        ibsim.start();
-        ibsim.surround();
-        ibsim.copy();
+        let mut ibsim =
+            Self { node: node.to_owned(), ports, children, copier: copying, opensm_mounts: surroundings };
+        ibsim.start_ibsim();
+        ibsim.mount_opensm();
+        ibsim.start_table_copier();
         ibsim
     }
 
-    fn start(&mut self) {
+    fn start_ibsim(&mut self) {
         let script = format!(
             "mkdir -p /run/ibsim && cd /run/ibsim && cat > net && echo $$ > pid && \
              IBSIM_SOCKNAME={SOCKETS} exec ibsim -s -n net > out 2>&1"
@@ -58,17 +59,17 @@ impl Ibsim {
         let mut command = lab_command(&["exec", &self.node, "--", "sh", "-c", &script]);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("ibsim");
         let mut stdin = child.stdin.take().expect("its standard input");
-        stdin.write_all(self.fabric().as_bytes()).expect("the fabric");
+        stdin.write_all(self.topology().as_bytes()).expect("the fabric");
         drop(stdin);
         self.children.push(child);
         eventually("ibsim listens", 30, || {
-            let listens = on(&self.node, &format!("grep -q '{SOCKETS}:ctl' /proc/net/unix"));
-            if listens.ok { Ok(()) } else { Err(on(&self.node, "cat /run/ibsim/out").out) }
+            let listens = exec_on(&self.node, &format!("grep -q '{SOCKETS}:ctl' /proc/net/unix"));
+            if listens.ok { Ok(()) } else { Err(exec_on(&self.node, "cat /run/ibsim/out").out) }
         });
     }
 
     /// One switch with an adapter for each port, in ibsim's language. A port's GUID is its node's and 1.
-    fn fabric(&self) -> String {
+    fn topology(&self) -> String {
         let mut text = format!("switchguid=0xe41d2d0300000001\nSwitch {} \"SWITCH\"\n", self.ports.len() + 1);
         for (position, name) in self.ports.values().enumerate() {
             let _ = writeln!(text, "[{}] \"{name}\"[1]", position + 1);
@@ -86,10 +87,10 @@ impl Ibsim {
     }
 
     /// The node daemons' containers get what opensm needs.
-    fn surround(&mut self) {
-        let host = devices(&self.node).into_iter().next().expect("an adapter").0;
-        let preload = on(&self.node, &format!("echo {PRELOAD}")).good();
-        self.surroundings = Some(Surroundings::give(&[
+    fn mount_opensm(&mut self) {
+        let host = rdma_devices(&self.node).into_iter().next().expect("an adapter").0;
+        let preload = exec_on(&self.node, &format!("echo {PRELOAD}")).stdout_or_panic();
+        self.opensm_mounts = Some(OpensmMounts::apply(&[
             json!({"name": "LD_PRELOAD", "value": preload.trim()}),
             json!({"name": "IBSIM_SOCKNAME", "value": SOCKETS}),
             json!({"name": "SIM_HOST", "value": format!("{}-{host}", self.node)}),
@@ -97,14 +98,14 @@ impl Ibsim {
     }
 
     /// From ibsim's tables to those of the nodes.
-    fn copy(&mut self) {
+    fn start_table_copier(&mut self) {
         let one = |(guid, name): (&String, &String)| format!("{guid},{name}");
         let all: Vec<String> = self.ports.iter().map(one).collect();
         let script = format!(
             "mkdir -p /run/ibsim/copy && cd /run/ibsim/copy && export IBSIM_SOCKNAME={SOCKETS}; P={PRELOAD}; \
              while [ -e /run/ibsim/pid ]; do for p in {}; do [ -e /run/ibsim/pid ] || exit 0; k=$({}); echo \"${{p%,*}} $k\"; done; echo; sleep 0.1; done",
             all.join(" "),
-            query("${p#*,}"),
+            pkey_query_command("${p#*,}"),
         );
         let mut reader = lab_command(&["exec", &self.node, "--", "sh", "-c", &script]);
         let mut reader = reader.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("smpquery");
@@ -114,8 +115,8 @@ impl Ibsim {
             let mut command = lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
             command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("ferroband sim fabric")
         };
-        let mut writers: Vec<Child> = nodes().iter().map(writer).collect();
-        self.copying = Some(thread::spawn(move || {
+        let mut writers: Vec<Child> = node_names().iter().map(writer).collect();
+        self.copier = Some(thread::spawn(move || {
             let mut tell = |line: &Value| {
                 for writer in &mut writers {
                     if let Some(stdin) = &mut writer.stdin {
@@ -150,18 +151,18 @@ impl Ibsim {
 
     /// The keys in the table of a port, as ibsim has it.
     #[track_caller]
-    pub fn table(&self, guid: &str) -> Vec<String> {
+    pub fn pkey_table(&self, guid: &str) -> Vec<String> {
         let name = &self.ports[guid];
         let script = format!(
             "d=$(mktemp -d) && cd $d && export IBSIM_SOCKNAME={SOCKETS} && P={PRELOAD} && {}; rm -r $d",
-            query(name)
+            pkey_query_command(name)
         );
-        on(&self.node, &script).good().split_whitespace().map(str::to_owned).collect()
+        exec_on(&self.node, &script).stdout_or_panic().split_whitespace().map(str::to_owned).collect()
     }
 }
 
 /// Asks a port for its table, on the port itself.
-fn query(name: &str) -> String {
+fn pkey_query_command(name: &str) -> String {
     format!(
         "LD_PRELOAD=$P SIM_HOST={name} timeout 20 smpquery pkeys -D 0 | sed -n 's/^ *[0-9]*: //p' | tr ' ' '\\n' | \
          grep -v -e '^0x0000$' -e '^$' | tr '\\n' ' '"
@@ -169,7 +170,7 @@ fn query(name: &str) -> String {
 }
 
 /// The RDMA devices of a node with the GUIDs of their ports.
-fn devices(node: &str) -> Vec<(String, String)> {
+fn rdma_devices(node: &str) -> Vec<(String, String)> {
     let script = "cd /var/lib/ferroband/sim/sys/class/infiniband && for d in *; do echo $d $(cat $d/ports/1/gids/0); done";
     let line = |line: &str| {
         let (device, gid) = line.split_once(' ')?;
@@ -177,19 +178,19 @@ fn devices(node: &str) -> Vec<(String, String)> {
         let bytes: Vec<&str> = (16..32).step_by(2).filter_map(|at| gid.get(at..at + 2)).collect();
         Some((device.to_owned(), bytes.join(":")))
     };
-    on(node, script).good().lines().filter_map(line).collect()
+    exec_on(node, script).stdout_or_panic().lines().filter_map(line).collect()
 }
 
-impl Drop for Ibsim {
+impl Drop for IbsimFabric {
     fn drop(&mut self) {
         // First nobody asks any more: who asks an ibsim that is gone asks for ever.
-        on(&self.node, "mv /run/ibsim/pid /run/ibsim/last");
-        let _ = self.copying.take().map(JoinHandle::join);
-        on(&self.node, "kill $(cat /run/ibsim/last); rm -rf /run/ibsim");
+        exec_on(&self.node, "mv /run/ibsim/pid /run/ibsim/last");
+        let _ = self.copier.take().map(JoinHandle::join);
+        exec_on(&self.node, "kill $(cat /run/ibsim/last); rm -rf /run/ibsim");
         for mut child in self.children.drain(..) {
             let _ = child.kill();
             let _ = child.wait();
         }
-        self.surroundings = None;
+        self.opensm_mounts = None;
     }
 }

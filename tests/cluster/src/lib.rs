@@ -8,29 +8,32 @@
 //!
 //! A test panics with what it saw; it leaves the lab healthy and without its objects.
 
-pub mod caller;
 mod daemons;
 mod document;
-pub mod evidence;
 pub mod fabric;
 pub mod hardware;
 pub mod ibsim;
-pub mod leading;
+pub mod inspect;
+pub mod ip_pools;
+pub mod ipam_caller;
+pub mod leader;
+pub mod legacy_stack;
 mod objects;
-pub mod old_program;
-pub mod old_stack;
-mod own;
-pub mod pools;
-mod statement;
-pub mod surroundings;
+pub mod opensm_mounts;
+mod own_lab;
 pub mod tenants;
+mod vmlab_only;
 mod wait;
+pub mod whereabouts_binary;
 
-pub use daemons::{daemons, kill_daemon};
-pub use document::{RDMA_WITH_INFINIBAND, applied, example, manifests};
-pub use objects::{Objects, annotated_pod, attached_pod, definition, of_label, rendered, running};
-pub use own::{bare_lab, own_lab};
-pub use statement::needs_kernel;
+pub use daemons::{for_each_daemon, kill_node_daemon};
+pub use document::{RDMA_INFINIBAND_EXAMPLES, document_manifests, document_yaml, read_example};
+pub use objects::{
+    TestObjects, network_definition, pod_with_annotations, pod_with_networks, wait_network_definition,
+    wait_pod_ready, wait_pods_ready,
+};
+pub use own_lab::{start_bare_lab, start_own_lab};
+pub use vmlab_only::note_vmlab_only;
 pub use wait::{eventually, holds_for};
 
 use serde_json::Value;
@@ -39,7 +42,7 @@ use std::process::{Command, Stdio};
 
 /// A command's end: whether it went well, and all it printed.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct LabOutput {
     /// Exit code 0.
     pub ok: bool,
     /// Standard output.
@@ -48,83 +51,83 @@ pub struct Outcome {
     pub err: String,
 }
 
-impl Outcome {
+impl LabOutput {
     /// Standard output of a command that must have gone well.
     #[track_caller]
-    pub fn good(self) -> String {
+    pub fn stdout_or_panic(self) -> String {
         assert!(self.ok, "failed:\n{}{}", self.out, self.err);
         self.out
     }
 }
 
 /// `xtask lab ARGS` on the lab under test.
-pub fn lab(args: &[&str]) -> Outcome {
+pub fn run_lab(args: &[&str]) -> LabOutput {
     run(lab_command(args), "")
 }
 
 /// The same as a command not yet started, for what runs beside the test.
 pub fn lab_command(args: &[&str]) -> Command {
-    let name = own::name().unwrap_or_else(|| variable("FERROBAND_LAB"));
-    let mut command = Command::new(variable("FERROBAND_XTASK"));
+    let name = own_lab::name().unwrap_or_else(|| required_variable("FERROBAND_LAB"));
+    let mut command = Command::new(required_variable("FERROBAND_XTASK"));
     command.args(["lab", "--name", &name]).args(args);
     command
 }
 
-fn variable(name: &str) -> String {
+fn required_variable(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
 }
 
 /// kubectl as the administrator.
-pub fn kubectl(args: &[&str]) -> Outcome {
-    lab(&[&["kubectl", "--"], args].concat())
+pub fn kubectl(args: &[&str]) -> LabOutput {
+    run_lab(&[&["kubectl", "--"], args].concat())
 }
 
 /// kubectl with something on standard input.
-pub fn kubectl_with(args: &[&str], input: &str) -> Outcome {
+pub fn kubectl_with(args: &[&str], input: &str) -> LabOutput {
     run(lab_command(&[&["kubectl", "--"], args].concat()), input)
 }
 
 /// Helm as the administrator.
-pub fn helm(args: &[&str]) -> Outcome {
-    lab(&[&["helm", "--"], args].concat())
+pub fn helm(args: &[&str]) -> LabOutput {
+    run_lab(&[&["helm", "--"], args].concat())
 }
 
 /// A chart of the checkout.
-pub fn chart(name: &str) -> String {
+pub fn chart_path(name: &str) -> String {
     format!("{}/../../deploy/charts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// An object, or a list, as JSON.
 #[track_caller]
-pub fn get(args: &[&str]) -> Value {
-    let text = kubectl(&[&["get"], args, &["-o", "json"]].concat()).good();
+pub fn kubectl_get(args: &[&str]) -> Value {
+    let text = kubectl(&[&["get"], args, &["-o", "json"]].concat()).stdout_or_panic();
     serde_json::from_str(&text).expect("kubectl prints JSON")
 }
 
 /// A shell script on a machine of the lab: a node, or `control`.
-pub fn on(machine: &str, script: &str) -> Outcome {
-    lab(&["exec", machine, "--", "sh", "-c", script])
+pub fn exec_on(machine: &str, script: &str) -> LabOutput {
+    run_lab(&["exec", machine, "--", "sh", "-c", script])
 }
 
 /// A shell script in a pod's first container.
-pub fn inside(pod: &str, script: &str) -> Outcome {
+pub fn exec_in_pod(pod: &str, script: &str) -> LabOutput {
     kubectl(&["exec", pod, "--", "sh", "-c", script])
 }
 
 /// How often loops go round: once in the tests that always run, more often in `cargo xtask test soak`.
-pub fn rounds() -> usize {
+pub fn soak_rounds() -> usize {
     std::env::var("FERROBAND_SOAK").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
 }
 
 /// The lab's nodes.
-pub fn nodes() -> Vec<String> {
-    let list = get(&["nodes"]);
+pub fn node_names() -> Vec<String> {
+    let list = kubectl_get(&["nodes"]);
     let items = list["items"].as_array().cloned().unwrap_or_default();
     items.iter().filter_map(|n| n["metadata"]["name"].as_str().map(str::to_string)).collect()
 }
 
-fn run(mut command: Command, input: &str) -> Outcome {
+fn run(mut command: Command, input: &str) -> LabOutput {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -136,7 +139,7 @@ fn run(mut command: Command, input: &str) -> Outcome {
         let _ = stdin.write_all(input.as_bytes());
     }
     let end = child.wait_with_output().expect("the command ends");
-    Outcome {
+    LabOutput {
         ok: end.status.success(),
         out: String::from_utf8_lossy(&end.stdout).into_owned(),
         err: String::from_utf8_lossy(&end.stderr).into_owned(),

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 /// What a test has applied.
 #[derive(Default, Debug)]
-pub struct Objects(Vec<String>);
+pub struct TestObjects(Vec<String>);
 
-impl Objects {
+impl TestObjects {
     /// Apply a manifest; it is deleted when this value is dropped.
     #[track_caller]
     pub fn apply(&mut self, yaml: &str) -> &mut Self {
         self.track(yaml);
-        kubectl_with(&["apply", "-f", "-"], yaml).good();
+        kubectl_with(&["apply", "-f", "-"], yaml).stdout_or_panic();
         self
     }
 
@@ -23,7 +23,7 @@ impl Objects {
     }
 
     /// The last test in a lab of its own need not delete them: they go with the lab.
-    pub fn go_with_the_lab(mut self) {
+    pub fn leave_to_lab_teardown(mut self) {
         if std::env::var_os("FERROBAND_OWN_LAB").is_none() {
             self.0.clear();
         }
@@ -31,7 +31,7 @@ impl Objects {
 
     /// A busybox pod that sleeps, on a node.
     #[track_caller]
-    pub fn pod(&mut self, name: &str, node: &str) -> &mut Self {
+    pub fn apply_pod(&mut self, name: &str, node: &str) -> &mut Self {
         self.apply(&format!(
             "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{nodeName: {node}, \
              terminationGracePeriodSeconds: 0, containers: [{{name: c, image: \"busybox:1\"}}]}}}}"
@@ -40,13 +40,13 @@ impl Objects {
 
     /// Wait for a pod to run and give it back.
     #[track_caller]
-    pub fn running(&self, pod: &str, seconds: u64) -> Value {
-        running(pod, seconds)
+    pub fn wait_ready(&self, pod: &str, seconds: u64) -> Value {
+        wait_pod_ready(pod, seconds)
     }
 }
 
 /// A network as Multus has them, of one plugin or of a chain.
-pub fn definition(name: &str, config: &Value) -> Value {
+pub fn network_definition(name: &str, config: &Value) -> Value {
     json!({
         "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
         "metadata": {"name": name}, "spec": {"config": config.to_string()},
@@ -55,7 +55,7 @@ pub fn definition(name: &str, config: &Value) -> Value {
 
 /// Wait for a network that somebody else makes, and give it back.
 #[track_caller]
-pub fn rendered(namespace: &str, name: &str, seconds: u64) -> Value {
+pub fn wait_network_definition(namespace: &str, name: &str, seconds: u64) -> Value {
     eventually(&format!("network {namespace}/{name}"), seconds, || {
         let seen = kubectl(&["get", "net-attach-def", "-n", namespace, name, "-o", "json"]);
         serde_json::from_str(&seen.out).map_err(|_| seen.err)
@@ -63,7 +63,7 @@ pub fn rendered(namespace: &str, name: &str, seconds: u64) -> Value {
 }
 
 /// A pod with tools and these annotations, on a node.
-pub fn annotated_pod(name: &str, node: &str, annotations: &Value) -> String {
+pub fn pod_with_annotations(name: &str, node: &str, annotations: &Value) -> String {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
         "spec": {
@@ -75,13 +75,13 @@ pub fn annotated_pod(name: &str, node: &str, annotations: &Value) -> String {
 }
 
 /// One that asks for networks.
-pub fn attached_pod(name: &str, node: &str, networks: &str) -> String {
-    annotated_pod(name, node, &json!({"k8s.v1.cni.cncf.io/networks": networks}))
+pub fn pod_with_networks(name: &str, node: &str, networks: &str) -> String {
+    pod_with_annotations(name, node, &json!({"k8s.v1.cni.cncf.io/networks": networks}))
 }
 
 /// Wait for a pod to be Ready and give it back.
 #[track_caller]
-pub fn running(pod: &str, seconds: u64) -> Value {
+pub fn wait_pod_ready(pod: &str, seconds: u64) -> Value {
     eventually(&format!("pod {pod} Ready"), seconds, || {
         let seen = kubectl(&["get", "pod", pod, "-o", "json"]);
         let pod: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
@@ -93,7 +93,7 @@ pub fn running(pod: &str, seconds: u64) -> Value {
 
 /// Wait until every node runs one Ready pod with this label, and give them back in the order of their nodes.
 #[track_caller]
-pub fn of_label(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
+pub fn wait_pods_ready(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
     eventually(&format!("{pods} pods {label} Ready"), seconds, || {
         let seen = kubectl(&["get", "pods", "-l", label, "-o", "json"]);
         let list: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
@@ -112,7 +112,7 @@ pub fn of_label(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
     })
 }
 
-impl Drop for Objects {
+impl Drop for TestObjects {
     fn drop(&mut self) {
         while let Some(yaml) = self.0.pop() {
             let gone = kubectl_with(

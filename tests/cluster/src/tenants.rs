@@ -1,9 +1,9 @@
 //! Tenants of a fabric: functions on every node, a subnet manager, networks that differ in nothing but their P_Keys, and
 //! pods in them.
 
-use crate::fabric::{Fabric, tables};
-use crate::hardware::offered;
-use crate::{Objects, definition, eventually, kubectl, lab, nodes};
+use crate::fabric::{UfmFabric, pkey_tables};
+use crate::hardware::wait_allocatable;
+use crate::{TestObjects, eventually, kubectl, network_definition, node_names, run_lab};
 use serde_json::{Value, json};
 
 /// The functions.
@@ -14,27 +14,27 @@ pub const RED: u16 = 0x3e8;
 pub const BLUE: u16 = 0x7d0;
 
 /// Functions on every node, a simulated UFM, and networks.
-pub fn bed(objects: &mut Objects) -> Fabric {
-    offer(objects);
-    let fabric = Fabric::up();
-    await_offer();
+pub fn tenant_fixture(objects: &mut TestObjects) -> UfmFabric {
+    apply_policy_and_networks(objects);
+    let fabric = UfmFabric::up();
+    wait_vfs_allocatable();
     fabric
 }
 
 /// Functions on every node, and networks that differ in nothing but their P_Keys: whoever cannot reach another is kept apart
 /// by the fabric, not by addresses.
-pub fn functions(objects: &mut Objects) {
-    offer(objects);
-    await_offer();
+pub fn apply_tenant_networks(objects: &mut TestObjects) {
+    apply_policy_and_networks(objects);
+    wait_vfs_allocatable();
 }
 
-fn await_offer() {
-    for node in nodes() {
-        offered(&node, RESOURCE, "4");
+fn wait_vfs_allocatable() {
+    for node in node_names() {
+        wait_allocatable(&node, RESOURCE, "4");
     }
 }
 
-fn offer(objects: &mut Objects) {
+fn apply_policy_and_networks(objects: &mut TestObjects) {
     objects.apply(
         &json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
@@ -48,27 +48,27 @@ fn offer(objects: &mut Objects) {
     );
     // In the spellings of the documents: a number, and hexadecimal text.
     for (name, pkey) in [("red", json!(1000)), ("red-too", json!("0x3e8")), ("blue", json!("0x7d0"))] {
-        objects.apply(&network("default", name, pkey));
+        objects.apply(&tenant_network("default", name, pkey));
     }
 }
 
 /// A network in a partition.
-pub fn network(namespace: &str, name: &str, pkey: Value) -> String {
+pub fn tenant_network(namespace: &str, name: &str, pkey: Value) -> String {
     let config = json!({
         "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
         "ipam": {"type": "whereabouts", "range": "10.88.0.0/24"},
     });
-    let mut network = definition(name, &config);
+    let mut network = network_definition(name, &config);
     network["metadata"]["namespace"] = json!(namespace);
     network["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": RESOURCE});
     network.to_string()
 }
 
 /// Where a pod of [`spec`] sees its port.
-pub const PORT: &str = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1";
+pub const PORT_PATH: &str = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1";
 
 /// The spec of a pod that has a function and does this, with an eye on the node's tables.
-pub fn spec(script: &str) -> Value {
+pub fn tenant_pod_spec(script: &str) -> Value {
     json!({
         "terminationGracePeriodSeconds": 0,
         "containers": [{
@@ -81,8 +81,8 @@ pub fn spec(script: &str) -> Value {
 }
 
 /// A pod whose first words are what its own port's table had in the first slot when it began to run.
-pub fn pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
-    let mut spec = spec(&format!("cat {PORT}/pkeys/0; exec sleep 100000"));
+pub fn tenant_pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
+    let mut spec = tenant_pod_spec(&format!("cat {PORT_PATH}/pkeys/0; exec sleep 100000"));
     spec["nodeName"] = json!(node);
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -96,25 +96,25 @@ pub fn pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
 
 /// What the cluster tells of a pod's membership, if it has one.
 #[track_caller]
-pub fn member(pod: &str) -> Option<Value> {
-    let told = lab(&["ferroband", "--", "partition", "members", "-o", "json"]).good();
+pub fn partition_member(pod: &str) -> Option<Value> {
+    let told = run_lab(&["ferroband", "--", "partition", "members", "-o", "json"]).stdout_or_panic();
     let all: Value = serde_json::from_str(&told).expect("JSON");
     all.as_array().into_iter().flatten().find(|row| row["pod"] == pod).cloned()
 }
 
 /// The GUID of a pod's port, by the cluster's account.
 #[track_caller]
-pub fn guid(pod: &str) -> String {
-    let row = member(pod).unwrap_or_else(|| panic!("{pod} is a member of nothing"));
+pub fn member_guid(pod: &str) -> String {
+    let row = partition_member(pod).unwrap_or_else(|| panic!("{pod} is a member of nothing"));
     assert_eq!(row["state"], "programmed", "{row}");
     row["guid"].as_str().expect("a GUID").to_owned()
 }
 
 /// Waits until no port of the node with this GUID has the key, by its own table and by UFM's list.
 #[track_caller]
-pub fn is_out(fabric: &Fabric, node: &str, guid: &str, key: u16) {
+pub fn wait_not_member(fabric: &UfmFabric, node: &str, guid: &str, key: u16) {
     eventually(&format!("{guid} is out of {key:#06x}"), 60, || {
-        let table = tables(node).remove(guid).unwrap_or_default();
+        let table = pkey_tables(node).remove(guid).unwrap_or_default();
         let listed = fabric.members(key);
         match table.contains(&format!("{:#06x}", key | 0x8000)) || listed.iter().any(|one| one == guid) {
             false => Ok(()),
@@ -124,7 +124,7 @@ pub fn is_out(fabric: &Fabric, node: &str, guid: &str, key: u16) {
 }
 
 /// What the pod's readers are warned of.
-pub fn warnings(namespace: &str, pod: &str) -> String {
+pub fn pod_warnings(namespace: &str, pod: &str) -> String {
     let field = format!("involvedObject.name={pod},type=Warning");
     kubectl(&[
         "get",

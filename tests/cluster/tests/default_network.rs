@@ -1,7 +1,8 @@
 //! InfiniBand as a pod's default network: probes, services and pods of the cluster's own network still reach it.
 
 use ferroband_cluster_tests::{
-    Objects, definition, eventually, get, holds_for, inside, kubectl, nodes, on, own_lab, rounds,
+    TestObjects, eventually, exec_in_pod, exec_on, holds_for, kubectl, kubectl_get, network_definition,
+    node_names, soak_rounds, start_own_lab,
 };
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ fn network() -> Value {
         {"type": "ipoib", "master": "ibs5f0", "ipam": {"type": "whereabouts", "range": "172.91.0.0/24"}},
         {"type": "coordinator"},
     ]});
-    let mut network = definition("ib-default", &config);
+    let mut network = network_definition("ib-default", &config);
     network["metadata"]["namespace"] = json!("kube-system");
     network
 }
@@ -42,9 +43,9 @@ fn service(name: &str) -> Value {
 
 #[test]
 fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
-    own_lab(&["--nodes", "2"]);
-    let (mut objects, nodes) = (Objects::default(), nodes());
-    let before = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
+    start_own_lab(&["--nodes", "2"]);
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    let before = exec_on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").stdout_or_panic();
     objects.apply(&network().to_string());
     let on_infiniband = json!({"v1.multus-cni.io/default-network": NETWORK});
     objects.apply(&server("on-ib", &nodes[0], &on_infiniband).to_string());
@@ -53,31 +54,32 @@ fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     for name in ["on-ib", "beside", "far"] {
         objects.apply(&service(name).to_string());
     }
-    let pod = objects.running("on-ib", 120);
+    let pod = objects.wait_ready("on-ib", 120);
     let address = pod["status"]["podIP"].as_str().unwrap_or_default().to_string();
     assert!(
         address.starts_with("172.91.0."),
         "the runtime knows the pod by its InfiniBand address: {address}"
     );
     for name in ["beside", "far"] {
-        objects.running(name, 120);
+        objects.wait_ready(name, 120);
     }
     let fetch = |from: &str, place: &str, expected: &str| {
         eventually(&format!("{from} fetches from {place}"), 60, || {
-            let seen = inside(from, &format!("timeout 5 wget -q -O - http://{place}/name"));
+            let seen = exec_in_pod(from, &format!("timeout 5 wget -q -O - http://{place}/name"));
             if seen.out.trim() == expected { Ok(()) } else { Err(format!("{}{}", seen.out, seen.err)) }
         });
     };
-    let cluster_ip =
-        |name: &str| get(&["service", name])["spec"]["clusterIP"].as_str().unwrap_or_default().to_string();
+    let cluster_ip = |name: &str| {
+        kubectl_get(&["service", name])["spec"]["clusterIP"].as_str().unwrap_or_default().to_string()
+    };
     fetch("beside", &format!("{address}:8080"), "on-ib");
     fetch("on-ib", &cluster_ip("beside"), "beside");
     fetch("on-ib", &cluster_ip("far"), "far");
     fetch("beside", &cluster_ip("on-ib"), "on-ib");
 
-    let seconds = if rounds() > 1 { 300 } else { 60 };
+    let seconds = if soak_rounds() > 1 { 300 } else { 60 };
     holds_for("on-ib stays Ready", seconds, || {
-        let pod = get(&["pod", "on-ib"]);
+        let pod = kubectl_get(&["pod", "on-ib"]);
         let status = &pod["status"]["containerStatuses"][0];
         match (&status["ready"], &status["restartCount"]) {
             (Value::Bool(true), restarts) if restarts == 0 => Ok(()),
@@ -85,9 +87,9 @@ fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
         }
     });
 
-    kubectl(&["delete", "pod", "on-ib", "--wait", "--timeout=60s"]).good();
+    kubectl(&["delete", "pod", "on-ib", "--wait", "--timeout=60s"]).stdout_or_panic();
     eventually("the node is as it was", 60, || {
-        let now = on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").good();
+        let now = exec_on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").stdout_or_panic();
         if now == before { Ok(()) } else { Err(now) }
     });
 }

@@ -2,8 +2,10 @@
 //!
 //! Thirty nodes here; `cargo xtask test soak` has a thousand, and ten thousand pods. They are objects only.
 
-use ferroband_cluster_tests::evidence::{audit_mark, audited};
-use ferroband_cluster_tests::{Objects, daemons, eventually, get, kubectl, kubectl_with, rounds};
+use ferroband_cluster_tests::inspect::{audit_events, audit_log_length};
+use ferroband_cluster_tests::{
+    TestObjects, eventually, for_each_daemon, kubectl, kubectl_get, kubectl_with, soak_rounds,
+};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -16,11 +18,11 @@ fn list(items: &[Value]) -> String {
 }
 
 /// What was made, and goes when the test ends.
-struct Crowd {
+struct DummyNodes {
     nodes: usize,
 }
 
-impl Crowd {
+impl DummyNodes {
     fn name(index: usize) -> String {
         format!("crowd-{index:04}")
     }
@@ -51,9 +53,10 @@ impl Crowd {
         for first in (0..nodes).step_by(BATCH) {
             let batch = first..(first + BATCH).min(nodes);
             let objects: Vec<_> = batch.clone().map(node).chain(batch.clone().map(state)).collect();
-            kubectl_with(&["create", "-f", "-"], &list(&objects)).good();
+            kubectl_with(&["create", "-f", "-"], &list(&objects)).stdout_or_panic();
             let told: Vec<_> = batch.map(status).collect();
-            kubectl_with(&["apply", "--server-side", "--subresource=status", "-f", "-"], &list(&told)).good();
+            kubectl_with(&["apply", "--server-side", "--subresource=status", "-f", "-"], &list(&told))
+                .stdout_or_panic();
         }
         let pod = |index: usize| {
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("crowd-{index:05}"), "labels": {"crowd": "true"}},
@@ -62,13 +65,13 @@ impl Crowd {
         };
         for first in (0..pods).step_by(BATCH) {
             let batch: Vec<_> = (first..(first + BATCH).min(pods)).map(pod).collect();
-            kubectl_with(&["create", "-f", "-"], &list(&batch)).good();
+            kubectl_with(&["create", "-f", "-"], &list(&batch)).stdout_or_panic();
         }
         crowd
     }
 }
 
-impl Drop for Crowd {
+impl Drop for DummyNodes {
     fn drop(&mut self) {
         let label = ["-l", "crowd=true", "--wait=false"];
         let states = ["-n", "ferroband-system", "delete", "sriovnetworknodestates"];
@@ -84,21 +87,25 @@ impl Drop for Crowd {
 
 /// The memory of the daemon that leads, in MB.
 fn memory_of_leader() -> usize {
-    let lease = get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
-    let pod =
-        get(&["-n", "ferroband-system", "pod", lease["spec"]["holderIdentity"].as_str().expect("a leader")]);
+    let lease = kubectl_get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
+    let pod = kubectl_get(&[
+        "-n",
+        "ferroband-system",
+        "pod",
+        lease["spec"]["holderIdentity"].as_str().expect("a leader"),
+    ]);
     let node = pod["spec"]["nodeName"].as_str().expect("a node");
-    let seen = daemons(node, "cluster", "grep VmRSS $p/status");
+    let seen = for_each_daemon(node, "cluster", "grep VmRSS $p/status");
     let sizes = seen.split_whitespace().filter_map(|word| word.parse::<usize>().ok());
     sizes.max().expect("a process") / 1024
 }
 
 #[test]
 fn many_nodes_and_pods_at_rest_are_no_work() {
-    let rounds = rounds();
+    let rounds = soak_rounds();
     let (nodes, pods, rest) = if rounds > 1 { (1000, 10_000, 60) } else { (30, 0, 10) };
-    let crowd = Crowd::new(nodes, pods);
-    let mut objects = Objects::default();
+    let crowd = DummyNodes::new(nodes, pods);
+    let mut objects = TestObjects::default();
     let selector = json!({"crowd": "true"});
     objects.apply(
         &json!({
@@ -123,9 +130,9 @@ fn many_nodes_and_pods_at_rest_are_no_work() {
         if ready == crowd.nodes { Ok(()) } else { Err(format!("{ready} of {}", crowd.nodes)) }
     });
     sleep(Duration::from_secs(5));
-    let mark = audit_mark();
+    let mark = audit_log_length();
     sleep(Duration::from_secs(rest));
-    let writes = audited(mark).into_iter().filter(|entry| {
+    let writes = audit_events(mark).into_iter().filter(|entry| {
         let ours =
             entry["user"]["username"].as_str().is_some_and(|user| user.ends_with(":ferroband-cluster"));
         let write = entry["verb"]

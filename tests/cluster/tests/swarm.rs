@@ -4,8 +4,8 @@
 //! The auditor reads the API server (kubectl) and the kernel (`ip` in each daemon's namespace) and nothing else. 300
 //! addresses here; `cargo xtask test soak` asks for 2,000.
 
-use ferroband_cluster_tests::evidence::granules;
-use ferroband_cluster_tests::{Objects, eventually, lab_command, rounds};
+use ferroband_cluster_tests::inspect::assigned_addresses;
+use ferroband_cluster_tests::{TestObjects, eventually, lab_command, soak_rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -13,13 +13,13 @@ use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 
 /// The swarm, running; it goes when its standard input ends.
-struct Swarm {
+struct SwarmProcess {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
     members: Vec<String>,
 }
 
-impl Swarm {
+impl SwarmProcess {
     #[track_caller]
     fn start(called: &str, members: usize, addresses: usize, ipam: &Value, how: &[&str]) -> Self {
         let (count, wanted, ipam) = (members.to_string(), addresses.to_string(), ipam.to_string());
@@ -36,7 +36,7 @@ impl Swarm {
     }
 
     #[track_caller]
-    fn said(&mut self) -> Value {
+    fn read_report(&mut self) -> Value {
         let mut line = String::new();
         // Building, starting and healing tell of themselves on the same output.
         while !line.starts_with('{') {
@@ -48,7 +48,7 @@ impl Swarm {
     }
 
     /// Which addresses the kernel has, and in whose namespace.
-    fn in_kernel(&self) -> Vec<(IpAddr, String)> {
+    fn kernel_addresses(&self) -> Vec<(IpAddr, String)> {
         let mut found = Vec::new();
         for member in &self.members {
             let shown =
@@ -66,16 +66,16 @@ impl Swarm {
     }
 
     #[track_caller]
-    fn end(mut self) {
+    fn stop(mut self) {
         drop(self.child.stdin.take());
-        assert_eq!(self.said()["deleted"], true, "every DEL went well");
+        assert_eq!(self.read_report()["deleted"], true, "every DEL went well");
         assert!(self.child.wait().expect("the swarm ends").success());
     }
 }
 
 /// The addresses that the API server has as assigned within a prefix, and to whose node.
 fn in_api(prefix: &str) -> BTreeMap<IpAddr, String> {
-    granules()
+    assigned_addresses()
         .into_iter()
         .filter(|(address, _)| address.to_string().starts_with(prefix))
         .map(|(address, entry)| (address, entry["node"].as_str().unwrap_or_default().to_owned()))
@@ -85,9 +85,9 @@ fn in_api(prefix: &str) -> BTreeMap<IpAddr, String> {
 /// Ask for `addresses` and hold what the API server and the kernel say against each other.
 #[track_caller]
 fn audited(called: &str, members: usize, addresses: usize, ipam: &Value, prefix: &str, full: bool) {
-    let mut swarm = Swarm::start(called, members, addresses, ipam, &["--kill", "--restart"]);
-    let said = swarm.said();
-    let kernel = swarm.in_kernel();
+    let mut swarm = SwarmProcess::start(called, members, addresses, ipam, &["--kill", "--restart"]);
+    let said = swarm.read_report();
+    let kernel = swarm.kernel_addresses();
     let mut owners: BTreeMap<IpAddr, String> = BTreeMap::new();
     for (address, member) in &kernel {
         assert!(address.to_string().starts_with(prefix), "{address} is outside");
@@ -118,7 +118,7 @@ fn audited(called: &str, members: usize, addresses: usize, ipam: &Value, prefix:
             "kills": said["report"]["kills"], "failures": said["report"]["failures"], "seconds": said["report"]["seconds"],
         })
     );
-    swarm.end();
+    swarm.stop();
     eventually("everything is free again", 90, || {
         let left = in_api(prefix).len();
         if left == 0 { Ok(()) } else { Err(format!("{left} are still assigned")) }
@@ -126,7 +126,7 @@ fn audited(called: &str, members: usize, addresses: usize, ipam: &Value, prefix:
 }
 
 fn wanted() -> usize {
-    if rounds() > 1 { 2000 } else { 300 }
+    if soak_rounds() > 1 { 2000 } else { 300 }
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn many_x01_x03_from_a_range_that_fits_exactly() {
 
 #[test]
 fn many_a02_a_pool_of_21_among_more_nodes_than_it_has_granules() {
-    let mut objects = Objects::default();
+    let mut objects = TestObjects::default();
     objects.apply(
         "{apiVersion: spiderpool.spidernet.io/v2beta1, kind: SpiderIPPool, metadata: {name: swarm-91}, spec: {subnet: \
          172.92.0.0/16, ips: [172.92.0.100-172.92.0.120], gateway: 172.92.0.1}}",

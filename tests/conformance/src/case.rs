@@ -11,7 +11,7 @@ const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 /// One case.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct ConformanceCase {
     /// Its number.
     pub case: u32,
     /// What it is about, in a line.
@@ -20,7 +20,7 @@ pub struct Case {
     pub names: Vec<String>,
     /// What must be there.
     #[serde(default)]
-    pub needs: Vec<Need>,
+    pub needs: Vec<CaseRequirement>,
     /// Whether upstream's plugins are known to do something else.
     #[serde(default)]
     pub differs: bool,
@@ -35,13 +35,13 @@ pub struct Case {
     #[serde(default)]
     pub host: Vec<String>,
     /// The calls, in order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CaseCall>,
 }
 
 /// What a case may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Need {
+pub enum CaseRequirement {
     /// An IPoIB interface `ib0` in the host.
     Infiniband,
 }
@@ -49,7 +49,7 @@ pub enum Need {
 /// One call of the binary.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct CaseCall {
     /// `CNI_COMMAND`.
     pub command: String,
     /// Arguments of `ip` in the pod before the call.
@@ -65,13 +65,13 @@ pub struct Call {
     #[serde(default)]
     pub text: Option<String>,
     /// What must come of it.
-    pub expect: Expect,
+    pub expect: Expectation,
 }
 
 /// What must come of a call. What is not said is not looked at.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Expect {
+pub struct Expectation {
     /// The exit status.
     pub exit: i32,
     /// The code of the error.
@@ -112,10 +112,10 @@ pub struct Expect {
 }
 
 /// All cases, by number.
-pub fn all() -> Result<Vec<Case>> {
+pub fn load_all() -> Result<Vec<ConformanceCase>> {
     let mut cases = Vec::new();
     for (name, text) in FILES {
-        let case: Case = serde_json::from_str(text).with_context(|| (*name).to_owned())?;
+        let case: ConformanceCase = serde_json::from_str(text).with_context(|| (*name).to_owned())?;
         ensure!(*name == format!("{:03}.json", case.case), "{name} has case {}", case.case);
         ensure!(!case.calls.is_empty() && !case.names.is_empty(), "{name} plays nothing");
         cases.push(case);
@@ -128,6 +128,6 @@ pub fn all() -> Result<Vec<Case>> {
 mod tests {
     #[test]
     fn every_file_is_understood() {
-        assert!(super::all().unwrap().len() > 20);
+        assert!(super::load_all().unwrap().len() > 20);
     }
 }

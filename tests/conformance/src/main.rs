@@ -10,18 +10,18 @@
 //! Needs root. Everything happens in namespaces of its own; the machine stays as it is.
 
 mod case;
-mod judge;
-mod play;
-mod stage;
+mod expectation;
+mod fixture;
+mod runner;
 
 use anyhow::{Context, Result, bail};
-use case::{Case, Need};
+use case::{CaseRequirement, ConformanceCase};
 use clap::Parser;
 use std::{path::PathBuf, process::ExitCode, thread};
 
 /// Play CNI conformance cases against a plugin binary
 #[derive(Parser)]
-struct Arguments {
+struct ConformanceCommand {
     /// The binary. It is called by the names of the plugins that a case is for.
     #[arg(long, value_name = "PATH")]
     binary: PathBuf,
@@ -41,19 +41,19 @@ struct Arguments {
 }
 
 /// What came of playing a case.
-enum Outcome {
+enum CaseOutcome {
     Passed,
     Failed(Vec<String>),
     Skipped(&'static str),
 }
 
 fn main() -> Result<ExitCode> {
-    let arguments = Arguments::parse();
+    let arguments = ConformanceCommand::parse();
     let binary = arguments.binary.canonicalize().with_context(|| arguments.binary.display().to_string())?;
     if !nix::unistd::geteuid().is_root() {
         bail!("network namespaces need root");
     }
-    let mut cases = case::all()?;
+    let mut cases = case::load_all()?;
     cases.retain(|case| arguments.only.is_empty() || arguments.only.contains(&case.case));
     if cases.is_empty() {
         bail!("no such case");
@@ -67,21 +67,21 @@ fn main() -> Result<ExitCode> {
             println!("skip {:>3} {}: not for this plugin", case.case, case.says);
         }
         for name in names {
-            let outcome = match skip(&arguments, &case) {
-                Some(reason) => Outcome::Skipped(reason),
-                None => alone(&case, name, &binary),
+            let outcome = match skip_reason(&arguments, &case) {
+                Some(reason) => CaseOutcome::Skipped(reason),
+                None => run_on_own_thread(&case, name, &binary),
             };
             let told = format!("{:>3} as {name}: {}", case.case, case.says);
             match outcome {
-                Outcome::Passed => {
+                CaseOutcome::Passed => {
                     passed += 1;
                     println!("pass {told}");
                 }
-                Outcome::Skipped(reason) => {
+                CaseOutcome::Skipped(reason) => {
                     skipped += 1;
                     println!("skip {told} ({reason})");
                 }
-                Outcome::Failed(problems) => {
+                CaseOutcome::Failed(problems) => {
                     failed += 1;
                     println!("FAIL {told}");
                     problems.iter().for_each(|problem| println!("       {problem}"));
@@ -93,20 +93,20 @@ fn main() -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn skip(arguments: &Arguments, case: &Case) -> Option<&'static str> {
-    if arguments.without_infiniband && case.needs.contains(&Need::Infiniband) {
+fn skip_reason(arguments: &ConformanceCommand, case: &ConformanceCase) -> Option<&'static str> {
+    if arguments.without_infiniband && case.needs.contains(&CaseRequirement::Infiniband) {
         return Some("needs InfiniBand");
     }
     (arguments.upstream && case.differs).then_some("upstream differs")
 }
 
 /// Play a case on a thread of its own: namespaces belong to threads, and end with them.
-fn alone(case: &Case, name: &str, binary: &std::path::Path) -> Outcome {
-    let played = thread::scope(|scope| scope.spawn(|| play::play(case, name, binary)).join());
+fn run_on_own_thread(case: &ConformanceCase, name: &str, binary: &std::path::Path) -> CaseOutcome {
+    let played = thread::scope(|scope| scope.spawn(|| runner::run_case(case, name, binary)).join());
     match played {
-        Ok(Ok(problems)) if problems.is_empty() => Outcome::Passed,
-        Ok(Ok(problems)) => Outcome::Failed(problems),
-        Ok(Err(error)) => Outcome::Failed(vec![format!("cannot be played: {error:#}")]),
-        Err(_) => Outcome::Failed(vec!["the runner panicked".to_owned()]),
+        Ok(Ok(problems)) if problems.is_empty() => CaseOutcome::Passed,
+        Ok(Ok(problems)) => CaseOutcome::Failed(problems),
+        Ok(Err(error)) => CaseOutcome::Failed(vec![format!("cannot be played: {error:#}")]),
+        Err(_) => CaseOutcome::Failed(vec!["the runner panicked".to_owned()]),
     }
 }

@@ -20,7 +20,7 @@ pub const ANNOTATIONS: [&str; 5] = [
 ];
 
 /// Payloads of route and RDMA netlink: fixed parts with attributes behind them, some of them nested.
-pub fn netlink_answers() -> Vec<Vec<u8>> {
+pub fn netlink_messages() -> Vec<Vec<u8>> {
     let attribute = |kind: u16, value: &[u8]| {
         let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

@@ -8,42 +8,42 @@
 mod corpus;
 pub mod mutation;
 
-pub use corpus::{ANNOTATIONS, CONFIGURATIONS, netlink_answers};
+pub use corpus::{ANNOTATIONS, CONFIGURATIONS, netlink_messages};
 
-use ferroband_api::annotation::Selection;
-use ferroband_attach::plan::Doer;
-use ferroband_attach::{CniResult, Command, Config, Invocation, Variables, Version};
+use ferroband_api::annotation::NetworkSelection;
+use ferroband_attach::plan::StepKind;
+use ferroband_attach::{CniCommand, CniEnvironment, CniResult, CniVersion, Invocation, PluginConfig};
 use serde_json::Value;
 
 /// A plugin's standard input, through everything that reads it before anything is done.
 pub fn stdin(bytes: &[u8]) {
-    let variables = Variables::from_iter([
+    let variables = CniEnvironment::from_iter([
         ("CNI_COMMAND", "ADD"),
         ("CNI_CONTAINERID", "c1"),
         ("CNI_IFNAME", "net1"),
         ("CNI_NETNS", "/var/run/netns/t"),
         ("CNI_PATH", "/opt/cni/bin"),
     ]);
-    if let Err(error) = Invocation::read(Command::Add, &variables, &mut &*bytes) {
+    if let Err(error) = Invocation::read(CniCommand::Add, &variables, &mut &*bytes) {
         assert!(!error.fault().remedy.is_empty() && error.code() > 0);
     }
-    let Ok(config) = Config::parse(bytes.to_vec()) else { return };
-    if let Err(error) = Doer::of_config(config.map()) {
+    let Ok(config) = PluginConfig::parse(bytes.to_vec()) else { return };
+    if let Err(error) = StepKind::from_config(config.map()) {
         assert!(!error.fault().cause.is_empty());
     }
     if let Some(previous) = config.fields().get("prevResult")
-        && let Ok(result) = CniResult::read(previous, Version::NEWEST)
+        && let Ok(result) = CniResult::read(previous, CniVersion::NEWEST)
     {
         // What was understood can be told, and is understood again.
-        let written = result.write(Version::NEWEST).unwrap_or(Value::Null);
-        assert_eq!(CniResult::read(&written, Version::NEWEST).ok(), Some(result));
+        let written = result.write(CniVersion::NEWEST).unwrap_or(Value::Null);
+        assert_eq!(CniResult::read(&written, CniVersion::NEWEST).ok(), Some(result));
     }
 }
 
 /// A pod's annotation.
 pub fn annotation(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    match Selection::networks(&text, "default") {
+    match NetworkSelection::parse_networks(&text, "default") {
         Ok(selections) => {
             for selection in selections {
                 assert!(!selection.display_name().is_empty());
@@ -51,12 +51,12 @@ pub fn annotation(bytes: &[u8]) {
         }
         Err(error) => assert!(!error.fault().remedy.is_empty()),
     }
-    let _ = Selection::default_network(&text, "kube-system");
+    let _ = NetworkSelection::parse_default_network(&text, "kube-system");
 }
 
 /// A datagram of the kernel's, or of somebody who says so.
 pub fn netlink(bytes: &[u8]) {
-    ferroband_kernel::route::decode_anything(bytes);
+    ferroband_kernel::rtnetlink::decode_anything(bytes);
 }
 
 #[cfg(test)]
@@ -84,6 +84,6 @@ mod tests {
 
     #[test]
     fn answers_of_the_kernel() {
-        assert!(mutation::run(&netlink_answers(), long(), netlink) > 1000);
+        assert!(mutation::run(&netlink_messages(), long(), netlink) > 1000);
     }
 }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 /// xorshift64*: small, and the same everywhere.
-struct Numbers(u64);
+struct XorShiftRng(u64);
 
-impl Numbers {
+impl XorShiftRng {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -19,7 +19,7 @@ impl Numbers {
 }
 
 /// Pieces that readers of numbers, texts and structures trip over.
-const PIECES: [&[u8]; 16] = [
+const FRAGMENTS: [&[u8]; 16] = [
     b"{",
     b"}",
     b"[",
@@ -41,7 +41,7 @@ const PIECES: [&[u8]; 16] = [
 /// Send `target` the seeds and mutations of them for as long as `time`; how many it got.
 pub fn run(seeds: &[Vec<u8>], time: Duration, target: impl Fn(&[u8])) -> usize {
     seeds.iter().for_each(|seed| target(seed));
-    let mut numbers = Numbers(0x0fe2_20ba_4d00_0001);
+    let mut numbers = XorShiftRng(0x0fe2_20ba_4d00_0001);
     let end = Instant::now() + time;
     let mut count = seeds.len();
     while Instant::now() < end {
@@ -57,7 +57,7 @@ pub fn run(seeds: &[Vec<u8>], time: Duration, target: impl Fn(&[u8])) -> usize {
     count
 }
 
-fn mutate(input: &mut Vec<u8>, numbers: &mut Numbers, seeds: &[Vec<u8>]) {
+fn mutate(input: &mut Vec<u8>, numbers: &mut XorShiftRng, seeds: &[Vec<u8>]) {
     let place = numbers.below(input.len() + 1);
     match numbers.below(6) {
         0 => input.truncate(place),
@@ -66,7 +66,7 @@ fn mutate(input: &mut Vec<u8>, numbers: &mut Numbers, seeds: &[Vec<u8>]) {
             input.remove(place);
         }
         3 => {
-            let piece = PIECES[numbers.below(PIECES.len())];
+            let piece = FRAGMENTS[numbers.below(FRAGMENTS.len())];
             input.splice(place..place, piece.iter().copied());
         }
         4 => {

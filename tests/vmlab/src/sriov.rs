@@ -1,7 +1,7 @@
 //! Virtual functions on both nodes, and pods that have them.
 
-use crate::{POD, pod, succeeds_in};
-use ferroband_cluster_tests::{Objects, eventually, get, inside, on};
+use crate::{POD_TIMEOUT, exec_eventually, pod_manifest};
+use ferroband_cluster_tests::{TestObjects, eventually, exec_in_pod, exec_on, kubectl_get};
 use serde_json::json;
 
 /// What the documents call the virtual functions' resource.
@@ -9,9 +9,9 @@ pub const RESOURCE: &str = "spidernet.io/mellanoxibsriov";
 
 /// `count` virtual functions of the first adapter of each node, as a resource.
 #[track_caller]
-pub fn functions(objects: &mut Objects, nodes: &[String], count: usize) {
+pub fn create_vfs(objects: &mut TestObjects, nodes: &[String], count: usize) {
     for node in nodes {
-        on(node, &format!("vfs {count}")).good();
+        exec_on(node, &format!("vfs {count}")).stdout_or_panic();
     }
     let pool = json!({"resourceList": [{
         "resourceName": "mellanoxibsriov", "resourcePrefix": "spidernet.io",
@@ -25,8 +25,8 @@ pub fn functions(objects: &mut Objects, nodes: &[String], count: usize) {
         .to_string(),
     );
     for node in nodes {
-        eventually(&format!("{RESOURCE} on {node}"), POD, || {
-            let node = get(&["node", node]);
+        eventually(&format!("{RESOURCE} on {node}"), POD_TIMEOUT, || {
+            let node = kubectl_get(&["node", node]);
             let seen = &node["status"]["allocatable"][RESOURCE];
             if seen.as_str() == Some(&*count.to_string()) { Ok(()) } else { Err(seen.to_string()) }
         });
@@ -34,7 +34,7 @@ pub fn functions(objects: &mut Objects, nodes: &[String], count: usize) {
 }
 
 /// A network of virtual functions with addresses of `range`.
-pub fn network(name: &str, range: &str) -> String {
+pub fn vf_network(name: &str, range: &str) -> String {
     let config = json!({
         "cniVersion": "0.3.1", "type": "ib-sriov", "name": name, "link_state": "enable",
         "ipam": {"type": "whereabouts", "range": range},
@@ -48,21 +48,21 @@ pub fn network(name: &str, range: &str) -> String {
 }
 
 /// A pod with one virtual function.
-pub fn holder(name: &str, node: &str, network: &str) -> String {
-    pod(name, node, &format!("k8s.v1.cni.cncf.io/networks: {network}"), &format!("{RESOURCE}: 1"))
+pub fn vf_pod(name: &str, node: &str, network: &str) -> String {
+    pod_manifest(name, node, &format!("k8s.v1.cni.cncf.io/networks: {network}"), &format!("{RESOURCE}: 1"))
 }
 
 /// The port GUID of a pod's interface, as opensm writes it.
 #[track_caller]
-pub fn guid(pod: &str, interface: &str) -> String {
-    let address = inside(pod, &format!("cat /sys/class/net/{interface}/address")).good();
+pub fn port_guid(pod: &str, interface: &str) -> String {
+    let address = exec_in_pod(pod, &format!("cat /sys/class/net/{interface}/address")).stdout_or_panic();
     format!("0x{}", address.trim().split(':').skip(12).collect::<String>())
 }
 
 /// The name of a pod's only RDMA device.
 #[track_caller]
-pub fn device(pod: &str) -> String {
-    let said = inside(pod, "ls /sys/class/infiniband").good();
+pub fn only_rdma_device(pod: &str) -> String {
+    let said = exec_in_pod(pod, "ls /sys/class/infiniband").stdout_or_panic();
     let names: Vec<&str> = said.split_whitespace().collect();
     assert_eq!(names.len(), 1, "{pod} sees {names:?}");
     names[0].to_owned()
@@ -71,16 +71,16 @@ pub fn device(pod: &str) -> String {
 /// The pod sees one RDMA device, ACTIVE, its own files and these interfaces, whoever asks: nothing of the node's or of
 /// other pods. One of the interfaces is an InfiniBand one.
 #[track_caller]
-pub fn own_device_only(pod: &str, interfaces: &[&str]) {
-    let own = device(pod);
-    succeeds_in(pod, 120, "rdma link | grep 'state ACTIVE physical_state LINK_UP'");
-    let rdma = inside(pod, "rdma dev").good();
+pub fn assert_only_own_device(pod: &str, interfaces: &[&str]) {
+    let own = only_rdma_device(pod);
+    exec_eventually(pod, 120, "rdma link | grep 'state ACTIVE physical_state LINK_UP'");
+    let rdma = exec_in_pod(pod, "rdma dev").stdout_or_panic();
     assert_eq!(rdma.lines().count(), 1, "{rdma}");
     assert!(rdma.contains(&own), "{rdma}");
-    let verbs = inside(pod, "ibv_devinfo 2>/dev/null").good();
+    let verbs = exec_in_pod(pod, "ibv_devinfo 2>/dev/null").stdout_or_panic();
     assert_eq!(verbs.matches("hca_id:").count(), 1, "{verbs}");
     assert!(verbs.contains(&own) && verbs.contains("PORT_ACTIVE"), "{verbs}");
-    let links = inside(pod, "ip -d -o link").good();
+    let links = exec_in_pod(pod, "ip -d -o link").stdout_or_panic();
     let mut names: Vec<&str> = links.lines().filter_map(|line| line.split([':', '@']).nth(1)).collect();
     names.iter_mut().for_each(|name| *name = name.trim());
     // Numbers tell nothing: an interface that moved in keeps the one it had, if it can.
@@ -89,6 +89,6 @@ pub fn own_device_only(pod: &str, interfaces: &[&str]) {
     wanted.sort_unstable();
     assert_eq!(names, wanted, "{links}");
     assert_eq!(links.matches("link/infiniband").count(), 1, "{links}");
-    let files = inside(pod, "ls /dev/infiniband").good();
+    let files = exec_in_pod(pod, "ls /dev/infiniband").stdout_or_panic();
     assert_eq!(files.matches("uverbs").count(), 1, "{files}");
 }

@@ -1,8 +1,8 @@
 //! IPoIB pods on two kernels.
 
-use ferroband_cluster_tests::evidence::{interface, ipv4};
-use ferroband_cluster_tests::{Objects, inside, nodes, on};
-use ferroband_vmlab_tests::{POD, complaints, pod, succeeds_in};
+use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
+use ferroband_cluster_tests::{TestObjects, exec_in_pod, exec_on, node_names};
+use ferroband_vmlab_tests::{POD_TIMEOUT, exec_eventually, kernel_complaints, pod_manifest};
 use serde_json::Value;
 
 fn network(name: &str, range: &str) -> String {
@@ -17,26 +17,26 @@ fn network(name: &str, range: &str) -> String {
 }
 
 fn links(pod: &str) -> Vec<Value> {
-    let said = inside(pod, "ip -d -j link").good();
+    let said = exec_in_pod(pod, "ip -d -j link").stdout_or_panic();
     serde_json::from_str(&said).expect("ip prints JSON")
 }
 
 #[test]
 fn ipoib_pods_on_two_kernels_ping_and_leave_nothing() {
-    let nodes = nodes();
+    let nodes = node_names();
     let before: Vec<String> =
-        nodes.iter().map(|n| on(n, "ip -br link | cut -d' ' -f1 | sort").good()).collect();
+        nodes.iter().map(|n| exec_on(n, "ip -br link | cut -d' ' -f1 | sort").stdout_or_panic()).collect();
     {
-        let mut objects = Objects::default();
+        let mut objects = TestObjects::default();
         objects.apply(&network("vm-ipoib", "10.91.0.0/24"));
         for (name, node) in ["one", "two"].iter().zip(&nodes) {
-            objects.apply(&pod(name, node, "k8s.v1.cni.cncf.io/networks: vm-ipoib", ""));
+            objects.apply(&pod_manifest(name, node, "k8s.v1.cni.cncf.io/networks: vm-ipoib", ""));
         }
         for name in ["one", "two"] {
-            objects.running(name, POD);
+            objects.wait_ready(name, POD_TIMEOUT);
         }
-        let (there, _) = ipv4(&interface("two", "net1"));
-        succeeds_in("one", 120, &format!("ping -q -c 3 -W 3 {there}"));
+        let (there, _) = first_ipv4(&pod_interface("two", "net1"));
+        exec_eventually("one", 120, &format!("ping -q -c 3 -W 3 {there}"));
         let seen = links("one");
         let net1 = seen.iter().find(|l| l["ifname"] == "net1").expect("net1");
         assert_eq!(net1["linkinfo"]["info_kind"], "ipoib", "{net1}");
@@ -45,7 +45,11 @@ fn ipoib_pods_on_two_kernels_ping_and_leave_nothing() {
         assert_eq!(seen.len(), 3, "lo, eth0 and net1, nothing of the node's: {seen:?}");
     }
     for (node, before) in nodes.iter().zip(before) {
-        assert_eq!(on(node, "ip -br link | cut -d' ' -f1 | sort").good(), before, "links of {node}");
-        assert_eq!(complaints(node), "", "kernel of {node}");
+        assert_eq!(
+            exec_on(node, "ip -br link | cut -d' ' -f1 | sort").stdout_or_panic(),
+            before,
+            "links of {node}"
+        );
+        assert_eq!(kernel_complaints(node), "", "kernel of {node}");
     }
 }

@@ -1,12 +1,14 @@
 //! opensm on a node, as document 004 asks, where it is real throughout: the kernel's MADs, the ports' own tables, and a pod in
 //! another partition that reaches nobody.
 
-use ferroband_cluster_tests::evidence::{interface, ipv4};
-use ferroband_cluster_tests::surroundings::Surroundings;
-use ferroband_cluster_tests::{Objects, definition, eventually, get, inside, kubectl, nodes, on};
-use ferroband_vmlab_tests::reading::read_lat;
-use ferroband_vmlab_tests::sriov::{RESOURCE, functions, holder};
-use ferroband_vmlab_tests::{POD, complaints, succeeds_in};
+use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
+use ferroband_cluster_tests::opensm_mounts::OpensmMounts;
+use ferroband_cluster_tests::{
+    TestObjects, eventually, exec_in_pod, exec_on, kubectl, kubectl_get, network_definition, node_names,
+};
+use ferroband_vmlab_tests::perftest::read_lat;
+use ferroband_vmlab_tests::sriov::{RESOURCE, create_vfs, vf_pod};
+use ferroband_vmlab_tests::{POD_TIMEOUT, exec_eventually, kernel_complaints};
 use serde_json::json;
 
 const LABEL: &str = "ferroband.io/subnet-manager";
@@ -17,27 +19,27 @@ fn network(name: &str, pkey: &str) -> String {
         "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
         "link_state": "enable", "ipam": {"type": "whereabouts", "range": "10.94.0.0/24"},
     });
-    let mut network = definition(name, &config);
+    let mut network = network_definition(name, &config);
     network["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": RESOURCE});
     network.to_string()
 }
 
 /// The node's own opensm makes way for ours, and comes back.
-struct Manager<'a>(&'a str);
+struct NodeSubnetManager<'a>(&'a str);
 
-impl<'a> Manager<'a> {
+impl<'a> NodeSubnetManager<'a> {
     #[track_caller]
-    fn of(node: &'a str) -> Self {
-        on(node, ". /lab/guest/fabric.sh; stop_opensm").good();
-        kubectl(&["label", "node", node, &format!("{LABEL}=mlx5_0")]).good();
+    fn start_on(node: &'a str) -> Self {
+        exec_on(node, ". /lab/guest/fabric.sh; stop_opensm").stdout_or_panic();
+        kubectl(&["label", "node", node, &format!("{LABEL}=mlx5_0")]).stdout_or_panic();
         Self(node)
     }
 }
 
-impl Drop for Manager<'_> {
+impl Drop for NodeSubnetManager<'_> {
     fn drop(&mut self) {
         kubectl(&["label", "node", self.0, &format!("{LABEL}-")]);
-        on(
+        exec_on(
             self.0,
             "for n in $(seq 60); do pidof opensm || break; sleep 1; done; . /lab/guest/fabric.sh; start_opensm",
         );
@@ -46,30 +48,34 @@ impl Drop for Manager<'_> {
 
 #[test]
 fn seed_004_opensm_under_the_node_daemon_keeps_tenants_apart() {
-    let (mut objects, nodes) = (Objects::default(), nodes());
-    functions(&mut objects, &nodes, 4);
-    let surroundings = Surroundings::give(&[]);
-    let manager = Manager::of(&nodes[0]);
-    eventually("opensm runs", POD, || {
-        let host = get(&["subnetmanagerhosts"])["items"][0]["status"].clone();
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    create_vfs(&mut objects, &nodes, 4);
+    let surroundings = OpensmMounts::apply(&[]);
+    let manager = NodeSubnetManager::start_on(&nodes[0]);
+    eventually("opensm runs", POD_TIMEOUT, || {
+        let host = kubectl_get(&["subnetmanagerhosts"])["items"][0]["status"].clone();
         if host["state"] == "running" { Ok(()) } else { Err(host.to_string()) }
     });
     for (name, pkey) in [("red", "0x3e8"), ("blue", "0x7d0")] {
         objects.apply(&network(name, pkey));
     }
     for (name, node, network) in [("red-1", 0, "red"), ("red-2", 1, "red"), ("blue-1", 1, "blue")] {
-        objects.apply(&holder(name, &nodes[node], network));
+        objects.apply(&vf_pod(name, &nodes[node], network));
     }
     for (name, key) in [("red-1", "0x83e8"), ("red-2", "0x83e8"), ("blue-1", "0x87d0")] {
-        objects.running(name, POD);
+        objects.wait_ready(name, POD_TIMEOUT);
         // It began to run when it was in its partition.
-        assert_eq!(inside(name, "cat /sys/class/infiniband/*/ports/1/pkeys/0").good().trim(), key, "{name}");
+        assert_eq!(
+            exec_in_pod(name, "cat /sys/class/infiniband/*/ports/1/pkeys/0").stdout_or_panic().trim(),
+            key,
+            "{name}"
+        );
     }
-    let (there, _) = ipv4(&interface("red-1", "net1"));
-    succeeds_in("red-2", 120, &format!("ping -q -c 2 -W 2 {there}"));
-    let ping = inside("blue-1", &format!("ping -q -c 3 -W 2 {there}"));
+    let (there, _) = first_ipv4(&pod_interface("red-1", "net1"));
+    exec_eventually("red-2", 120, &format!("ping -q -c 2 -W 2 {there}"));
+    let ping = exec_in_pod("blue-1", &format!("ping -q -c 3 -W 2 {there}"));
     assert!(!ping.ok, "another tenant reaches it by IPoIB: {}", ping.out);
-    let (default, _) = ipv4(&interface("red-1", "eth0"));
+    let (default, _) = first_ipv4(&pod_interface("red-1", "eth0"));
     read_lat("red-1", "red-2", &default).expect("one tenant's pods read each other's memory");
     let verbs = read_lat("red-1", "blue-1", &default);
     assert!(verbs.is_err(), "another tenant reads its memory: {verbs:?}");
@@ -77,6 +83,6 @@ fn seed_004_opensm_under_the_node_daemon_keeps_tenants_apart() {
     drop(manager);
     drop(surroundings);
     for node in &nodes {
-        assert_eq!(complaints(node), "", "kernel of {node}");
+        assert_eq!(kernel_complaints(node), "", "kernel of {node}");
     }
 }

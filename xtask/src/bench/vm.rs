@@ -1,6 +1,6 @@
 //! ADD and DEL in one emulated machine with InfiniBand, ours and theirs in turn.
 
-use super::Verdict;
+use super::BudgetCheck;
 use anyhow::{Result, bail};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// How.
 #[derive(Args, Debug)]
-pub struct Vm {
+pub struct BenchVmArgs {
     /// The CNI plugins of others: ipoib, ib-sriov, rdma
     #[arg(long, value_name = "FOLDER")]
     peers: PathBuf,
@@ -30,18 +30,18 @@ const CASES: [(&str, &str); 7] = [
 
 /// The part of their time that an ADD of ours may take. Most of it is the kernel's for both (decision 48), and a tenth is
 /// what two runs differ by.
-const SHARE: f64 = 1.1;
+const MAX_RATIO: f64 = 1.1;
 
 /// Milliseconds by case, who, command.
-type Times = BTreeMap<(String, String, String), Vec<f64>>;
+type BenchTimes = BTreeMap<(String, String, String), Vec<f64>>;
 
 /// Run both and print a table.
-pub fn measure(args: &Vm, verdict: &mut Verdict) -> Result<()> {
-    let lines = crate::vm::figures(&args.kernel, "bench-cni", &args.peers)?;
+pub fn measure(args: &BenchVmArgs, verdict: &mut BudgetCheck) -> Result<()> {
+    let lines = crate::vm::run_benchmark(&args.kernel, "bench-cni", &args.peers)?;
     for failed in lines.iter().filter(|line| line.starts_with("BENCH-FAILED")) {
         println!("  {failed}");
     }
-    let times = times(&lines);
+    let times = parse_times(&lines);
     if times.is_empty() {
         bail!("the machine measured nothing");
     }
@@ -55,9 +55,9 @@ pub fn measure(args: &Vm, verdict: &mut Verdict) -> Result<()> {
             if ours.is_none() && theirs.is_none() {
                 continue;
             }
-            println!("  {title:<26} {command:<8} {:>22} {:>22}", shown(ours), shown(theirs));
+            println!("  {title:<26} {command:<8} {:>22} {:>22}", format_times(ours), format_times(theirs));
             if let (Some(ours), Some(theirs), "ADD") = (ours, theirs, command) {
-                let most = median(theirs) * SHARE;
+                let most = median(theirs) * MAX_RATIO;
                 verdict.at_most(&format!("{title}: ADD"), median(ours), most, "ms");
             }
         }
@@ -66,8 +66,8 @@ pub fn measure(args: &Vm, verdict: &mut Verdict) -> Result<()> {
 }
 
 /// Reads `BENCH CASE WHO COMMAND MILLISECONDS`.
-fn times(lines: &[String]) -> Times {
-    let mut times = Times::new();
+fn parse_times(lines: &[String]) -> BenchTimes {
+    let mut times = BenchTimes::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         if let ["BENCH", case, who, command, took] = words.as_slice()
@@ -80,7 +80,7 @@ fn times(lines: &[String]) -> Times {
     times
 }
 
-fn shown(times: Option<&Vec<f64>>) -> String {
+fn format_times(times: Option<&Vec<f64>>) -> String {
     let Some(times) = times else { return "-".to_owned() };
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     let most = times.iter().copied().fold(0.0, f64::max);
@@ -109,11 +109,11 @@ mod tests {
             "BENCH-FAILED rdma ours ADD: x",
             "BENCH x",
         ];
-        let times = times(&lines.map(str::to_owned));
+        let times = parse_times(&lines.map(str::to_owned));
         assert_eq!(times.len(), 1);
         let ours = &times[&("ipoib".to_owned(), "ours".to_owned(), "ADD".to_owned())];
         assert!((median(ours) - 12.0).abs() < 1e-9);
-        assert_eq!(shown(Some(ours)), "12 (11-13)");
-        assert_eq!(shown(None), "-");
+        assert_eq!(format_times(Some(ours)), "12 (11-13)");
+        assert_eq!(format_times(None), "-");
     }
 }

@@ -1,7 +1,10 @@
-//! Checks that read the source code.
+//! Checks that read the source code: names, dead items, unused dependencies, golden files.
 
+mod dead_items;
+mod duplicate_names;
 pub mod golden;
 mod sources;
+mod unused_dependencies;
 
 use anyhow::Result;
 use sources::Source;
@@ -9,7 +12,12 @@ use sources::Source;
 type SourceCheck = fn(&[Source]) -> Result<()>;
 
 /// The checks of the `unit` tier, with what each one shows.
-const CHECKS: [(&str, SourceCheck); 1] = [("names that users and disks see are unchanged", golden::check)];
+const CHECKS: [(&str, SourceCheck); 4] = [
+    ("names that users and disks see are unchanged", golden::check),
+    ("type names are unique", duplicate_names::check),
+    ("no public item is unused", dead_items::check),
+    ("no dependency is unused", unused_dependencies::check),
+];
 
 /// Hands every check to `run_one`. The workspace is parsed once.
 pub fn run(mut run_one: impl FnMut(&str, &dyn Fn() -> Result<()>)) -> Result<()> {

@@ -4,15 +4,15 @@
 mod table;
 
 use crate::cache;
-use crate::command::{feed, output, tail};
-use crate::lab::{Lab, Up, up};
-use crate::progress::{step, wait_until};
+use crate::command::{output, run_with_input, tail};
+use crate::lab::{Lab, LabUpArgs, up};
+use crate::progress::{run_step, wait_until};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use table::{Worker, workers};
+use table::{DemoPod, list_pods};
 
 const NAME: &str = "demo";
 const TENANTS: [&str; 2] = ["red", "blue"];
@@ -21,40 +21,43 @@ const RESOURCE: &str = "spidernet.io/mellanoxibsriov";
 /// Bring the demo's lab up, tell the story, leave the lab up.
 pub fn demo() -> Result<()> {
     let lab = Lab::named(NAME)?;
-    say(
+    print_title(
         "A real Kubernetes; simulated InfiniBand adapters and a simulated subnet manager (UFM); Ferroband from its chart",
     );
-    up(&lab, &Up { install: true, ufm: true, profile: "default".to_string(), ..Up::again() })?;
+    up(
+        &lab,
+        &LabUpArgs { install: true, ufm: true, profile: "default".to_string(), ..LabUpArgs::unchanged() },
+    )?;
 
-    say("A policy wants twelve virtual functions on every node's adapter (examples/ib-sriov)");
+    print_title("A policy wants twelve virtual functions on every node's adapter (examples/ib-sriov)");
     apply(&lab, "ib-sriov/policy.yaml")?;
-    functions(&lab)?;
+    wait_vfs(&lab)?;
     let columns = "NODE:.metadata.name,KUBELET:.status.nodeInfo.kubeletVersion,SIMULATED:.metadata.labels.ferroband\\.io/simulated,\
                    FUNCTIONS:.status.allocatable.spidernet\\.io/mellanoxibsriov";
-    kubectl(&lab, &format!("get nodes -o custom-columns={columns}"))?;
+    show_kubectl(&lab, &format!("get nodes -o custom-columns={columns}"))?;
 
-    say(
+    print_title(
         "Two tenants: a network each, the same adapters, the same subnet, another P_Key (examples/two-tenants)",
     );
     apply(&lab, "two-tenants/networks.yaml")?;
     apply(&lab, "two-tenants/pods.yaml")?;
     let begin = Instant::now();
     for tenant in TENANTS {
-        ready(&lab, tenant)?;
+        wait_tenant_ready(&lab, tenant)?;
     }
     println!(
         "  all Ready after {:.1} s; each port was in its partition before its pod ran",
         begin.elapsed().as_secs_f32()
     );
-    let pods = workers(&lab, &TENANTS)?;
+    let pods = list_pods(&lab, &TENANTS)?;
     table::print(&pods);
 
-    say("Tenants reach their own, and nobody else");
-    pings(&lab, &pods)?;
+    print_title("Tenants reach their own, and nobody else");
+    check_reachability(&lab, &pods)?;
 
-    say("What shall be, beside what the subnet manager has");
-    show(lab.ferroband()?.args(["partition", "list"]), "ferroband partition list")?;
-    kubectl(&lab, "get addressgranules")?;
+    print_title("What shall be, beside what the subnet manager has");
+    show_command(lab.ferroband()?.args(["partition", "list"]), "ferroband partition list")?;
+    show_kubectl(&lab, "get addressblocks")?;
 
     println!(
         "\nThe lab is left up. Look around:\n  \
@@ -68,17 +71,17 @@ pub fn demo() -> Result<()> {
     Ok(())
 }
 
-fn say(title: &str) {
+fn print_title(title: &str) {
     println!("\n▸ {title}");
     let _ = std::io::stdout().flush();
 }
 
 /// Run kubectl and show both the command and what it printed.
-fn kubectl(lab: &Lab, line: &str) -> Result<()> {
-    show(lab.kubectl()?.args(line.split_whitespace()), &format!("kubectl {line}"))
+fn show_kubectl(lab: &Lab, line: &str) -> Result<()> {
+    show_command(lab.kubectl()?.args(line.split_whitespace()), &format!("kubectl {line}"))
 }
 
-fn show(command: &mut std::process::Command, line: &str) -> Result<()> {
+fn show_command(command: &mut std::process::Command, line: &str) -> Result<()> {
     println!("  $ {line}");
     for line in output(command.stdin(Stdio::null()))?.lines() {
         println!("    {line}");
@@ -89,14 +92,14 @@ fn show(command: &mut std::process::Command, line: &str) -> Result<()> {
 fn apply(lab: &Lab, file: &str) -> Result<()> {
     let path = cache::checkout().join("examples").join(file);
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    feed(lab.kubectl()?.args(["apply", "-f", "-"]), &text)
+    run_with_input(lab.kubectl()?.args(["apply", "-f", "-"]), &text)
 }
 
 /// Wait until every node can give twelve.
-fn functions(lab: &Lab) -> Result<()> {
-    step("functions on every node", |step| {
+fn wait_vfs(lab: &Lab) -> Result<()> {
+    run_step("functions on every node", |step| {
         wait_until("twelve functions on every node", Duration::from_secs(120), step, || {
-            let nodes = json(lab, &["get", "nodes", "-o", "json"]).map_err(|e| format!("{e:#}"))?;
+            let nodes = kubectl_json(lab, &["get", "nodes", "-o", "json"]).map_err(|e| format!("{e:#}"))?;
             let items = nodes["items"].as_array().cloned().unwrap_or_default();
             let given: Vec<_> = items.iter().map(|node| &node["status"]["allocatable"][RESOURCE]).collect();
             if given.iter().all(|amount| **amount == "12") { Ok(()) } else { Err(format!("{given:?}")) }
@@ -104,7 +107,7 @@ fn functions(lab: &Lab) -> Result<()> {
     })
 }
 
-fn ready(lab: &Lab, tenant: &str) -> Result<()> {
+fn wait_tenant_ready(lab: &Lab, tenant: &str) -> Result<()> {
     let wait = ["-n", tenant, "rollout", "status", "daemonset/worker", "--timeout=90s"];
     if output(lab.kubectl()?.args(wait).stdin(Stdio::null())).is_ok() {
         return Ok(());
@@ -114,7 +117,7 @@ fn ready(lab: &Lab, tenant: &str) -> Result<()> {
 }
 
 /// Everybody asks everybody, and what should be is.
-fn pings(lab: &Lab, pods: &[Worker]) -> Result<()> {
+fn check_reachability(lab: &Lab, pods: &[DemoPod]) -> Result<()> {
     for from in pods {
         for to in pods.iter().filter(|to| to.pod != from.pod) {
             let own = from.tenant == to.tenant;
@@ -149,7 +152,7 @@ fn pings(lab: &Lab, pods: &[Worker]) -> Result<()> {
     Ok(())
 }
 
-fn json(lab: &Lab, words: &[&str]) -> Result<Value> {
+fn kubectl_json(lab: &Lab, words: &[&str]) -> Result<Value> {
     let text = output(lab.kubectl()?.args(words).stdin(Stdio::null()))?;
     serde_json::from_str(&text).context("kubectl printed no JSON")
 }

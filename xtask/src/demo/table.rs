@@ -1,6 +1,6 @@
 //! Who has what: a line for each pod, put together from what the cluster itself tells.
 
-use super::json;
+use super::kubectl_json;
 use crate::command::output;
 use crate::lab::Lab;
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::process::Stdio;
 
 /// A pod of the demo.
-pub struct Worker {
+pub struct DemoPod {
     /// Its namespace.
     pub tenant: String,
     /// Its name.
@@ -30,22 +30,22 @@ pub struct Worker {
 }
 
 /// All pods of the tenants.
-pub fn workers(lab: &Lab, tenants: &[&str]) -> Result<Vec<Worker>> {
+pub fn list_pods(lab: &Lab, tenants: &[&str]) -> Result<Vec<DemoPod>> {
     let told = output(lab.ferroband()?.args(["partition", "members", "-o", "json"]).stdin(Stdio::null()))?;
     let members: Value = serde_json::from_str(&told).context("ferroband printed no JSON")?;
     let mut found = Vec::new();
     for tenant in tenants {
         let first = found.len();
-        let pods = json(lab, &["-n", tenant, "get", "pods", "-o", "json"])?;
+        let pods = kubectl_json(lab, &["-n", tenant, "get", "pods", "-o", "json"])?;
         for pod in pods["items"].as_array().into_iter().flatten() {
-            found.push(worker(tenant, pod, &members)?);
+            found.push(read_pod(tenant, pod, &members)?);
         }
         found[first..].sort_by(|a, b| a.node.cmp(&b.node));
     }
     Ok(found)
 }
 
-fn worker(tenant: &str, pod: &Value, members: &Value) -> Result<Worker> {
+fn read_pod(tenant: &str, pod: &Value, members: &Value) -> Result<DemoPod> {
     let name = text(&pod["metadata"]["name"]);
     let status = text(&pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"]);
     let status: Value =
@@ -54,7 +54,7 @@ fn worker(tenant: &str, pod: &Value, members: &Value) -> Result<Worker> {
     let entry = entry.with_context(|| format!("{name} has no net1: {status}"))?;
     let row = members.as_array().into_iter().flatten().find(|row| row["pod"] == name.as_str());
     let row = row.with_context(|| format!("{name} is in no partition: {members}"))?;
-    Ok(Worker {
+    Ok(DemoPod {
         tenant: tenant.to_owned(),
         node: text(&pod["spec"]["nodeName"]),
         interface: "net1".to_owned(),
@@ -72,10 +72,10 @@ fn text(value: &Value) -> String {
 }
 
 /// In columns.
-pub fn print(workers: &[Worker]) {
+pub fn print(workers: &[DemoPod]) {
     let title =
         ["TENANT", "POD", "NODE", "INTERFACE", "DEVICE", "IP", "GUID", "P_KEY", "STATE"].map(str::to_owned);
-    let line = |w: &Worker| {
+    let line = |w: &DemoPod| {
         [&w.tenant, &w.pod, &w.node, &w.interface, &w.device, &w.ip, &w.guid, &w.pkey, &w.state]
             .map(String::clone)
     };

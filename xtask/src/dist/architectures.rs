@@ -2,7 +2,7 @@
 
 use crate::cache;
 use crate::command::{command, output, succeeds};
-use crate::progress::Step;
+use crate::progress::ProgressStep;
 
 /// What else the product is meant for; ppc64le is where the JARVICE device plugin also runs.
 const TARGETS: [&str; 3] =
@@ -11,10 +11,10 @@ const TARGETS: [&str; 3] =
 /// Check each, and say in one line how it went. That a target cannot be had here is no failure of ours.
 pub fn check_others() {
     for target in TARGETS.iter().filter(|target| !target.starts_with(std::env::consts::ARCH)) {
-        let step = Step::begin(format!("cargo check for {target}"));
+        let step = ProgressStep::begin(format!("cargo check for {target}"));
         match check(target) {
-            Ok(said) => step.done(said),
-            Err(why) => step.done(format!("not checked: {why}")),
+            Ok(said) => step.finish(said),
+            Err(why) => step.finish(format!("not checked: {why}")),
         }
     }
 }

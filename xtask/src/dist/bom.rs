@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// The bill of the packages `roots` of this checkout as built for `target`.
-pub fn of_checkout(roots: &[&str], target: &str) -> Result<String> {
+pub fn checkout_bom(roots: &[&str], target: &str) -> Result<String> {
     let args = ["metadata", "--format-version=1", "--locked", "--filter-platform", target];
     let text = output(command("cargo", args).current_dir(cache::checkout()))?;
     let metadata = serde_json::from_str(&text).context("cargo metadata")?;
@@ -20,10 +20,10 @@ pub fn of_checkout(roots: &[&str], target: &str) -> Result<String> {
 /// The bill, from `cargo metadata` and the checksums by (name, version).
 fn bom(metadata: &Value, sums: &BTreeMap<(String, String), String>, roots: &[&str]) -> Result<Value> {
     let packages: BTreeMap<&str, &Value> =
-        list(metadata, "packages").iter().filter_map(|p| Some((p["id"].as_str()?, p))).collect();
-    let needs: BTreeMap<&str, Vec<&str>> = list(&metadata["resolve"], "nodes")
+        array(metadata, "packages").iter().filter_map(|p| Some((p["id"].as_str()?, p))).collect();
+    let needs: BTreeMap<&str, Vec<&str>> = array(&metadata["resolve"], "nodes")
         .iter()
-        .filter_map(|n| Some((n["id"].as_str()?, linked(n))))
+        .filter_map(|n| Some((n["id"].as_str()?, linked_dependencies(n))))
         .collect();
     let mut open = Vec::new();
     for root in roots {
@@ -62,14 +62,14 @@ fn bom(metadata: &Value, sums: &BTreeMap<(String, String), String>, roots: &[&st
     }))
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// What a package links: its normal dependencies, not those of its build script or its tests.
-fn linked(node: &Value) -> Vec<&str> {
-    let normal = |dep: &&Value| list(dep, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
-    list(node, "deps").iter().filter(normal).filter_map(|dep| dep["pkg"].as_str()).collect()
+fn linked_dependencies(node: &Value) -> Vec<&str> {
+    let normal = |dep: &&Value| array(dep, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
+    array(node, "deps").iter().filter(normal).filter_map(|dep| dep["pkg"].as_str()).collect()
 }
 
 fn purl(package: &Value) -> String {
@@ -132,7 +132,7 @@ mod tests {
             "version = 4\n\n[[package]]\nname = \"deep\"\nversion = \"1.0.0\"\nchecksum = \"ab12\"\n",
         );
         let bom = bom(&metadata(), &sums, &["app"]).unwrap();
-        let names: Vec<_> = list(&bom, "components").iter().map(|c| text(c, "name")).collect();
+        let names: Vec<_> = array(&bom, "components").iter().map(|c| text(c, "name")).collect();
         assert_eq!(names, ["app", "deep", "lib"]);
         assert_eq!(bom["components"][1]["hashes"][0]["content"], "ab12");
         assert_eq!(bom["components"][2]["licenses"][0]["expression"], "MIT OR Apache-2.0");
@@ -145,12 +145,12 @@ mod tests {
 
     #[test]
     fn this_checkout_has_the_same_bill_twice_and_every_foreign_crate_has_its_hash() {
-        let target = crate::image::target();
-        let first = of_checkout(&["ferroband-cli", "ferroband-cni"], &target).unwrap();
-        assert_eq!(first, of_checkout(&["ferroband-cli", "ferroband-cni"], &target).unwrap());
+        let target = crate::image::rust_target();
+        let first = checkout_bom(&["ferroband-cli", "ferroband-cni"], &target).unwrap();
+        assert_eq!(first, checkout_bom(&["ferroband-cli", "ferroband-cni"], &target).unwrap());
         let bom: Value = serde_json::from_str(&first).unwrap();
         let (ours, foreign): (Vec<_>, Vec<_>) =
-            list(&bom, "components").iter().partition(|c| text(c, "name").starts_with("ferroband-"));
+            array(&bom, "components").iter().partition(|c| text(c, "name").starts_with("ferroband-"));
         assert!(
             ours.iter().any(|c| c["name"] == "ferroband-cni") && foreign.iter().any(|c| c["name"] == "kube")
         );

@@ -18,7 +18,7 @@ mod elf;
 
 use crate::command::{command, output};
 use crate::image;
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs;
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 /// What to put where.
 #[derive(Args, Debug)]
-pub struct Dist {
+pub struct DistArgs {
     /// The folder; `dist` in cargo's target folder unless given. What an earlier run left there is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -36,10 +36,10 @@ pub struct Dist {
 }
 
 /// Make everything, then say what is there.
-pub fn dist(args: &Dist) -> Result<()> {
+pub fn dist(args: &DistArgs) -> Result<()> {
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => image::target_folder()?.join("dist"),
+        None => image::cargo_target_dir()?.join("dist"),
     };
     make(&folder)?;
     if !args.this_architecture {
@@ -63,18 +63,20 @@ pub fn make(folder: &Path) -> Result<()> {
     for file in &earlier {
         let _ = fs::remove_file(folder.join(file));
     }
-    let product = image::product()?;
+    let product = image::build_product()?;
     let architecture = std::env::consts::ARCH;
-    step("programs and image", |_| {
+    run_step("programs and image", |_| {
         for (from, name) in [(&product.ferroband, "ferroband"), (&product.cni, "ferroband-cni")] {
             ensure!(elf::is_static(&fs::read(from)?)?, "{} is not static", from.display());
             copy(from, &folder.join(format!("{name}-{architecture}-linux")))?;
         }
         copy(&product.archive, &folder.join(format!("ferroband-image-{architecture}.tar")))
     })?;
-    step("definitions, manifests, completions, manual pages", |_| written(&product.ferroband, folder))?;
-    step("bill of materials", |_| {
-        let bom = bom::of_checkout(&["ferroband-cli", "ferroband-cni"], &image::target())?;
+    run_step("definitions, manifests, completions, manual pages", |_| {
+        write_generated(&product.ferroband, folder)
+    })?;
+    run_step("bill of materials", |_| {
+        let bom = bom::checkout_bom(&["ferroband-cli", "ferroband-cni"], &image::rust_target())?;
         fs::write(folder.join("sbom.cdx.json"), bom).context("sbom.cdx.json")
     })?;
     checksums::write(folder)
@@ -87,7 +89,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// What the program writes about itself.
-fn written(ferroband: &Path, folder: &Path) -> Result<()> {
+fn write_generated(ferroband: &Path, folder: &Path) -> Result<()> {
     let program = ferroband.to_string_lossy();
     let keep = |name: &str, args: &[&str]| -> Result<()> {
         let text = output(&mut command(&program, args))?;
@@ -97,7 +99,7 @@ fn written(ferroband: &Path, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder.join(below)).with_context(|| format!("cannot create {below}"))?;
     }
     keep("crds.yaml", &["crds", "print"])?;
-    keep("ferroband.yaml", &["manifests", "--image", &image::versioned()])?;
+    keep("ferroband.yaml", &["manifests", "--image", &image::release_image_name()])?;
     for (shell, name) in crate::generate::SHELLS {
         keep(&format!("completions/{name}"), &["completions", shell])?;
     }

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A folder that becomes an image, removed afterwards.
-pub struct Scratch(PathBuf);
+pub struct ImageRoot(PathBuf);
 
-impl Scratch {
+impl ImageRoot {
     /// An empty one.
     pub fn new(name: &str) -> Result<Self> {
         let folder = cache::folder("images")?.join(format!("scratch-{name}-{}", std::process::id()));
@@ -26,20 +26,20 @@ impl Scratch {
     }
 
     /// A path beside it.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub fn scratch_path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ImageRoot {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// Pack `scratch` as `archive` under all `tags`, running `entrypoint` where a pod says nothing.
-pub fn write(scratch: &Scratch, archive: &Path, tags: &[&str], entrypoint: &[&str]) -> Result<()> {
-    let layer = scratch.beside("layer.tar");
+pub fn write(scratch: &ImageRoot, archive: &Path, tags: &[&str], entrypoint: &[&str]) -> Result<()> {
+    let layer = scratch.scratch_path("layer.tar");
     let pack = ["--numeric-owner", "--owner=0", "--group=0", "--sort=name", "--mtime=@0", "-cf"];
     run(command("tar", pack).arg(&layer).arg("-C").arg(scratch.path("")).arg("."))?;
     let sum = output(command("sha256sum", ["-b"]).arg(&layer))?;
@@ -54,14 +54,14 @@ pub fn write(scratch: &Scratch, archive: &Path, tags: &[&str], entrypoint: &[&st
         },
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
     });
-    fs::write(scratch.beside("config.json"), config.to_string())?;
+    fs::write(scratch.scratch_path("config.json"), config.to_string())?;
     let manifest = json!([{"Config": "config.json", "RepoTags": tags, "Layers": ["layer.tar"]}]);
-    fs::write(scratch.beside("manifest.json"), manifest.to_string())?;
+    fs::write(scratch.scratch_path("manifest.json"), manifest.to_string())?;
     let draft = archive.with_extension("new");
     run(command("tar", ["--sort=name", "--mtime=@0", "-cf"])
         .arg(&draft)
         .arg("-C")
-        .arg(scratch.beside(""))
+        .arg(scratch.scratch_path(""))
         .args(["manifest.json", "config.json", "layer.tar"]))?;
     fs::rename(&draft, archive).with_context(|| format!("cannot keep {}", archive.display()))
 }

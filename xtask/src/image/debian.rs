@@ -1,14 +1,14 @@
 //! A root file system from Debian's packages by name, without installing any.
 
-use super::archive::Scratch;
+use super::archive::ImageRoot;
 use crate::command::{command, output, run};
-use crate::progress::Step;
+use crate::progress::ProgressStep;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
 /// What packages ask for at installation time, or for features the tests do not use: an unpacked tree needs none of it.
-const WITHOUT: &[&str] = &[
+const EXCLUDED_PREFIXES: &[&str] = &[
     "perl",
     "debconf",
     "dpkg",
@@ -33,7 +33,7 @@ const WITHOUT: &[&str] = &[
 ];
 
 /// Unpack the packages and all they depend on.
-pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> {
+pub fn unpack(root: &ImageRoot, packages: &[&str], step: &mut ProgressStep) -> Result<()> {
     let depends = |packages: &[&str]| {
         let mut ask = command("apt-cache", ["depends", "--recurse", "--no-recommends", "--no-suggests"]);
         ask.args(["--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"]).args(packages);
@@ -42,7 +42,7 @@ pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> 
     let listed = match depends(packages) {
         Ok(listed) => listed,
         Err(_) => {
-            step.at("apt-get update");
+            step.update("apt-get update");
             run(&mut command("apt-get", ["-qq", "update"]))?;
             depends(packages)?
         }
@@ -51,11 +51,11 @@ pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> 
         .lines()
         .filter(|l| !l.starts_with([' ', '|', '<']))
         .map(str::trim)
-        .filter(|name| packages.contains(name) || !WITHOUT.iter().any(|w| name.starts_with(w)))
+        .filter(|name| packages.contains(name) || !EXCLUDED_PREFIXES.iter().any(|w| name.starts_with(w)))
         .collect();
-    let folder = root.beside("packages");
+    let folder = root.scratch_path("packages");
     fs::create_dir_all(&folder)?;
-    step.at(format!("{} packages", wanted.len()));
+    step.update(format!("{} packages", wanted.len()));
     // As root apt drops to a user that cannot write here; the packages are verified all the same.
     run(command("apt-get", ["-qq", "-o", "APT::Sandbox::User=root", "download"])
         .args(&wanted)
@@ -63,7 +63,7 @@ pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> 
     .context("cannot download Debian's packages")?;
     for entry in fs::read_dir(&folder)? {
         let package = entry?.path();
-        step.at(package.file_name().unwrap_or_default().to_string_lossy());
+        step.update(package.file_name().unwrap_or_default().to_string_lossy());
         run(command("dpkg-deb", ["-x"]).arg(&package).arg(root.path("")))?;
     }
     for spare in
@@ -81,7 +81,7 @@ pub fn unpack(root: &Scratch, packages: &[&str], step: &mut Step) -> Result<()> 
 }
 
 /// Packages put files into /bin and /usr/bin alike; an installed Debian has them merged.
-fn merge_usr(root: &Scratch) -> Result<()> {
+fn merge_usr(root: &ImageRoot) -> Result<()> {
     for name in ["bin", "sbin", "lib", "lib64"] {
         let (old, new) = (root.path(name), root.path("usr").join(name));
         if old.is_dir() && !old.is_symlink() {

@@ -11,15 +11,18 @@ mod debian;
 mod product;
 
 use crate::cache;
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
-pub use product::{NAME, binaries, built, cni, product, target, target_folder, versioned};
+pub use product::{
+    IMAGE_NAME, build_binaries, build_cni, build_product, built_cli_path, cargo_target_dir,
+    release_image_name, rust_target,
+};
 
 /// The images that the tests and the documents' manifests name, all served by one small Debian.
-pub const TOOLS: &[&str] = &[
+pub const TOOLS_IMAGE_NAMES: &[&str] = &[
     "docker.io/library/debian:12",
     "ferroband.lab/tools:1",
     "us-docker.pkg.dev/jarvice/images/ubuntu-desktop:bionic",
@@ -28,49 +31,49 @@ pub const TOOLS: &[&str] = &[
 
 /// Build the product's and the tests' images.
 pub fn build_all() -> Result<()> {
-    for archive in for_lab()? {
+    for archive in build_lab_images()? {
         println!("{}", archive.display());
     }
-    println!("{}", product()?.archive.display());
+    println!("{}", build_product()?.archive.display());
     Ok(())
 }
 
 /// What every node of a lab has from the start: pause, busybox and the tools.
-pub fn for_lab() -> Result<Vec<PathBuf>> {
-    Ok(vec![busybox()?, tools()?])
+pub fn build_lab_images() -> Result<Vec<PathBuf>> {
+    Ok(vec![build_busybox()?, build_tools()?])
 }
 
 /// busybox, which also serves as the sandbox's first process.
-fn busybox() -> Result<PathBuf> {
+fn build_busybox() -> Result<PathBuf> {
     let archive = cache::folder("images")?.join("busybox-2.tar");
     if archive.exists() {
         return Ok(archive);
     }
-    step("image busybox", |_| {
-        let root = archive::Scratch::new("busybox")?;
+    run_step("image busybox", |_| {
+        let root = archive::ImageRoot::new("busybox")?;
         fs::create_dir_all(root.path("bin"))?;
         for folder in ["etc", "tmp", "root", "www"] {
             fs::create_dir_all(root.path(folder))?;
         }
         fs::copy("/bin/busybox", root.path("bin/busybox")).context("no /bin/busybox")?;
-        applets(&root.path("bin"))?;
+        link_applets(&root.path("bin"))?;
         fs::write(root.path("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
         // Nobody can kill it but the kernel: what a sandbox's first process is for.
         let command = ["/bin/busybox", "sleep", "2147483647"];
-        let tags = ["docker.io/library/busybox:1", "docker.io/library/busybox:1.36", crate::lab::PAUSE];
+        let tags = ["docker.io/library/busybox:1", "docker.io/library/busybox:1.36", crate::lab::PAUSE_IMAGE];
         archive::write(&root, &archive, &tags, &command)
     })?;
     Ok(archive)
 }
 
 /// A small Debian with iproute2, rdma-core and perftest.
-fn tools() -> Result<PathBuf> {
+fn build_tools() -> Result<PathBuf> {
     let archive = cache::folder("images")?.join("tools-3.tar");
     if archive.exists() {
         return Ok(archive);
     }
-    step("image tools (iproute2, rdma-core, perftest)", |step| {
-        let root = archive::Scratch::new("tools")?;
+    run_step("image tools (iproute2, rdma-core, perftest)", |step| {
+        let root = archive::ImageRoot::new("tools")?;
         debian::unpack(
             &root,
             &[
@@ -88,14 +91,14 @@ fn tools() -> Result<PathBuf> {
             ],
             step,
         )?;
-        applets(&root.path("bin"))?;
-        archive::write(&root, &archive, TOOLS, &["/bin/busybox", "sleep", "2147483647"])
+        link_applets(&root.path("bin"))?;
+        archive::write(&root, &archive, TOOLS_IMAGE_NAMES, &["/bin/busybox", "sleep", "2147483647"])
     })?;
     Ok(archive)
 }
 
 /// busybox serves every name that the folder does not have yet.
-fn applets(folder: &std::path::Path) -> Result<()> {
+fn link_applets(folder: &std::path::Path) -> Result<()> {
     let names = crate::command::output(&mut crate::command::command("/bin/busybox", ["--list"]))?;
     for name in names.lines().filter(|n| *n != "busybox") {
         let link = folder.join(name);

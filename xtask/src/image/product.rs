@@ -3,21 +3,21 @@
 use super::archive;
 use crate::cache;
 use crate::command::{command, output, succeeds};
-use crate::progress::{Step, step};
+use crate::progress::{ProgressStep, run_step};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
 
 /// The name under which the lab's nodes have it.
-pub const NAME: &str = "docker.io/library/ferroband:dev";
+pub const IMAGE_NAME: &str = "docker.io/library/ferroband:dev";
 
 /// The name of a release's image.
-pub fn versioned() -> String {
+pub fn release_image_name() -> String {
     format!("docker.io/library/ferroband:{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// What the programs are built for: musl where its target is there or can be added; else glibc, linked statically.
-pub fn target() -> String {
+pub fn rust_target() -> String {
     let architecture = std::env::consts::ARCH;
     let musl = format!("{architecture}-unknown-linux-musl");
     match succeeds(&mut command("rustup", ["target", "add", &musl])) {
@@ -27,7 +27,7 @@ pub fn target() -> String {
 }
 
 /// The two binaries, static.
-pub struct Binaries {
+pub struct ProductBinaries {
     /// `ferroband`: daemons and command line.
     pub ferroband: PathBuf,
     /// `ferroband-cni`: what container runtimes execute.
@@ -35,21 +35,21 @@ pub struct Binaries {
 }
 
 /// Build both binaries.
-pub fn binaries() -> Result<Binaries> {
-    Ok(Binaries {
-        cni: cni()?,
-        ferroband: step("building ferroband", |_| build("ferroband-cli", "ferroband", "release"))?,
+pub fn build_binaries() -> Result<ProductBinaries> {
+    Ok(ProductBinaries {
+        cni: build_cni()?,
+        ferroband: run_step("building ferroband", |_| build("ferroband-cli", "ferroband", "release"))?,
     })
 }
 
 /// Build `ferroband-cni` as it is shipped.
-pub fn cni() -> Result<PathBuf> {
-    step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))
+pub fn build_cni() -> Result<PathBuf> {
+    run_step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))
 }
 
 /// Build one of them.
 fn build(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
-    let target = target();
+    let target = rust_target();
     let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
     cargo.args(["--target", &target]).current_dir(cache::checkout());
     // ring compiles some C; the machine's own compiler serves, since nothing of its libc is used.
@@ -58,17 +58,17 @@ fn build(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
         cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     }
     output(&mut cargo)?;
-    let file = target_folder()?.join(&target).join(profile).join(binary);
+    let file = cargo_target_dir()?.join(&target).join(profile).join(binary);
     if file.exists() { Ok(file) } else { bail!("cargo made no {}", file.display()) }
 }
 
 /// Where the command line is after a build.
-pub fn built() -> Result<PathBuf> {
-    Ok(target_folder()?.join(target()).join("release/ferroband"))
+pub fn built_cli_path() -> Result<PathBuf> {
+    Ok(cargo_target_dir()?.join(rust_target()).join("release/ferroband"))
 }
 
 /// What a lab installs.
-pub struct Product {
+pub struct ProductBuild {
     /// The image's archive.
     pub archive: PathBuf,
     /// The command line that is in it.
@@ -78,12 +78,12 @@ pub struct Product {
 }
 
 /// Build the binaries and pack them.
-pub fn product() -> Result<Product> {
-    let binaries = binaries()?;
-    Ok(Product { archive: pack(&binaries)?, ferroband: binaries.ferroband, cni: binaries.cni })
+pub fn build_product() -> Result<ProductBuild> {
+    let binaries = build_binaries()?;
+    Ok(ProductBuild { archive: pack(&binaries)?, ferroband: binaries.ferroband, cni: binaries.cni })
 }
 
-fn pack(binaries: &Binaries) -> Result<PathBuf> {
+fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
     let archive = cache::folder("images")?.join(format!(
         "ferroband-{}-{}.tar",
         env!("CARGO_PKG_VERSION"),
@@ -96,8 +96,8 @@ fn pack(binaries: &Binaries) -> Result<PathBuf> {
     if newer(&binaries.cni) == Some(true) && newer(&binaries.ferroband) == Some(true) {
         return Ok(archive);
     }
-    step("image ferroband", |_: &mut Step| {
-        let root = archive::Scratch::new("ferroband")?;
+    run_step("image ferroband", |_: &mut ProgressStep| {
+        let root = archive::ImageRoot::new("ferroband")?;
         fs::create_dir_all(root.path("usr/bin"))?;
         for folder in ["tmp", "etc", "run", "var/lib"] {
             fs::create_dir_all(root.path(folder))?;
@@ -107,18 +107,18 @@ fn pack(binaries: &Binaries) -> Result<PathBuf> {
             fs::copy(file, root.path("usr/bin").join(name))
                 .with_context(|| format!("cannot copy {}", file.display()))?;
         }
-        archive::write(&root, &archive, &[NAME, &versioned()], &["/usr/bin/ferroband"])
+        archive::write(&root, &archive, &[IMAGE_NAME, &release_image_name()], &["/usr/bin/ferroband"])
     })?;
     Ok(archive)
 }
 
 /// Two checkouts have two products; their archives must not overwrite each other.
 fn checkout_key() -> String {
-    cache::key_of(cache::checkout().to_string_lossy().as_bytes())
+    cache::hash_bytes(cache::checkout().to_string_lossy().as_bytes())
 }
 
 /// Where cargo puts what it builds.
-pub fn target_folder() -> Result<PathBuf> {
+pub fn cargo_target_dir() -> Result<PathBuf> {
     let text = output(
         command("cargo", ["metadata", "--format-version=1", "--no-deps"]).current_dir(cache::checkout()),
     )?;

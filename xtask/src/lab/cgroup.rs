@@ -43,8 +43,11 @@ pub fn create(name: &str) -> Result<()> {
 pub fn remove(name: &str) -> Result<()> {
     let begin = Instant::now();
     loop {
-        let left: Vec<PathBuf> =
-            hierarchies().into_iter().map(|h| h.join(name)).filter(|f| f.exists() && !prune(f)).collect();
+        let left: Vec<PathBuf> = hierarchies()
+            .into_iter()
+            .map(|h| h.join(name))
+            .filter(|f| f.exists() && !remove_tree(f))
+            .collect();
         let Some(first) = left.first() else { return Ok(()) };
         if begin.elapsed() > Duration::from_secs(20) {
             let why = fs::remove_dir(first).err().map(|e| e.to_string()).unwrap_or_default();
@@ -55,11 +58,11 @@ pub fn remove(name: &str) -> Result<()> {
 }
 
 /// Remove a cgroup and all below it; whether it is gone.
-fn prune(folder: &Path) -> bool {
+fn remove_tree(folder: &Path) -> bool {
     if let Ok(entries) = fs::read_dir(folder) {
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|t| t.is_dir()) {
-                prune(&entry.path());
+                remove_tree(&entry.path());
             }
         }
     }

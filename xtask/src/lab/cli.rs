@@ -1,14 +1,14 @@
 //! `cargo xtask lab …`
 
-use super::{Lab, Up, down, status, up};
-use crate::command::become_it;
-use crate::progress::step;
+use super::{Lab, LabUpArgs, down, status, up};
+use crate::command::exec;
+use crate::progress::run_step;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
 /// Which lab.
 #[derive(Args, Debug)]
-pub struct Which {
+pub struct LabSelector {
     /// The lab's name; several live side by side
     #[arg(long, global = true, default_value = "lab", env = "FERROBAND_LAB")]
     name: String,
@@ -18,15 +18,15 @@ pub struct Which {
 #[derive(Args, Debug)]
 pub struct LabCommand {
     #[command(flatten)]
-    which: Which,
+    which: LabSelector,
     #[command(subcommand)]
-    verb: Verb,
+    verb: LabSubcommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Verb {
+enum LabSubcommand {
     /// Bring a lab up, or heal one that is
-    Up(Up),
+    Up(LabUpArgs),
     /// Take a lab down, without a trace
     Down,
     /// Show machines and programs
@@ -75,25 +75,25 @@ enum Verb {
 pub fn run(lab: &LabCommand) -> Result<i32> {
     let which = Lab::named(&lab.which.name)?;
     match &lab.verb {
-        Verb::Up(args) => up(&which, args).map(|()| 0),
-        Verb::Down => down(&which).map(|()| 0),
-        Verb::Status => status::status(&which),
-        Verb::Kubectl { args } => {
-            which.shape()?;
-            become_it(which.kubectl()?.args(args))
+        LabSubcommand::Up(args) => up(&which, args).map(|()| 0),
+        LabSubcommand::Down => down(&which).map(|()| 0),
+        LabSubcommand::Status => status::print_status(&which),
+        LabSubcommand::Kubectl { args } => {
+            which.config()?;
+            exec(which.kubectl()?.args(args))
         }
-        Verb::Helm { args } => {
-            which.shape()?;
-            become_it(which.helm()?.args(args))
+        LabSubcommand::Helm { args } => {
+            which.config()?;
+            exec(which.helm()?.args(args))
         }
-        Verb::Ferroband { args } => {
-            which.shape()?;
-            become_it(which.ferroband()?.args(args))
+        LabSubcommand::Ferroband { args } => {
+            which.config()?;
+            exec(which.ferroband()?.args(args))
         }
-        Verb::Shell { machine } => become_it(which.exec(machine)?.arg("bash")),
-        Verb::Exec { machine, command } => become_it(which.exec(machine)?.args(command)),
-        Verb::Swarm(args) => crate::swarm::swarm(&which, args).map(|()| 0),
-        Verb::Reboot { node } => {
+        LabSubcommand::Shell { machine } => exec(which.exec(machine)?.arg("bash")),
+        LabSubcommand::Exec { machine, command } => exec(which.exec(machine)?.args(command)),
+        LabSubcommand::Swarm(args) => crate::swarm::run_swarm(&which, args).map(|()| 0),
+        LabSubcommand::Reboot { node } => {
             if node == "control" {
                 bail!("only nodes can be rebooted");
             }
@@ -104,10 +104,10 @@ pub fn run(lab: &LabCommand) -> Result<i32> {
 
 /// A power cut and a start: processes, namespaces, links and /run go; disks stay.
 pub fn reboot(lab: &Lab, node: &str) -> Result<()> {
-    let machine = lab.machine(node)?;
-    step(format!("cutting the power of {node}"), |_| {
+    let machine = lab.find_machine(node)?;
+    run_step(format!("cutting the power of {node}"), |_| {
         machine.kill()?;
-        machine.clear()
+        machine.remove_kernel_state()
     })?;
-    up(lab, &Up::again())
+    up(lab, &LabUpArgs::unchanged())
 }

@@ -1,10 +1,10 @@
 //! The control plane: etcd, API server, controllers, scheduler, all on the machine `control`.
 
-use super::machine::Machine;
-use super::network::{CONTROL, PODS, SERVICES};
-use super::processes::{self, Program};
+use super::machine::LabMachine;
+use super::network::{CONTROL_ADDRESS, POD_RANGE, SERVICE_RANGE};
+use super::processes::{self, LabProgram};
 use super::{Lab, credentials};
-use crate::progress::{Step, wait_until};
+use crate::progress::{ProgressStep, wait_until};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// Where the API server writes who asked what; tests count an ADD's requests with it.
-pub const AUDIT: &str = "var/log/lab/audit.log";
+pub const AUDIT_LOG: &str = "var/log/lab/audit.log";
 
 /// What is worth auditing: everything but the control plane's own chatter and the nodes' heartbeats.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
@@ -26,38 +26,38 @@ rules:
 "#;
 
 /// Start what does not run and wait until the API server answers.
-pub fn ensure(lab: &Lab, machine: &Machine, nodes: &[String], step: &mut Step) -> Result<()> {
+pub fn ensure(lab: &Lab, machine: &LabMachine, nodes: &[String], step: &mut ProgressStep) -> Result<()> {
     let secrets = machine.root().join("etc/lab");
     credentials::create(&secrets, nodes)?;
     for who in ["controllers", "scheduler"] {
         let text = credentials::kubeconfig(&secrets, who, Path::new("/etc/lab/ca.crt"))?;
-        credentials::write(&secrets.join(format!("{who}.kubeconfig")), &text)?;
+        credentials::write_secret(&secrets.join(format!("{who}.kubeconfig")), &text)?;
     }
     let admin = credentials::kubeconfig(&secrets, "admin", &secrets.join("ca.crt"))?;
-    credentials::write(&lab.kubeconfig(), &admin)?;
+    credentials::write_secret(&lab.kubeconfig(), &admin)?;
     fs::write(secrets.join("audit.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
 
-    step.at("etcd and API server");
+    step.update("etcd and API server");
     wait_until("the API server", Duration::from_secs(90), step, || {
         // Each time: one that was just killed looks alive for a moment.
         processes::ensure(machine, &[etcd(), api_server()]).map_err(|e| format!("{e:#}"))?;
-        ready(lab)
+        check_ready(lab)
     })?;
-    processes::ensure(machine, &[controllers(lab.emulated().is_some()), scheduler()])?;
+    processes::ensure(machine, &[controllers(lab.emulated_series().is_some()), scheduler()])?;
     Ok(())
 }
 
 /// Whether the API server says it is ready.
-pub fn ready(lab: &Lab) -> Result<(), String> {
+pub fn check_ready(lab: &Lab) -> Result<(), String> {
     let mut kubectl = lab.kubectl().map_err(|e| e.to_string())?;
     let out =
         kubectl.args(["get", "--raw", "/readyz"]).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
     if out.status.success() { Ok(()) } else { Err("waiting for the API server".to_string()) }
 }
 
-fn etcd() -> Program {
+fn etcd() -> LabProgram {
     // A lab may lose its data at a power cut; it must not wait for the disk.
-    Program::new(
+    LabProgram::new(
         "etcd",
         [
             "--data-dir=/var/lib/etcd",
@@ -71,14 +71,14 @@ fn etcd() -> Program {
     )
 }
 
-fn api_server() -> Program {
-    Program::new(
+fn api_server() -> LabProgram {
+    LabProgram::new(
         "kube-apiserver",
         [
             "--etcd-servers=http://127.0.0.1:2379",
-            &format!("--bind-address={CONTROL}"),
-            &format!("--advertise-address={CONTROL}"),
-            &format!("--service-cluster-ip-range={SERVICES}"),
+            &format!("--bind-address={CONTROL_ADDRESS}"),
+            &format!("--advertise-address={CONTROL_ADDRESS}"),
+            &format!("--service-cluster-ip-range={SERVICE_RANGE}"),
             "--authorization-mode=Node,RBAC",
             "--token-auth-file=/etc/lab/tokens.csv",
             "--client-ca-file=/etc/lab/ca.crt",
@@ -95,7 +95,7 @@ fn api_server() -> Program {
             "--enable-aggregator-routing=true",
             "--allow-privileged=true",
             "--audit-policy-file=/etc/lab/audit.yaml",
-            &format!("--audit-log-path=/{AUDIT}"),
+            &format!("--audit-log-path=/{AUDIT_LOG}"),
             "--audit-log-maxsize=200",
             "--audit-log-maxbackup=1",
             "--profiling=false",
@@ -103,10 +103,10 @@ fn api_server() -> Program {
     )
 }
 
-fn controllers(emulated: bool) -> Program {
+fn controllers(emulated: bool) -> LabProgram {
     // A rebooted node should be noticed in seconds, not in most of a minute; an emulated one is slow, not gone.
     let grace = if emulated { "120s" } else { "20s" };
-    Program::new(
+    LabProgram::new(
         "kube-controller-manager",
         [
             "--kubeconfig=/etc/lab/controllers.kubeconfig",
@@ -115,7 +115,7 @@ fn controllers(emulated: bool) -> Program {
             "--service-account-private-key-file=/etc/lab/service-accounts.key",
             "--root-ca-file=/etc/lab/ca.crt",
             "--use-service-account-credentials=true",
-            &format!("--cluster-cidr={PODS}"),
+            &format!("--cluster-cidr={POD_RANGE}"),
             "--bind-address=127.0.0.1",
             "--leader-elect=false",
             "--node-monitor-period=2s",
@@ -124,8 +124,8 @@ fn controllers(emulated: bool) -> Program {
     )
 }
 
-fn scheduler() -> Program {
-    Program::new(
+fn scheduler() -> LabProgram {
+    LabProgram::new(
         "kube-scheduler",
         [
             "--kubeconfig=/etc/lab/scheduler.kubeconfig",

@@ -1,6 +1,6 @@
 //! Who may speak to whom: a certificate authority, the API server's certificates, tokens, kubeconfigs.
 
-use super::network::{API_SERVICE, CONTROL};
+use super::network::{API_SERVICE_ADDRESS, CONTROL_ADDRESS};
 use anyhow::{Context, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -14,7 +14,7 @@ use std::path::Path;
 pub fn create(folder: &Path, nodes: &[String]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     if !folder.join("ca.crt").exists() {
-        certificates(folder)?;
+        create_certificates(folder)?;
     }
     for who in
         ["admin", "controllers", "scheduler", "proxy"].into_iter().chain(nodes.iter().map(String::as_str))
@@ -22,43 +22,43 @@ pub fn create(folder: &Path, nodes: &[String]) -> Result<()> {
         let file = folder.join(format!("{who}.token"));
         if !file.exists() {
             let token = fs::read_to_string("/proc/sys/kernel/random/uuid").context("no random source")?;
-            write(&file, token.trim())?;
+            write_secret(&file, token.trim())?;
         }
     }
-    tokens(folder, nodes)
+    write_token_file(folder, nodes)
 }
 
-fn certificates(folder: &Path) -> Result<()> {
+fn create_certificates(folder: &Path) -> Result<()> {
     let key = KeyPair::generate()?;
-    let mut params = named("ferroband-lab-ca", None)?;
+    let mut params = certificate_params("ferroband-lab-ca", None)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
     let certificate = params.self_signed(&key)?;
     let authority = Issuer::new(params, key);
 
-    let mut server = named("kube-apiserver", None)?;
+    let mut server = certificate_params("kube-apiserver", None)?;
     for name in ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"] {
         server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
     }
-    for address in [CONTROL, API_SERVICE, "127.0.0.1"] {
+    for address in [CONTROL_ADDRESS, API_SERVICE_ADDRESS, "127.0.0.1"] {
         server.subject_alt_names.push(SanType::IpAddress(address.parse()?));
     }
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    issue(folder, "apiserver", &server, &authority)?;
+    issue_certificate(folder, "apiserver", &server, &authority)?;
 
     // What the API server shows to kubelets for exec, logs and port-forward.
-    let mut client = named("kube-apiserver-kubelet-client", Some("system:masters"))?;
+    let mut client = certificate_params("kube-apiserver-kubelet-client", Some("system:masters"))?;
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    issue(folder, "kubelet-client", &client, &authority)?;
+    issue_certificate(folder, "kubelet-client", &client, &authority)?;
 
     let accounts = KeyPair::generate()?;
-    write(&folder.join("service-accounts.key"), &accounts.serialize_pem())?;
-    write(&folder.join("service-accounts.pub"), &accounts.public_key_pem())?;
-    write(&folder.join("ca.crt"), &certificate.pem())
+    write_secret(&folder.join("service-accounts.key"), &accounts.serialize_pem())?;
+    write_secret(&folder.join("service-accounts.pub"), &accounts.public_key_pem())?;
+    write_secret(&folder.join("ca.crt"), &certificate.pem())
 }
 
-fn named(name: &str, group: Option<&str>) -> Result<CertificateParams> {
+fn certificate_params(name: &str, group: Option<&str>) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::<String>::new())?;
     let mut subject = DistinguishedName::new();
     subject.push(DnType::CommonName, name);
@@ -69,7 +69,7 @@ fn named(name: &str, group: Option<&str>) -> Result<CertificateParams> {
     Ok(params)
 }
 
-fn issue(
+fn issue_certificate(
     folder: &Path,
     name: &str,
     params: &CertificateParams,
@@ -77,12 +77,12 @@ fn issue(
 ) -> Result<()> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, authority)?;
-    write(&folder.join(format!("{name}.key")), &key.serialize_pem())?;
-    write(&folder.join(format!("{name}.crt")), &certificate.pem())
+    write_secret(&folder.join(format!("{name}.key")), &key.serialize_pem())?;
+    write_secret(&folder.join(format!("{name}.crt")), &certificate.pem())
 }
 
 /// The API server's list of tokens: user, uid, groups.
-fn tokens(folder: &Path, nodes: &[String]) -> Result<()> {
+fn write_token_file(folder: &Path, nodes: &[String]) -> Result<()> {
     let mut lines = vec![
         (String::from("admin"), String::from("admin"), "system:masters"),
         (String::from("controllers"), String::from("system:kube-controller-manager"), ""),
@@ -92,30 +92,30 @@ fn tokens(folder: &Path, nodes: &[String]) -> Result<()> {
     lines.extend(nodes.iter().map(|n| (n.clone(), format!("system:node:{n}"), "system:nodes")));
     let mut text = String::new();
     for (who, user, groups) in lines {
-        let token = token(folder, &who)?;
+        let token = read_token(folder, &who)?;
         text.push_str(&format!("{token},{user},{user},\"{groups}\"\n"));
     }
-    write(&folder.join("tokens.csv"), &text)
+    write_secret(&folder.join("tokens.csv"), &text)
 }
 
-fn token(folder: &Path, who: &str) -> Result<String> {
+fn read_token(folder: &Path, who: &str) -> Result<String> {
     let file = folder.join(format!("{who}.token"));
     fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// A kubeconfig for `who`, as text; `authority` is where its reader finds the CA's certificate.
 pub fn kubeconfig(folder: &Path, who: &str, authority: &Path) -> Result<String> {
-    let (token, authority) = (token(folder, who)?, authority.display());
+    let (token, authority) = (read_token(folder, who)?, authority.display());
     Ok(format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: lab\n\
-         clusters:\n- name: lab\n  cluster: {{server: \"https://{CONTROL}:6443\", certificate-authority: \"{authority}\"}}\n\
+         clusters:\n- name: lab\n  cluster: {{server: \"https://{CONTROL_ADDRESS}:6443\", certificate-authority: \"{authority}\"}}\n\
          users:\n- name: {who}\n  user: {{token: {token}}}\n\
          contexts:\n- name: lab\n  context: {{cluster: lab, user: {who}}}\n"
     ))
 }
 
 /// Write a secret: only root reads it.
-pub fn write(file: &Path, text: &str) -> Result<()> {
+pub fn write_secret(file: &Path, text: &str) -> Result<()> {
     use std::io::Write;
     let mut out = fs::OpenOptions::new()
         .write(true)

@@ -1,8 +1,8 @@
 //! Take a lab down: no process, mount, namespace, link, cgroup or file of it stays, however it was left.
 
 use super::Lab;
-use super::machine::Machine;
-use crate::progress::step;
+use super::machine::LabMachine;
+use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 /// Take it down; fine when there is none.
 pub fn down(lab: &Lab) -> Result<()> {
     crate::tools::require_root()?;
-    let machines = machines(lab);
+    let machines = find_machines(lab);
     if machines.is_empty() && !lab.folder.exists() {
         eprintln!("  · lab {} is not there", lab.name());
         return Ok(());
     }
-    step(format!("taking lab {} down", lab.name()), |_| {
+    run_step(format!("taking lab {} down", lab.name()), |_| {
         for machine in &machines {
             machine.kill()?;
         }
         for machine in &machines {
-            machine.clear()?;
+            machine.remove_kernel_state()?;
         }
         remove_files(lab)
     })
 }
 
 /// Every machine that the lab's file, its folders or the kernel knows of: the lab may have been killed half-way.
-fn machines(lab: &Lab) -> Vec<Machine> {
+fn find_machines(lab: &Lab) -> Vec<LabMachine> {
     let mut names: BTreeSet<String> = lab.nodes().unwrap_or_default().into_iter().collect();
     let mut add = |folder: &std::path::Path, cut: &str| {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -39,7 +39,7 @@ fn machines(lab: &Lab) -> Vec<Machine> {
         }
     };
     add(&lab.folder.join("machines"), "");
-    add(std::path::Path::new("/run/netns"), &format!("{}-", lab.prefix()));
+    add(std::path::Path::new("/run/netns"), &format!("{}-", lab.name_prefix()));
     // Another lab's name may begin with this one's and a dash: its machines are not ours.
     let others: Vec<String> = fs::read_dir(lab.folder.parent().unwrap_or(&lab.folder))
         .into_iter()
@@ -49,13 +49,13 @@ fn machines(lab: &Lab) -> Vec<Machine> {
         .collect();
     names.remove("control");
     let foreign = |name: &str| others.iter().any(|o| name == o || name.starts_with(&format!("{o}-")));
-    let mut machines: Vec<Machine> = names
+    let mut machines: Vec<LabMachine> = names
         .iter()
         .filter(|n| lab.folder.join("machines").join(n.as_str()).exists() || !foreign(n))
-        .map(|n| lab.node(n))
+        .map(|n| lab.node_machine(n))
         .collect();
-    let control = lab.control();
-    if lab.folder.exists() || control.has_network() {
+    let control = lab.control_machine();
+    if lab.folder.exists() || control.has_netns() {
         machines.push(control);
     }
     machines

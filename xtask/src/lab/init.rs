@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of the hidden subcommand.
 #[derive(Args, Debug)]
-pub struct Init {
+pub struct LabInitArgs {
     /// The machine's folder.
     #[arg(long)]
     folder: PathBuf,
@@ -35,13 +35,13 @@ const TUNABLES: [(&str, &str); 6] = [
 ];
 
 /// Run as the first process of a new PID and mount namespace.
-pub fn init(args: &Init) -> Result<()> {
+pub fn run_init(args: &LabInitArgs) -> Result<()> {
     // The old /proc belongs to the outer PID namespace, so this is the pid that others know us by.
     let outer = fs::read_link("/proc/self").context("cannot read /proc/self")?;
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUTS).context("cannot unshare the host name")?;
     sethostname(&args.hostname).context("cannot set the host name")?;
-    build(args)?;
-    publish(&args.folder, &outer)?;
+    mount_root(args)?;
+    publish_pid(&args.folder, &outer)?;
     enter_root()?;
     fs::write("/run-ready", "").context("cannot say that the machine is ready")?;
     loop {
@@ -53,26 +53,26 @@ pub fn init(args: &Init) -> Result<()> {
     }
 }
 
-fn build(args: &Init) -> Result<()> {
+fn mount_root(args: &LabInitArgs) -> Result<()> {
     let root = args.folder.join("root");
-    bind(&root, &root)?;
+    bind_mount(&root, &root)?;
     for shared in ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
         let (from, to) = (Path::new("/").join(shared), root.join(shared));
         if from.is_dir() && !from.is_symlink() {
-            bind(&from, &to)?;
+            bind_mount(&from, &to)?;
             let again = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
             mount(None::<&str>, &to, None::<&str>, again, None::<&str>)
                 .context("cannot make /usr read-only")?;
         }
     }
-    bind(&args.programs, &root.join("opt/lab/bin"))?;
-    bind(Path::new("/dev"), &root.join("dev"))?;
-    fresh("tmpfs", &root.join("run"), "mode=755")?;
-    fresh("tmpfs", &root.join("tmp"), "mode=1777")?;
-    fresh("proc", &root.join("proc"), "")?;
+    bind_mount(&args.programs, &root.join("opt/lab/bin"))?;
+    bind_mount(Path::new("/dev"), &root.join("dev"))?;
+    mount_fs("tmpfs", &root.join("run"), "mode=755")?;
+    mount_fs("tmpfs", &root.join("tmp"), "mode=1777")?;
+    mount_fs("proc", &root.join("proc"), "")?;
     // A new sysfs shows this network namespace's devices; the cgroup mounts of the old one come along.
-    fresh("sysfs", &root.join("sys"), "")?;
-    bind(Path::new("/sys/fs/cgroup"), &root.join("sys/fs/cgroup"))?;
+    mount_fs("sysfs", &root.join("sys"), "")?;
+    bind_mount(Path::new("/sys/fs/cgroup"), &root.join("sys/fs/cgroup"))?;
     fs::create_dir_all(root.join("run/lab/tunables"))?;
     fs::create_dir_all(root.join("run/netns"))?;
     for (name, value) in TUNABLES {
@@ -80,14 +80,14 @@ fn build(args: &Init) -> Result<()> {
         fs::write(&own, value)?;
         let real = root.join("proc/sys").join(name);
         if real.exists() {
-            bind(&own, &real)?;
+            bind_mount(&own, &real)?;
         }
     }
     Ok(())
 }
 
 /// Tell the outside our pid, the old root goes: the folder is reachable only there.
-fn publish(folder: &Path, pid: &Path) -> Result<()> {
+fn publish_pid(folder: &Path, pid: &Path) -> Result<()> {
     let draft = folder.join("init.pid.new");
     fs::write(&draft, pid.to_string_lossy().as_bytes())?;
     fs::rename(draft, folder.join("init.pid")).context("cannot publish the pid")?;
@@ -103,12 +103,12 @@ fn enter_root() -> Result<()> {
         .context("cannot make / shared")
 }
 
-fn bind(from: &Path, to: &Path) -> Result<()> {
+fn bind_mount(from: &Path, to: &Path) -> Result<()> {
     mount(Some(from), to, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
         .with_context(|| format!("cannot bind {} to {}", from.display(), to.display()))
 }
 
-fn fresh(kind: &str, to: &Path, options: &str) -> Result<()> {
+fn mount_fs(kind: &str, to: &Path, options: &str) -> Result<()> {
     mount(Some(kind), to, Some(kind), MsFlags::empty(), Some(options))
         .with_context(|| format!("cannot mount {kind} at {}", to.display()))
 }

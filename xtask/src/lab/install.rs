@@ -1,9 +1,9 @@
 //! Ferroband in the lab, put in as a user would: by its chart, which puts in the definitions too.
 
-use super::machine::Machine;
+use super::machine::LabMachine;
 use super::{Lab, node};
 use crate::command::output;
-use crate::progress::step;
+use crate::progress::run_step;
 use crate::{cache, image};
 use anyhow::{Context, Result};
 use std::fs;
@@ -12,28 +12,29 @@ use std::process::{Command, Stdio};
 
 /// Install it: with simulated hardware of `profile` on each node, or with what the kernel of emulated nodes has.
 pub fn install(lab: &Lab, profile: &str) -> Result<()> {
-    let emulated = lab.emulated().is_some();
-    let product = image::product()?;
-    step("image on every node", |step| {
+    let emulated = lab.emulated_series().is_some();
+    let product = image::build_product()?;
+    run_step("image on every node", |step| {
         for name in lab.nodes()? {
-            let machine = lab.node(&name);
-            node::import(&machine, &product.archive, step)?;
-            hand_out(&machine, &product.ferroband)?;
+            let machine = lab.node_machine(&name);
+            node::import_image(&machine, &product.archive, step)?;
+            copy_cli_to_machine(&machine, &product.ferroband)?;
         }
         Ok(())
     })?;
     // Built before the step that would hide its progress.
-    crate::programs::helm()?;
+    crate::programs::ensure_helm()?;
     let title =
         if emulated { "chart".to_string() } else { format!("chart, with simulated hardware `{profile}`") };
-    step(title, |_| {
-        let there = output(daemons(lab)?.args(["get", DAEMONS[0]]).stdin(Stdio::null())).is_ok();
+    run_step(title, |_| {
+        let there =
+            output(kubectl_in_namespace(lab)?.args(["get", WORKLOADS[0]]).stdin(Stdio::null())).is_ok();
         let mut values = vec![("node.metricsAddress", "127.0.0.1:5711")];
         if !emulated {
             // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
             values.extend([("node.simulate", profile), ("node.simulateUplink", "eth0")]);
         }
-        let (name, tag) = image::NAME.rsplit_once(':').context("the image has no tag")?;
+        let (name, tag) = image::IMAGE_NAME.rsplit_once(':').context("the image has no tag")?;
         let (registry, repository) = name.split_once('/').context("the image has no registry")?;
         let image = [("image.registry", registry), ("image.repository", repository), ("image.tag", tag)];
         let mut command = lab.helm()?;
@@ -49,39 +50,41 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         }
         output(&mut command)?;
         if emulated {
-            patience(lab)?;
+            relax_probe(lab)?;
         }
         // The image has one name for ever; a new one under it must be told.
-        let stamp = node::stamp(&product.archive)?;
+        let stamp = node::archive_stamp(&product.archive)?;
         let mark = lab.folder.join("installed");
         if there && fs::read_to_string(&mark).ok().as_ref() != Some(&stamp) {
-            for daemons_of in DAEMONS {
-                output(daemons(lab)?.args(["rollout", "restart", daemons_of]).stdin(Stdio::null()))?;
+            for daemons_of in WORKLOADS {
+                output(
+                    kubectl_in_namespace(lab)?.args(["rollout", "restart", daemons_of]).stdin(Stdio::null()),
+                )?;
             }
         }
-        for daemons_of in DAEMONS {
+        for daemons_of in WORKLOADS {
             let limit = if emulated { "--timeout=900s" } else { "--timeout=180s" };
             let wait = ["rollout", "status", daemons_of, limit];
-            output(daemons(lab)?.args(wait).stdin(Stdio::null()))?;
+            output(kubectl_in_namespace(lab)?.args(wait).stdin(Stdio::null()))?;
         }
         fs::write(mark, stamp).context("cannot remember the installation")
     })
 }
 
 /// A probe that starts a program takes an emulated processor longer than the chart's five seconds, and would keep it busy.
-fn patience(lab: &Lab) -> Result<()> {
+fn relax_probe(lab: &Lab) -> Result<()> {
     let probe = "/spec/template/spec/containers/0/readinessProbe";
     let patch = serde_json::json!([
         {"op": "replace", "path": format!("{probe}/timeoutSeconds"), "value": 120},
         {"op": "replace", "path": format!("{probe}/periodSeconds"), "value": 30},
     ]);
-    let mut kubectl = daemons(lab)?;
-    kubectl.args(["patch", DAEMONS[0], "--type=json", "--patch", &patch.to_string()]);
+    let mut kubectl = kubectl_in_namespace(lab)?;
+    kubectl.args(["patch", WORKLOADS[0], "--type=json", "--patch", &patch.to_string()]);
     output(kubectl.stdin(Stdio::null())).map(drop)
 }
 
 /// For people on the node: `ferroband inspect`, `ferroband sim unplug …`.
-fn hand_out(machine: &Machine, program: &Path) -> Result<()> {
+fn copy_cli_to_machine(machine: &LabMachine, program: &Path) -> Result<()> {
     let folder = machine.root().join("opt/ferroband/bin");
     let draft = folder.join("ferroband.new");
     let copy = || {
@@ -96,9 +99,9 @@ fn hand_out(machine: &Machine, program: &Path) -> Result<()> {
 /// The chart in the checkout.
 const CHART: &str = "deploy/charts/ferroband";
 
-const DAEMONS: [&str; 2] = ["daemonset/ferroband-node", "deployment/ferroband-cluster"];
+const WORKLOADS: [&str; 2] = ["daemonset/ferroband-node", "deployment/ferroband-cluster"];
 
-fn daemons(lab: &Lab) -> Result<Command> {
+fn kubectl_in_namespace(lab: &Lab) -> Result<Command> {
     let mut kubectl = lab.kubectl()?;
     kubectl.args(["-n", "ferroband-system"]);
     Ok(kubectl)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Arguments of the hidden subcommand.
 #[derive(Args, Debug)]
-pub struct Janitor {
+pub struct LabJanitorArgs {
     /// The lab to take down.
     #[arg(long)]
     name: String,
@@ -20,7 +20,7 @@ pub struct Janitor {
 }
 
 /// Leave a janitor behind, in a session of its own.
-pub fn start(lab: &Lab, owner: u32) -> Result<()> {
+pub fn spawn(lab: &Lab, owner: u32) -> Result<()> {
     let xtask = format!("/proc/{}/exe", std::process::id());
     let mut janitor = command("setsid", [&xtask]);
     janitor.args(["lab-janitor", "--name", lab.name(), "--owner", &owner.to_string()]);
@@ -29,7 +29,7 @@ pub fn start(lab: &Lab, owner: u32) -> Result<()> {
 }
 
 /// Wait for the owner's end, then clean up. A pid may be reused, a process with the same start time is the same.
-pub fn janitor(args: &Janitor) -> Result<()> {
+pub fn run_janitor(args: &LabJanitorArgs) -> Result<()> {
     let lab = Lab::named(&args.name)?;
     let born = start_time(args.owner);
     while born.is_some() && start_time(args.owner) == born {

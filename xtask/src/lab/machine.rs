@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// One machine; whether it runs is asked of the kernel, not remembered.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct LabMachine {
     /// What people call it.
     pub name: String,
     /// Its network namespace, also the name of its cgroups.
@@ -23,7 +23,7 @@ pub struct Machine {
     pub emulated: bool,
 }
 
-impl Machine {
+impl LabMachine {
     pub(super) fn new(lab: &Lab, name: &str, netns: String) -> Self {
         let folder = lab.folder.join("machines").join(name);
         Self { name: name.to_string(), netns, folder, lab: lab.name().to_string(), emulated: false }
@@ -41,7 +41,7 @@ impl Machine {
 
     /// The first process, when the machine runs. A pid alone proves nothing (it may be reused), so the
     /// process must also live in the machine's network namespace.
-    pub fn init(&self) -> Option<i32> {
+    pub fn init_pid(&self) -> Option<i32> {
         let pid: i32 = fs::read_to_string(self.folder.join("init.pid")).ok()?.trim().parse().ok()?;
         let its = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
         let ours = fs::metadata(Path::new("/run/netns").join(&self.netns)).ok()?;
@@ -74,7 +74,7 @@ impl Machine {
         start.current_dir("/").stdout(log.try_clone()?).stderr(log);
         let mut child = start.spawn().context("cannot start the machine")?;
         let begin = Instant::now();
-        while self.init().is_none() || !self.folder.join("root/run-ready").exists() {
+        while self.init_pid().is_none() || !self.folder.join("root/run-ready").exists() {
             if let Some(status) = child.try_wait()? {
                 let said = fs::read_to_string(self.log("init")).unwrap_or_default();
                 bail!("machine {} did not start: {status}\n{said}", self.name);
@@ -88,8 +88,8 @@ impl Machine {
     }
 
     /// A command inside the machine; the caller adds program and arguments.
-    pub fn enter(&self) -> Result<Command> {
-        let Some(init) = self.init() else {
+    pub fn command(&self) -> Result<Command> {
+        let Some(init) = self.init_pid() else {
             bail!("machine {} is not running: cargo xtask lab up", self.name)
         };
         if self.emulated {
@@ -109,13 +109,13 @@ impl Machine {
     }
 
     /// Run a shell script inside, for its output.
-    pub fn script(&self, text: &str) -> Result<String> {
-        output(self.enter()?.args(["sh", "-c", text]).stdin(Stdio::null()))
+    pub fn run_script(&self, text: &str) -> Result<String> {
+        output(self.command()?.args(["sh", "-c", text]).stdin(Stdio::null()))
     }
 
     /// Power cut: everything in its PID namespace dies with the first process.
     pub fn kill(&self) -> Result<()> {
-        let mut pids: Vec<i32> = self.init().into_iter().collect();
+        let mut pids: Vec<i32> = self.init_pid().into_iter().collect();
         // Whoever lives in the namespace, the first process included when its pid file was lost.
         if Path::new("/run/netns").join(&self.netns).exists() {
             let listed = output(&mut command("ip", ["netns", "pids", &self.netns])).unwrap_or_default();
@@ -125,7 +125,7 @@ impl Machine {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), nix::sys::signal::SIGKILL);
         }
         let begin = Instant::now();
-        while pids.iter().any(|p| Path::new(&format!("/proc/{p}")).exists() && !zombie(*p)) {
+        while pids.iter().any(|p| Path::new(&format!("/proc/{p}")).exists() && !is_zombie(*p)) {
             if begin.elapsed() > Duration::from_secs(20) {
                 bail!("machine {}: processes {pids:?} do not end", self.name);
             }
@@ -136,7 +136,7 @@ impl Machine {
     }
 
     /// Remove what a dead machine leaves in the kernel: cgroups and the network namespace with its links.
-    pub fn clear(&self) -> Result<()> {
+    pub fn remove_kernel_state(&self) -> Result<()> {
         cgroup::remove(&self.netns)?;
         if Path::new("/run/netns").join(&self.netns).exists() {
             run(&mut command("ip", ["netns", "delete", &self.netns]))?;
@@ -145,12 +145,12 @@ impl Machine {
     }
 
     /// Whether its network namespace exists.
-    pub fn has_network(&self) -> bool {
+    pub fn has_netns(&self) -> bool {
         succeeds(&mut command("ip", ["-n", &self.netns, "link", "show", "lo"]))
     }
 }
 
-fn zombie(pid: i32) -> bool {
+fn is_zombie(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .map_or(true, |s| s.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z')))
 }

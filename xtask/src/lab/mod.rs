@@ -33,15 +33,15 @@ mod up;
 
 pub use cli::{LabCommand, run};
 pub use down::down;
-pub use emulated::{Remote, remote};
-pub use init::{Init, init};
-pub use janitor::{Janitor, janitor};
-pub use node::PAUSE;
-pub use traces::traces;
-pub use up::{Kernel, RdmaMode, Up, up};
+pub use emulated::{LabRemoteArgs, run_remote};
+pub use init::{LabInitArgs, run_init};
+pub use janitor::{LabJanitorArgs, run_janitor};
+pub use node::PAUSE_IMAGE;
+pub use traces::find_traces;
+pub use up::{LabRdmaMode, LabUpArgs, NodeKernel, up};
 
 use anyhow::{Context, Result, bail};
-use machine::Machine;
+use machine::LabMachine;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub struct Lab {
 
 /// What a lab was made with; kept in its folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Shape {
+struct LabConfig {
     nodes: Vec<String>,
     /// The kernel series of emulated nodes; none where they share this machine's kernel.
     #[serde(default)]
@@ -79,40 +79,40 @@ impl Lab {
     }
 
     /// What begins every name of its namespaces and cgroups.
-    fn prefix(&self) -> String {
+    fn name_prefix(&self) -> String {
         format!("fblab-{}", self.name)
     }
 
     /// The machine that runs the control plane.
-    fn control(&self) -> Machine {
-        Machine::new(self, "control", self.prefix())
+    fn control_machine(&self) -> LabMachine {
+        LabMachine::new(self, "control", self.name_prefix())
     }
 
     /// A node's machine.
-    fn node(&self, node: &str) -> Machine {
-        let mut machine = Machine::new(self, node, format!("{}-{node}", self.prefix()));
-        machine.emulated = self.emulated().is_some();
+    fn node_machine(&self, node: &str) -> LabMachine {
+        let mut machine = LabMachine::new(self, node, format!("{}-{node}", self.name_prefix()));
+        machine.emulated = self.emulated_series().is_some();
         machine
     }
 
     /// The kernel series of its emulated nodes, if they are.
-    fn emulated(&self) -> Option<String> {
-        self.shape().ok().and_then(|shape| shape.emulated)
+    fn emulated_series(&self) -> Option<String> {
+        self.config().ok().and_then(|shape| shape.emulated)
     }
 
     /// A machine by the name a person types.
-    fn machine(&self, name: &str) -> Result<Machine> {
-        let shape = self.shape()?;
+    fn find_machine(&self, name: &str) -> Result<LabMachine> {
+        let shape = self.config()?;
         if name == "control" {
-            return Ok(self.control());
+            return Ok(self.control_machine());
         }
         if !shape.nodes.iter().any(|n| n == name) {
             bail!("lab `{}` has no machine `{name}`: it has control, {}", self.name, shape.nodes.join(", "));
         }
-        Ok(self.node(name))
+        Ok(self.node_machine(name))
     }
 
-    fn shape(&self) -> Result<Shape> {
+    fn config(&self) -> Result<LabConfig> {
         let file = self.folder.join("lab.json");
         let text = fs::read_to_string(&file)
             .with_context(|| format!("lab `{}` is not up: cargo xtask lab up --name {0}", self.name))?;
@@ -121,12 +121,12 @@ impl Lab {
 
     /// Node names, in order.
     pub fn nodes(&self) -> Result<Vec<String>> {
-        Ok(self.shape()?.nodes)
+        Ok(self.config()?.nodes)
     }
 
     /// A program run in the control plane's network with this machine's files: kubectl, curl.
     pub fn in_network(&self, program: &str) -> Command {
-        let netns = format!("--net=/run/netns/{}", self.prefix());
+        let netns = format!("--net=/run/netns/{}", self.name_prefix());
         let mut command = Command::new("nsenter");
         command.args([&netns, "--", program]);
         command
@@ -134,7 +134,7 @@ impl Lab {
 
     /// kubectl as the administrator.
     pub fn kubectl(&self) -> Result<Command> {
-        let program = crate::programs::folder()?.join("kubectl");
+        let program = crate::programs::ensure_built()?.join("kubectl");
         let mut command = self.in_network(&program.to_string_lossy());
         command.env("KUBECONFIG", self.kubeconfig());
         Ok(command)
@@ -142,7 +142,7 @@ impl Lab {
 
     /// Helm as the administrator. It keeps nothing outside the lab.
     pub fn helm(&self) -> Result<Command> {
-        let program = crate::programs::helm()?;
+        let program = crate::programs::ensure_helm()?;
         let mut command = self.in_network(&program.to_string_lossy());
         command.env("KUBECONFIG", self.kubeconfig());
         for (variable, folder) in
@@ -155,8 +155,8 @@ impl Lab {
 
     /// The product's command line as the administrator; what was built last, built now only if nothing was.
     pub fn ferroband(&self) -> Result<Command> {
-        let built = crate::image::built()?;
-        let program = if built.exists() { built } else { crate::image::product()?.ferroband };
+        let built = crate::image::built_cli_path()?;
+        let program = if built.exists() { built } else { crate::image::build_product()?.ferroband };
         let mut command = self.in_network(&program.to_string_lossy());
         command.env("KUBECONFIG", self.kubeconfig());
         Ok(command)
@@ -169,6 +169,6 @@ impl Lab {
 
     /// A program run inside a machine: its files, its network, its processes.
     pub fn exec(&self, machine: &str) -> Result<Command> {
-        self.machine(machine)?.enter()
+        self.find_machine(machine)?.command()
     }
 }

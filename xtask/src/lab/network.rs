@@ -2,19 +2,19 @@
 //!
 //! None of the namespaces has an interface of the real machine, so no packet can leave.
 
-use super::machine::Machine;
-use crate::command::{command, run, sh, succeeds};
+use super::machine::LabMachine;
+use crate::command::{command, run, run_line, succeeds};
 use anyhow::Result;
 use std::path::Path;
 
 /// The control plane's address; the API server listens here.
-pub const CONTROL: &str = "10.77.0.1";
+pub const CONTROL_ADDRESS: &str = "10.77.0.1";
 /// The cluster's service addresses.
-pub const SERVICES: &str = "10.96.0.0/16";
+pub const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// The first of them is the API server's.
-pub const API_SERVICE: &str = "10.96.0.1";
+pub const API_SERVICE_ADDRESS: &str = "10.96.0.1";
 /// All pods' addresses.
-pub const PODS: &str = "10.78.0.0/16";
+pub const POD_RANGE: &str = "10.78.0.0/16";
 
 /// Room for the simulated fabric: an IPoIB packet of 2044 bytes and the tunnel that carries it between nodes.
 const CABLE_MTU: u32 = 9000;
@@ -25,15 +25,15 @@ pub fn node_address(position: usize) -> String {
 }
 
 /// The addresses of a node's pods.
-pub fn pod_range(position: usize) -> String {
+pub fn node_pod_range(position: usize) -> String {
     format!("10.78.{position}.0/24")
 }
 
-fn namespace(machine: &Machine) -> Result<()> {
+fn create_namespace(machine: &LabMachine) -> Result<()> {
     if !Path::new("/run/netns").join(&machine.netns).exists() {
-        sh(&format!("ip netns add {}", machine.netns))?;
+        run_line(&format!("ip netns add {}", machine.netns))?;
     }
-    in_ns(machine, "link set lo up")?;
+    run_ip(machine, "link set lo up")?;
     for (key, value) in [("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")] {
         let file = format!("/proc/sys/{}", key.replace('.', "/"));
         let net = format!("--net=/run/netns/{}", machine.netns);
@@ -42,76 +42,78 @@ fn namespace(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-fn in_ns(machine: &Machine, line: &str) -> Result<()> {
-    sh(&format!("ip -n {} {line}", machine.netns))
+fn run_ip(machine: &LabMachine, line: &str) -> Result<()> {
+    run_line(&format!("ip -n {} {line}", machine.netns))
 }
 
-fn has_link(machine: &Machine, link: &str) -> bool {
+fn has_link(machine: &LabMachine, link: &str) -> bool {
     succeeds(&mut command("ip", ["-n", &machine.netns, "link", "show", link]))
 }
 
 /// The bridge and the control plane's address.
-pub fn control(machine: &Machine) -> Result<()> {
-    namespace(machine)?;
+pub fn setup_control(machine: &LabMachine) -> Result<()> {
+    create_namespace(machine)?;
     if !has_link(machine, "br0") {
-        in_ns(machine, "link add br0 type bridge")?;
+        run_ip(machine, "link add br0 type bridge")?;
     }
-    in_ns(machine, &format!("address replace {CONTROL}/24 dev br0"))?;
-    in_ns(machine, &format!("link set br0 mtu {CABLE_MTU} up"))
+    run_ip(machine, &format!("address replace {CONTROL_ADDRESS}/24 dev br0"))?;
+    run_ip(machine, &format!("link set br0 mtu {CABLE_MTU} up"))
 }
 
 /// A node's namespace, its cable to the bridge, and the way to its pods.
-pub fn node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
-    cable(control, node, position)?;
+pub fn setup_node(control: &LabMachine, node: &LabMachine, position: usize) -> Result<()> {
+    connect_node(control, node, position)?;
     let address = node_address(position);
-    in_ns(node, &format!("address replace {address}/24 dev eth0"))?;
+    run_ip(node, &format!("address replace {address}/24 dev eth0"))?;
     // Service addresses are rewritten on their way out, which takes a route to begin with.
-    in_ns(node, &format!("route replace default via {CONTROL}"))
+    run_ip(node, &format!("route replace default via {CONTROL_ADDRESS}"))
 }
 
 /// The same for an emulated node: the cable is bridged to a tap, the address is the guest's.
-pub fn emulated_node(control: &Machine, node: &Machine, position: usize) -> Result<()> {
-    cable(control, node, position)?;
+pub fn setup_emulated_node(control: &LabMachine, node: &LabMachine, position: usize) -> Result<()> {
+    connect_node(control, node, position)?;
     for (link, kind) in [("br0", "link add br0 type bridge"), ("tap0", "tuntap add tap0 mode tap")] {
         if !has_link(node, link) {
-            in_ns(node, kind)?;
+            run_ip(node, kind)?;
         }
     }
     for port in ["eth0", "tap0"] {
-        in_ns(node, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
+        run_ip(node, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
     }
-    in_ns(node, &format!("link set br0 mtu {CABLE_MTU} up"))
+    run_ip(node, &format!("link set br0 mtu {CABLE_MTU} up"))
 }
 
 /// The API server at its service address, for nodes without kube-proxy: an emulated processor has better things to do.
-pub fn api_service(control: &Machine) -> Result<()> {
-    let rule = format!("-d {API_SERVICE} -p tcp --dport 443 -j DNAT --to-destination {CONTROL}:6443");
+pub fn redirect_api_service(control: &LabMachine) -> Result<()> {
+    let rule = format!(
+        "-d {API_SERVICE_ADDRESS} -p tcp --dport 443 -j DNAT --to-destination {CONTROL_ADDRESS}:6443"
+    );
     let iptables = |verb: &str| {
         format!("nsenter --net=/run/netns/{} iptables -w -t nat {verb} PREROUTING {rule}", control.netns)
     };
-    if sh(&iptables("-C")).is_ok() { Ok(()) } else { sh(&iptables("-A")) }
+    if run_line(&iptables("-C")).is_ok() { Ok(()) } else { run_line(&iptables("-A")) }
 }
 
 /// A node's namespace, its cable to the bridge, and the control plane's way to its pods.
-fn cable(control: &Machine, node: &Machine, position: usize) -> Result<()> {
-    namespace(node)?;
+fn connect_node(control: &LabMachine, node: &LabMachine, position: usize) -> Result<()> {
+    create_namespace(node)?;
     let port = format!("node{position}");
     if !has_link(node, "eth0") {
         if has_link(control, &port) {
-            in_ns(control, &format!("link delete {port}"))?;
+            run_ip(control, &format!("link delete {port}"))?;
         }
-        in_ns(control, &format!("link add {port} type veth peer name eth0 netns {}", node.netns))?;
+        run_ip(control, &format!("link add {port} type veth peer name eth0 netns {}", node.netns))?;
     }
-    in_ns(control, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
-    in_ns(node, &format!("link set eth0 mtu {CABLE_MTU} up"))?;
-    in_ns(control, &format!("route replace {} via {}", pod_range(position), node_address(position)))
+    run_ip(control, &format!("link set {port} mtu {CABLE_MTU} master br0 up"))?;
+    run_ip(node, &format!("link set eth0 mtu {CABLE_MTU} up"))?;
+    run_ip(control, &format!("route replace {} via {}", node_pod_range(position), node_address(position)))
 }
 
 /// Routes from each node to the others' pods.
-pub fn pod_routes(nodes: &[Machine]) -> Result<()> {
+pub fn add_pod_routes(nodes: &[LabMachine]) -> Result<()> {
     for (here, machine) in nodes.iter().enumerate() {
         for there in (0..nodes.len()).filter(|there| *there != here) {
-            in_ns(machine, &format!("route replace {} via {}", pod_range(there), node_address(there)))?;
+            run_ip(machine, &format!("route replace {} via {}", node_pod_range(there), node_address(there)))?;
         }
     }
     Ok(())

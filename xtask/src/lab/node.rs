@@ -1,11 +1,11 @@
 //! A node: containerd, kubelet and kube-proxy, with the images of the lab and a default pod network.
 
-use super::machine::Machine;
-use super::network::{PODS, node_address, pod_range};
-use super::processes::{self, Program};
+use super::machine::LabMachine;
+use super::network::{POD_RANGE, node_address, node_pod_range};
+use super::processes::{self, LabProgram};
 use super::{Lab, credentials};
 use crate::command::output;
-use crate::progress::{Step, wait_until};
+use crate::progress::{ProgressStep, wait_until};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,30 +13,30 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// The image of every pod's first container.
-pub const PAUSE: &str = "ferroband.lab/pause:1";
+pub const PAUSE_IMAGE: &str = "ferroband.lab/pause:1";
 
 /// Start what does not run on a node that is on.
 pub fn ensure(
     lab: &Lab,
-    machine: &Machine,
+    machine: &LabMachine,
     position: usize,
     images: &[PathBuf],
-    step: &mut Step,
+    step: &mut ProgressStep,
 ) -> Result<()> {
-    configure(lab, machine, position)?;
+    write_config(lab, machine, position)?;
     if machine.emulated {
         // Its own /etc is not the folder just written to, which it has mounted.
-        machine.script("cp /lab/host/etc/cni/net.d/10-lab.conflist /etc/cni/net.d/")?;
+        machine.run_script("cp /lab/host/etc/cni/net.d/10-lab.conflist /etc/cni/net.d/")?;
     }
-    step.at(format!("{}: containerd", machine.name));
-    processes::ensure(machine, &[Program::new("containerd", ["--config", "/etc/lab/containerd.toml"])])?;
+    step.update(format!("{}: containerd", machine.name));
+    processes::ensure(machine, &[LabProgram::new("containerd", ["--config", "/etc/lab/containerd.toml"])])?;
     let limit = Duration::from_secs(if machine.emulated { 600 } else { 60 });
     wait_until("containerd", limit, step, || {
         let socket = "test -S /run/containerd/containerd.sock && ctr version >/dev/null 2>&1";
-        machine.script(socket).map(drop).map_err(|_| format!("{}: waiting for containerd", machine.name))
+        machine.run_script(socket).map(drop).map_err(|_| format!("{}: waiting for containerd", machine.name))
     })?;
     for image in images {
-        import(machine, image, step)?;
+        import_image(machine, image, step)?;
     }
     let mut programs = vec![kubelet(&machine.name, position)];
     if !machine.emulated {
@@ -47,18 +47,20 @@ pub fn ensure(
 }
 
 /// The programs of a node that must run.
-pub fn programs(machine: &Machine) -> &'static [&'static str] {
+pub fn required_programs(machine: &LabMachine) -> &'static [&'static str] {
     if machine.emulated { &["containerd", "kubelet"] } else { &["containerd", "kubelet", "kube-proxy"] }
 }
 
 /// Import an image once: what was imported is remembered by size and time of the archive.
-pub fn import(machine: &Machine, image: &Path, step: &mut Step) -> Result<()> {
+pub fn import_image(machine: &LabMachine, image: &Path, step: &mut ProgressStep) -> Result<()> {
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if fs::read_to_string(mark(machine, image)).is_ok_and(|m| stamp(image).is_ok_and(|s| s == m)) {
+    if fs::read_to_string(import_marker(machine, image))
+        .is_ok_and(|m| archive_stamp(image).is_ok_and(|s| s == m))
+    {
         return Ok(());
     }
-    step.at(format!("{}: image {name}", machine.name));
-    let mut ctr = machine.enter()?;
+    step.update(format!("{}: image {name}", machine.name));
+    let mut ctr = machine.command()?;
     ctr.args(["ctr", "-n", "k8s.io", "images", "import", "--local"]);
     if machine.emulated {
         ctr.arg(format!("/lab/images/{name}")).stdin(Stdio::null());
@@ -67,33 +69,33 @@ pub fn import(machine: &Machine, image: &Path, step: &mut Step) -> Result<()> {
         ctr.arg("-").stdin(Stdio::from(archive));
     }
     output(&mut ctr)?;
-    remember(machine, image)
+    mark_imported(machine, image)
 }
 
 /// Remember that an image has been imported.
-pub fn remember(machine: &Machine, image: &Path) -> Result<()> {
-    fs::write(mark(machine, image), stamp(image)?).context("cannot remember the import")
+pub fn mark_imported(machine: &LabMachine, image: &Path) -> Result<()> {
+    fs::write(import_marker(machine, image), archive_stamp(image)?).context("cannot remember the import")
 }
 
-fn mark(machine: &Machine, image: &Path) -> PathBuf {
+fn import_marker(machine: &LabMachine, image: &Path) -> PathBuf {
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     machine.root().join("var/lib/containerd").join(format!("imported-{name}"))
 }
 
 /// What tells one archive from another under the same name.
-pub fn stamp(image: &Path) -> Result<String> {
+pub fn archive_stamp(image: &Path) -> Result<String> {
     use std::os::unix::fs::MetadataExt;
     let about = fs::metadata(image).with_context(|| format!("no image archive {}", image.display()))?;
     Ok(format!("{} {}.{}", about.size(), about.mtime(), about.mtime_nsec()))
 }
 
-fn configure(lab: &Lab, machine: &Machine, position: usize) -> Result<()> {
+fn write_config(lab: &Lab, machine: &LabMachine, position: usize) -> Result<()> {
     let etc = machine.root().join("etc/lab");
-    let secrets = lab.control().root().join("etc/lab");
+    let secrets = lab.control_machine().root().join("etc/lab");
     fs::copy(secrets.join("ca.crt"), etc.join("ca.crt")).context("cannot copy the CA's certificate")?;
     for (file, who) in [("kubelet", machine.name.as_str()), ("proxy", "proxy")] {
         let text = credentials::kubeconfig(&secrets, who, Path::new("/etc/lab/ca.crt"))?;
-        credentials::write(&etc.join(format!("{file}.kubeconfig")), &text)?;
+        credentials::write_secret(&etc.join(format!("{file}.kubeconfig")), &text)?;
     }
     fs::write(etc.join("containerd.toml"), containerd_config())?;
     // An emulated processor needs its time for the pods.
@@ -114,7 +116,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.er
 [grpc]
 address = "/run/containerd/containerd.sock"
 [plugins."io.containerd.cri.v1.images".pinned_images]
-sandbox = "{PAUSE}"
+sandbox = "{PAUSE_IMAGE}"
 [plugins."io.containerd.cri.v1.runtime"]
 # Without CAP_SYS_RESOURCE an oom_score_adj cannot be lowered, and runc would fail to try.
 restrict_oom_score_adj = true
@@ -166,7 +168,7 @@ fn proxy_config() -> String {
 kind: KubeProxyConfiguration
 mode: iptables
 clientConnection: {{kubeconfig: /etc/lab/proxy.kubeconfig}}
-clusterCIDR: {PODS}
+clusterCIDR: {POD_RANGE}
 healthzBindAddress: 127.0.0.1:10256
 metricsBindAddress: 127.0.0.1:10249
 conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}
@@ -177,7 +179,7 @@ iptables: {{minSyncPeriod: 0s, syncPeriod: 30s}}
 
 /// Routed veth pairs: all traffic passes the node's IP layer, so service addresses work without bridge filters.
 fn default_network(position: usize) -> String {
-    let range = pod_range(position);
+    let range = node_pod_range(position);
     format!(
         r#"{{
   "cniVersion": "1.0.0",
@@ -195,8 +197,8 @@ fn default_network(position: usize) -> String {
     )
 }
 
-fn kubelet(name: &str, position: usize) -> Program {
-    Program::new(
+fn kubelet(name: &str, position: usize) -> LabProgram {
+    LabProgram::new(
         "kubelet",
         [
             "--config=/etc/lab/kubelet.yaml",
@@ -207,6 +209,6 @@ fn kubelet(name: &str, position: usize) -> Program {
     )
 }
 
-fn kube_proxy(name: &str) -> Program {
-    Program::new("kube-proxy", ["--config=/etc/lab/proxy.yaml", &format!("--hostname-override={name}")])
+fn kube_proxy(name: &str) -> LabProgram {
+    LabProgram::new("kube-proxy", ["--config=/etc/lab/proxy.yaml", &format!("--hostname-override={name}")])
 }

@@ -1,18 +1,18 @@
 //! The programs of a machine: started once, found again by their pid files, restarted when they died.
 
-use super::machine::Machine;
+use super::machine::LabMachine;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 
 /// One program of a machine.
-pub struct Program {
+pub struct LabProgram {
     /// Its name: of the file, the log and the pid file.
     pub name: &'static str,
     /// Its arguments.
     pub args: Vec<String>,
 }
 
-impl Program {
+impl LabProgram {
     /// A program with arguments.
     pub fn new<S: Into<String>>(name: &'static str, args: impl IntoIterator<Item = S>) -> Self {
         Self { name, args: args.into_iter().map(Into::into).collect() }
@@ -20,29 +20,29 @@ impl Program {
 }
 
 /// Which programs of the machine run. The kernel cuts a process's name at 15 bytes.
-pub fn alive(machine: &Machine) -> Result<BTreeSet<String>> {
+pub fn running_programs(machine: &LabMachine) -> Result<BTreeSet<String>> {
     let script = "for f in /run/lab/*.pid; do [ -e \"$f\" ] || continue; \
         n=${f##*/}; n=${n%.pid}; p=$(cat \"$f\"); \
         [ \"$(cat /proc/$p/comm 2>/dev/null)\" = \"$(printf %.15s \"$n\")\" ] && \
         ! grep -q '^State:.Z' /proc/$p/status && echo \"$n\"; done; true";
-    Ok(machine.script(script)?.split_whitespace().map(str::to_string).collect())
+    Ok(machine.run_script(script)?.split_whitespace().map(str::to_string).collect())
 }
 
 /// Start a program in the background, until it is there for [`alive`] to see; its output goes to its log.
-pub fn start(machine: &Machine, program: &Program) -> Result<()> {
-    let args: String = program.args.iter().map(|a| format!(" {}", quoted(a))).collect();
+pub fn start(machine: &LabMachine, program: &LabProgram) -> Result<()> {
+    let args: String = program.args.iter().map(|a| format!(" {}", shell_quote(a))).collect();
     let name = program.name;
     let script = format!(
         "mkdir -p /run/lab /var/log/lab; setsid {name}{args} </dev/null >>/var/log/lab/{name}.log 2>&1 & \
          p=$!; echo $p > /run/lab/{name}.pid; t=0; \
          while [ $t -lt 100 ] && [ \"$(cat /proc/$p/comm)\" != \"$(printf %.15s {name})\" ]; do sleep 0.05; t=$((t+1)); done"
     );
-    machine.script(&script).map(drop).with_context(|| format!("cannot start {name} on {}", machine.name))
+    machine.run_script(&script).map(drop).with_context(|| format!("cannot start {name} on {}", machine.name))
 }
 
 /// Start those that do not run; whether any was started.
-pub fn ensure(machine: &Machine, programs: &[Program]) -> Result<bool> {
-    let running = alive(machine)?;
+pub fn ensure(machine: &LabMachine, programs: &[LabProgram]) -> Result<bool> {
+    let running = running_programs(machine)?;
     let mut started = false;
     for program in programs.iter().filter(|p| !running.contains(p.name)) {
         start(machine, program)?;
@@ -52,8 +52,8 @@ pub fn ensure(machine: &Machine, programs: &[Program]) -> Result<bool> {
 }
 
 /// An error with the end of its log for the first program that has fallen over.
-pub fn fallen(machine: &Machine, names: &[&str]) -> Result<(), String> {
-    let running = alive(machine).map_err(|e| format!("{e:#}"))?;
+pub fn check_running(machine: &LabMachine, names: &[&str]) -> Result<(), String> {
+    let running = running_programs(machine).map_err(|e| format!("{e:#}"))?;
     match names.iter().find(|n| !running.contains(**n)) {
         None => Ok(()),
         Some(name) => {
@@ -63,6 +63,6 @@ pub fn fallen(machine: &Machine, names: &[&str]) -> Result<(), String> {
     }
 }
 
-fn quoted(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -1,6 +1,6 @@
 //! The files of a machine: its own /etc, /var, /opt and /root; programs shared with the real machine, read-only.
 
-use super::machine::Machine;
+use super::machine::LabMachine;
 use crate::command::{command, run};
 use anyhow::{Context, Result};
 use std::fs;
@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// Folders that outlive a reboot.
-const OWN: [&str; 14] = [
+const PERSISTENT_DIRS: [&str; 14] = [
     "etc/cni/net.d",
     "etc/lab",
     "var/lib/kubelet",
@@ -25,9 +25,9 @@ const OWN: [&str; 14] = [
     "old",
 ];
 /// Where the kernel's file systems and the volatile ones are mounted.
-const MOUNTED: [&str; 4] = ["proc", "sys", "dev", "run"];
+const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "run"];
 /// What programs need of the real /etc. `alternatives` is where Debian's `iptables` points to.
-const ETC: [&str; 9] = [
+const HOST_ETC_FILES: [&str; 9] = [
     "alternatives",
     "ld.so.cache",
     "ld.so.conf",
@@ -40,18 +40,18 @@ const ETC: [&str; 9] = [
 ];
 
 /// Make the folders and files of `machine`, keeping what is there.
-pub fn prepare(machine: &Machine) -> Result<()> {
+pub fn prepare(machine: &LabMachine) -> Result<()> {
     let root = machine.root();
-    for folder in OWN.iter().chain(&MOUNTED) {
+    for folder in PERSISTENT_DIRS.iter().chain(&MOUNT_POINTS) {
         fs::create_dir_all(root.join(folder)).with_context(|| format!("cannot create {folder}"))?;
     }
     for merged in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
-        like_the_host(Path::new("/").join(merged).as_path(), &root.join(merged))?;
+        mirror_host_link(Path::new("/").join(merged).as_path(), &root.join(merged))?;
     }
     if !root.join("var/run").is_symlink() {
         symlink("/run", root.join("var/run"))?;
     }
-    for name in ETC {
+    for name in HOST_ETC_FILES {
         let (from, to) = (Path::new("/etc").join(name), root.join("etc").join(name));
         if from.exists() && !to.exists() {
             run(command("cp", ["-a"]).arg(&from).arg(&to))?;
@@ -80,7 +80,7 @@ pub fn prepare(machine: &Machine) -> Result<()> {
 }
 
 /// On a merged-/usr system /bin and its like are links; elsewhere folders, bound by init.
-fn like_the_host(host: &Path, ours: &Path) -> Result<()> {
+fn mirror_host_link(host: &Path, ours: &Path) -> Result<()> {
     if ours.is_symlink() || ours.exists() {
         return Ok(());
     }

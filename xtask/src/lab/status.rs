@@ -4,19 +4,19 @@ use super::{Lab, control, processes, up};
 use anyhow::Result;
 
 /// Print it; the exit code says whether all is well.
-pub fn status(lab: &Lab) -> Result<i32> {
+pub fn print_status(lab: &Lab) -> Result<i32> {
     let Ok(nodes) = lab.nodes() else {
         println!("lab {}: not up", lab.name());
         return Ok(3);
     };
-    let api = control::ready(lab);
-    let states = up::node_states(lab).unwrap_or_default();
+    let api = control::check_ready(lab);
+    let states = up::node_ready_conditions(lab).unwrap_or_default();
     let mut well = api.is_ok();
     println!("{:<12} {:<8} {:<8} PROGRAMS", "MACHINE", "POWER", "READY");
     for name in std::iter::once("control".to_string()).chain(nodes) {
-        let machine = lab.machine(&name)?;
-        let on = machine.init().is_some();
-        let running = if on { processes::alive(&machine)? } else { Default::default() };
+        let machine = lab.find_machine(&name)?;
+        let on = machine.init_pid().is_some();
+        let running = if on { processes::running_programs(&machine)? } else { Default::default() };
         let ready = match name.as_str() {
             "control" => api.is_ok(),
             _ => states.get(&name).map(String::as_str) == Some("True"),

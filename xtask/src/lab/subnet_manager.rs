@@ -2,7 +2,7 @@
 
 use super::Lab;
 use crate::command::{command, output, run};
-use crate::progress::{Step, step, wait_until};
+use crate::progress::{ProgressStep, run_step, wait_until};
 use crate::{cache, image};
 use anyhow::{Context, Result};
 use std::fs;
@@ -18,9 +18,9 @@ const PROGRAM: &str = "simulated-ufm";
 
 /// Have it run, and let Ferroband use it.
 pub fn ensure(lab: &Lab) -> Result<()> {
-    step("simulated UFM", |step| {
+    run_step("simulated UFM", |step| {
         let objects = lab.folder.join("ufm.json");
-        if !answers(lab) {
+        if !is_reachable(lab) {
             let _ = fs::remove_file(&objects);
             start(lab, &objects, step)?;
         }
@@ -28,21 +28,21 @@ pub fn ensure(lab: &Lab) -> Result<()> {
     })
 }
 
-fn answers(lab: &Lab) -> bool {
+fn is_reachable(lab: &Lab) -> bool {
     let mut ask = lab.in_network("curl");
     ask.args(["-sk", "--max-time", "3", "-o", "/dev/null", &format!("https://{ADDRESS}:{PORT}/")]);
     crate::command::succeeds(&mut ask)
 }
 
 /// It ends by itself when the lab is taken down.
-fn start(lab: &Lab, objects: &Path, step: &mut Step) -> Result<()> {
+fn start(lab: &Lab, objects: &Path, step: &mut ProgressStep) -> Result<()> {
     let build = ["build", "--quiet", "--package", "ferroband-testbed", "--bin", PROGRAM];
     output(command("cargo", build).current_dir(cache::checkout()))?;
-    let program = image::target_folder()?.join("debug").join(PROGRAM);
+    let program = image::cargo_target_dir()?.join("debug").join(PROGRAM);
     let log = fs::File::create(lab.folder.join("ufm.log")).context("cannot make UFM's log")?;
     let own = std::env::current_exe().context("this program has no name")?;
     let mut command = Command::new(program);
-    command.arg(format!("{ADDRESS}:{PORT}")).arg(format!("/run/netns/{}", lab.prefix())).arg(objects);
+    command.arg(format!("{ADDRESS}:{PORT}")).arg(format!("/run/netns/{}", lab.name_prefix())).arg(objects);
     command.arg("--").arg(own).args(["lab", "--name", lab.name(), "exec", "--"]).args(lab.nodes()?);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     let mut child = command.spawn().context("cannot start the simulated UFM")?;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 /// Everything that still bears the lab's name.
-pub fn traces(lab: &Lab) -> Vec<String> {
-    let prefix = lab.prefix();
+pub fn find_traces(lab: &Lab) -> Vec<String> {
+    let prefix = lab.name_prefix();
     let mut left = Vec::new();
     let ours = |name: &str| name == prefix || name.starts_with(&format!("{prefix}-"));
     for folder in [Path::new("/run/netns"), Path::new("/sys/fs/cgroup")] {

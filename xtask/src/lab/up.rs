@@ -1,9 +1,9 @@
 //! Bring a lab up, or heal one: everything is checked and only what is missing is started.
 
-use super::machine::Machine;
-use super::{Lab, Shape, control, emulated, janitor, network, node, processes};
+use super::machine::LabMachine;
+use super::{Lab, LabConfig, control, emulated, janitor, network, node, processes};
 use crate::command::output;
-use crate::progress::{Step, step, wait_until};
+use crate::progress::{ProgressStep, run_step, wait_until};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How a lab is to be.
 #[derive(Args, Clone, Debug)]
-pub struct Up {
+pub struct LabUpArgs {
     /// How many nodes: 1 to 8 [default: 2, or as many as the lab has]
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
@@ -21,14 +21,14 @@ pub struct Up {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub node_names: Vec<String>,
     /// What the nodes' kernel is: this machine's, or an emulated one with InfiniBand
-    #[arg(long, value_enum, default_value_t = Kernel::Host)]
-    pub kernel: Kernel,
+    #[arg(long, value_enum, default_value_t = NodeKernel::Host)]
+    pub kernel: NodeKernel,
     /// The emulated kernel's series, of Debian's packages
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     pub series: String,
     /// Whether an RDMA device of an emulated machine belongs to one network namespace or to all
-    #[arg(long, value_enum, default_value_t = RdmaMode::Exclusive)]
-    pub rdma: RdmaMode,
+    #[arg(long, value_enum, default_value_t = LabRdmaMode::Exclusive)]
+    pub rdma: LabRdmaMode,
     /// Install Ferroband as a user would
     #[arg(long)]
     pub install: bool,
@@ -45,7 +45,7 @@ pub struct Up {
 
 /// Where the nodes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kernel {
+pub enum NodeKernel {
     /// In namespaces of this machine's kernel
     Host,
     /// In emulated machines with a soft HCA
@@ -54,22 +54,22 @@ pub enum Kernel {
 
 /// `rdma system` of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RdmaMode {
+pub enum LabRdmaMode {
     /// One namespace each
     Exclusive,
     /// All namespaces see all devices
     Shared,
 }
 
-impl Up {
+impl LabUpArgs {
     /// As the lab is.
-    pub fn again() -> Self {
+    pub fn unchanged() -> Self {
         Self {
             nodes: None,
             node_names: Vec::new(),
-            kernel: Kernel::Host,
+            kernel: NodeKernel::Host,
             series: String::new(),
-            rdma: RdmaMode::Exclusive,
+            rdma: LabRdmaMode::Exclusive,
             install: false,
             profile: String::new(),
             ufm: false,
@@ -97,7 +97,7 @@ impl Up {
     }
 }
 
-fn check_names(up: &Up, names: &[String]) -> Result<()> {
+fn check_names(up: &LabUpArgs, names: &[String]) -> Result<()> {
     if names.is_empty() || names.len() > 8 {
         bail!("a lab has 1 to 8 nodes, not {}", names.len());
     }
@@ -117,55 +117,55 @@ fn check_names(up: &Up, names: &[String]) -> Result<()> {
 }
 
 /// Bring it up.
-pub fn up(lab: &Lab, args: &Up) -> Result<()> {
+pub fn up(lab: &Lab, args: &LabUpArgs) -> Result<()> {
     crate::tools::require_root()?;
-    crate::tools::require(crate::tools::LAB)?;
-    let programs = crate::programs::folder()?;
-    let mut images = crate::image::for_lab()?;
+    crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
+    let programs = crate::programs::ensure_built()?;
+    let mut images = crate::image::build_lab_images()?;
     let names = args.names(lab)?;
     fs::create_dir_all(&lab.folder).with_context(|| format!("cannot create {}", lab.folder.display()))?;
     // A lab that is there keeps its kind.
-    let asked = (args.kernel == Kernel::Vm).then(|| args.series.clone());
-    let emulated = if lab.nodes().is_ok() { lab.emulated() } else { asked.clone() };
+    let asked = (args.kernel == NodeKernel::Vm).then(|| args.series.clone());
+    let emulated = if lab.nodes().is_ok() { lab.emulated_series() } else { asked.clone() };
     if asked.is_some() && asked != emulated {
         bail!("lab `{}` has other nodes: take it down to change them", lab.name());
     }
-    let artifacts = emulated.as_deref().map(crate::vm::node::artifacts).transpose()?;
+    let artifacts = emulated.as_deref().map(crate::vm::node::build_artifacts).transpose()?;
     if emulated.is_some() && args.install {
         // Built before the machines need the processors, and imported natively with the rest.
-        images.push(crate::image::product()?.archive);
+        images.push(crate::image::build_product()?.archive);
     }
-    let shape = serde_json::to_string_pretty(&Shape { nodes: names.clone(), emulated })?;
+    let shape = serde_json::to_string_pretty(&LabConfig { nodes: names.clone(), emulated })?;
     fs::write(lab.folder.join("lab.json"), shape).context("cannot write lab.json")?;
     if let Some(owner) = args.owner {
-        janitor::start(lab, owner)?;
+        janitor::spawn(lab, owner)?;
     }
 
-    let machine = lab.control();
-    step("control plane", |step| {
-        network::control(&machine)?;
-        if machine.init().is_none() {
+    let machine = lab.control_machine();
+    run_step("control plane", |step| {
+        network::setup_control(&machine)?;
+        if machine.init_pid().is_none() {
             machine.boot(&programs)?;
         }
         control::ensure(lab, &machine, &names, step)
     })?;
-    let machines: Vec<Machine> = names.iter().map(|n| lab.node(n)).collect();
+    let machines: Vec<LabMachine> = names.iter().map(|n| lab.node_machine(n)).collect();
     match &artifacts {
         Some(artifacts) => {
-            emulated::up(lab, &machines, artifacts, &programs, &images, args.rdma)?;
+            emulated::boot_nodes(lab, &machines, artifacts, &programs, &images, args.rdma)?;
         }
-        None => step(format!("nodes {}", names.join(", ")), |step| {
+        None => run_step(format!("nodes {}", names.join(", ")), |step| {
             for (position, machine) in machines.iter().enumerate() {
-                network::node(&lab.control(), machine, position)?;
-                if machine.init().is_none() {
+                network::setup_node(&lab.control_machine(), machine, position)?;
+                if machine.init_pid().is_none() {
                     machine.boot(&programs)?;
                 }
                 node::ensure(lab, machine, position, &images, step)?;
             }
-            network::pod_routes(&machines)
+            network::add_pod_routes(&machines)
         })?,
     }
-    step("nodes Ready", |step| nodes_ready(lab, &machines, step))?;
+    run_step("nodes Ready", |step| wait_nodes_ready(lab, &machines, step))?;
     if args.install {
         super::install::install(lab, &args.profile)?;
     }
@@ -176,13 +176,13 @@ pub fn up(lab: &Lab, args: &Up) -> Result<()> {
 }
 
 /// Wait until each node is Ready at the API server.
-fn nodes_ready(lab: &Lab, machines: &[Machine], step: &mut Step) -> Result<()> {
+fn wait_nodes_ready(lab: &Lab, machines: &[LabMachine], step: &mut ProgressStep) -> Result<()> {
     let limit = if machines.iter().any(|m| m.emulated) { 900 } else { 120 };
     wait_until("nodes", Duration::from_secs(limit), step, || {
         for machine in machines {
-            processes::fallen(machine, node::programs(machine))?;
+            processes::check_running(machine, node::required_programs(machine))?;
         }
-        let states = node_states(lab).map_err(|e| format!("{e:#}"))?;
+        let states = node_ready_conditions(lab).map_err(|e| format!("{e:#}"))?;
         let late: Vec<&str> = machines
             .iter()
             .map(|m| &m.name)
@@ -194,7 +194,7 @@ fn nodes_ready(lab: &Lab, machines: &[Machine], step: &mut Step) -> Result<()> {
 }
 
 /// Each node's Ready condition.
-pub fn node_states(lab: &Lab) -> Result<BTreeMap<String, String>> {
+pub fn node_ready_conditions(lab: &Lab) -> Result<BTreeMap<String, String>> {
     let path =
         "{range .items[*]}{.metadata.name} {.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}";
     let text = output(

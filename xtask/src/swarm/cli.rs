@@ -1,8 +1,8 @@
 //! `cargo xtask lab swarm`
 
-use super::{Errand, Report, Swarm, run};
+use super::{Swarm, SwarmReport, SwarmWorkload, run_workload};
 use crate::command::output;
-use crate::lab::{Lab, Up, up};
+use crate::lab::{Lab, LabUpArgs, up};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 /// DELs at once, in the end.
-const DELETED_AT_ONCE: usize = 16;
+const PARALLEL_DELS: usize = 16;
 
 /// Many node daemons of this machine against the lab's API server, asked for addresses.
 ///
@@ -45,46 +45,46 @@ pub struct SwarmArgs {
 }
 
 /// Do it.
-pub fn swarm(lab: &Lab, args: &SwarmArgs) -> Result<()> {
+pub fn run_swarm(lab: &Lab, args: &SwarmArgs) -> Result<()> {
     let swarm = Swarm::start(lab.clone(), &args.called, args.members, args.programs.as_deref())?;
-    let done = errands(lab, args, &swarm);
-    let ended = swarm.end();
+    let done = run_and_report(lab, args, &swarm);
+    let ended = swarm.stop();
     done.and(ended)
 }
 
-fn errands(lab: &Lab, args: &SwarmArgs, swarm: &Swarm) -> Result<()> {
-    let errand = Errand {
+fn run_and_report(lab: &Lab, args: &SwarmArgs, swarm: &Swarm) -> Result<()> {
+    let errand = SwarmWorkload {
         addresses: args.addresses,
         at_once: args.at_once,
         ipam: args.ipam.clone(),
         kill: args.kill,
-        show: true,
+        assign_in_kernel: true,
         name: "n".to_owned(),
     };
     let restart = || match args.restart {
-        true => restart(lab),
+        true => restart_api_server(lab),
         false => Ok(()),
     };
-    let report = run(swarm, &errand, restart)?;
+    let report = run_workload(swarm, &errand, restart)?;
     for member in &swarm.members {
         member.wait_ready()?;
     }
     // One too many: what it is told.
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"swarm","type":"none","ipam":{}}}"#, args.ipam);
-    let (good, answer) = swarm.members[0].call("ADD", "over", "over", &config)?;
-    swarm.members[0].call("DEL", "over", "over", &config)?;
+    let (good, answer) = swarm.members[0].call_plugin("ADD", "over", "over", &config)?;
+    swarm.members[0].call_plugin("DEL", "over", "over", &config)?;
     let line = json!({"report": report, "over": {"good": good, "answer": answer}});
     println!("{line}");
     // Whoever started us looks now.
     std::io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the end of standard input")?;
-    let deleted = delete(swarm, &report, &config)?;
+    let deleted = delete_all(swarm, &report, &config)?;
     println!("{}", json!({ "deleted": deleted }));
     Ok(())
 }
 
 /// Delete everything, some at once; whether every DEL went well.
-fn delete(swarm: &Swarm, report: &Report, config: &str) -> Result<bool> {
-    let share = report.assigned.len().div_ceil(DELETED_AT_ONCE).max(1);
+fn delete_all(swarm: &Swarm, report: &SwarmReport, config: &str) -> Result<bool> {
+    let share = report.assigned.len().div_ceil(PARALLEL_DELS).max(1);
     std::thread::scope(|scope| {
         let workers: Vec<_> = report
             .assigned
@@ -95,7 +95,7 @@ fn delete(swarm: &Swarm, report: &Report, config: &str) -> Result<bool> {
                     for one in assigned {
                         let member = swarm.members.iter().find(|member| member.name == one.node);
                         let member = member.context("a member is gone")?;
-                        deleted &= member.call("DEL", &one.container, &one.interface, config)?.0;
+                        deleted &= member.call_plugin("DEL", &one.container, &one.interface, config)?.0;
                     }
                     Ok(deleted)
                 })
@@ -110,7 +110,7 @@ fn delete(swarm: &Swarm, report: &Report, config: &str) -> Result<bool> {
 }
 
 /// Kill the API server and bring it back, as a power cut of its machine would.
-fn restart(lab: &Lab) -> Result<()> {
+fn restart_api_server(lab: &Lab) -> Result<()> {
     output(lab.exec("control")?.args(["sh", "-c", "kill -9 $(cat /run/lab/kube-apiserver.pid)"]))?;
-    up(lab, &Up::again())
+    up(lab, &LabUpArgs::unchanged())
 }

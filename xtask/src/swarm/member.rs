@@ -14,23 +14,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A node daemon and what belongs to it.
-pub struct Member {
+pub struct SwarmMember {
     /// Its node's name.
     pub name: String,
     /// The UID of its pod.
     pub uid: String,
     root: PathBuf,
     /// Keeps the mount namespace.
-    keeper: Child,
+    namespace_holder: Child,
     daemon: Mutex<Option<Child>>,
     lab: Lab,
-    foreign: AtomicBool,
+    foreign_plugin: AtomicBool,
     /// Whether its daemon has assigned anything since it was started.
     served: AtomicBool,
-    start: Box<dyn Fn() -> Result<Child> + Send + Sync>,
+    start_daemon: Box<dyn Fn() -> Result<Child> + Send + Sync>,
 }
 
-impl Member {
+impl SwarmMember {
     /// Its folders, namespaces and daemon.
     pub fn start(lab: &Lab, root: &Path, name: &str, daemon: &Path, cni: &Path) -> Result<Self> {
         for folder in ["run/ferroband", "var/lib/ferroband", "etc/cni/net.d", "opt/cni/bin"] {
@@ -91,14 +91,24 @@ impl Member {
         let daemon = Mutex::new(Some(start()?));
         let (name, root, lab) = (name.to_owned(), root.to_owned(), lab.clone());
         let (foreign, served) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { name, uid, root, keeper, daemon, lab, foreign, served, start })
+        Ok(Self {
+            name,
+            uid,
+            root,
+            namespace_holder: keeper,
+            daemon,
+            lab,
+            foreign_plugin: foreign,
+            served,
+            start_daemon: start,
+        })
     }
 
     /// Until its daemon answers.
     pub fn wait_ready(&self) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(120);
         let config = r#"{"cniVersion":"1.1.0","name":"swarm","type":"whereabouts"}"#;
-        while !self.call("STATUS", "", "", config).is_ok_and(|answer| answer.0) {
+        while !self.call_plugin("STATUS", "", "", config).is_ok_and(|answer| answer.0) {
             if Instant::now() > end {
                 let log = fs::read_to_string(self.root.join("log")).unwrap_or_default();
                 bail!("the daemon of {} is not ready\n{log}", self.name);
@@ -109,7 +119,7 @@ impl Member {
     }
 
     /// Its daemon has assigned something.
-    pub fn served(&self) {
+    pub fn mark_served(&self) {
         self.served.store(true, Ordering::Relaxed);
     }
 
@@ -119,21 +129,27 @@ impl Member {
     }
 
     /// Kill the daemon where it stands and start another.
-    pub fn kill(&self) -> Result<()> {
+    pub fn restart_daemon(&self) -> Result<()> {
         self.served.store(false, Ordering::Relaxed);
         let mut daemon = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(mut old) = daemon.take() {
             old.kill().context("cannot kill a daemon")?;
             old.wait().context("cannot wait for a daemon")?;
         }
-        *daemon = Some((self.start)()?);
+        *daemon = Some((self.start_daemon)()?);
         Ok(())
     }
 
     /// Execute the plugin; whether it went well, and what it printed.
-    pub fn call(&self, verb: &str, container: &str, interface: &str, config: &str) -> Result<(bool, Value)> {
+    pub fn call_plugin(
+        &self,
+        verb: &str,
+        container: &str,
+        interface: &str,
+        config: &str,
+    ) -> Result<(bool, Value)> {
         let plugin = self.root.join("opt/cni/bin/whereabouts");
-        let spaces = format!("/proc/{}/ns/mnt", self.keeper.id());
+        let spaces = format!("/proc/{}/ns/mnt", self.namespace_holder.id());
         let args = format!(
             "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={};K8S_POD_UID={}",
             self.name, self.uid
@@ -146,10 +162,10 @@ impl Member {
             command
         };
         // Somebody else's plugin talks to the API server itself.
-        if self.foreign.load(Ordering::Relaxed) {
+        if self.foreign_plugin.load(Ordering::Relaxed) {
             let mut command = self.lab.in_network("nsenter");
             command.arg(format!("--mount={spaces}")).arg("--").arg(plugin);
-            return answered(given(command), config);
+            return run_plugin(given(command), config);
         }
         // From within the namespace, and by a thread that ends with the call: a program between would be measured too.
         std::thread::scope(|scope| {
@@ -157,35 +173,35 @@ impl Member {
                 let keeper = fs::File::open(&spaces).context("the member's keeper is gone")?;
                 unshare(CloneFlags::CLONE_FS)?;
                 setns(keeper, CloneFlags::CLONE_NEWNS)?;
-                answered(given(Command::new(plugin)), config)
+                run_plugin(given(Command::new(plugin)), config)
             });
             call.join().unwrap_or_else(|_| bail!("a call panicked"))
         })
     }
 
     /// Put another program in the place of the plugin.
-    pub fn put(&self, program: &Path) -> Result<()> {
+    pub fn replace_plugin(&self, program: &Path) -> Result<()> {
         let plugin = self.root.join("opt/cni/bin/whereabouts");
-        self.foreign.store(true, Ordering::Relaxed);
+        self.foreign_plugin.store(true, Ordering::Relaxed);
         fs::copy(program, plugin).map(drop).with_context(|| format!("cannot copy {}", program.display()))
     }
 
     /// A file with the settings that Whereabouts cannot do without.
-    pub fn flat_file(&self) -> Result<PathBuf> {
+    pub fn write_whereabouts_config(&self) -> Result<PathBuf> {
         let file = self.root.join("whereabouts.conf");
         fs::write(&file, r#"{"datastore":"kubernetes"}"#).context("cannot write whereabouts.conf")?;
         Ok(file)
     }
 
     /// Put the address on the member's `lo`, or take it off, so that the kernel has it as pods would.
-    pub fn show(&self, verb: &str, address: &str) -> Result<()> {
+    pub fn change_lo_address(&self, verb: &str, address: &str) -> Result<()> {
         let bare = address.split_once('/').map_or(address, |(bare, _)| bare);
         output(&mut command("ip", ["-n", &self.name, "address", verb, bare, "dev", "lo"])).map(drop)
     }
 }
 
 /// What a plugin says to a configuration.
-fn answered(mut command: Command, config: &str) -> Result<(bool, Value)> {
+fn run_plugin(mut command: Command, config: &str) -> Result<(bool, Value)> {
     let mut child = command.spawn().context("cannot start the plugin")?;
     if let Some(mut stdin) = child.stdin.take() {
         // A plugin that has failed already does not read.
@@ -195,7 +211,7 @@ fn answered(mut command: Command, config: &str) -> Result<(bool, Value)> {
     Ok((end.status.success(), serde_json::from_slice(&end.stdout).unwrap_or(Value::Null)))
 }
 
-impl Drop for Member {
+impl Drop for SwarmMember {
     /// Its processes and its namespace go with it.
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
@@ -203,8 +219,8 @@ impl Drop for Member {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        let _ = self.keeper.kill();
-        let _ = self.keeper.wait();
+        let _ = self.namespace_holder.kill();
+        let _ = self.namespace_holder.wait();
         let _ = command("ip", ["netns", "delete", &self.name]).stderr(Stdio::null()).status();
     }
 }

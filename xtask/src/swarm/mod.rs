@@ -10,19 +10,19 @@
 //!
 //! A member has one pod with as many interfaces as it is asked for. The pods are objects only; no kubelet knows them.
 
+mod cleaner;
 mod cli;
-mod errand;
-mod last;
 mod member;
 mod report;
+mod workload;
 
-pub use cli::{SwarmArgs, swarm};
-pub use errand::{Errand, run};
-pub use report::Report;
+pub use cli::{SwarmArgs, run_swarm};
+pub use report::SwarmReport;
+pub use workload::{SwarmWorkload, run_workload};
 
-use member::Member;
+use member::SwarmMember;
 
-use crate::command::{feed, output};
+use crate::command::{output, run_with_input};
 use crate::lab::Lab;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -36,9 +36,9 @@ pub struct Swarm {
     lab: Lab,
     folder: PathBuf,
     /// In order.
-    pub members: Vec<Member>,
+    pub members: Vec<SwarmMember>,
     /// After the members, as it is written here.
-    _last: last::Last,
+    _cleaner: cleaner::SwarmCleaner,
 }
 
 impl Swarm {
@@ -47,33 +47,33 @@ impl Swarm {
         let folder = std::env::temp_dir().join(format!("ferroband-swarm-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).context("cannot create the swarm's folder")?;
         let names: Vec<_> = (0..count).map(|number| format!("{name}-{number}")).collect();
-        let _last = last::Last::start(&folder, &names)?;
-        let mut swarm = Self { lab, folder, members: Vec::new(), _last };
-        swarm.register(&names)?;
-        match swarm.populate(names, programs) {
+        let _last = cleaner::SwarmCleaner::start(&folder, &names)?;
+        let mut swarm = Self { lab, folder, members: Vec::new(), _cleaner: _last };
+        swarm.create_objects(&names)?;
+        match swarm.start_members(names, programs) {
             Ok(()) => Ok(swarm),
             Err(e) => {
                 // What is made is taken away again, whatever that says.
-                let _ = swarm.end();
+                let _ = swarm.stop();
                 Err(e)
             }
         }
     }
 
-    fn populate(&mut self, names: Vec<String>, programs: Option<&Path>) -> Result<()> {
+    fn start_members(&mut self, names: Vec<String>, programs: Option<&Path>) -> Result<()> {
         let (daemon, cni) = match programs {
             Some(folder) => (folder.join("ferroband"), folder.join("ferroband-cni")),
-            None => crate::image::binaries().map(|built| (built.ferroband, built.cni))?,
+            None => crate::image::build_binaries().map(|built| (built.ferroband, built.cni))?,
         };
         for name in names {
-            let member = Member::start(&self.lab, &self.folder.join(&name), &name, &daemon, &cni)?;
+            let member = SwarmMember::start(&self.lab, &self.folder.join(&name), &name, &daemon, &cni)?;
             self.members.push(member);
         }
-        self.members.iter().try_for_each(Member::wait_ready)
+        self.members.iter().try_for_each(SwarmMember::wait_ready)
     }
 
     /// Nodes that no DaemonSet wants, and one pod on each.
-    fn register(&self, names: &[String]) -> Result<()> {
+    fn create_objects(&self, names: &[String]) -> Result<()> {
         let objects: Vec<_> = names
             .iter()
             .flat_map(|name| {
@@ -88,11 +88,11 @@ impl Swarm {
             })
             .collect();
         let list = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, objects.join(","));
-        feed(self.lab.kubectl()?.args(["create", "-f", "-"]).stdout(Stdio::null()), &list).map(drop)
+        run_with_input(self.lab.kubectl()?.args(["create", "-f", "-"]).stdout(Stdio::null()), &list).map(drop)
     }
 
     /// Take everything away again: processes, namespaces, objects.
-    pub fn end(self) -> Result<()> {
+    pub fn stop(self) -> Result<()> {
         drop(self.members);
         let selector = format!("{LABEL}=true");
         let delete = ["delete", "pods,nodes", "-l", &selector, "--grace-period=0", "--force", "--wait=false"];

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// Figures, and what each interface got.
 #[derive(Debug, Default, Serialize)]
-pub struct Report {
+pub struct SwarmReport {
     /// Addresses assigned.
-    pub assigned: Vec<Assigned>,
+    pub assigned: Vec<SwarmAddress>,
     /// ADDs that failed and were made again, as a kubelet does.
     pub failures: usize,
     /// The last failure, for people.
@@ -23,7 +23,7 @@ pub struct Report {
 
 /// One address, as the plugin printed it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Assigned {
+pub struct SwarmAddress {
     /// The node.
     pub node: String,
     /// The interface.
@@ -34,7 +34,7 @@ pub struct Assigned {
     pub address: String,
 }
 
-impl Report {
+impl SwarmReport {
     /// Assigned in a second.
     pub fn rate(&self) -> f64 {
         self.assigned.len() as f64 / self.seconds.max(1e-9)
@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_sorted_times() {
         let times = (1..=100).rev().map(Duration::from_millis).collect();
-        let report = Report { times, ..Report::default() };
+        let report = SwarmReport { times, ..SwarmReport::default() };
         assert_eq!((report.percentile(0.5), report.percentile(0.99)), (50.0, 99.0));
-        assert_eq!(Report::default().percentile(0.5), 0.0);
+        assert_eq!(SwarmReport::default().percentile(0.5), 0.0);
     }
 }

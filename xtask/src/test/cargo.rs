@@ -24,12 +24,12 @@ fn cargo(args: &[&str]) -> Command {
 }
 
 /// `cargo fmt --check`
-pub fn formatting() -> Result<()> {
+pub fn check_formatting() -> Result<()> {
     output(&mut cargo(&["fmt", "--all", "--check"])).map(drop).context("run `cargo fmt --all`")
 }
 
 /// `cargo clippy` over everything, warnings denied.
-pub fn lints() -> Result<()> {
+pub fn check_lints() -> Result<()> {
     output(&mut cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
         .map(drop)
 }
@@ -53,14 +53,14 @@ pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
             args.extend(["--test", test]);
         }
     }
-    run(tally, &mut cargo(&args), only, &[])
+    run_and_count(tally, &mut cargo(&args), only, &[])
 }
 
 /// Each crate's `tests/netns.rs`, one test at a time where they share the kernel.
 pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     let args =
         ["test", "--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--test", NETNS, "--no-fail-fast"];
-    run(tally, &mut cargo(&args), only, &[])
+    run_and_count(tally, &mut cargo(&args), only, &[])
 }
 
 /// The scenarios, against the lab named in the environment. Files whose scenarios bring labs of their own up run beside the
@@ -77,7 +77,7 @@ pub fn cluster(
         peers.map(|folder| folder.canonicalize().with_context(|| format!("no folder {}", folder.display())));
     let peers = peers.transpose()?;
     // One scenario needs it, and says so where it cannot be had.
-    let promtool = crate::tools::promtool().ok();
+    let promtool = crate::tools::ensure_promtool().ok();
     let scenarios = |files: &[String]| {
         let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast"]);
         cargo.args(files.iter().flat_map(|file| ["--test", file]));
@@ -92,11 +92,12 @@ pub fn cluster(
     let (own, common): (Vec<String>, Vec<String>) = files.partition(|file| has_own_lab(file));
     output(scenarios(&[]).args(["--tests", "--no-run", "--quiet"])).context("building the scenarios")?;
     thread::scope(|scope| {
-        let beside = scope.spawn(|| said(&mut scenarios(&own), only, &["--test-threads=1"], "own lab: "));
-        let first = said(scenarios(&common).arg("--lib"), only, &["--test-threads=1"], "");
+        let beside =
+            scope.spawn(|| run_cargo(&mut scenarios(&own), only, &["--test-threads=1"], "own lab: "));
+        let first = run_cargo(scenarios(&common).arg("--lib"), only, &["--test-threads=1"], "");
         let second =
             beside.join().unwrap_or_else(|_| bail!("whoever ran the scenarios with labs of their own"));
-        [first, second].into_iter().try_for_each(|lane| count(tally, &lane?))
+        [first, second].into_iter().try_for_each(|lane| add_to_tally(tally, &lane?))
     })
 }
 
@@ -112,21 +113,21 @@ pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut cargo = cargo(&["test", "--package", VMLAB, "--no-fail-fast", "--tests"]);
     cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
-    run(tally, &mut cargo, None, &[&["--test-threads=1"], which].concat())
+    run_and_count(tally, &mut cargo, None, &[&["--test-threads=1"], which].concat())
 }
 
-fn run(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {
-    count(tally, &said(cargo, only, more, "")?)
+fn run_and_count(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {
+    add_to_tally(tally, &run_cargo(cargo, only, more, "")?)
 }
 
 /// What a run of cargo said, and how it ended.
-struct Said {
+struct CargoOutput {
     text: String,
     status: ExitStatus,
 }
 
 /// Runs cargo and shows what it says, except for what passes.
-fn said(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) -> Result<Said> {
+fn run_cargo(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) -> Result<CargoOutput> {
     cargo.arg("--").args(more).args(only);
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let mut text = String::new();
@@ -141,11 +142,11 @@ fn said(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) -> Re
         }
     }
     let status = child.wait().context("waiting for cargo test")?;
-    Ok(Said { text, status })
+    Ok(CargoOutput { text, status })
 }
 
-fn count(tally: &mut Tally, said: &Said) -> Result<()> {
-    let counted = tally.libtest(&said.text);
+fn add_to_tally(tally: &mut Tally, said: &CargoOutput) -> Result<()> {
+    let counted = tally.add_libtest_output(&said.text);
     if !said.status.success() && (!counted || !said.text.contains("FAILED")) {
         bail!("cargo test: {}", said.status);
     }

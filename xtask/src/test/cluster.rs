@@ -2,12 +2,12 @@
 
 use super::cargo;
 use super::tally::Tally;
-use crate::lab::{Kernel, Lab, RdmaMode, Up, down, up};
+use crate::lab::{Lab, LabRdmaMode, LabUpArgs, NodeKernel, down, up};
 use anyhow::Result;
 use std::path::Path;
 
 /// What the names of the scenarios begin with that need nodes with shared RDMA devices.
-const SHARED: &str = "shared_";
+const SHARED_PREFIX: &str = "shared_";
 
 /// Bring a lab up, run the scenarios, their loops so many rounds, take it down.
 pub fn run(
@@ -17,17 +17,17 @@ pub fn run(
     rounds: usize,
     peers: Option<&Path>,
 ) -> Result<()> {
-    let shape = Up { nodes: Some(3), profile: "default".to_string(), ..Up::again() };
-    in_lab(tally, "test", keep, shape, |tally, lab| {
+    let shape = LabUpArgs { nodes: Some(3), profile: "default".to_string(), ..LabUpArgs::unchanged() };
+    run_in_lab(tally, "test", keep, shape, |tally, lab| {
         if only.is_none() {
             // Cheap here: the lab has just built what a release consists of.
-            tally.check("a release can be made", release);
+            tally.check("a release can be made", check_release);
         }
         cargo::cluster(tally, only, lab, rounds, peers)
     })
 }
 
-fn release() -> Result<()> {
+fn check_release() -> Result<()> {
     let folder = crate::cache::folder("releases")?.join(std::process::id().to_string());
     let made = crate::dist::make(&folder);
     let _ = std::fs::remove_dir_all(&folder);
@@ -36,42 +36,44 @@ fn release() -> Result<()> {
 
 /// The same with two nodes whose kernels have InfiniBand, first with RDMA devices of one namespace each, then with devices
 /// that all namespaces share: a node's mode is set when it boots.
-pub fn emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &str) -> Result<()> {
-    for (rdma, kind) in [(RdmaMode::Exclusive, "vmtest"), (RdmaMode::Shared, "vmtest-shared")] {
-        if only.is_some_and(|only| only.starts_with(SHARED) != (rdma == RdmaMode::Shared)) {
+pub fn run_emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &str) -> Result<()> {
+    for (rdma, kind) in [(LabRdmaMode::Exclusive, "vmtest"), (LabRdmaMode::Shared, "vmtest-shared")] {
+        if only.is_some_and(|only| only.starts_with(SHARED_PREFIX) != (rdma == LabRdmaMode::Shared)) {
             continue;
         }
         let series = series.to_string();
-        let shape = Up { nodes: Some(2), kernel: Kernel::Vm, series, rdma, ..Up::again() };
-        in_lab(tally, kind, keep, shape, |tally, lab| match (only, rdma) {
+        let shape =
+            LabUpArgs { nodes: Some(2), kernel: NodeKernel::Vm, series, rdma, ..LabUpArgs::unchanged() };
+        run_in_lab(tally, kind, keep, shape, |tally, lab| match (only, rdma) {
             (Some(only), _) => cargo::vmlab(tally, &[only], lab),
-            (None, RdmaMode::Exclusive) => cargo::vmlab(tally, &["--skip", SHARED], lab),
-            (None, RdmaMode::Shared) => cargo::vmlab(tally, &[SHARED], lab),
+            (None, LabRdmaMode::Exclusive) => cargo::vmlab(tally, &["--skip", SHARED_PREFIX], lab),
+            (None, LabRdmaMode::Shared) => cargo::vmlab(tally, &[SHARED_PREFIX], lab),
         })?;
     }
     Ok(())
 }
 
-fn in_lab(
+fn run_in_lab(
     tally: &mut Tally,
     kind: &str,
     keep: bool,
-    shape: Up,
+    shape: LabUpArgs,
     scenarios: impl FnOnce(&mut Tally, &str) -> Result<()>,
 ) -> Result<()> {
     let name = if keep { kind.to_string() } else { format!("{kind}-{}", std::process::id()) };
     let lab = Lab::named(&name)?;
     let owner = (!keep).then(std::process::id);
-    let result = up(&lab, &Up { install: true, owner, ..shape }).and_then(|()| scenarios(tally, &name));
+    let result =
+        up(&lab, &LabUpArgs { install: true, owner, ..shape }).and_then(|()| scenarios(tally, &name));
     if keep {
         eprintln!("the lab is left up: cargo xtask lab --name {name} status");
     } else {
-        tally.check("the lab goes without a trace", || down(&lab).and_then(|()| traceless(&lab)));
+        tally.check("the lab goes without a trace", || down(&lab).and_then(|()| check_no_traces(&lab)));
     }
     result
 }
 
-fn traceless(lab: &Lab) -> Result<()> {
-    let left = crate::lab::traces(lab);
+fn check_no_traces(lab: &Lab) -> Result<()> {
+    let left = crate::lab::find_traces(lab);
     if left.is_empty() { Ok(()) } else { anyhow::bail!("left behind: {}", left.join(", ")) }
 }

@@ -2,35 +2,35 @@
 
 use super::tally::Tally;
 use crate::cache;
-use crate::command::{become_it, command, output};
+use crate::command::{command, exec, output};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::process::Command;
 
 /// Play the cases against a plugin binary.
 #[derive(Args, Debug)]
-pub struct Conformance {
+pub struct ConformanceArgs {
     /// Arguments of the player: --binary PATH [--only N] [--upstream] …; --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
 }
 
 /// Run the player in our place.
-pub fn play(args: &Conformance) -> Result<i32> {
+pub fn run_player(args: &ConformanceArgs) -> Result<i32> {
     crate::tools::require_root()?;
-    crate::tools::require(crate::tools::LAB)?;
-    become_it(player().args(&args.args))
+    crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
+    exec(player_command().args(&args.args))
 }
 
 /// The tier: our own binary, all cases.
 pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     crate::tools::require_root()?;
-    crate::tools::require(crate::tools::LAB)?;
+    crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
     output(
         command("cargo", ["build", "--quiet", "--package", "ferroband-cni"]).current_dir(cache::checkout()),
     )?;
-    let binary = crate::image::target_folder()?.join("debug/ferroband-cni");
-    let mut player = player();
+    let binary = crate::image::cargo_target_dir()?.join("debug/ferroband-cni");
+    let mut player = player_command();
     player.arg("--binary").arg(binary);
     if let Some(only) = only {
         player.args(["--only", only]);
@@ -40,15 +40,15 @@ pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     for line in said.lines() {
         eprintln!("  {line}");
     }
-    if !tally.plain(&said) {
+    if !tally.add_summary_line(&said) {
         bail!("the player gave no count: {}", String::from_utf8_lossy(&end.stderr));
     }
     Ok(())
 }
 
 /// The budget of `ferroband-cni`: what a node runs once or more for every pod.
-pub fn budget(tally: &mut Tally) -> Result<()> {
-    let file = crate::image::cni()?;
+pub fn check_budget(tally: &mut Tally) -> Result<()> {
+    let file = crate::image::build_cni()?;
     let size = std::fs::metadata(&file)?.len();
     let mut fastest = std::time::Duration::MAX;
     for _ in 0..20 {
@@ -57,14 +57,14 @@ pub fn budget(tally: &mut Tally) -> Result<()> {
         fastest = fastest.min(begin.elapsed());
     }
     eprintln!("  ferroband-cni: {size} bytes, VERSION in {:.2} ms", fastest.as_secs_f64() * 1000.0);
-    tally.shown("ferroband-cni is at most 2 MB", size <= LARGEST, &format!("{size} bytes"));
+    tally.record("ferroband-cni is at most 2 MB", size <= MAX_SIZE, &format!("{size} bytes"));
     Ok(())
 }
 
 /// Two megabytes.
-const LARGEST: u64 = 2_000_000;
+const MAX_SIZE: u64 = 2_000_000;
 
-fn player() -> Command {
+fn player_command() -> Command {
     let mut cargo = command("cargo", ["run", "--quiet", "--package", "ferroband-conformance", "--"]);
     cargo.current_dir(cache::checkout());
     cargo

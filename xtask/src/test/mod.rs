@@ -13,7 +13,7 @@
 mod cargo;
 mod cluster;
 mod conformance;
-mod direction;
+mod dependency_direction;
 mod tally;
 mod vm;
 
@@ -22,14 +22,14 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tally::Tally;
 
-pub use conformance::{Conformance, play};
+pub use conformance::{ConformanceArgs, run_player};
 
 /// Which tiers.
 #[derive(Args, Debug)]
-pub struct Test {
+pub struct TestArgs {
     /// Tiers to run; unit, netns, conformance and cluster when none is given
     #[arg(value_enum)]
-    tiers: Vec<Tier>,
+    tiers: Vec<TestTier>,
     /// Only tests whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -47,7 +47,7 @@ pub struct Test {
 
 /// A kind of test, by what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Tier {
+enum TestTier {
     /// Formatting, lints, dependency direction, generated files, tests that need nothing
     Unit,
     /// Tests in network namespaces of their own; need root
@@ -65,41 +65,46 @@ enum Tier {
 }
 
 /// What runs when no tier is named. `vm` joins when one run of the whole of it was green in under ten minutes.
-const ALL: [Tier; 4] = [Tier::Unit, Tier::Netns, Tier::Conformance, Tier::Cluster];
+const DEFAULT_TIERS: [TestTier; 4] =
+    [TestTier::Unit, TestTier::Netns, TestTier::Conformance, TestTier::Cluster];
 
 /// How often `soak` does what the cluster tier does once.
 const SOAK_ROUNDS: usize = 50;
 
 /// Run the tiers; the exit code says whether all passed.
-pub fn test(args: &Test) -> Result<i32> {
-    let tiers = if args.tiers.is_empty() { ALL.to_vec() } else { args.tiers.clone() };
+pub fn run_tests(args: &TestArgs) -> Result<i32> {
+    let tiers = if args.tiers.is_empty() { DEFAULT_TIERS.to_vec() } else { args.tiers.clone() };
     let mut tally = Tally::default();
     for tier in tiers {
         let only = args.only.as_deref();
-        tally.tier(&format!("{tier:?}").to_lowercase(), |tally| match tier {
-            Tier::Unit => unit(tally, only),
-            Tier::Netns => {
+        tally.run_tier(&format!("{tier:?}").to_lowercase(), |tally| match tier {
+            TestTier::Unit => unit(tally, only),
+            TestTier::Netns => {
                 crate::tools::require_root()?;
-                crate::tools::require(crate::tools::LAB)?;
-                crate::tools::require(crate::tools::FABRIC)?;
+                crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
+                crate::tools::require(crate::tools::FABRIC_REQUIREMENTS)?;
                 cargo::netns(tally, only)
             }
-            Tier::Conformance => conformance::run(tally, only).and_then(|()| conformance::budget(tally)),
-            Tier::Cluster => cluster::run(tally, only, args.keep, 1, args.peers.as_deref()),
-            Tier::Soak => cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS, None),
-            Tier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),
-            Tier::Vmlab => cluster::emulated(tally, only, args.keep, &args.kernel),
+            TestTier::Conformance => {
+                conformance::run(tally, only).and_then(|()| conformance::check_budget(tally))
+            }
+            TestTier::Cluster => cluster::run(tally, only, args.keep, 1, args.peers.as_deref()),
+            TestTier::Soak => {
+                cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS, None)
+            }
+            TestTier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),
+            TestTier::Vmlab => cluster::run_emulated(tally, only, args.keep, &args.kernel),
         });
     }
-    Ok(tally.close())
+    Ok(tally.finish())
 }
 
 fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     if only.is_none() {
-        tally.check("formatting", cargo::formatting);
-        tally.check("lints", cargo::lints);
-        tally.check("dependency direction", direction::check);
-        tally.check("generated files are current", crate::generate::check);
+        tally.check("formatting", cargo::check_formatting);
+        tally.check("lints", cargo::check_lints);
+        tally.check("dependency direction", dependency_direction::check);
+        tally.check("generated files are current", crate::generate::check_current);
         crate::check::run(|name, check| tally.check(name, check))?;
     }
     cargo::unit(tally, only)

@@ -14,7 +14,7 @@ pub struct Tally {
 
 impl Tally {
     /// Run a tier. One that cannot run is a failure, with its reason.
-    pub fn tier(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Result<()>) {
+    pub fn run_tier(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Result<()>) {
         eprintln!("── {name}");
         let (begin, before) = (Instant::now(), (self.passed, self.failed));
         if let Err(error) = work(self) {
@@ -40,7 +40,7 @@ impl Tally {
     }
 
     /// One whose end somebody else has shown already.
-    pub fn shown(&mut self, name: &str, passed: bool, reason: &str) {
+    pub fn record(&mut self, name: &str, passed: bool, reason: &str) {
         if passed {
             self.passed += 1;
         } else {
@@ -57,7 +57,7 @@ impl Tally {
     }
 
     /// Take over the counts of a libtest run, from the lines `test result: …` and `test NAME ... FAILED` of its output.
-    pub fn libtest(&mut self, output: &str) -> bool {
+    pub fn add_libtest_output(&mut self, output: &str) -> bool {
         let mut seen = false;
         for line in output.lines() {
             if let Some(rest) = line.strip_prefix("test result: ") {
@@ -73,7 +73,7 @@ impl Tally {
     }
 
     /// Take over the counts of a plain closing line, `N passed, N failed, N skipped`; whether there is one.
-    pub fn plain(&mut self, output: &str) -> bool {
+    pub fn add_summary_line(&mut self, output: &str) -> bool {
         let Some(line) = output.lines().rev().find(|l| l.contains(" passed, ") && l.contains(" failed"))
         else {
             return false;
@@ -88,7 +88,7 @@ impl Tally {
     }
 
     /// The closing line; the exit code.
-    pub fn close(&self) -> i32 {
+    pub fn finish(&self) -> i32 {
         for reason in &self.reasons {
             let first: String = reason.lines().take(3).collect::<Vec<_>>().join(" | ");
             eprintln!("  ✗ {first}");
@@ -112,21 +112,21 @@ mod tests {
         let mut tally = Tally::default();
         let text = "test a ... ok\ntest b ... FAILED\n\
                     test result: FAILED. 12 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
-        assert!(tally.libtest(text));
+        assert!(tally.add_libtest_output(text));
         assert_eq!((tally.passed, tally.failed, tally.skipped), (12, 1, 3));
-        assert_eq!(tally.close(), 1);
+        assert_eq!(tally.finish(), 1);
     }
 
     #[test]
     fn a_plain_closing_line_is_counted() {
         let mut tally = Tally::default();
-        assert!(tally.plain("case 1: passed\n25 passed, 0 failed, 2 skipped\n"));
+        assert!(tally.add_summary_line("case 1: passed\n25 passed, 0 failed, 2 skipped\n"));
         assert_eq!((tally.passed, tally.failed, tally.skipped), (25, 0, 2));
-        assert!(!tally.plain("nothing of the kind\n"));
+        assert!(!tally.add_summary_line("nothing of the kind\n"));
     }
 
     #[test]
     fn no_test_at_all_is_no_success() {
-        assert_eq!(Tally::default().close(), 1);
+        assert_eq!(Tally::default().finish(), 1);
     }
 }

@@ -3,9 +3,9 @@
 //! apt resolves against an empty package status, so the closure is complete whatever the host has installed, and it
 //! checks every file against the signed lists. Which mirror is asked is the host's own configuration.
 
-use super::cache::{Cache, key};
+use super::cache::{VmCache, hash_key};
 use crate::command::{command, output};
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use std::process::Command;
 use std::time::Duration;
 
 /// How long a resolved set of packages is used before the archive is asked for newer ones.
-const FRESH: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_LIST_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The release after the host's.
-const NEWER: &str = "trixie";
+const NEWER_RELEASE: &str = "trixie";
 /// The keys of all releases, as Debian's own package has them.
-const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Downloads packages with everything they depend on.
-pub fn closure(cache: &Cache, apt: &Apt, names: &[&str]) -> Result<Vec<PathBuf>> {
-    let debs = cache.dir(&format!("debs/{}", key(names)))?;
+pub fn download_with_dependencies(cache: &VmCache, apt: &Apt, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let debs = cache.dir(&format!("debs/{}", hash_key(names)))?;
     fs::create_dir_all(debs.join("partial"))?;
     let archives = format!("Dir::Cache::archives={}", debs.display());
     let fetch = || {
@@ -49,19 +49,19 @@ pub fn download(apt: &Apt, names: &[String], into: &Path) -> Result<Vec<PathBuf>
 }
 
 /// All package names that begin with `prefix`.
-pub fn names(apt: &Apt, prefix: &str) -> Result<Vec<String>> {
+pub fn package_names(apt: &Apt, prefix: &str) -> Result<Vec<String>> {
     let listed = output(apt.command("apt-cache").args(["pkgnames", prefix]))?;
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
 /// The packages a package depends on, by name.
-pub fn depends(apt: &Apt, name: &str) -> Result<Vec<String>> {
+pub fn dependencies(apt: &Apt, name: &str) -> Result<Vec<String>> {
     let listed = output(apt.command("apt-cache").args(["depends", "-i", name]))?;
     Ok(listed.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
 }
 
 /// The version apt would take now.
-pub fn candidate(apt: &Apt, name: &str) -> Result<String> {
+pub fn candidate_version(apt: &Apt, name: &str) -> Result<String> {
     let shown = output(apt.command("apt-cache").args(["policy", name]))?;
     let version = shown.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
     version.map(str::to_owned).with_context(|| format!("package {name} is not known to apt"))
@@ -98,13 +98,13 @@ pub struct Apt {
 
 impl Apt {
     /// What the host's own sources have.
-    pub fn host(cache: &Cache) -> Result<Self> {
-        Self { state: cache.dir("apt")?, sources: None }.opened()
+    pub fn host(cache: &VmCache) -> Result<Self> {
+        Self { state: cache.dir("apt")?, sources: None }.prepared()
     }
 
     /// What the release after the host's has, and its backports: newer kernels. Asked of the host's own mirror.
-    pub fn newer(cache: &Cache) -> Result<Self> {
-        let state = cache.dir(&format!("apt-{NEWER}"))?;
+    pub fn newer(cache: &VmCache) -> Result<Self> {
+        let state = cache.dir(&format!("apt-{NEWER_RELEASE}"))?;
         let targets =
             ["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"];
         let listed = output(&mut command("apt-get", targets))?;
@@ -113,18 +113,18 @@ impl Apt {
             (!release.contains('-')).then(|| uri.to_owned())
         });
         let mirror = mirror.context("apt knows no Debian archive: see /etc/apt/sources.list")?;
-        let line = |suite: &str| format!("deb [signed-by={KEYS}] {mirror} {suite} main\n");
+        let line = |suite: &str| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
         let sources = state.join("sources.list");
-        fs::write(&sources, line(NEWER) + &line(&format!("{NEWER}-backports")))?;
+        fs::write(&sources, line(NEWER_RELEASE) + &line(&format!("{NEWER_RELEASE}-backports")))?;
         fs::create_dir_all(state.join("none"))?;
-        Self { state, sources: Some(sources) }.opened()
+        Self { state, sources: Some(sources) }.prepared()
     }
 
-    fn opened(self) -> Result<Self> {
+    fn prepared(self) -> Result<Self> {
         fs::create_dir_all(self.state.join("lists/partial"))?;
         fs::write(self.state.join("status"), "")?;
         let stamp = fs::metadata(self.state.join("updated")).and_then(|meta| meta.modified()).ok();
-        if stamp.and_then(|time| time.elapsed().ok()).is_none_or(|age| age >= FRESH) {
+        if stamp.and_then(|time| time.elapsed().ok()).is_none_or(|age| age >= MAX_LIST_AGE) {
             self.update()?;
         }
         Ok(self)
@@ -152,7 +152,7 @@ impl Apt {
     }
 
     fn update(&self) -> Result<()> {
-        step("package lists", |_| {
+        run_step("package lists", |_| {
             output(self.command("apt-get").args(["-q", "update"]))?;
             fs::write(self.state.join("updated"), "")?;
             Ok(())

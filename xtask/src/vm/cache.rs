@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 /// The folder `vm` of the project's cache.
 #[derive(Debug, Clone)]
-pub struct Cache {
+pub struct VmCache {
     root: PathBuf,
 }
 
-impl Cache {
+impl VmCache {
     /// That folder, made when missing.
     pub fn open() -> Result<Self> {
         Ok(Self { root: crate::cache::folder("vm")? })
@@ -48,7 +48,7 @@ impl Cache {
 }
 
 /// A short key of anything hashable. A new toolchain may hash otherwise, which only means building once more.
-pub fn key(of: impl Hash) -> String {
+pub fn hash_key(of: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     format!("{:016x}", hasher.finish())

@@ -16,13 +16,13 @@ const SYMLINK: u32 = 0o120_000;
 const CHARACTER: u32 = 0o020_000;
 
 /// An archive being written.
-pub struct Archive {
+pub struct CpioArchive {
     out: BufWriter<File>,
     inode: u32,
     made: BTreeSet<String>,
 }
 
-impl Archive {
+impl CpioArchive {
     /// Begins an archive.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("create {}", path.display()))?;

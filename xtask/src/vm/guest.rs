@@ -3,10 +3,10 @@
 //! A test is a script; a line `# limit N` in it sets its time limit in seconds, `# needs PACKAGE` (or `PACKAGE:TEST`) has
 //! a program of the product built for it, `# peers` leaves it out unless plugins of others are given, `# on demand` leaves it out unless it is asked for by its whole name, `# machines 2` runs it beside a second machine of the same fabric.
 
-use super::cache::{Cache, files_under};
+use super::cache::{VmCache, files_under};
 use super::userland::Userland;
 use crate::command::{command, output};
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,23 +15,23 @@ use std::path::{Path, PathBuf};
 const TARGET: &str = "x86_64-unknown-linux-musl";
 const DEFAULT_LIMIT: u32 = 60;
 /// Limits are those of an idle host; a busy one may take that many times longer. `fabric.sh` waits likewise.
-const PATIENCE: u32 = 5;
+const LIMIT_FACTOR: u32 = 5;
 
 /// Which tests go along.
-pub struct Wanted<'a> {
+pub struct GuestTestSelection<'a> {
     /// Decides by a test's name and whether it is one to run on demand only.
     pub test: &'a dyn Fn(&str, bool) -> bool,
     /// A folder of CNI plugins of others.
     pub peers: Option<&'a Path>,
 }
 
-impl Wanted<'_> {
+impl GuestTestSelection<'_> {
     /// No test at all.
-    pub const NONE: Wanted<'static> = Wanted { test: &|_, _| false, peers: None };
+    pub const NONE: GuestTestSelection<'static> = GuestTestSelection { test: &|_, _| false, peers: None };
 }
 
 /// A file for the guest.
-pub struct Item {
+pub struct GuestFile {
     /// Where it comes from.
     pub from: PathBuf,
     /// Where it goes, without the leading slash.
@@ -39,7 +39,7 @@ pub struct Item {
 }
 
 /// One guest test.
-pub struct Test {
+pub struct GuestTest {
     /// File name without its ending.
     pub name: String,
     /// Seconds it may take.
@@ -49,21 +49,26 @@ pub struct Test {
 }
 
 /// Everything of the checkout that goes into the guest.
-pub struct Guest {
+pub struct GuestContents {
     /// Files, in a fixed order.
-    pub items: Vec<Item>,
+    pub items: Vec<GuestFile>,
     /// The tests among them.
-    pub tests: Vec<Test>,
+    pub tests: Vec<GuestTest>,
 }
 
-impl Guest {
+impl GuestContents {
     /// Compiles what must be compiled and lists what the guest gets.
-    pub fn build(cache: &Cache, checkout: &Path, userland: &Userland, wanted: &Wanted<'_>) -> Result<Self> {
-        let mut items = vec![Item { from: init(cache, checkout)?, to: "init".to_owned() }];
+    pub fn build(
+        cache: &VmCache,
+        checkout: &Path,
+        userland: &Userland,
+        wanted: &GuestTestSelection<'_>,
+    ) -> Result<Self> {
+        let mut items = vec![GuestFile { from: build_init(cache, checkout)?, to: "init".to_owned() }];
         for file in files_under(&checkout.join("lab/vm/guest"))? {
-            items.push(Item { to: format!("lab/guest/{}", file_name(&file)?), from: file });
+            items.push(GuestFile { to: format!("lab/guest/{}", file_name(&file)?), from: file });
         }
-        items.extend(programs(cache, checkout, userland)?);
+        items.extend(build_c_programs(cache, checkout, userland)?);
         let mut tests = Vec::new();
         let mut needs = BTreeSet::new();
         for file in files_under(&checkout.join("tests/vm"))? {
@@ -72,21 +77,22 @@ impl Guest {
             let script = fs::read_to_string(&file)?;
             let says = |words: &str| script.lines().any(|line| line == words);
             if (wanted.test)(name, says("# on demand")) && (wanted.peers.is_some() || !says("# peers")) {
-                let limit =
-                    header(&script, "limit").and_then(|word| word.parse().ok()).unwrap_or(DEFAULT_LIMIT)
-                        * PATIENCE;
-                needs.extend(header(&script, "needs").map(str::to_owned));
-                let machines = if header(&script, "machines") == Some("2") { 2 } else { 1 };
-                tests.push(Test { name: name.to_owned(), limit, machines });
-                items.push(Item { to: format!("lab/tests/{name}"), from: file });
+                let limit = header_value(&script, "limit")
+                    .and_then(|word| word.parse().ok())
+                    .unwrap_or(DEFAULT_LIMIT)
+                    * LIMIT_FACTOR;
+                needs.extend(header_value(&script, "needs").map(str::to_owned));
+                let machines = if header_value(&script, "machines") == Some("2") { 2 } else { 1 };
+                tests.push(GuestTest { name: name.to_owned(), limit, machines });
+                items.push(GuestFile { to: format!("lab/tests/{name}"), from: file });
             }
         }
         for program in needs {
             let to = format!("lab/bin/{}", program.replace(':', "-"));
-            items.push(Item { from: product(checkout, &program)?, to });
+            items.push(GuestFile { from: build_product_program(checkout, &program)?, to });
         }
         if let Some(folder) = wanted.peers {
-            items.extend(peers(folder)?);
+            items.extend(peer_plugins(folder)?);
         }
         Ok(Self { items, tests })
     }
@@ -99,12 +105,12 @@ impl Guest {
 }
 
 /// The plugins of others, under the names that configurations call them by.
-fn peers(folder: &Path) -> Result<Vec<Item>> {
+fn peer_plugins(folder: &Path) -> Result<Vec<GuestFile>> {
     let mut items = Vec::new();
     for file in files_under(folder)? {
         let name = file_name(&file)?;
         let plain = name.trim_end_matches("-cni");
-        items.push(Item { to: format!("lab/peers/{plain}"), from: file });
+        items.push(GuestFile { to: format!("lab/peers/{plain}"), from: file });
     }
     if items.is_empty() {
         bail!("no plugin in {}", folder.display());
@@ -113,7 +119,7 @@ fn peers(folder: &Path) -> Result<Vec<Item>> {
 }
 
 /// The rest of a line "# word rest" of a script.
-fn header<'a>(script: &'a str, word: &str) -> Option<&'a str> {
+fn header_value<'a>(script: &'a str, word: &str) -> Option<&'a str> {
     script
         .lines()
         .find_map(|line| line.strip_prefix("# ")?.strip_prefix(word)?.strip_prefix(' '))
@@ -122,7 +128,7 @@ fn header<'a>(script: &'a str, word: &str) -> Option<&'a str> {
 
 /// A program of the product, static, as the guest shares no libraries with the host: `PACKAGE` is the program of that
 /// name, `PACKAGE:TARGET` the integration tests of that name.
-fn product(checkout: &Path, wanted: &str) -> Result<PathBuf> {
+fn build_product_program(checkout: &Path, wanted: &str) -> Result<PathBuf> {
     ensure_target()?;
     let (mut cargo, name) = match wanted.split_once(':') {
         None => (command("cargo", ["build", "--package", wanted, "--profile", "cni"]), wanted),
@@ -132,7 +138,7 @@ fn product(checkout: &Path, wanted: &str) -> Result<PathBuf> {
     };
     cargo.current_dir(checkout);
     cargo.args(["--quiet", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
-    let built = step(format!("{wanted} for the guest"), |_| output(&mut cargo))?;
+    let built = run_step(format!("{wanted} for the guest"), |_| output(&mut cargo))?;
     // Cargo says where it put the program; a build folder may be set in many ways.
     let messages = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let ours = messages.filter(|message| message["target"]["name"] == name);
@@ -148,7 +154,7 @@ fn file_name(path: &Path) -> Result<String> {
 }
 
 /// The guest's first process. A package of its own, as it shares nothing with the product.
-fn init(cache: &Cache, checkout: &Path) -> Result<PathBuf> {
+fn build_init(cache: &VmCache, checkout: &Path) -> Result<PathBuf> {
     let target = cache.dir("target-init")?;
     ensure_target()?;
     let mut build = command("cargo", ["build", "--quiet", "--locked", "--release", "--target", TARGET]);
@@ -163,21 +169,21 @@ fn ensure_target() -> Result<()> {
     if Path::new(sysroot.trim()).join("lib/rustlib").join(TARGET).is_dir() {
         return Ok(());
     }
-    step(format!("Rust target {TARGET}"), |_| {
+    run_step(format!("Rust target {TARGET}"), |_| {
         output(&mut command("rustup", ["target", "add", TARGET])).map(drop)
     })
 }
 
 /// C programs of the tests, linked to the guest's InfiniBand libraries.
-fn programs(cache: &Cache, checkout: &Path, userland: &Userland) -> Result<Vec<Item>> {
+fn build_c_programs(cache: &VmCache, checkout: &Path, userland: &Userland) -> Result<Vec<GuestFile>> {
     let sources = checkout.join("tests/vm/programs");
     let mut items = Vec::new();
     for source in files_under(&sources)? {
         let name = file_name(&source)?;
         let Some(name) = name.strip_suffix(".c") else { bail!("{}: not a C file", source.display()) };
-        let key = super::cache::key((fs::read(&source)?, &userland.development));
+        let key = super::cache::hash_key((fs::read(&source)?, &userland.development));
         let dir = cache.keyed(&format!("program-{name}"), &key, |dir| {
-            step(format!("guest program {name}"), |_| {
+            run_step(format!("guest program {name}"), |_| {
                 let root = userland.development.join("usr");
                 let libraries = root.join("lib/x86_64-linux-gnu");
                 output(
@@ -193,7 +199,7 @@ fn programs(cache: &Cache, checkout: &Path, userland: &Userland) -> Result<Vec<I
                 .map(drop)
             })
         })?;
-        items.push(Item { from: dir.join(name), to: format!("lab/bin/{name}") });
+        items.push(GuestFile { from: dir.join(name), to: format!("lab/bin/{name}") });
     }
     Ok(items)
 }

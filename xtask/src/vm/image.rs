@@ -1,12 +1,12 @@
 //! The one file a machine boots from: archives laid end to end, the large and slow-changing ones from the cache.
 
-use super::Artifacts;
-use super::cache::{Cache, key};
-use super::cpio::Archive;
-use super::guest::Guest;
-use super::kernel::Kernel;
-use super::userland::{Flavour, Userland};
-use crate::progress::step;
+use super::BootArtifacts;
+use super::cache::{VmCache, hash_key};
+use super::cpio::CpioArchive;
+use super::guest::GuestContents;
+use super::kernel::DebianKernel;
+use super::userland::{Userland, UserlandFlavour};
+use crate::progress::run_step;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io;
@@ -41,24 +41,24 @@ const FILES: &[(&str, &str)] = &[
 
 /// Puts everything together.
 pub fn assemble(
-    cache: &Cache,
-    flavour: Flavour,
+    cache: &VmCache,
+    flavour: UserlandFlavour,
     userland: &Userland,
-    kernel: &Kernel,
+    kernel: &DebianKernel,
     module: &Path,
-    guest: &Guest,
-) -> Result<Artifacts> {
-    let base = base(cache, userland)?;
-    let modules = modules(cache, kernel)?;
+    guest: &GuestContents,
+) -> Result<BootArtifacts> {
+    let base = base_archive(cache, userland)?;
+    let modules = module_archive(cache, kernel)?;
     let images = cache.dir("images")?;
     let name = match flavour {
-        Flavour::Fabric => kernel.release.clone(),
-        Flavour::Node => format!("{}-node", kernel.release),
+        UserlandFlavour::Fabric => kernel.release.clone(),
+        UserlandFlavour::Node => format!("{}-node", kernel.release),
     };
     let image = images.join(format!("{name}.cpio"));
     let raw = images.join(format!(".{name}.{}", std::process::id()));
     let top = images.join(format!(".top.{}", std::process::id()));
-    own(&top, module, guest)?;
+    write_checkout_archive(&top, module, guest)?;
     let mut whole = File::create(&raw).with_context(|| format!("create {}", raw.display()))?;
     for part in [&base, &modules, &top] {
         io::copy(&mut File::open(part)?, &mut whole).with_context(|| format!("append {}", part.display()))?;
@@ -66,23 +66,23 @@ pub fn assemble(
     fs::remove_file(&top)?;
     // A machine that is running keeps the file it was started from.
     fs::rename(&raw, &image)?;
-    Ok(Artifacts {
+    Ok(BootArtifacts {
         kernel: kernel.image.clone(),
         initramfs: image,
         release: kernel.release.clone(),
-        tests: named(guest, 1),
-        pair_tests: named(guest, 2),
+        tests: test_names(guest, 1),
+        pair_tests: test_names(guest, 2),
     })
 }
 
-fn named(guest: &Guest, machines: u8) -> Vec<String> {
+fn test_names(guest: &GuestContents, machines: u8) -> Vec<String> {
     guest.tests.iter().filter(|test| test.machines == machines).map(|test| test.name.clone()).collect()
 }
 
-fn base(cache: &Cache, userland: &Userland) -> Result<PathBuf> {
-    let dir = cache.keyed("base", &key((&userland.root, FOLDERS, FILES)), |dir| {
-        step("archive of the userland", |_| {
-            let mut archive = Archive::create(&dir.join("base.cpio"))?;
+fn base_archive(cache: &VmCache, userland: &Userland) -> Result<PathBuf> {
+    let dir = cache.keyed("base", &hash_key((&userland.root, FOLDERS, FILES)), |dir| {
+        run_step("archive of the userland", |_| {
+            let mut archive = CpioArchive::create(&dir.join("base.cpio"))?;
             archive.tree(&userland.root, "")?;
             for folder in FOLDERS {
                 archive.directory(folder)?;
@@ -99,9 +99,9 @@ fn base(cache: &Cache, userland: &Userland) -> Result<PathBuf> {
     Ok(dir.join("base.cpio"))
 }
 
-fn modules(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
-    let dir = cache.keyed("modules", &key(&kernel.modules), |dir| {
-        let mut archive = Archive::create(&dir.join("modules.cpio"))?;
+fn module_archive(cache: &VmCache, kernel: &DebianKernel) -> Result<PathBuf> {
+    let dir = cache.keyed("modules", &hash_key(&kernel.modules), |dir| {
+        let mut archive = CpioArchive::create(&dir.join("modules.cpio"))?;
         archive.tree(&kernel.modules.join("lib"), "usr/lib")?;
         archive.finish()
     })?;
@@ -109,8 +109,8 @@ fn modules(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
 }
 
 /// What changes while one works: our module, init, the tests.
-fn own(path: &Path, module: &Path, guest: &Guest) -> Result<()> {
-    let mut archive = Archive::create(path)?;
+fn write_checkout_archive(path: &Path, module: &Path, guest: &GuestContents) -> Result<()> {
+    let mut archive = CpioArchive::create(path)?;
     archive.file("lab/softib.ko", 0o644, &fs::read(module)?)?;
     for machines in [1, 2] {
         archive.file(&format!("lab/tests-{machines}.list"), 0o644, guest.manifest(machines).as_bytes())?;

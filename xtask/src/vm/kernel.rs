@@ -1,10 +1,10 @@
 //! A Debian kernel: its image, the modules the guest loads, and the headers our module is built with.
 
 use super::apt::{self, Apt};
-use super::cache::{Cache, key};
+use super::cache::{VmCache, hash_key};
 use super::toolchain;
 use crate::command::{command, output};
-use crate::progress::step;
+use crate::progress::run_step;
 use crate::tools::find;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ const MODULES: &[&str] = &[
 ];
 
 /// An unpacked kernel.
-pub struct Kernel {
+pub struct DebianKernel {
     /// As `uname -r` will say.
     pub release: String,
     /// The compressed image.
@@ -75,13 +75,13 @@ pub struct Kernel {
 /// The newest packaged kernel of `series` (`6.1`, `6.12`): everything about it, from the cache if it is there.
 ///
 /// A series that the host's release does not have is looked for in the backports of the one after it, with its compiler.
-pub fn get(cache: &Cache, series: &str) -> Result<Kernel> {
+pub fn ensure_kernel(cache: &VmCache, series: &str) -> Result<DebianKernel> {
     let mut apt = Apt::host(cache)?;
-    let mut found = newest(&apt, series)?;
+    let mut found = newest_image_package(&apt, series)?;
     let newer = found.is_none();
     if newer {
         apt = Apt::newer(cache)?;
-        found = newest(&apt, series)?;
+        found = newest_image_package(&apt, series)?;
     }
     let image = found.with_context(|| {
         format!(
@@ -89,45 +89,52 @@ pub fn get(cache: &Cache, series: &str) -> Result<Kernel> {
         )
     })?;
     let release = image.trim_start_matches("linux-image-").to_owned();
-    let version = apt::candidate(&apt, &image)?;
-    let dir = cache.keyed("kernel", &format!("{release}-{}", key((&version, MODULES, newer))), |dir| {
-        step(format!("kernel {version}"), |_| {
-            fill_image(&apt, &image, &release, dir)?;
-            if newer {
-                toolchain::fill(cache, &apt, &release, dir)
-            } else {
-                fill_headers(&apt, &release, dir)
-            }
-        })
-    })?;
+    let version = apt::candidate_version(&apt, &image)?;
+    let dir =
+        cache.keyed("kernel", &format!("{release}-{}", hash_key((&version, MODULES, newer))), |dir| {
+            run_step(format!("kernel {version}"), |_| {
+                unpack_image(&apt, &image, &release, dir)?;
+                if newer {
+                    toolchain::unpack(cache, &apt, &release, dir)
+                } else {
+                    unpack_headers(&apt, &release, dir)
+                }
+            })
+        })?;
     let (image, modules) = (dir.join("vmlinuz"), dir.join("modules"));
     if newer {
         let headers = PathBuf::from(format!("/usr/src/linux-headers-{release}"));
-        return Ok(Kernel { image, modules, headers, release, toolchain: Some(toolchain::root(&dir)) });
+        return Ok(DebianKernel {
+            image,
+            modules,
+            headers,
+            release,
+            toolchain: Some(toolchain::toolchain_root(&dir)),
+        });
     }
     let headers = dir.join(format!("headers/usr/src/linux-headers-{release}"));
-    repoint(&headers, &dir.join("headers"))?;
-    Ok(Kernel { image, modules, headers, release, toolchain: None })
+    relocate_headers(&headers, &dir.join("headers"))?;
+    Ok(DebianKernel { image, modules, headers, release, toolchain: None })
 }
 
 /// `linux-image-6.1.0-54-amd64`, of all the packages of the series the one with the highest number that has headers as
 /// well: archives keep images longer than those.
-fn newest(apt: &Apt, series: &str) -> Result<Option<String>> {
+fn newest_image_package(apt: &Apt, series: &str) -> Result<Option<String>> {
     let numbers = |name: &str| -> Vec<u32> {
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
     };
     let other = ["cloud", "rt", "dbg", "unsigned"];
-    let headers = apt::names(apt, &format!("linux-headers-{series}."))?;
+    let headers = apt::package_names(apt, &format!("linux-headers-{series}."))?;
     let fits = |name: &String| {
         name.ends_with("-amd64")
             && !name.split('-').any(|part| other.contains(&part))
             && headers.contains(&name.replace("linux-image-", "linux-headers-"))
     };
-    let images = apt::names(apt, &format!("linux-image-{series}."))?;
+    let images = apt::package_names(apt, &format!("linux-image-{series}."))?;
     Ok(images.into_iter().filter(fits).max_by_key(|name| numbers(name)))
 }
 
-fn fill_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<()> {
+fn unpack_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<()> {
     let raw = dir.join("raw");
     fs::create_dir_all(&raw)?;
     let mut names = vec![package.to_owned()];
@@ -135,7 +142,7 @@ fn fill_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<()>
     let part = |name: &String| {
         ["linux-binary-", "linux-modules-", "linux-base-"].iter().any(|p| name.starts_with(p))
     };
-    names.extend(apt::depends(apt, package)?.into_iter().filter(part));
+    names.extend(apt::dependencies(apt, package)?.into_iter().filter(part));
     let debs = apt::download(apt, &names, &raw)?;
     apt::unpack(&debs, &raw)?;
     if !raw.join("lib").exists() {
@@ -145,13 +152,13 @@ fn fill_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<()>
     let images = [raw.join(format!("boot/vmlinuz-{release}")), tree.join("vmlinuz")];
     let image = images.iter().find(|image| image.is_file()).context("no kernel image in the package")?;
     fs::copy(image, dir.join("vmlinuz")).context("the kernel image")?;
-    pick_modules(&raw, release, &dir.join("modules"))?;
+    copy_modules(&raw, release, &dir.join("modules"))?;
     fs::remove_dir_all(&raw)?;
     Ok(())
 }
 
 /// Copies the wanted modules and what they need, uncompressed: an emulated processor unpacks slowly.
-fn pick_modules(root: &Path, release: &str, into: &Path) -> Result<()> {
+fn copy_modules(root: &Path, release: &str, into: &Path) -> Result<()> {
     let tree = root.join("lib/modules").join(release);
     let staged = into.join("lib/modules").join(release);
     fs::create_dir_all(&staged)?;
@@ -161,7 +168,7 @@ fn pick_modules(root: &Path, release: &str, into: &Path) -> Result<()> {
     // depmod of a tree that was only unpacked: the package would have done it when installed.
     output(depmod().arg("-b").arg(root).arg(release))?;
     let index = fs::read_to_string(tree.join("modules.dep"))?;
-    for module in wanted(&index) {
+    for module in select_modules(&index) {
         let target = staged.join(&module);
         fs::create_dir_all(target.parent().context("module path")?)?;
         fs::copy(tree.join(&module), &target).with_context(|| module.clone())?;
@@ -179,7 +186,7 @@ fn depmod() -> Command {
 }
 
 /// Lines of `modules.dep`: "path: dependency dependency"; dependencies are complete, not only direct ones.
-fn wanted(index: &str) -> BTreeSet<String> {
+fn select_modules(index: &str) -> BTreeSet<String> {
     let stem = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
         file.split(".ko").next().unwrap_or(file).replace('-', "_")
@@ -193,11 +200,11 @@ fn wanted(index: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn fill_headers(apt: &Apt, release: &str, dir: &Path) -> Result<()> {
+fn unpack_headers(apt: &Apt, release: &str, dir: &Path) -> Result<()> {
     let package = format!("linux-headers-{release}");
     let mut names = vec![package.clone()];
     names.extend(
-        apt::depends(apt, &package)?
+        apt::dependencies(apt, &package)?
             .into_iter()
             .filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-")),
     );
@@ -216,7 +223,7 @@ fn fill_headers(apt: &Apt, release: &str, dir: &Path) -> Result<()> {
 }
 
 /// The packaged Makefiles name `/usr/src`, where these headers are not installed: point them at the unpacked tree.
-fn repoint(tree: &Path, root: &Path) -> Result<()> {
+fn relocate_headers(tree: &Path, root: &Path) -> Result<()> {
     let root = root.display().to_string();
     for file in [tree.join("Makefile"), tree.join(".kernelvariables")] {
         let Ok(text) = fs::read_to_string(&file) else { continue };

@@ -1,8 +1,8 @@
 //! Machines that run tests, or a shell: started, watched, and gone with whoever started them.
 
-use super::cache::Cache;
-use super::qemu::{self, Purpose};
-use super::{Artifacts, Verdict};
+use super::cache::VmCache;
+use super::qemu::{self, VmOptions};
+use super::{BootArtifacts, TestVerdict};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -23,29 +23,29 @@ const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 3600);
 const MEMORY: u32 = 1024;
 
 /// What a machine's console said in the end.
-pub struct Run {
+pub struct MachineRun {
     /// One for each test.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<TestVerdict>,
     /// Lines of tests that measure.
     pub figures: Vec<String>,
     /// Why the machine ended.
-    ended: String,
+    end_reason: String,
 }
 
 /// Boots one machine or two, collects verdicts as they appear, and makes one for every test that has none.
-pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Result<Run> {
+pub fn run_tests(artifacts: &BootArtifacts, machines: u8, tests: &[String]) -> Result<MachineRun> {
     let log = console_log(artifacts, machines)?;
     eprintln!("  · {machines} machine(s) with {}, console in {}", artifacts.release, log.display());
     let cable = log.with_extension("cable");
-    let mut command = qemu(artifacts, "test", machines);
+    let mut command = qemu_command(artifacts, "test", machines);
     if machines == 2 {
-        cable_end(&mut command, 1, &cable);
+        connect_cable(&mut command, 1, &cable);
     }
     command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
     let child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start qemu-system-x86_64")?;
-    let first = Machine(child);
-    let second = (machines == 2).then(|| peer(artifacts, &cable, &log)).transpose()?;
+    let first = QemuProcess(child);
+    let second = (machines == 2).then(|| start_peer(artifacts, &cable, &log)).transpose()?;
     let mut run = watch(first, &log)?;
     drop(second);
     let _ = fs::remove_file(&cable);
@@ -54,8 +54,8 @@ pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Resul
     for name in std::iter::once(fabric).chain(tests.iter().map(String::as_str)) {
         let found = run.verdicts.iter().find(|verdict| verdict.name == name).cloned();
         all.push(found.unwrap_or_else(|| {
-            let missing = Verdict::missing(name, &format!("no verdict: {}", run.ended));
-            show(&missing);
+            let missing = TestVerdict::missing(name, &format!("no verdict: {}", run.end_reason));
+            print_verdict(&missing);
             missing
         }));
     }
@@ -70,22 +70,22 @@ pub fn run_tests(artifacts: &Artifacts, machines: u8, tests: &[String]) -> Resul
 }
 
 /// The second machine of a pair: its switch is joined to the first one's, its console goes to a file of its own.
-fn peer(artifacts: &Artifacts, cable: &Path, log: &Path) -> Result<Machine> {
+fn start_peer(artifacts: &BootArtifacts, cable: &Path, log: &Path) -> Result<QemuProcess> {
     // QEMU gives up where nobody listens yet.
     let start = Instant::now();
     while !cable.exists() && start.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(50));
     }
-    let mut command = qemu(artifacts, "peer", 2);
-    cable_end(&mut command, 2, cable);
+    let mut command = qemu_command(artifacts, "peer", 2);
+    connect_cable(&mut command, 2, cable);
     let console = log.with_extension("peer.log");
     command.args(["-serial", &format!("file:{}", console.display())]);
     let child = command.stdin(Stdio::null()).spawn().context("start the second machine")?;
-    Ok(Machine(child))
+    Ok(QemuProcess(child))
 }
 
 /// An Ethernet cable between two machines: a socket file, listened at by the first. Softib's switches talk over it.
-fn cable_end(command: &mut Command, node: u8, cable: &Path) {
+fn connect_cable(command: &mut Command, node: u8, cable: &Path) {
     let server = if node == 1 { "on" } else { "off" };
     command.args([
         "-netdev",
@@ -95,9 +95,9 @@ fn cable_end(command: &mut Command, node: u8, cable: &Path) {
 }
 
 /// Gives this terminal to the machine until it is off.
-pub fn shell(artifacts: &Artifacts) -> Result<()> {
+pub fn run_shell(artifacts: &BootArtifacts) -> Result<()> {
     eprintln!("A machine with InfiniBand starts; leave it with `exit`, or Ctrl-A X if it hangs.");
-    let status = qemu(artifacts, "shell", 1)
+    let status = qemu_command(artifacts, "shell", 1)
         .args(["-serial", "mon:stdio"])
         .status()
         .context("start qemu-system-x86_64")?;
@@ -107,25 +107,25 @@ pub fn shell(artifacts: &Artifacts) -> Result<()> {
     Ok(())
 }
 
-fn qemu(artifacts: &Artifacts, mode: &str, machines: u8) -> Command {
+fn qemu_command(artifacts: &BootArtifacts, mode: &str, machines: u8) -> Command {
     let append = format!("ferroband.mode={mode} ferroband.machines={machines}");
     let loglevel = if mode == "shell" { 3 } else { 4 };
-    let whole = qemu::command(artifacts, &Purpose { append: &append, loglevel, memory: MEMORY });
+    let whole = qemu::command(artifacts, &VmOptions { append: &append, loglevel, memory: MEMORY });
     // The machine must not outlive whoever started it, however that one ends.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(whole.get_program()).args(whole.get_args());
     command
 }
 
-fn console_log(artifacts: &Artifacts, machines: u8) -> Result<PathBuf> {
-    let dir = Cache::open()?.dir("logs")?;
+fn console_log(artifacts: &BootArtifacts, machines: u8) -> Result<PathBuf> {
+    let dir = VmCache::open()?.dir("logs")?;
     Ok(dir.join(format!("console-{}-{machines}-{}.log", artifacts.release, std::process::id())))
 }
 
 /// A running QEMU that is killed when this is dropped.
-struct Machine(Child);
+struct QemuProcess(Child);
 
-impl Drop for Machine {
+impl Drop for QemuProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -133,7 +133,7 @@ impl Drop for Machine {
 }
 
 /// Copies the console to `log`, shows verdicts as they come, and returns them with the reason the machine ended.
-fn watch(mut machine: Machine, log: &Path) -> Result<Run> {
+fn watch(mut machine: QemuProcess, log: &Path) -> Result<MachineRun> {
     let console = machine.0.stdout.take().context("console of the machine")?;
     let mut file = File::create(log).with_context(|| format!("create {}", log.display()))?;
     let (send, lines) = mpsc::channel();
@@ -156,8 +156,8 @@ fn watch(mut machine: Machine, log: &Path) -> Result<Run> {
         match lines.recv_timeout(patience.min(left)) {
             Ok(line) => {
                 file.write_all(line.as_bytes())?;
-                if let Some(verdict) = Verdict::parse(&line) {
-                    show(&verdict);
+                if let Some(verdict) = TestVerdict::parse(&line) {
+                    print_verdict(&verdict);
                     verdicts.push(verdict);
                 } else if let Some(figure) = line.trim_end().strip_prefix("| BENCH") {
                     figures.push(format!("BENCH{figure}"));
@@ -169,11 +169,11 @@ fn watch(mut machine: Machine, log: &Path) -> Result<Run> {
             }
         }
     };
-    Ok(Run { verdicts, figures, ended })
+    Ok(MachineRun { verdicts, figures, end_reason: ended })
 }
 
-fn show(verdict: &Verdict) {
-    let Verdict { name, seconds, reason, .. } = verdict;
+fn print_verdict(verdict: &TestVerdict) {
+    let TestVerdict { name, seconds, reason, .. } = verdict;
     match verdict.passed {
         true => eprintln!("  ✓ {name} ({seconds:.1} s)"),
         false => eprintln!("  ✗ {name} ({seconds:.1} s): {reason}"),

@@ -26,29 +26,29 @@ mod toolchain;
 mod userland;
 mod verdict;
 
-use crate::tools::{Need, require};
+use crate::tools::{HostRequirement, require};
 use anyhow::{Result, bail};
-use guest::Wanted;
+use guest::GuestTestSelection;
 use std::path::{Path, PathBuf};
-use userland::Flavour;
+use userland::UserlandFlavour;
 
-pub use verdict::Verdict;
+pub use verdict::TestVerdict;
 
 /// What the host must have; a package manager and util-linux every Debian has.
-const HOST: &[Need] = &[
-    Need { file: "qemu-system-x86_64", package: "qemu-system-x86" },
-    Need { file: "gcc", package: "gcc" },
-    Need { file: "/usr/include/stdio.h", package: "libc6-dev" },
-    Need { file: "make", package: "make" },
+const HOST_REQUIREMENTS: &[HostRequirement] = &[
+    HostRequirement { file: "qemu-system-x86_64", package: "qemu-system-x86" },
+    HostRequirement { file: "gcc", package: "gcc" },
+    HostRequirement { file: "/usr/include/stdio.h", package: "libc6-dev" },
+    HostRequirement { file: "make", package: "make" },
     // The kernel's own build programs are linked to it.
-    Need { file: "/usr/lib/x86_64-linux-gnu/libelf.so.1", package: "libelf1" },
-    Need { file: "depmod", package: "kmod" },
-    Need { file: "xz", package: "xz-utils" },
+    HostRequirement { file: "/usr/lib/x86_64-linux-gnu/libelf.so.1", package: "libelf1" },
+    HostRequirement { file: "depmod", package: "kmod" },
+    HostRequirement { file: "xz", package: "xz-utils" },
 ];
 
 /// What a machine is started from.
 #[derive(Debug, Clone)]
-pub struct Artifacts {
+pub struct BootArtifacts {
     /// The compressed kernel.
     pub kernel: PathBuf,
     /// The whole userland, the modules and the tests, as one file.
@@ -65,16 +65,20 @@ pub struct Artifacts {
 ///
 /// # Errors
 /// When a host program is missing and cannot be installed, a package cannot be had, or something does not compile.
-pub fn build(kernel: &str) -> Result<Artifacts> {
-    assemble(kernel, Flavour::Fabric, &Wanted { test: &|_, on_demand| !on_demand, peers: None })
+pub fn build(kernel: &str) -> Result<BootArtifacts> {
+    assemble(
+        kernel,
+        UserlandFlavour::Fabric,
+        &GuestTestSelection { test: &|_, on_demand| !on_demand, peers: None },
+    )
 }
 
 /// The files of one Debian package, without its dependencies and without installing it.
 ///
 /// # Errors
 /// When it cannot be had.
-pub fn unpacked(package: &str) -> Result<PathBuf> {
-    let cache = cache::Cache::open()?;
+pub fn unpack_package(package: &str) -> Result<PathBuf> {
+    let cache = cache::VmCache::open()?;
     cache.keyed("package", package, |folder| {
         let debs = folder.join("debs");
         std::fs::create_dir_all(&debs)?;
@@ -88,12 +92,12 @@ pub fn unpacked(package: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// When the machine cannot be built or started, or ends before every test has its verdict.
-pub fn test(kernel: &str, filter: Option<&str>, peers: Option<&Path>) -> Result<Vec<Verdict>> {
+pub fn run_tests(kernel: &str, filter: Option<&str>, peers: Option<&Path>) -> Result<Vec<TestVerdict>> {
     let wanted = |name: &str, on_demand: bool| match filter {
         Some(part) => name == part || !on_demand && name.contains(part),
         None => !on_demand,
     };
-    let artifacts = assemble(kernel, Flavour::Fabric, &Wanted { test: &wanted, peers })?;
+    let artifacts = assemble(kernel, UserlandFlavour::Fabric, &GuestTestSelection { test: &wanted, peers })?;
     if artifacts.tests.is_empty() && artifacts.pair_tests.is_empty() {
         bail!("no guest test in tests/vm has {:?} in its name", filter.unwrap_or_default());
     }
@@ -110,9 +114,9 @@ pub fn test(kernel: &str, filter: Option<&str>, peers: Option<&Path>) -> Result<
 ///
 /// # Errors
 /// When the machine cannot be built or started, or the test fails.
-pub fn figures(kernel: &str, test: &str, peers: &Path) -> Result<Vec<String>> {
-    let wanted = Wanted { test: &|name, _| name == test, peers: Some(peers) };
-    let artifacts = assemble(kernel, Flavour::Fabric, &wanted)?;
+pub fn run_benchmark(kernel: &str, test: &str, peers: &Path) -> Result<Vec<String>> {
+    let wanted = GuestTestSelection { test: &|name, _| name == test, peers: Some(peers) };
+    let artifacts = assemble(kernel, UserlandFlavour::Fabric, &wanted)?;
     let run = machine::run_tests(&artifacts, 1, &artifacts.tests)?;
     if let Some(failed) = run.verdicts.iter().find(|verdict| !verdict.passed) {
         bail!("{}: {}", failed.name, failed.reason);
@@ -124,18 +128,22 @@ pub fn figures(kernel: &str, test: &str, peers: &Path) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// When the machine cannot be built or started.
-pub fn fabric_up(kernel: &str) -> Result<()> {
-    machine::shell(&assemble(kernel, Flavour::Fabric, &Wanted::NONE)?)
+pub fn open_shell(kernel: &str) -> Result<()> {
+    machine::run_shell(&assemble(kernel, UserlandFlavour::Fabric, &GuestTestSelection::NONE)?)
 }
 
 /// Makes everything, with the guest tests whose names are wanted.
-fn assemble(kernel: &str, flavour: Flavour, wanted: &Wanted<'_>) -> Result<Artifacts> {
+fn assemble(
+    kernel: &str,
+    flavour: UserlandFlavour,
+    wanted: &GuestTestSelection<'_>,
+) -> Result<BootArtifacts> {
     let checkout = crate::cache::checkout();
-    require(HOST)?;
-    let cache = cache::Cache::open()?;
-    let userland = userland::get(&cache, flavour)?;
-    let kernel = kernel::get(&cache, kernel)?;
+    require(HOST_REQUIREMENTS)?;
+    let cache = cache::VmCache::open()?;
+    let userland = userland::ensure_userland(&cache, flavour)?;
+    let kernel = kernel::ensure_kernel(&cache, kernel)?;
     let module = softib::build(&cache, &checkout, &kernel)?;
-    let guest = guest::Guest::build(&cache, &checkout, &userland, wanted)?;
+    let guest = guest::GuestContents::build(&cache, &checkout, &userland, wanted)?;
     image::assemble(&cache, flavour, &userland, &kernel, &module, &guest)
 }

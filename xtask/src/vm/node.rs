@@ -1,9 +1,9 @@
 //! A machine that is a node of the lab: the same kernel and adapters, with a disk, shared folders and a network cable.
 
-use super::Artifacts;
-use super::guest::Wanted;
-use super::qemu::{self, Purpose};
-use super::userland::Flavour;
+use super::BootArtifacts;
+use super::guest::GuestTestSelection;
+use super::qemu::{self, VmOptions};
+use super::userland::UserlandFlavour;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use std::process::Command;
 const MEMORY: u32 = 2560;
 
 /// What a node's machine is connected to.
-pub struct Wiring<'a> {
+pub struct NodeWiring<'a> {
     /// A file with an ext4 file system: what outlives a reboot.
     pub disk: &'a Path,
     /// Folders of the host, by the names under which the guest mounts them, and whether it may write there.
@@ -26,13 +26,13 @@ pub struct Wiring<'a> {
 }
 
 /// Everything a node boots from.
-pub fn artifacts(series: &str) -> Result<Artifacts> {
-    super::assemble(series, Flavour::Node, &Wanted::NONE)
+pub fn build_artifacts(series: &str) -> Result<BootArtifacts> {
+    super::assemble(series, UserlandFlavour::Node, &GuestTestSelection::NONE)
 }
 
 /// The machine, not yet started.
-pub fn machine(artifacts: &Artifacts, wiring: &Wiring<'_>) -> Command {
-    let purpose = Purpose { append: "ferroband.mode=node", loglevel: 4, memory: MEMORY };
+pub fn node_command(artifacts: &BootArtifacts, wiring: &NodeWiring<'_>) -> Command {
+    let purpose = VmOptions { append: "ferroband.mode=node", loglevel: 4, memory: MEMORY };
     let mut qemu = qemu::command(artifacts, &purpose);
     // Each on the first bus: QEMU would put them behind an adapter's bridge, where they do not fit.
     qemu.args(["-drive", &format!("if=none,id=disk,format=raw,cache=unsafe,file={}", wiring.disk.display())]);

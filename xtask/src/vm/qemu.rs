@@ -1,6 +1,6 @@
 //! How a machine looks to QEMU: software emulation, two NUMA nodes, an SR-IOV function on each for the soft HCA.
 
-use super::Artifacts;
+use super::BootArtifacts;
 use std::process::Command;
 
 /// Buses of the two adapters: behind host bridges of their own, as in a server with two sockets. The first is where the
@@ -8,7 +8,7 @@ use std::process::Command;
 const BUSES: [u8; 2] = [0x86, 0xaf];
 
 /// What a machine is for, beside its memory.
-pub struct Purpose<'a> {
+pub struct VmOptions<'a> {
     /// What init does (`ferroband.mode`), and whatever else the kernel's command line says.
     pub append: &'a str,
     /// How much the kernel says on the console: 3 for people, 4 for logs.
@@ -18,8 +18,8 @@ pub struct Purpose<'a> {
 }
 
 /// The command, without consoles, cables and disks: the caller adds them.
-pub fn command(artifacts: &Artifacts, purpose: &Purpose<'_>) -> Command {
-    let Purpose { append, loglevel, memory } = purpose;
+pub fn command(artifacts: &BootArtifacts, purpose: &VmOptions<'_>) -> Command {
+    let VmOptions { append, loglevel, memory } = purpose;
     let mut command = Command::new("qemu-system-x86_64");
     command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
     command.args([

@@ -1,22 +1,22 @@
 //! `softib.ko` for one kernel, built from `lab/softib` in a copy: make writes beside the sources.
 
-use super::cache::{Cache, files_under};
-use super::kernel::Kernel;
+use super::cache::{VmCache, files_under};
+use super::kernel::DebianKernel;
 use super::toolchain;
 use crate::command::{command, output};
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The module file.
-pub fn build(cache: &Cache, checkout: &Path, kernel: &Kernel) -> Result<PathBuf> {
+pub fn build(cache: &VmCache, checkout: &Path, kernel: &DebianKernel) -> Result<PathBuf> {
     let sources = checkout.join("lab/softib");
     let mut files = files_under(&sources)?;
     files.retain(|file| file.extension().is_none_or(|extension| extension != "md"));
-    let key = format!("{}-{}", kernel.release, crate::cache::key(&files)?);
+    let key = format!("{}-{}", kernel.release, crate::cache::hash_files(&files)?);
     let dir = cache.keyed("softib", &key, |dir| {
-        step(format!("softib.ko for {}", kernel.release), |_| {
+        run_step(format!("softib.ko for {}", kernel.release), |_| {
             for file in &files {
                 fs::copy(file, dir.join(file.file_name().context("source file name")?))?;
             }

@@ -4,7 +4,7 @@
 //! their own both are right.
 
 use super::apt::{self, Apt};
-use super::cache::Cache;
+use super::cache::VmCache;
 use super::userland::merge_usr;
 use crate::command::{command, output};
 use anyhow::Result;
@@ -20,23 +20,23 @@ const LINKS: [(&str, &str); 2] = [("sh", "dash"), ("awk", "mawk")];
 const BINUTILS: [&str; 9] = ["as", "ld", "ar", "nm", "objcopy", "objdump", "strip", "readelf", "ranlib"];
 
 /// Where it is in a kernel's folder of the cache.
-pub fn root(kernel: &Path) -> PathBuf {
+pub fn toolchain_root(kernel: &Path) -> PathBuf {
     kernel.join("toolchain")
 }
 
 /// The headers of a kernel with everything they depend on.
-pub fn fill(cache: &Cache, apt: &Apt, release: &str, kernel: &Path) -> Result<()> {
-    let root = root(kernel);
+pub fn unpack(cache: &VmCache, apt: &Apt, release: &str, kernel: &Path) -> Result<()> {
+    let root = toolchain_root(kernel);
     fs::create_dir_all(&root)?;
     let headers = format!("linux-headers-{release}");
     let packages: Vec<&str> = std::iter::once(headers.as_str()).chain(PROGRAMS).collect();
-    apt::unpack(&apt::closure(cache, apt, &packages)?, &root)?;
+    apt::unpack(&apt::download_with_dependencies(cache, apt, &packages)?, &root)?;
     merge_usr(&root)?;
     for (name, target) in LINKS {
-        link(&root, name, target)?;
+        ensure_link(&root, name, target)?;
     }
     for name in BINUTILS {
-        link(&root, name, &format!("x86_64-linux-gnu-{name}"))?;
+        ensure_link(&root, name, &format!("x86_64-linux-gnu-{name}"))?;
     }
     for folder in ["dev", "proc", "tmp", "build"] {
         fs::create_dir_all(root.join(folder))?;
@@ -44,7 +44,7 @@ pub fn fill(cache: &Cache, apt: &Apt, release: &str, kernel: &Path) -> Result<()
     Ok(())
 }
 
-fn link(root: &Path, name: &str, target: &str) -> Result<()> {
+fn ensure_link(root: &Path, name: &str, target: &str) -> Result<()> {
     let link = root.join("usr/bin").join(name);
     if fs::symlink_metadata(&link).is_err() {
         symlink(target, &link)?;

@@ -1,15 +1,15 @@
 //! The guest's userland: Debian packages, unpacked, made into one tree, and pruned.
 
-use super::apt::{Apt, closure, unpack};
-use super::cache::{Cache, key};
-use crate::progress::step;
+use super::apt::{Apt, download_with_dependencies, unpack};
+use super::cache::{VmCache, hash_key};
+use crate::progress::run_step;
 use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// What a person or a test uses in the guest; dependencies follow by themselves.
-const USERLAND: &[&str] = &[
+const USERLAND_PACKAGES: &[&str] = &[
     "bash",
     "coreutils",
     "diffutils",
@@ -40,13 +40,13 @@ const USERLAND: &[&str] = &[
 ];
 
 /// What a machine has besides that is a node of the lab: containers, and a way in.
-const NODE: &[&str] = &["dropbear-bin", "runc"];
+const NODE_PACKAGES: &[&str] = &["dropbear-bin", "runc"];
 
 /// What guest programs in C are compiled against.
-const DEVELOPMENT: &[&str] = &["libibverbs-dev", "libibumad-dev", "libibmad-dev"];
+const DEVELOPMENT_PACKAGES: &[&str] = &["libibverbs-dev", "libibumad-dev", "libibmad-dev"];
 
 /// Parts of the packages that a machine living for minutes has no use for.
-const PRUNED: &[&str] = &[
+const PRUNED_PATHS: &[&str] = &[
     "usr/share/doc",
     "usr/share/man",
     "usr/share/info",
@@ -84,7 +84,7 @@ pub struct Userland {
 
 /// What a machine is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
+pub enum UserlandFlavour {
     /// Tests, or a person's shell.
     Fabric,
     /// A node of the lab.
@@ -92,21 +92,23 @@ pub enum Flavour {
 }
 
 /// The guest's userland.
-pub fn get(cache: &Cache, flavour: Flavour) -> Result<Userland> {
-    let mut packages = USERLAND.to_vec();
-    if flavour == Flavour::Node {
-        packages.extend(NODE);
+pub fn ensure_userland(cache: &VmCache, flavour: UserlandFlavour) -> Result<Userland> {
+    let mut packages = USERLAND_PACKAGES.to_vec();
+    if flavour == UserlandFlavour::Node {
+        packages.extend(NODE_PACKAGES);
     }
-    let root = cache.keyed("userland", &key((&packages[..], PRUNED, ALTERNATIVES)), |dir| {
-        step("userland of the guest", |_| {
-            unpack(&closure(cache, &Apt::host(cache)?, &packages)?, dir)?;
+    let root = cache.keyed("userland", &hash_key((&packages[..], PRUNED_PATHS, ALTERNATIVES)), |dir| {
+        run_step("userland of the guest", |_| {
+            unpack(&download_with_dependencies(cache, &Apt::host(cache)?, &packages)?, dir)?;
             merge_usr(dir)?;
             prune(dir)?;
             link_alternatives(dir)
         })
     })?;
-    let development = cache.keyed("development", &key(DEVELOPMENT), |dir| {
-        step("headers for guest programs", |_| unpack(&closure(cache, &Apt::host(cache)?, DEVELOPMENT)?, dir))
+    let development = cache.keyed("development", &hash_key(DEVELOPMENT_PACKAGES), |dir| {
+        run_step("headers for guest programs", |_| {
+            unpack(&download_with_dependencies(cache, &Apt::host(cache)?, DEVELOPMENT_PACKAGES)?, dir)
+        })
     })?;
     Ok(Userland { root, development })
 }
@@ -150,7 +152,7 @@ fn link_alternatives(root: &Path) -> Result<()> {
 }
 
 fn prune(root: &Path) -> Result<()> {
-    for part in PRUNED {
+    for part in PRUNED_PATHS {
         let path = root.join(part);
         match fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_dir() => fs::remove_dir_all(&path)?,

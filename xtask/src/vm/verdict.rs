@@ -2,7 +2,7 @@
 
 /// How one guest test ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct TestVerdict {
     /// The test's name.
     pub name: String,
     /// Whether it passed.
@@ -13,7 +13,7 @@ pub struct Verdict {
     pub reason: String,
 }
 
-impl Verdict {
+impl TestVerdict {
     /// Reads `VERDICT pass NAME 1.2s` or `VERDICT fail NAME 1.2s REASON`; any other line is none.
     pub fn parse(line: &str) -> Option<Self> {
         let (_, rest) = line.split_once("VERDICT ")?;
@@ -37,13 +37,13 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict;
+    use super::TestVerdict;
 
     #[test]
     fn a_pass_and_a_fail_are_read() {
-        let pass = Verdict::parse("VERDICT pass netns-death 3.4s\r").unwrap();
+        let pass = TestVerdict::parse("VERDICT pass netns-death 3.4s\r").unwrap();
         assert!(pass.passed && pass.name == "netns-death" && (pass.seconds - 3.4).abs() < 0.01);
-        let fail = Verdict::parse("[   12.1] VERDICT fail verbs 60.0s no answer within 60 s").unwrap();
+        let fail = TestVerdict::parse("[   12.1] VERDICT fail verbs 60.0s no answer within 60 s").unwrap();
         assert!(!fail.passed);
         assert_eq!(fail.reason, "no answer within 60 s");
     }
@@ -58,7 +58,7 @@ mod tests {
             "verdict pass x 1.0s",
             "VERDICT pass x 1.0",
         ] {
-            assert_eq!(Verdict::parse(line), None, "{line}");
+            assert_eq!(TestVerdict::parse(line), None, "{line}");
         }
     }
 }

@@ -2,10 +2,10 @@ use super::*;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-fn pool(subnet: &str, windows: &[(&str, &str)], exclude: &[&str]) -> Result<Pool, Error> {
+fn pool(subnet: &str, windows: &[(&str, &str)], exclude: &[&str]) -> Result<AddressPool, Error> {
     let windows = windows.iter().map(|(low, high)| (low.parse().unwrap(), high.parse().unwrap()));
     let exclude: Vec<_> = exclude.iter().map(|text| Exclusion::parse("exclude", text).unwrap()).collect();
-    Pool::new("p", Space::default_space(), subnet.parse().unwrap(), windows, &exclude, None)
+    AddressPool::new("p", IpSpace::default_space(), subnet.parse().unwrap(), windows, &exclude, None)
 }
 
 #[test]
@@ -13,14 +13,14 @@ fn exclusions_are_cut_out() {
     let all = [("192.168.1.1", "192.168.1.254")];
     let first = |exclude: &[&str]| {
         let pool = pool("192.168.1.0/24", &all, exclude).unwrap();
-        pool.family().address(pool.windows[0].0).to_string()
+        pool.family().address(pool.ranges[0].0).to_string()
     };
     assert_eq!(first(&["192.168.1.0/28", "192.168.1.16/28"]), "192.168.1.32"); // W12
     assert_eq!(first(&["192.168.1.16/28", "192.168.1.0/27"]), "192.168.1.32"); // unsorted, overlapping
     assert_eq!(first(&["192.168.1.1"]), "192.168.1.2"); // W13
     assert_eq!(first(&["fd00::/8", "10.0.0.0/8"]), "192.168.1.1");
     let pool = pool("192.168.1.0/24", &all, &["192.168.1.10", "192.168.1.128/25"]).unwrap();
-    assert_eq!(pool.windows.len(), 2);
+    assert_eq!(pool.ranges.len(), 2);
     assert_eq!(pool.capacity(), 127 - 1);
     assert!(!pool.contains("192.168.1.10".parse().unwrap()));
     assert!(!pool.contains("::".parse().unwrap()));
@@ -29,19 +29,20 @@ fn exclusions_are_cut_out() {
 #[test]
 fn a_huge_exclusion_costs_nothing() {
     let subnet: IpNet = "2001:db8::/30".parse().unwrap(); // W14
-    let last = number(subnet.broadcast()) - 1;
-    let window = [("2001:db8::1", Family::V6.address(last))].map(|(low, high)| (low.parse().unwrap(), high));
+    let last = ip_to_number(subnet.broadcast()) - 1;
+    let window =
+        [("2001:db8::1", IpFamily::V6.address(last))].map(|(low, high)| (low.parse().unwrap(), high));
     let exclude = [Exclusion::parse("exclude", "2001:db8::/32").unwrap()];
-    let pool = Pool::new("p", Space::default_space(), subnet, window, &exclude, None).unwrap();
-    assert_eq!(pool.granules_from(None).next(), Some("2001:db9::".parse().unwrap()));
-    assert_eq!(pool.granules(), 3 << (96 - 4));
+    let pool = AddressPool::new("p", IpSpace::default_space(), subnet, window, &exclude, None).unwrap();
+    assert_eq!(pool.blocks_from(None).next(), Some("2001:db9::".parse().unwrap()));
+    assert_eq!(pool.block_count(), 3 << (96 - 4));
 }
 
 #[test]
 fn nothing_left_is_an_error() {
     assert_eq!(
         pool("10.0.0.0/30", &[("10.0.0.1", "10.0.0.2")], &["10.0.0.0/8"]),
-        Err(Error::NoUsable { pool: "p".into() })
+        Err(Error::NoUsableAddress { pool: "p".into() })
     );
     assert!(pool("10.0.0.0/24", &[("10.0.0.9", "10.0.0.1")], &[]).is_err());
     assert!(pool("10.0.0.0/24", &[("10.0.1.1", "10.0.1.9")], &[]).is_err());
@@ -55,8 +56,8 @@ fn the_end_of_the_address_space() {
         &[],
     );
     let pool = pool.unwrap();
-    assert_eq!(pool.granules_from(None).count(), 1);
-    assert_eq!(pool.offered("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff0".parse().unwrap()), 0xfffe);
+    assert_eq!(pool.blocks_from(None).count(), 1);
+    assert_eq!(pool.offered_offsets("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff0".parse().unwrap()), 0xfffe);
 }
 
 proptest! {
@@ -76,7 +77,7 @@ proptest! {
             .filter(|host| !holes.iter().any(|Exclusion(net)| net.contains(&address(*host))))
             .collect();
         let bounds = windows.iter().map(|(low, high)| (address(*low), address(*high)));
-        let pool = Pool::new("p", Space::default_space(), "10.0.0.0/24".parse().unwrap(), bounds, &holes, None);
+        let pool = AddressPool::new("p", IpSpace::default_space(), "10.0.0.0/24".parse().unwrap(), bounds, &holes, None);
         let Ok(pool) = pool else {
             prop_assert!(expected.is_empty());
             return Ok(());
@@ -84,13 +85,13 @@ proptest! {
         prop_assert_eq!(pool.capacity(), expected.len() as u128);
         let contained: Vec<u8> = (0..=255).filter(|host| pool.contains(address(*host))).collect();
         prop_assert_eq!(&contained, &expected);
-        let firsts: Vec<IpAddr> = pool.granules_from(None).collect();
-        prop_assert_eq!(firsts.len() as u128, pool.granules());
+        let firsts: Vec<IpAddr> = pool.blocks_from(None).collect();
+        prop_assert_eq!(firsts.len() as u128, pool.block_count());
         let by_granule: Vec<u8> = firsts
             .iter()
             .flat_map(|first| {
-                let bits = pool.offered(*first);
-                let base = number(*first) as u8;
+                let bits = pool.offered_offsets(*first);
+                let base = ip_to_number(*first) as u8;
                 (0..16).filter(move |offset| bits & (1 << offset) != 0).map(move |offset| base + offset)
             })
             .collect();

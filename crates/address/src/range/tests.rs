@@ -1,14 +1,14 @@
 use super::*;
 
-fn parse(text: &str, start: Option<&str>, end: Option<&str>) -> Result<(Range, Vec<Warning>), Error> {
+fn parse(text: &str, start: Option<&str>, end: Option<&str>) -> Result<(IpRange, Vec<IpamWarning>), Error> {
     let mut warnings = Vec::new();
-    let address = |text: &str| sloppy_address(text).unwrap();
-    let range = Range::parse("range", text, start.map(address), end.map(address), &mut warnings)?;
+    let address = |text: &str| parse_lenient_address(text).unwrap();
+    let range = IpRange::parse("range", text, start.map(address), end.map(address), &mut warnings)?;
     Ok((range, warnings))
 }
 
 #[track_caller]
-fn offers(text: &str, start: Option<&str>, end: Option<&str>, first: &str, last: &str) -> Vec<Warning> {
+fn offers(text: &str, start: Option<&str>, end: Option<&str>, first: &str, last: &str) -> Vec<IpamWarning> {
     let (range, warnings) = parse(text, start, end).unwrap();
     assert_eq!((range.first.to_string(), range.last.to_string()), (first.into(), last.into()), "{text}");
     warnings
@@ -29,11 +29,11 @@ fn a_subnet_offers_all_but_its_ends() {
 #[test]
 fn leading_zeros_are_decimal() {
     offers("00192.00168.1.0/24", None, None, "192.168.1.1", "192.168.1.254"); // W16
-    assert_eq!(sloppy_address("010.0.0.08"), Some("10.0.0.8".parse().unwrap()));
+    assert_eq!(parse_lenient_address("010.0.0.08"), Some("10.0.0.8".parse().unwrap()));
     for wrong in
         ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2..4", "+1.2.3.4", "1.2.3.4/8", "100::2::1", "0x1.2.3.4"]
     {
-        assert_eq!(sloppy_address(wrong), None, "{wrong}");
+        assert_eq!(parse_lenient_address(wrong), None, "{wrong}");
     }
 }
 
@@ -66,10 +66,16 @@ fn useless_bounds_are_ignored_with_a_warning() {
         "192.168.1.200",
         "192.168.1.254",
     );
-    assert!(matches!(&warned[..], [Warning::Ignored { field, .. }] if field == "range_end"), "{warned:?}");
+    assert!(
+        matches!(&warned[..], [IpamWarning::Ignored { field, .. }] if field == "range_end"),
+        "{warned:?}"
+    );
     // W11: the start lies elsewhere.
     let warned = offers("192.168.1.0/24", Some("10.0.0.1"), None, "192.168.1.1", "192.168.1.254");
-    assert!(matches!(&warned[..], [Warning::Ignored { field, .. }] if field == "range_start"), "{warned:?}");
+    assert!(
+        matches!(&warned[..], [IpamWarning::Ignored { field, .. }] if field == "range_start"),
+        "{warned:?}"
+    );
     let warned = offers("192.168.1.0/24", None, Some("192.168.1.255"), "192.168.1.1", "192.168.1.254");
     assert_eq!(warned.len(), 1);
     let warned = offers("192.168.1.0/24", Some("fd00::1"), Some("fd00::2"), "192.168.1.1", "192.168.1.254");
@@ -81,7 +87,7 @@ fn useless_bounds_are_ignored_with_a_warning() {
 #[test]
 fn subnets_without_usable_addresses() {
     for text in ["10.0.0.0/31", "10.0.0.1/32", "fd00::/127", "fd00::1/128"] {
-        assert!(matches!(parse(text, None, None), Err(Error::NoUsable { .. })), "{text}");
+        assert!(matches!(parse(text, None, None), Err(Error::NoUsableAddress { .. })), "{text}");
     }
 }
 
@@ -97,7 +103,7 @@ fn malformed_ranges_name_the_field() {
         "1.2.3.4-5.6.7.8",
         "fd00::/129",
     ] {
-        let wrong = Error::Range { field: "range".into(), value: text.into() };
+        let wrong = Error::InvalidRange { field: "range".into(), value: text.into() };
         assert_eq!(parse(text, None, None), Err(wrong), "{text}");
     }
 }

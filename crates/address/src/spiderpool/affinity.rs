@@ -1,20 +1,20 @@
 //! Who may use a pool.
 
-use super::choose::{Nic, Surroundings};
-use super::selector::Selector;
+use super::label_matcher::LabelMatcher;
+use super::pool_selection::{PodNic, PoolSelectionContext};
 use std::fmt;
 
 /// What a pool asks of those who use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Affinity {
+pub struct PoolAffinity {
     /// Labels of the pod.
-    pub pods: Option<Selector>,
+    pub pods: Option<LabelMatcher>,
     /// Labels of its namespace.
-    pub namespaces: Option<Selector>,
+    pub namespaces: Option<LabelMatcher>,
     /// Names of its namespace; they go before the labels.
     pub namespace_names: Vec<String>,
     /// Labels of its node.
-    pub nodes: Option<Selector>,
+    pub nodes: Option<LabelMatcher>,
     /// Names of its node; they go before the labels.
     pub node_names: Vec<String>,
     /// The networks it is for, `<namespace>/<name>` or `<name>`.
@@ -23,11 +23,11 @@ pub struct Affinity {
 
 /// Why a pool is not for this interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum IneligibleReason {
     /// There is none of that name.
-    Missing,
+    NotFound,
     /// It cannot be understood.
-    Broken(String),
+    Invalid(String),
     /// It has addresses of the other family.
     Family,
     /// It is not for this node.
@@ -40,11 +40,11 @@ pub enum Unfit {
     Network(String),
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for IneligibleReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("does not exist"),
-            Self::Broken(cause) => write!(f, "cannot be used: {cause}"),
+            Self::NotFound => f.write_str("does not exist"),
+            Self::Invalid(cause) => write!(f, "cannot be used: {cause}"),
             Self::Family => f.write_str("is of the other address family"),
             Self::Node(node) => write!(f, "is not for node {node}"),
             Self::Namespace(namespace) => write!(f, "is not for namespace {namespace}"),
@@ -55,11 +55,15 @@ impl fmt::Display for Unfit {
     }
 }
 
-impl Affinity {
+impl PoolAffinity {
     /// Whether it lets the interface in.
-    pub(super) fn admits(&self, around: &Surroundings<'_>, nic: &Nic<'_>) -> Result<(), Unfit> {
-        let node = || Unfit::Node(around.node.into());
-        let namespace = || Unfit::Namespace(around.namespace.into());
+    pub(super) fn check(
+        &self,
+        around: &PoolSelectionContext<'_>,
+        nic: &PodNic<'_>,
+    ) -> Result<(), IneligibleReason> {
+        let node = || IneligibleReason::Node(around.node.into());
+        let namespace = || IneligibleReason::Namespace(around.namespace.into());
         let listed = |names: &[String], name: &str| names.iter().any(|known| known == name);
         if !self.node_names.is_empty() {
             listed(&self.node_names, around.node).then_some(()).ok_or_else(node)?;
@@ -72,18 +76,17 @@ impl Affinity {
             namespaces.matches(around.namespace_labels).then_some(()).ok_or_else(namespace)?;
         }
         if self.pods.as_ref().is_some_and(|pods| !pods.matches(around.pod_labels)) {
-            return Err(Unfit::Pod);
+            return Err(IneligibleReason::Pod);
         }
         let meant = |known: &String| match known.split_once('/') {
             Some(_) => nic.network == Some(known.as_str()),
             // Without a namespace it is one of the administrator's.
-            None => nic
-                .network
-                .and_then(|network| network.split_once('/'))
-                .is_some_and(|(home, name)| name == known && around.homes.iter().any(|known| known == home)),
+            None => nic.network.and_then(|network| network.split_once('/')).is_some_and(|(home, name)| {
+                name == known && around.network_namespaces.iter().any(|known| known == home)
+            }),
         };
         if !self.networks.is_empty() && !self.networks.iter().any(meant) {
-            return Err(Unfit::Network(nic.network.unwrap_or_default().into()));
+            return Err(IneligibleReason::Network(nic.network.unwrap_or_default().into()));
         }
         Ok(())
     }

@@ -1,49 +1,49 @@
 use super::*;
-use crate::{Error, Family};
+use crate::{Error, IpFamily};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Strings = BTreeMap<String, String>;
+type StringMap = BTreeMap<String, String>;
 
-fn strings(pairs: &[(&str, &str)]) -> Strings {
+fn strings(pairs: &[(&str, &str)]) -> StringMap {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// Seed 001's pool, by another name.
-fn described(name: &str, third: u8) -> Description {
-    Description {
+fn pool_spec(name: &str, third: u8) -> IpPoolSpec {
+    IpPoolSpec {
         name: name.into(),
         subnet: format!("172.{third}.0.0/16"),
         ips: vec![format!("172.{third}.0.100-172.{third}.0.120")],
         gateway: Some(format!("172.{third}.0.1")),
-        ..Description::default()
+        ..IpPoolSpec::default()
     }
 }
 
 /// A pod, its node and the pools.
-struct Scene {
-    pod: Strings,
-    labels: Strings,
-    namespace: Strings,
-    namespace_labels: Strings,
+struct PoolSelectionFixture {
+    pod: StringMap,
+    labels: StringMap,
+    namespace: StringMap,
+    namespace_labels: StringMap,
     node: &'static str,
-    node_labels: Strings,
+    node_labels: StringMap,
     pools: BTreeMap<String, Result<Arc<IpPool>, Error>>,
     reserved: Vec<(std::net::IpAddr, std::net::IpAddr)>,
     v6: bool,
     homes: Vec<String>,
 }
 
-impl Scene {
-    fn new(pools: Vec<Description>) -> Self {
-        let read = |pool: Description| (pool.name.clone(), IpPool::read(&pool).map(Arc::new));
+impl PoolSelectionFixture {
+    fn new(pools: Vec<IpPoolSpec>) -> Self {
+        let read = |pool: IpPoolSpec| (pool.name.clone(), IpPool::from_spec(&pool).map(Arc::new));
         Self {
-            pod: Strings::new(),
-            labels: Strings::new(),
-            namespace: Strings::new(),
-            namespace_labels: Strings::new(),
+            pod: StringMap::new(),
+            labels: StringMap::new(),
+            namespace: StringMap::new(),
+            namespace_labels: StringMap::new(),
             node: "n1",
-            node_labels: Strings::new(),
+            node_labels: StringMap::new(),
             pools: pools.into_iter().map(read).collect(),
             reserved: Vec::new(),
             v6: true,
@@ -51,7 +51,12 @@ impl Scene {
         }
     }
 
-    fn choose(&self, interface: &str, position: usize, config: &[&str]) -> Result<Option<Choice>, Error> {
+    fn choose(
+        &self,
+        interface: &str,
+        position: usize,
+        config: &[&str],
+    ) -> Result<Option<PoolSelection>, Error> {
         self.choose_on(interface, position, config, Some("kube-system/ib-sriov"))
     }
 
@@ -61,8 +66,8 @@ impl Scene {
         position: usize,
         config: &[&str],
         network: Option<&str>,
-    ) -> Result<Option<Choice>, Error> {
-        let around = Surroundings {
+    ) -> Result<Option<PoolSelection>, Error> {
+        let around = PoolSelectionContext {
             pod_annotations: &self.pod,
             pod_labels: &self.labels,
             namespace: "ns",
@@ -72,12 +77,15 @@ impl Scene {
             node_labels: &self.node_labels,
             pools: &self.pools,
             reserved: &self.reserved,
-            enabled: Family2 { v4: true, v6: self.v6 },
-            homes: &self.homes,
+            enabled: PerFamily { v4: true, v6: self.v6 },
+            network_namespaces: &self.homes,
         };
         let v4 = config.iter().map(|name| (*name).to_owned()).collect();
-        let config = Config { wish: Wish { v4, ..Wish::default() }, warnings: Vec::new() };
-        Choice::make(&around, &Nic { interface, position, network }, &config)
+        let config = SpiderpoolConfig {
+            preference: PoolPreference { v4, ..PoolPreference::default() },
+            warnings: Vec::new(),
+        };
+        PoolSelection::select(&around, &PodNic { interface, position, network }, &config)
     }
 
     /// The names of the IPv4 candidates.
@@ -86,20 +94,20 @@ impl Scene {
     }
 }
 
-fn names(choice: &Choice) -> Vec<String> {
-    choice.pools.v4.iter().map(|pool| pool.pool.name().to_owned()).collect()
+fn names(choice: &PoolSelection) -> Vec<String> {
+    choice.pools.v4.iter().map(|pool| pool.addresses.name().to_owned()).collect()
 }
 
 const A: &str = "172.91.0.100/16";
 
 #[test]
 fn a06_the_first_level_that_says_anything_decides() {
-    let mut cluster = described("cluster", 95);
+    let mut cluster = pool_spec("cluster", 95);
     cluster.default = true;
     let all = ["pod", "namespace", "network"].iter().zip(91..);
-    let mut pools: Vec<_> = all.map(|(name, third)| described(name, third)).collect();
+    let mut pools: Vec<_> = all.map(|(name, third)| pool_spec(name, third)).collect();
     pools.push(cluster);
-    let mut scene = Scene::new(pools);
+    let mut scene = PoolSelectionFixture::new(pools);
     scene.pod = strings(&[("ipam.spidernet.io/ippool", r#"{"ipv4":["pod"]}"#)]);
     scene.namespace = strings(&[("ipam.spidernet.io/default-ipv4-ippool", r#"["namespace"]"#)]);
     assert_eq!(scene.names(&["network"]), ["pod"]);
@@ -118,7 +126,7 @@ fn a06_the_first_level_that_says_anything_decides() {
 
 #[test]
 fn a07_the_annotation_with_interfaces_wins() {
-    let mut scene = Scene::new(vec![described("one", 91), described("two", 92)]);
+    let mut scene = PoolSelectionFixture::new(vec![pool_spec("one", 91), pool_spec("two", 92)]);
     scene.pod = strings(&[
         ("ipam.spidernet.io/ippool", r#"{"ipv4":["one"]}"#),
         ("ipam.spidernet.io/ippools", r#"[{"interface":"eth0","ipv4":["two"]}]"#),
@@ -128,7 +136,7 @@ fn a07_the_annotation_with_interfaces_wins() {
 
 #[test]
 fn a10_elements_without_interfaces_go_by_position() {
-    let mut scene = Scene::new((1..=3).map(|n| described(&format!("p{n}"), 90 + n)).collect());
+    let mut scene = PoolSelectionFixture::new((1..=3).map(|n| pool_spec(&format!("p{n}"), 90 + n)).collect());
     let list = r#"[{"ipv4":["p1"]},{"ipv4":["p2"]},{"ipv4":["p3"],"cleangateway":true}]"#;
     scene.pod = strings(&[("ipam.spidernet.io/ippools", list)]);
     for (position, interface) in ["eth0", "net1", "net2"].into_iter().enumerate() {
@@ -141,7 +149,7 @@ fn a10_elements_without_interfaces_go_by_position() {
 
 #[test]
 fn malformed_annotations_are_named() {
-    let mut scene = Scene::new(vec![described("p", 91)]);
+    let mut scene = PoolSelectionFixture::new(vec![pool_spec("p", 91)]);
     for (key, text, cause) in [
         ("ippools", "{}", "it is not a list"),
         ("ippools", "[7]", "must be an object"),
@@ -170,25 +178,25 @@ fn malformed_annotations_are_named() {
 
 #[test]
 fn a12_the_order_of_the_list_counts_among_equals() {
-    let scene = Scene::new(vec![described("a", 91), described("b", 92), described("c", 93)]);
+    let scene = PoolSelectionFixture::new(vec![pool_spec("a", 91), pool_spec("b", 92), pool_spec("c", 93)]);
     assert_eq!(scene.names(&["b", "a"]), ["b", "a"]);
     assert_eq!(scene.names(&["c", "[ab]"]), ["c", "a", "b"]);
     assert_eq!(scene.names(&["*", "b*"]), ["a", "b", "c"]);
-    let mut precise = described("precise", 94);
+    let mut precise = pool_spec("precise", 94);
     precise.affinity.node_names = vec!["n1".into()];
     let mut all = scene;
-    all.pools.insert("precise".into(), IpPool::read(&precise).map(Arc::new));
+    all.pools.insert("precise".into(), IpPool::from_spec(&precise).map(Arc::new));
     assert_eq!(all.names(&["a", "precise"]), ["precise", "a"], "what is said more precisely goes first");
 }
 
 #[test]
 fn a14_a15_affinities_filter_with_their_reason() {
     let selector =
-        |key: &str, value: &str| Selector { labels: strings(&[(key, value)]), expressions: vec![] };
-    let refused = |change: &dyn Fn(&mut Description), reason: &str| {
-        let mut pool = described("p", 91);
+        |key: &str, value: &str| LabelMatcher { labels: strings(&[(key, value)]), expressions: vec![] };
+    let refused = |change: &dyn Fn(&mut IpPoolSpec), reason: &str| {
+        let mut pool = pool_spec("p", 91);
         change(&mut pool);
-        let scene = Scene::new(vec![pool]);
+        let scene = PoolSelectionFixture::new(vec![pool]);
         let error = scene.choose("eth0", 0, &["p"]).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
@@ -202,12 +210,12 @@ fn a14_a15_affinities_filter_with_their_reason() {
         "p is not for network kube-system/ib-sriov",
     );
     // The list of names decides alone, whatever the labels would say.
-    let mut pool = described("p", 91);
+    let mut pool = pool_spec("p", 91);
     pool.affinity.node_names = vec!["n1".into()];
     pool.affinity.nodes = Some(selector("rack", "2"));
     pool.affinity.networks = vec!["ib-sriov".into()];
     pool.affinity.pods = Some(selector("app", "x"));
-    let mut scene = Scene::new(vec![pool]);
+    let mut scene = PoolSelectionFixture::new(vec![pool]);
     scene.labels = strings(&[("app", "x")]);
     assert_eq!(scene.names(&["p"]), ["p"]);
     let elsewhere = scene.choose_on("net1", 1, &["p"], Some("default/ib-sriov")).unwrap_err().to_string();
@@ -216,19 +224,19 @@ fn a14_a15_affinities_filter_with_their_reason() {
 
 #[test]
 fn a16_a_pool_without_networks_serves_an_unknown_one() {
-    let scene = Scene::new(vec![described("p", 91)]);
+    let scene = PoolSelectionFixture::new(vec![pool_spec("p", 91)]);
     let choice = scene.choose_on("eth0", 0, &["p"], None).unwrap().unwrap();
     assert_eq!(names(&choice), ["p"]);
 }
 
 #[test]
 fn a18_a19_gateway_and_routes() {
-    let mut pool = described("p", 91);
+    let mut pool = pool_spec("p", 91);
     pool.routes = vec![("10.0.0.0/8".into(), "172.91.0.2".into())];
-    let mut scene = Scene::new(vec![pool]);
+    let mut scene = PoolSelectionFixture::new(vec![pool]);
     let routes = r#"[{"dst":"10.9.0.0/16","gw":"172.91.0.9"},{"dst":"10.8.0.0/16","gw":"192.168.0.1"}]"#;
     scene.pod = strings(&[("ipam.spidernet.io/routes", routes)]);
-    let told = |choice: &Choice| -> Vec<String> {
+    let told = |choice: &PoolSelection| -> Vec<String> {
         let gateway = Some("172.91.0.1".parse().unwrap());
         let routes = choice.routes(&[(A.parse().unwrap(), gateway)]);
         routes.iter().map(|route| format!("{} {}", route.dst, route.gw.unwrap())).collect()
@@ -236,21 +244,21 @@ fn a18_a19_gateway_and_routes() {
     let choice = scene.choose("eth0", 0, &["p"]).unwrap().unwrap();
     let [own, asked, default] = ["10.0.0.0/8 172.91.0.2", "10.9.0.0/16 172.91.0.9", "0.0.0.0/0 172.91.0.1"];
     assert_eq!(told(&choice), [own, asked, default]);
-    let clean = Choice { clean_gateway: true, ..choice };
+    let clean = PoolSelection { clean_gateway: true, ..choice };
     assert_eq!(told(&clean), [own, asked]);
 }
 
 #[test]
 fn a20_a_family_that_the_cluster_does_not_use_is_left_out() {
-    let mut six = described("six", 0);
+    let mut six = pool_spec("six", 0);
     (six.subnet, six.ips, six.gateway) = ("fd00::/64".into(), vec!["fd00::1-fd00::9".into()], None);
-    let mut scene = Scene::new(vec![described("four", 91), six]);
+    let mut scene = PoolSelectionFixture::new(vec![pool_spec("four", 91), six]);
     scene.pod = strings(&[("ipam.spidernet.io/ippool", r#"{"ipv4":["four"],"ipv6":["six"]}"#)]);
     let both = scene.choose("eth0", 0, &[]).unwrap().unwrap();
     let pod = ferroband_model::PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
     let families: Vec<_> =
         both.requests(&pod, false, "eth0", "c").iter().map(|request| request.pools[0].family()).collect();
-    assert_eq!(families, [Family::V4, Family::V6]);
+    assert_eq!(families, [IpFamily::V4, IpFamily::V6]);
     scene.v6 = false;
     let one = scene.choose("eth0", 0, &[]).unwrap().unwrap();
     assert!(one.pools.v6.is_empty() && !one.pools.v4.is_empty() && one.warnings.len() == 1);
@@ -258,34 +266,34 @@ fn a20_a_family_that_the_cluster_does_not_use_is_left_out() {
 
 #[test]
 fn s15_what_is_reserved_is_not_given_out_but_kept() {
-    let mut scene = Scene::new(vec![described("p", 91)]);
+    let mut scene = PoolSelectionFixture::new(vec![pool_spec("p", 91)]);
     let reserved = "172.91.0.100".parse().unwrap();
     scene.reserved = vec![(reserved, reserved)];
     let choice = scene.choose("eth0", 0, &["p"]).unwrap().unwrap();
-    let pool = &choice.pools.v4[0].pool;
-    assert!(!pool.contains(reserved) && pool.keeps(reserved) && pool.capacity() == 20);
+    let pool = &choice.pools.v4[0].addresses;
+    assert!(!pool.contains(reserved) && pool.can_keep(reserved) && pool.capacity() == 20);
 }
 
 #[test]
 fn s02_host_bits_are_masked_with_a_warning() {
-    let seed = Description {
+    let seed = IpPoolSpec {
         name: "gpu1-net11".into(),
         subnet: "172.16.11.0/16".into(),
         ips: vec!["172.16.11.1-172.16.11.200".into()],
         gateway: Some("172.16.11.254".into()),
-        ..Description::default()
+        ..IpPoolSpec::default()
     };
-    let pool = IpPool::read(&seed).unwrap();
-    assert_eq!(pool.pool.subnet().to_string(), "172.16.0.0/16");
-    assert_eq!((pool.pool.capacity(), pool.warnings.len()), (200, 1));
+    let pool = IpPool::from_spec(&seed).unwrap();
+    assert_eq!(pool.addresses.subnet().to_string(), "172.16.0.0/16");
+    assert_eq!((pool.addresses.capacity(), pool.warnings.len()), (200, 1));
 }
 
 #[test]
 fn s08_s13_what_cannot_be_is_refused_with_its_field() {
-    let refused = |change: &dyn Fn(&mut Description), expected: &str| {
-        let mut pool = described("p", 91);
+    let refused = |change: &dyn Fn(&mut IpPoolSpec), expected: &str| {
+        let mut pool = pool_spec("p", 91);
         change(&mut pool);
-        let error = IpPool::read(&pool).unwrap_err().to_string();
+        let error = IpPool::from_spec(&pool).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
     let route = |dst: &str, gw: &str| vec![(dst.to_owned(), gw.to_owned())];
@@ -294,12 +302,12 @@ fn s08_s13_what_cannot_be_is_refused_with_its_field() {
     refused(&|pool| pool.routes = route("fd00::/64", "172.91.0.2"), "of the other family");
     let twice = [route("10.0.0.0/8", "172.91.0.2"), route("10.0.0.0/8", "172.91.0.3")].concat();
     refused(&|pool| pool.routes = twice.clone(), "routes[1]: dst 10.0.0.0/8 is there twice");
-    refused(&|pool| pool.affinity.pods = Some(Selector::default()), "podAffinity");
+    refused(&|pool| pool.affinity.pods = Some(LabelMatcher::default()), "podAffinity");
     refused(&|pool| pool.subnet = "172.91.0.0".into(), "subnet");
     refused(&|pool| pool.ips = vec!["10.0.0.1".into()], "10.0.0.1-10.0.0.1 is not in subnet");
     refused(&|pool| pool.gateway = Some("10.0.0.1".into()), "gateway");
-    refused(&|pool| pool.version = Some(6), "ipVersion");
-    refused(&|pool| pool.exclude = pool.ips.clone(), "no usable address");
+    refused(&|pool| pool.ip_version = Some(6), "ipVersion");
+    refused(&|pool| pool.exclude_ips = pool.ips.clone(), "no usable address");
     refused(&|pool| pool.ips.clear(), "no usable address");
 }
 
@@ -307,11 +315,11 @@ fn s08_s13_what_cannot_be_is_refused_with_its_field() {
 fn s06_s07_pools_among_each_other() {
     let read = |name: &str, subnet: &str, ips: &str| {
         let (subnet, ips) = (subnet.into(), vec![ips.into()]);
-        IpPool::read(&Description { name: name.into(), subnet, ips, ..Description::default() }).unwrap()
+        IpPool::from_spec(&IpPoolSpec { name: name.into(), subnet, ips, ..IpPoolSpec::default() }).unwrap()
     };
     let first = read("first", "172.91.0.0/16", "172.91.0.100-172.91.0.120");
     let told = |second: &IpPool| -> Vec<String> {
-        conflicts(second, [&first]).map(|conflict| conflict.to_string()).collect()
+        find_conflicts(second, [&first]).map(|conflict| conflict.to_string()).collect()
     };
     assert_eq!(
         told(&read("second", "172.91.0.0/16", "172.91.0.110-172.91.0.130")),

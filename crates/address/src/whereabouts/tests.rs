@@ -1,27 +1,30 @@
 use super::*;
 use serde_json::json;
 
-fn parse(ipam: Value) -> Result<Whereabouts, Error> {
-    Whereabouts::parse(ipam.as_object().unwrap())
+fn parse(ipam: Value) -> Result<WhereaboutsConfig, Error> {
+    WhereaboutsConfig::parse(ipam.as_object().unwrap())
 }
 
 #[track_caller]
-fn parsed(ipam: Value) -> Whereabouts {
+fn parsed(ipam: Value) -> WhereaboutsConfig {
     parse(ipam).unwrap()
 }
 
-fn names(whereabouts: &Whereabouts) -> Vec<String> {
+fn names(whereabouts: &WhereaboutsConfig) -> Vec<String> {
     whereabouts.pools.iter().map(|pool| pool.to_string()).collect()
 }
 
 #[test]
 fn the_first_document_says_range_alone() {
     let config = json!({"type": "ipoib", "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}});
-    let parsed = Whereabouts::of_plugin(config.as_object().unwrap()).unwrap();
+    let parsed = WhereaboutsConfig::from_plugin(config.as_object().unwrap()).unwrap();
     let [pool] = &parsed.pools[..] else { panic!("{parsed:?}") };
     assert_eq!((pool.subnet().to_string(), pool.capacity()), ("192.168.0.0/24".into(), 254));
     assert_eq!((pool.space().as_str(), pool.gateway()), ("default", None));
-    assert_eq!((parsed.fixed.len(), parsed.routes.len(), parsed.dns, parsed.warnings), (0, 0, None, vec![]));
+    assert_eq!(
+        (parsed.static_addresses.len(), parsed.routes.len(), parsed.dns, parsed.warnings),
+        (0, 0, None, vec![])
+    );
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn requests_count_the_addresses_of_a_family() {
     let pod = PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
     let requests = many.requests(&pod, false, "net1", "c1");
     let ordinals: Vec<_> = requests.iter().map(|r| (r.pools[0].family(), r.ordinal)).collect();
-    assert_eq!(ordinals, [(Family::V4, 0), (Family::V4, 1), (Family::V6, 0)]);
+    assert_eq!(ordinals, [(IpFamily::V4, 0), (IpFamily::V4, 1), (IpFamily::V6, 0)]);
 }
 
 #[test]
@@ -66,8 +69,11 @@ fn the_space_follows_network_name_and_overlap() {
         ipam.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         parsed(ipam).pools[0].space().clone()
     };
-    assert_eq!(space(json!({})), Space::default_space());
-    assert_eq!(space(json!({"enable_overlapping_ranges": true, "network_name": ""})), Space::default_space());
+    assert_eq!(space(json!({})), IpSpace::default_space());
+    assert_eq!(
+        space(json!({"enable_overlapping_ranges": true, "network_name": ""})),
+        IpSpace::default_space()
+    );
     assert_eq!(space(json!({"enable_overlapping_ranges": false})).as_str(), "pool/10.0.0.0/24"); // W22
     assert_eq!(space(json!({"network_name": "a"})).as_str(), "network/a"); // W24
 }
@@ -82,10 +88,11 @@ fn addresses_routes_dns_and_gateway() {
     }));
     assert_eq!(parsed.pools[0].gateway(), Some("10.10.0.254".parse().unwrap()));
     assert_eq!(parsed.pools[1].gateway(), None);
-    let fixed: Vec<_> = parsed.fixed.iter().map(|f| (f.address.to_string(), f.gateway.is_some())).collect();
+    let fixed: Vec<_> =
+        parsed.static_addresses.iter().map(|f| (f.address.to_string(), f.gateway.is_some())).collect();
     assert_eq!(fixed, [("10.20.0.1/24".into(), true), ("fd01::5/64".into(), false)]);
     assert_eq!(parsed.routes[1].dst, "10.30.0.0/16".parse::<IpNet>().unwrap());
-    assert_eq!(parsed.routes[1].rest, json!({"mtu": 2044}).as_object().cloned().unwrap());
+    assert_eq!(parsed.routes[1].extra, json!({"mtu": 2044}).as_object().cloned().unwrap());
     assert_eq!(parsed.dns, Some(json!({"nameservers": ["10.0.0.53"]})));
 }
 
@@ -93,7 +100,7 @@ fn addresses_routes_dns_and_gateway() {
 fn addresses_alone_are_enough() {
     let parsed =
         parsed(json!({"type": "whereabouts", "addresses": [{"address": "10.20.0.1/24"}], "dns": {}}));
-    assert_eq!((parsed.pools.len(), parsed.fixed.len(), parsed.dns), (0, 1, None));
+    assert_eq!((parsed.pools.len(), parsed.static_addresses.len(), parsed.dns), (0, 1, None));
     assert_eq!(parse(json!({"type": "whereabouts"})), Err(Error::NoRange));
 }
 
@@ -121,7 +128,7 @@ fn bounds_that_are_no_addresses() {
     assert_eq!(dropped.warnings.len(), 1);
     let strict =
         parse(json!({"type": "whereabouts", "ipRanges": [{"range": "10.0.0.0/24", "range_start": "ten"}]}));
-    assert!(matches!(strict, Err(Error::Address { field, .. }) if field == "ipRanges[0].range_start"));
+    assert!(matches!(strict, Err(Error::InvalidAddress { field, .. }) if field == "ipRanges[0].range_start"));
 }
 
 #[test]
@@ -132,7 +139,7 @@ fn errors_name_the_field() {
         "only interested in networks whose IPAM type is 'whereabouts'. This one was: host-local"
     );
     assert_eq!(
-        Whereabouts::of_plugin(&Map::new()).unwrap_err().to_string(),
+        WhereaboutsConfig::from_plugin(&Map::new()).unwrap_err().to_string(),
         "IPAM config missing 'ipam' key"
     );
     for (ipam, field) in [

@@ -1,7 +1,10 @@
 //! Nodes that plan, write and die.
 
-use crate::server::Server;
-use ferroband_address::{Error, Plan, Planner, Pool, Release, Request, Space, View, Write};
+use crate::api_server::InMemoryApiServer;
+use ferroband_address::{
+    AddressPlanner, AddressPool, AddressRelease, AddressRequest, AssignmentPlan, BlockView, BlockWrite,
+    Error, IpSpace,
+};
 use ferroband_model::PodRef;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +12,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum InterleavingStep {
     /// Make a plan for these pods from what the node knows, and keep it.
     Plan { node: usize, pods: Vec<usize> },
     /// Carry out some of the kept plan's writes.
     Write { node: usize, writes: usize },
     /// Carry out the rest, planning again what loses, until all is answered or refused.
-    Settle { node: usize },
+    Finish { node: usize },
     /// Let the node's watch catch up.
     Watch { node: usize },
     /// Stop the daemon where it stands and start it again.
@@ -27,40 +30,48 @@ pub enum Step {
 }
 
 #[derive(Default)]
-struct Node {
-    view: View,
+struct InterleavingNode {
+    view: BlockView,
     /// A plan under way: what was asked, what was planned, how many writes are done.
-    work: Option<(Vec<Request>, Plan, usize, u32)>,
+    plan_in_progress: Option<(Vec<AddressRequest>, AssignmentPlan, usize, u32)>,
 }
 
 /// What a pod was told: for interface, ordinal and whether it is IPv6, the address and the sandbox that asked.
-type Told = BTreeMap<(String, u8, bool), (IpNet, String)>;
+type ReportedAddresses = BTreeMap<(String, u8, bool), (IpNet, String)>;
 
-pub struct Cluster {
-    server: Server,
-    nodes: Vec<Node>,
-    pools: Vec<Arc<Pool>>,
+pub struct InterleavingCluster {
+    server: InMemoryApiServer,
+    nodes: Vec<InterleavingNode>,
+    pools: Vec<Arc<AddressPool>>,
     /// What may be given out, written down beside the pools and not computed from them.
-    offered: Vec<(Space, IpAddr, IpAddr)>,
-    told: BTreeMap<usize, Told>,
+    offered: Vec<(IpSpace, IpAddr, IpAddr)>,
+    reported: BTreeMap<usize, ReportedAddresses>,
     /// How many sandboxes and how many lives each pod has had.
     sandboxes: BTreeMap<usize, usize>,
-    lives: BTreeMap<usize, usize>,
+    incarnations: BTreeMap<usize, usize>,
 }
 
-impl Cluster {
-    pub fn new(nodes: usize, pools: Vec<Arc<Pool>>, offered: Vec<(Space, IpAddr, IpAddr)>) -> Self {
-        let nodes = (0..nodes).map(|_| Node::default()).collect();
+impl InterleavingCluster {
+    pub fn new(nodes: usize, pools: Vec<Arc<AddressPool>>, offered: Vec<(IpSpace, IpAddr, IpAddr)>) -> Self {
+        let nodes = (0..nodes).map(|_| InterleavingNode::default()).collect();
         let (told, sandboxes, lives) = Default::default();
-        Self { server: Server::default(), nodes, pools, offered, told, sandboxes, lives }
+        Self {
+            server: InMemoryApiServer::default(),
+            nodes,
+            pools,
+            offered,
+            reported: told,
+            sandboxes,
+            incarnations: lives,
+        }
     }
 
     /// Pods stay on their node; which one follows from their number.
-    fn home(&self, pod: usize) -> usize {
+    fn node_of(&self, pod: usize) -> usize {
         pod % self.nodes.len()
     }
 
-    fn name(node: usize) -> String {
+    fn node_name(node: usize) -> String {
         format!("node-{node}")
     }
 
@@ -69,13 +80,13 @@ impl Cluster {
     }
 
     /// The pod's requests, one for each pool, in its present sandbox.
-    fn requests(&self, pod: usize) -> Vec<Request> {
-        let life = self.lives.get(&pod).copied().unwrap_or_default();
+    fn requests(&self, pod: usize) -> Vec<AddressRequest> {
+        let life = self.incarnations.get(&pod).copied().unwrap_or_default();
         let mut ordinals: BTreeMap<bool, u8> = BTreeMap::new();
-        let request = |pool: &Arc<Pool>| {
+        let request = |pool: &Arc<AddressPool>| {
             let counter = ordinals.entry(pool.subnet().addr().is_ipv6()).or_default();
             *counter += 1;
-            Request {
+            AddressRequest {
                 pools: vec![pool.clone()],
                 pod: PodRef {
                     namespace: "ns".into(),
@@ -91,71 +102,76 @@ impl Cluster {
         self.pools.iter().map(request).collect()
     }
 
-    pub fn step(&mut self, step: Step) {
+    pub fn apply(&mut self, step: InterleavingStep) {
         match step {
-            Step::Plan { node, pods } => self.plan(node % self.nodes.len(), pods),
-            Step::Write { node, writes } => self.write(node % self.nodes.len(), writes),
-            Step::Settle { node } => self.settle(node % self.nodes.len()),
-            Step::Watch { node } => self.watch(node % self.nodes.len()),
-            Step::Crash { node } => {
+            InterleavingStep::Plan { node, pods } => self.plan(node % self.nodes.len(), pods),
+            InterleavingStep::Write { node, writes } => self.write(node % self.nodes.len(), writes),
+            InterleavingStep::Finish { node } => self.finish_plan(node % self.nodes.len()),
+            InterleavingStep::Watch { node } => self.watch(node % self.nodes.len()),
+            InterleavingStep::Crash { node } => {
                 let node = node % self.nodes.len();
-                self.nodes[node] = Node::default();
+                self.nodes[node] = InterleavingNode::default();
                 self.watch(node);
             }
-            Step::Delete { pod } => {
-                let (container, node) = (self.container(pod), self.home(pod));
+            InterleavingStep::Delete { pod } => {
+                let (container, node) = (self.container(pod), self.node_of(pod));
                 // What is under way for a sandbox ends before its DEL, as the lock per container makes sure.
-                self.settle(node);
-                self.release(node, &Release { container, interface: None });
-                if self.told.remove(&pod).is_some() {
-                    *self.lives.entry(pod).or_default() += 1;
+                self.finish_plan(node);
+                self.release(node, &AddressRelease { container, interface: None });
+                if self.reported.remove(&pod).is_some() {
+                    *self.incarnations.entry(pod).or_default() += 1;
                 }
                 *self.sandboxes.entry(pod).or_default() += 1;
             }
-            Step::LateDelete { node, pod } => {
+            InterleavingStep::LateDelete { node, pod } => {
                 let Some(earlier) = self.sandboxes.get(&pod).and_then(|count| count.checked_sub(1)) else {
                     return;
                 };
-                let release = Release { container: format!("c{pod}-{earlier}"), interface: None };
+                let release = AddressRelease { container: format!("c{pod}-{earlier}"), interface: None };
                 self.release(node % self.nodes.len(), &release);
             }
         }
     }
 
     fn watch(&mut self, node: usize) {
-        self.nodes[node].view = self.server.list(&Self::name(node));
+        self.nodes[node].view = self.server.list(&Self::node_name(node));
     }
 
     fn plan(&mut self, node: usize, pods: Vec<usize>) {
-        self.settle(node);
+        self.finish_plan(node);
         let pods: BTreeSet<usize> =
-            pods.into_iter().filter(|pod| self.home(*pod) == node || *pod >= 1000).collect();
+            pods.into_iter().filter(|pod| self.node_of(*pod) == node || *pod >= 1000).collect();
         for pod in &pods {
             // Every other time a living pod asks again from a new sandbox.
-            if self.told.get(pod).is_some_and(|told| !told.is_empty()) && pod % 2 == 0 {
+            if self.reported.get(pod).is_some_and(|told| !told.is_empty()) && pod % 2 == 0 {
                 *self.sandboxes.entry(*pod).or_default() += 1;
             }
         }
         let requests: Vec<_> = pods.iter().flat_map(|pod| self.requests(*pod)).collect();
-        let plan = self.planned(node, 0, &requests);
-        let state = |view: &View| -> Vec<_> {
+        let plan = self.plan_with_full_blocks(node, 0, &requests);
+        let state = |view: &BlockView| -> Vec<_> {
             view.iter().map(|(granule, version)| (granule.id(), version.clone())).collect()
         };
         if state(&self.server.list("nobody")) == state(&self.nodes[node].view) {
             self.check_refusals(&requests, &plan);
         }
-        self.nodes[node].work = Some((requests, plan, 0, 0));
+        self.nodes[node].plan_in_progress = Some((requests, plan, 0, 0));
     }
 
     /// A plan in which every granule that is written is known whole.
-    fn planned(&mut self, node: usize, attempt: u32, requests: &[Request]) -> Plan {
-        let name = Self::name(node);
+    fn plan_with_full_blocks(
+        &mut self,
+        node: usize,
+        attempt: u32,
+        requests: &[AddressRequest],
+    ) -> AssignmentPlan {
+        let name = Self::node_name(node);
         for _ in 0..100 {
-            let planner = Planner { node: &name, nodes: self.nodes.len(), attempt };
-            let plan = planner.assign(&self.nodes[node].view, requests);
-            let written = plan.writes.iter().map(|write| write.granule());
+            let planner = AddressPlanner { node: &name, node_count: self.nodes.len(), attempt };
+            let plan = planner.plan_assignments(&self.nodes[node].view, requests);
+            let written = plan.writes.iter().map(|write| write.block());
             let unread: Vec<_> =
-                written.filter(|granule| self.nodes[node].view.is_outlined(&granule.id())).cloned().collect();
+                written.filter(|granule| self.nodes[node].view.is_compact(&granule.id())).cloned().collect();
             if unread.is_empty() {
                 return plan;
             }
@@ -163,7 +179,7 @@ impl Cluster {
                 let view = &mut self.nodes[node].view;
                 match self.server.read(&granule.object_name()) {
                     Some((present, version)) => view.refresh(present, version),
-                    None => view.forget(&granule.id()),
+                    None => view.remove(&granule.id()),
                 }
             }
         }
@@ -172,19 +188,19 @@ impl Cluster {
 
     /// Carries out up to `count` more writes; the rest of a plan that lost is left for [`Cluster::settle`].
     fn write(&mut self, node: usize, count: usize) {
-        let Some((requests, plan, done, attempt)) = self.nodes[node].work.take() else { return };
+        let Some((requests, plan, done, attempt)) = self.nodes[node].plan_in_progress.take() else { return };
         let upto = (done + count).min(plan.writes.len());
         for (position, write) in plan.writes.iter().enumerate().take(upto).skip(done) {
-            if self.attempt(node, write) {
-                self.tell(&requests, &plan, Some(position));
+            if self.try_write(node, write) {
+                self.report(&requests, &plan, Some(position));
             }
         }
-        self.nodes[node].work = Some((requests, plan, upto, attempt));
+        self.nodes[node].plan_in_progress = Some((requests, plan, upto, attempt));
     }
 
     /// One write and what the node learns from it.
-    fn attempt(&mut self, node: usize, write: &Write) -> bool {
-        let granule = write.granule();
+    fn try_write(&mut self, node: usize, write: &BlockWrite) -> bool {
+        let granule = write.block();
         let written = self.server.write(write);
         let won = written.is_ok();
         let view = &mut self.nodes[node].view;
@@ -192,35 +208,36 @@ impl Cluster {
             Ok(version) => view.observe(granule.clone(), version),
             Err(()) => match self.server.read(&granule.object_name()) {
                 Some((present, version)) => view.refresh(present, version),
-                None => view.forget(&granule.id()),
+                None => view.remove(&granule.id()),
             },
         }
         won
     }
 
-    fn settle(&mut self, node: usize) {
-        let Some((requests, plan, done, attempt)) = self.nodes[node].work.take() else { return };
-        self.write_rest(node, requests, plan, done, attempt);
+    fn finish_plan(&mut self, node: usize) {
+        let Some((requests, plan, done, attempt)) = self.nodes[node].plan_in_progress.take() else { return };
+        self.finish_writes(node, requests, plan, done, attempt);
     }
 
-    fn write_rest(
+    fn finish_writes(
         &mut self,
         node: usize,
-        mut requests: Vec<Request>,
-        mut plan: Plan,
+        mut requests: Vec<AddressRequest>,
+        mut plan: AssignmentPlan,
         mut done: usize,
         mut attempt: u32,
     ) {
         let (mut listed, mut rounds) = (false, 0);
         loop {
-            self.tell(&requests, &plan, None);
+            self.report(&requests, &plan, None);
             for (position, write) in plan.writes.iter().enumerate().skip(done) {
-                if self.attempt(node, write) {
-                    self.tell(&requests, &plan, Some(position));
+                if self.try_write(node, write) {
+                    self.report(&requests, &plan, Some(position));
                 }
             }
             // Whoever was not told is planned again, the refused ones from a full view.
-            let again: Vec<_> = requests.iter().filter(|request| !self.was_told(request)).cloned().collect();
+            let again: Vec<_> =
+                requests.iter().filter(|request| !self.was_reported(request)).cloned().collect();
             if again.is_empty() {
                 return;
             }
@@ -237,7 +254,7 @@ impl Cluster {
             }
             rounds += 1;
             assert!(rounds < 200, "no end: {again:?}");
-            plan = self.planned(node, attempt, &again);
+            plan = self.plan_with_full_blocks(node, attempt, &again);
             requests = again;
             done = 0;
         }
@@ -245,7 +262,7 @@ impl Cluster {
 
     /// A refusal from a full view is right only if some pool of the sandbox has fewer free addresses than the
     /// sandbox needs of it.
-    fn check_refusals(&self, requests: &[Request], plan: &Plan) {
+    fn check_refusals(&self, requests: &[AddressRequest], plan: &AssignmentPlan) {
         for refusal in &plan.refusals {
             let request = &requests[refusal.request];
             assert!(matches!(refusal.error, Error::Exhausted { .. }), "{:?}", refusal.error);
@@ -253,62 +270,64 @@ impl Cluster {
             let short = mates().any(|mate| {
                 let pool = &mate.pools[0];
                 let sharing = mates().filter(|other| other.pools[0].space() == pool.space()).count();
-                let planned = plan.answers.iter().filter(|answer| answer.write.is_some());
+                let planned = plan.assignments.iter().filter(|answer| answer.write.is_some());
                 let planned = planned.filter(|answer| {
                     let served = &requests[answer.request];
                     served.pools[0].space() == pool.space() && pool.contains(answer.address.addr())
                 });
-                (pool.capacity() as usize).saturating_sub(self.taken_in(pool) + planned.count()) < sharing
+                (pool.capacity() as usize).saturating_sub(self.count_assigned(pool) + planned.count())
+                    < sharing
             });
             assert!(short, "refused although there is room: {refusal:?}");
         }
     }
 
-    fn was_told(&self, request: &Request) -> bool {
+    fn was_reported(&self, request: &AddressRequest) -> bool {
         let key = (request.interface.clone(), request.ordinal, request.pools[0].subnet().addr().is_ipv6());
-        let sandbox =
-            |told: &Told| told.get(&key).is_some_and(|(_, container)| *container == request.container);
-        self.told.values().any(sandbox)
+        let sandbox = |told: &ReportedAddresses| {
+            told.get(&key).is_some_and(|(_, container)| *container == request.container)
+        };
+        self.reported.values().any(sandbox)
     }
 
     /// Tells the pods whose addresses stand now: those of `write`, or those that stood already.
-    fn tell(&mut self, requests: &[Request], plan: &Plan, write: Option<usize>) {
-        for answer in plan.answers.iter().filter(|answer| answer.write == write) {
+    fn report(&mut self, requests: &[AddressRequest], plan: &AssignmentPlan, write: Option<usize>) {
+        for answer in plan.assignments.iter().filter(|answer| answer.write == write) {
             let request = &requests[answer.request];
             let pod: usize = request.pod.name[1..].parse().unwrap();
             let key = (request.interface.clone(), request.ordinal, answer.address.addr().is_ipv6());
             let now = (answer.address, request.container.clone());
-            if let Some((before, _)) = self.told.entry(pod).or_default().insert(key, now) {
+            if let Some((before, _)) = self.reported.entry(pod).or_default().insert(key, now) {
                 assert_eq!(before, answer.address, "{} got another address on asking again", request.pod);
             }
         }
     }
 
-    pub fn release(&mut self, node: usize, release: &Release) {
+    pub fn release(&mut self, node: usize, release: &AddressRelease) {
         self.watch(node);
-        let plan = Planner::release(&self.nodes[node].view, std::slice::from_ref(release));
+        let plan = AddressPlanner::plan_releases(&self.nodes[node].view, std::slice::from_ref(release));
         for write in &plan.writes {
-            assert!(self.attempt(node, write), "nobody interferes here");
+            assert!(self.try_write(node, write), "nobody interferes here");
         }
-        for told in self.told.values_mut() {
+        for told in self.reported.values_mut() {
             told.retain(|_, (_, container)| *container != release.container);
         }
     }
 
-    pub fn settle_all(&mut self) {
-        (0..self.nodes.len()).for_each(|node| self.settle(node));
+    pub fn finish_all(&mut self) {
+        (0..self.nodes.len()).for_each(|node| self.finish_plan(node));
     }
 
     /// Looks at the server alone, and at what pods were told.
-    pub fn audit(&self) {
+    pub fn check_invariants(&self) {
         let mut owners: BTreeMap<(String, IpAddr), String> = BTreeMap::new();
         let mut addresses: BTreeMap<String, IpAddr> = BTreeMap::new();
-        for granule in self.server.granules() {
+        for granule in self.server.blocks() {
             assert_eq!(granule.used() + granule.free(), 16);
             for (offset, entry) in &granule.entries {
                 assert!(*offset < 16);
                 let address = granule.address(*offset);
-                let inside = |(space, low, high): &(Space, IpAddr, IpAddr)| {
+                let inside = |(space, low, high): &(IpSpace, IpAddr, IpAddr)| {
                     *space == granule.space && (*low..=*high).contains(&address)
                 };
                 assert!(self.offered.iter().any(inside), "{address} is in no pool");
@@ -319,8 +338,8 @@ impl Cluster {
                 assert_eq!(addresses.insert(owner.clone(), address), None, "{owner} has two addresses");
             }
         }
-        for (pod, told) in &self.told {
-            let life = self.lives.get(pod).copied().unwrap_or_default();
+        for (pod, told) in &self.reported {
+            let life = self.incarnations.get(pod).copied().unwrap_or_default();
             for ((interface, ordinal, v6), (address, _)) in told {
                 let owner = format!("u{pod}-{life}/{interface}/{ordinal}/{v6}");
                 assert_eq!(addresses.get(&owner), Some(&address.addr()), "{owner} lost what it was told");
@@ -328,29 +347,33 @@ impl Cluster {
         }
     }
 
-    fn taken_in(&self, pool: &Pool) -> usize {
-        let granules = self.server.granules().filter(|granule| granule.space == *pool.space());
+    fn count_assigned(&self, pool: &AddressPool) -> usize {
+        let granules = self.server.blocks().filter(|granule| granule.space == *pool.space());
         let taken =
             granules.flat_map(|granule| granule.entries.keys().map(|offset| granule.address(*offset)));
         taken.filter(|address| pool.contains(*address)).count()
     }
 
-    pub fn assigned_in(&self, pool: &Pool) -> usize {
-        self.taken_in(pool)
+    pub fn assigned_in(&self, pool: &AddressPool) -> usize {
+        self.count_assigned(pool)
     }
 
     /// Whether a pod that has nothing yet is refused on every node, with the truth known.
-    pub fn refused_everywhere(&mut self, pod: usize) -> bool {
+    pub fn is_refused_on_every_node(&mut self, pod: usize) -> bool {
         (0..self.nodes.len()).all(|node| {
             self.watch(node);
             let requests = self.requests(pod);
-            let plan = self.planned(node, 0, &requests);
+            let plan = self.plan_with_full_blocks(node, 0, &requests);
             plan.writes.is_empty() && plan.refusals.len() == requests.len()
         })
     }
 
     /// Some pod's sandbox.
-    pub fn someone_on(&self, node: usize) -> Option<(usize, String)> {
-        self.told.values().flat_map(BTreeMap::values).next().map(|(_, container)| (node, container.clone()))
+    pub fn any_sandbox(&self, node: usize) -> Option<(usize, String)> {
+        self.reported
+            .values()
+            .flat_map(BTreeMap::values)
+            .next()
+            .map(|(_, container)| (node, container.clone()))
     }
 }

@@ -6,12 +6,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod api_server;
 mod cluster;
-mod server;
 
-use cluster::{Cluster, Step};
-use ferroband_address::whereabouts::Whereabouts;
-use ferroband_address::{Pool, Release, Space};
+use cluster::{InterleavingCluster, InterleavingStep};
+use ferroband_address::whereabouts::WhereaboutsConfig;
+use ferroband_address::{AddressPool, AddressRelease, IpSpace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -19,29 +19,29 @@ use std::sync::Arc;
 
 /// Pools, and what they offer: space, first and last address.
 #[derive(Clone, Debug)]
-struct Case {
-    pools: Vec<Arc<Pool>>,
-    offered: Vec<(Space, IpAddr, IpAddr)>,
+struct PoolCase {
+    pools: Vec<Arc<AddressPool>>,
+    offered: Vec<(IpSpace, IpAddr, IpAddr)>,
 }
 
-fn case(ipam: Value, offered: &[(&str, &str, &str)]) -> Case {
-    let pools = Whereabouts::parse(ipam.as_object().unwrap()).unwrap().pools;
+fn pool_case(ipam: Value, offered: &[(&str, &str, &str)]) -> PoolCase {
+    let pools = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap().pools;
     let interval = |(space, low, high): &(&str, &str, &str)| {
-        (Space::from_text(*space), low.parse().unwrap(), high.parse().unwrap())
+        (IpSpace::from_text(*space), low.parse().unwrap(), high.parse().unwrap())
     };
-    Case { pools, offered: offered.iter().map(interval).collect() }
+    PoolCase { pools, offered: offered.iter().map(interval).collect() }
 }
 
 /// Pools worth fighting for: small, with holes, across granule borders, overlapping, in spaces of their own.
-fn cases() -> impl Strategy<Value = Case> {
+fn pool_cases() -> impl Strategy<Value = PoolCase> {
     let ranges = |ranges: Value| json!({"type": "whereabouts", "ipRanges": ranges});
     prop::sample::select(vec![
-        case(ranges(json!([{"range": "10.0.0.0/29"}])), &[("default", "10.0.0.1", "10.0.0.6")]),
-        case(
+        pool_case(ranges(json!([{"range": "10.0.0.0/29"}])), &[("default", "10.0.0.1", "10.0.0.6")]),
+        pool_case(
             ranges(json!([{"range": "172.91.0.100-172.91.0.120/16"}])),
             &[("default", "172.91.0.100", "172.91.0.120")],
         ),
-        case(
+        pool_case(
             ranges(
                 json!([{"range": "10.0.0.0/26", "exclude": ["10.0.0.0/28", "10.0.0.17", "10.0.0.32/29"]}]),
             ),
@@ -51,38 +51,38 @@ fn cases() -> impl Strategy<Value = Case> {
                 ("default", "10.0.0.40", "10.0.0.62"),
             ],
         ),
-        case(
+        pool_case(
             ranges(json!([{"range": "10.0.0.0/24"}, {"range": "10.0.0.8-10.0.0.40/25"}])),
             &[("default", "10.0.0.1", "10.0.0.254")],
         ),
-        case(
+        pool_case(
             ranges(json!([{"range": "10.0.0.0/28"}, {"range": "fd00::/124"}])),
             &[("default", "10.0.0.1", "10.0.0.14"), ("default", "fd00::1", "fd00::e")],
         ),
-        case(ranges(json!([{"range": "fd00::/120"}])), &[("default", "fd00::1", "fd00::fe")]),
-        case(
+        pool_case(ranges(json!([{"range": "fd00::/120"}])), &[("default", "fd00::1", "fd00::fe")]),
+        pool_case(
             json!({"type": "whereabouts", "range": "10.0.0.0/28", "ipRanges": [{"range": "10.0.0.0/29"}],
                    "enable_overlapping_ranges": false}),
             &[("pool/10.0.0.0/28", "10.0.0.1", "10.0.0.14"), ("pool/10.0.0.0/29", "10.0.0.1", "10.0.0.6")],
         ),
-        case(
+        pool_case(
             json!({"type": "whereabouts", "range": "10.0.0.0/27", "network_name": "rail"}),
             &[("network/rail", "10.0.0.1", "10.0.0.30")],
         ),
     ])
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = InterleavingStep> {
     let node = || 0usize..4;
     let pod = || 0usize..48;
     prop_oneof![
-        6 => (node(), prop::collection::vec(pod(), 1..60)).prop_map(|(node, pods)| Step::Plan { node, pods }),
-        6 => (node(), 0usize..4).prop_map(|(node, writes)| Step::Write { node, writes }),
-        3 => node().prop_map(|node| Step::Settle { node }),
-        2 => node().prop_map(|node| Step::Watch { node }),
-        1 => node().prop_map(|node| Step::Crash { node }),
-        4 => pod().prop_map(|pod| Step::Delete { pod }),
-        1 => (node(), pod()).prop_map(|(node, pod)| Step::LateDelete { node, pod }),
+        6 => (node(), prop::collection::vec(pod(), 1..60)).prop_map(|(node, pods)| InterleavingStep::Plan { node, pods }),
+        6 => (node(), 0usize..4).prop_map(|(node, writes)| InterleavingStep::Write { node, writes }),
+        3 => node().prop_map(|node| InterleavingStep::Finish { node }),
+        2 => node().prop_map(|node| InterleavingStep::Watch { node }),
+        1 => node().prop_map(|node| InterleavingStep::Crash { node }),
+        4 => pod().prop_map(|pod| InterleavingStep::Delete { pod }),
+        1 => (node(), pod()).prop_map(|(node, pod)| InterleavingStep::LateDelete { node, pod }),
     ]
 }
 
@@ -91,33 +91,33 @@ proptest! {
 
     #[test]
     fn nothing_is_given_twice_and_nothing_is_lost(
-        case in cases(),
+        case in pool_cases(),
         nodes in 1usize..=4,
-        steps in prop::collection::vec(step(), 1..80),
+        steps in prop::collection::vec(any_step(), 1..80),
     ) {
-        let mut cluster = Cluster::new(nodes, case.pools, case.offered);
+        let mut cluster = InterleavingCluster::new(nodes, case.pools, case.offered);
         for step in steps {
-            cluster.step(step);
-            cluster.audit();
+            cluster.apply(step);
+            cluster.check_invariants();
         }
-        cluster.settle_all();
-        cluster.audit();
+        cluster.finish_all();
+        cluster.check_invariants();
     }
 
     /// However the work was split and interleaved, the last address is found, and no more.
     #[test]
     fn a_pool_of_n_serves_exactly_n(
-        case in cases(),
+        case in pool_cases(),
         nodes in 1usize..=4,
-        steps in prop::collection::vec(step(), 0..30),
+        steps in prop::collection::vec(any_step(), 0..30),
         order in prop::collection::vec((0usize..4, 1usize..40), 1..200),
     ) {
         let pool = case.pools[0].clone();
-        let mut cluster = Cluster::new(nodes, vec![pool.clone()], case.offered);
+        let mut cluster = InterleavingCluster::new(nodes, vec![pool.clone()], case.offered);
         for step in steps {
-            cluster.step(step);
+            cluster.apply(step);
         }
-        cluster.settle_all();
+        cluster.finish_all();
         let capacity = usize::try_from(pool.capacity()).unwrap();
         let mut next = 1000;
         for (node, size) in order.into_iter().cycle() {
@@ -127,20 +127,20 @@ proptest! {
             }
             let pods = (next..next + size.min(missing)).collect();
             next += size;
-            cluster.step(Step::Plan { node, pods });
-            cluster.step(Step::Settle { node });
-            cluster.audit();
+            cluster.apply(InterleavingStep::Plan { node, pods });
+            cluster.apply(InterleavingStep::Finish { node });
+            cluster.check_invariants();
         }
         prop_assert_eq!(cluster.assigned_in(&pool), capacity);
-        prop_assert!(cluster.refused_everywhere(next));
+        prop_assert!(cluster.is_refused_on_every_node(next));
         // One goes, one comes.
-        let leaver = cluster.someone_on(0);
+        let leaver = cluster.any_sandbox(0);
         if let Some((node, container)) = leaver {
-            cluster.release(node, &Release { container, interface: None });
-            cluster.step(Step::Plan { node: 0, pods: vec![next] });
-            cluster.step(Step::Settle { node: 0 });
+            cluster.release(node, &AddressRelease { container, interface: None });
+            cluster.apply(InterleavingStep::Plan { node: 0, pods: vec![next] });
+            cluster.apply(InterleavingStep::Finish { node: 0 });
             prop_assert_eq!(cluster.assigned_in(&pool), capacity);
         }
-        cluster.audit();
+        cluster.check_invariants();
     }
 }

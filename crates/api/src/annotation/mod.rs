@@ -1,14 +1,14 @@
 //! The annotations of pods and networks.
 
-mod check;
-mod configured;
-mod hardware;
+mod ib_kubernetes;
+mod link_address;
 mod selection;
 mod status;
+mod validate;
 
-pub use configured::{Mark, configured};
-pub use selection::{Bandwidth, PortMapping, Selection};
-pub use status::{Attached, Dns, StatusEntry, render};
+pub use ib_kubernetes::{IbKubernetesMark, mark_configured};
+pub use selection::{Bandwidth, NetworkSelection, PortMapping};
+pub use status::{AttachedNetworkResult, Dns, StatusEntry, render_status};
 
 /// On a pod: the networks it gets besides the default one.
 pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";

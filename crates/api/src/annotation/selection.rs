@@ -5,7 +5,7 @@
 //! k8s.v1.cni.cncf.io/networks: '[{"name":"b","namespace":"other",…}]'  JSON, when it has [ { or "
 //! ```
 
-use super::check::{check, wrong};
+use super::validate::{selection_error, validate};
 use super::{DEFAULT_NETWORK, NETWORKS};
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 /// One network that a pod asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection {
+pub struct NetworkSelection {
     /// Namespace of its definition.
     pub namespace: String,
     /// Name of its definition.
@@ -74,7 +74,7 @@ pub struct Bandwidth {
 /// A network in the JSON form.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Element {
+struct NetworkSelectionElement {
     name: Option<String>,
     namespace: Option<String>,
     interface: Option<String>,
@@ -93,18 +93,18 @@ struct Element {
     ipam_claim_reference: Option<String>,
 }
 
-impl Selection {
+impl NetworkSelection {
     /// Reads the annotation [`NETWORKS`] of a pod in `namespace`, in its order. An empty one asks for nothing.
-    pub fn networks(annotation: &str, namespace: &str) -> Result<Vec<Self>, Error> {
+    pub fn parse_networks(annotation: &str, namespace: &str) -> Result<Vec<Self>, Error> {
         parse(NETWORKS, annotation, namespace)
     }
 
     /// Reads the annotation [`DEFAULT_NETWORK`]; `namespace` is where networks without one are.
-    pub fn default_network(annotation: &str, namespace: &str) -> Result<Option<Self>, Error> {
+    pub fn parse_default_network(annotation: &str, namespace: &str) -> Result<Option<Self>, Error> {
         let mut selections = parse(DEFAULT_NETWORK, annotation, namespace)?;
         match selections.len() {
             0 | 1 => Ok(selections.pop()),
-            count => Err(Error::NotOne { annotation: DEFAULT_NETWORK, count }),
+            count => Err(Error::MultipleDefaultNetworks { annotation: DEFAULT_NETWORK, count }),
         }
     }
 
@@ -114,21 +114,21 @@ impl Selection {
     }
 }
 
-fn parse(annotation: &'static str, text: &str, namespace: &str) -> Result<Vec<Selection>, Error> {
+fn parse(annotation: &'static str, text: &str, namespace: &str) -> Result<Vec<NetworkSelection>, Error> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let selections: Vec<Selection> = if text.contains(['[', '{', '"']) {
-        let elements: Vec<Element> =
+    let selections: Vec<NetworkSelection> = if text.contains(['[', '{', '"']) {
+        let elements: Vec<NetworkSelectionElement> =
             serde_json::from_str(text).map_err(|source| Error::AnnotationJson { annotation, source })?;
-        elements.into_iter().map(Element::selection).collect()
+        elements.into_iter().map(NetworkSelectionElement::into_selection).collect()
     } else {
-        let item = |(position, item)| comma_item(annotation, position, item);
+        let item = |(position, item)| parse_comma_item(annotation, position, item);
         text.split(',').enumerate().map(item).collect::<Result<_, _>>()?
     };
     let mut selections = selections;
     for (position, selection) in selections.iter_mut().enumerate() {
-        check(annotation, position, selection)?;
+        validate(annotation, position, selection)?;
         if selection.namespace.is_empty() {
             selection.namespace = namespace.into();
         }
@@ -139,16 +139,16 @@ fn parse(annotation: &'static str, text: &str, namespace: &str) -> Result<Vec<Se
         ("IPv6", routes().filter(|gateway| gateway.is_ipv6()).count()),
     ] {
         if count > 1 {
-            return Err(Error::DefaultRoutes { annotation, family });
+            return Err(Error::MultipleDefaultRoutes { annotation, family });
         }
     }
     Ok(selections)
 }
 
-impl Element {
-    fn selection(self) -> Selection {
+impl NetworkSelectionElement {
+    fn into_selection(self) -> NetworkSelection {
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Selection {
+        NetworkSelection {
             namespace: self.namespace.unwrap_or_default(),
             name: self.name.unwrap_or_default(),
             interface: some(self.interface).or_else(|| some(self.interface_request)),
@@ -166,9 +166,13 @@ impl Element {
 }
 
 /// `[<namespace>/]<name>[@<interface>]`.
-fn comma_item(annotation: &'static str, position: usize, item: &str) -> Result<Selection, Error> {
+fn parse_comma_item(
+    annotation: &'static str,
+    position: usize,
+    item: &str,
+) -> Result<NetworkSelection, Error> {
     let item = item.trim();
-    let wrong = |field, problem: String| wrong(annotation, position, item, field, problem);
+    let wrong = |field, problem: String| selection_error(annotation, position, item, field, problem);
     let (network, interface) = match item.split_once('@') {
         Some((_, rest)) if rest.contains('@') => {
             return Err(wrong("interface", "has more than one @".into()));
@@ -186,7 +190,12 @@ fn comma_item(annotation: &'static str, position: usize, item: &str) -> Result<S
         return Err(wrong("name", format!("{name:?} has a dot, which the comma list does not take")));
     }
     let interface = interface.map(str::to_owned);
-    Ok(Selection { namespace: namespace.into(), name: name.into(), interface, ..Selection::default() })
+    Ok(NetworkSelection {
+        namespace: namespace.into(),
+        name: name.into(),
+        interface,
+        ..NetworkSelection::default()
+    })
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub struct Dns {
 
 /// One network that was attached.
 #[derive(Clone, Copy, Debug)]
-pub struct Attached<'a> {
+pub struct AttachedNetworkResult<'a> {
     /// `<namespace>/<name>` of its definition, or the CNI name of the default network.
     pub name: &'a str,
     /// The interface that was asked for (`CNI_IFNAME`).
@@ -69,19 +69,19 @@ pub struct Attached<'a> {
 }
 
 /// An interface of a CNI result; what is malformed in it counts as absent.
-struct Interface<'a> {
+struct StatusInterface<'a> {
     name: Option<&'a str>,
     mac: Option<&'a str>,
     mtu: Option<u64>,
     in_pod: bool,
 }
 
-impl Attached<'_> {
+impl AttachedNetworkResult<'_> {
     /// The entries: one for each interface that lies in the pod.
-    pub fn entries(&self) -> Vec<StatusEntry> {
+    pub fn status_entries(&self) -> Vec<StatusEntry> {
         let list = |key: &str| self.result.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let interfaces: Vec<_> = list("interfaces").iter().map(Interface::read).collect();
-        let ips: Vec<_> = list("ips").iter().filter_map(ip).collect();
+        let interfaces: Vec<_> = list("interfaces").iter().map(StatusInterface::read).collect();
+        let ips: Vec<_> = list("ips").iter().filter_map(parse_ip).collect();
         let common = StatusEntry {
             name: self.name.into(),
             dns: self.result.get("dns").and_then(|dns| Dns::deserialize(dns).ok()).unwrap_or_default(),
@@ -103,18 +103,18 @@ impl Attached<'_> {
             }],
             [only] => {
                 let entry = StatusEntry { ips: addresses(&|_| true), default: self.default, ..common };
-                vec![if only.in_pod { only.put_into(entry) } else { entry }]
+                vec![if only.in_pod { only.fill_entry(entry) } else { entry }]
             }
             several => {
                 let in_pod = || (0..several.len()).filter(|i| several[*i].in_pod);
                 let (Some(first), Some(last)) = (in_pod().next(), in_pod().next_back()) else {
                     return Vec::new();
                 };
-                let routed = ips.iter().find(|ip| ip.routed && ip.interface.is_some());
+                let routed = ips.iter().find(|ip| ip.has_gateway && ip.interface.is_some());
                 let default = routed.and_then(|ip| ip.interface).unwrap_or(first);
                 let entry = |i: usize| {
                     let mine = |of: Option<usize>| of == Some(i) || (of.is_none() && i == last);
-                    several[i].put_into(StatusEntry {
+                    several[i].fill_entry(StatusEntry {
                         ips: addresses(&mine),
                         default: self.default && i == default,
                         ..common.clone()
@@ -126,7 +126,7 @@ impl Attached<'_> {
     }
 }
 
-impl<'a> Interface<'a> {
+impl<'a> StatusInterface<'a> {
     fn read(value: &'a Value) -> Self {
         let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         Self {
@@ -137,7 +137,7 @@ impl<'a> Interface<'a> {
         }
     }
 
-    fn put_into(&self, entry: StatusEntry) -> StatusEntry {
+    fn fill_entry(&self, entry: StatusEntry) -> StatusEntry {
         StatusEntry {
             interface: self.name.map(str::to_owned),
             mac: self.mac.map(str::to_owned),
@@ -147,18 +147,18 @@ impl<'a> Interface<'a> {
     }
 }
 
-struct Ip {
+struct StatusIp {
     address: IpAddr,
     interface: Option<usize>,
-    routed: bool,
+    has_gateway: bool,
 }
 
-fn ip(value: &Value) -> Option<Ip> {
+fn parse_ip(value: &Value) -> Option<StatusIp> {
     let address = value.get("address")?.as_str()?;
     let address = address.split_once('/').map_or(address, |(address, _)| address).parse().ok()?;
     let interface = value.get("interface").and_then(Value::as_u64).and_then(|i| usize::try_from(i).ok());
     let routed = value.get("gateway").and_then(Value::as_str).is_some_and(|gateway| !gateway.is_empty());
-    Some(Ip { address, interface, routed })
+    Some(StatusIp { address, interface, has_gateway: routed })
 }
 
 /// The gateway of a default route; a default route without one has none to tell.
@@ -172,7 +172,7 @@ fn default_gateway(route: &Value) -> Option<String> {
 }
 
 /// The annotation's text: entries indented by four, joined without a blank, as readers have seen it for years.
-pub fn render(entries: &[StatusEntry]) -> String {
+pub fn render_status(entries: &[StatusEntry]) -> String {
     let entry = |entry: &StatusEntry| {
         let mut text = Vec::new();
         let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b"    "));

@@ -24,11 +24,11 @@ pub struct NetworkConfig {
 }
 
 /// The newest CNI version that we speak, for `cniVersions`.
-const NEWEST: [u32; 3] = [1, 1, 0];
+const NEWEST_CNI_VERSION: [u32; 3] = [1, 1, 0];
 
 impl NetworkConfig {
     /// Reads the configuration of a definition; its name stands in where the configuration has none.
-    pub fn of_definition(definition: &NetworkAttachmentDefinition) -> Result<Self, Error> {
+    pub fn from_definition(definition: &NetworkAttachmentDefinition) -> Result<Self, Error> {
         let network = format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any());
         match definition.config() {
             Some(text) => Self::parse(&network, text, &definition.name_any()),
@@ -81,7 +81,7 @@ impl NetworkConfig {
         Ok(Self {
             disable_check: flag("disableCheck")?,
             disable_gc: flag("disableGC")?,
-            cni_version: version(&whole).ok_or_else(|| wrong("cniVersion", "must be a string"))?,
+            cni_version: select_version(&whole).ok_or_else(|| wrong("cniVersion", "must be a string"))?,
             name,
             plugins,
             whole,
@@ -90,7 +90,7 @@ impl NetworkConfig {
 }
 
 /// The version to speak: the highest of `cniVersion` and `cniVersions` that is not above ours.
-fn version(whole: &Map<String, Value>) -> Option<String> {
+fn select_version(whole: &Map<String, Value>) -> Option<String> {
     let single = match whole.get("cniVersion") {
         None | Some(Value::Null) => None,
         Some(value) => Some(value.as_str()?).filter(|version| !version.is_empty()),
@@ -99,15 +99,15 @@ fn version(whole: &Map<String, Value>) -> Option<String> {
     let best = listed
         .filter_map(Value::as_str)
         .chain(single)
-        .filter_map(|version| Some((ordered(version)?, version)))
-        .filter(|(order, _)| *order <= NEWEST)
+        .filter_map(|version| Some((parse_version(version)?, version)))
+        .filter(|(order, _)| *order <= NEWEST_CNI_VERSION)
         .max();
     // A single version above ours is kept, so that the caller can refuse it by name.
     Some(best.map(|(_, version)| version).or(single).unwrap_or("0.1.0").to_owned())
 }
 
 /// A version as numbers.
-fn ordered(version: &str) -> Option<[u32; 3]> {
+fn parse_version(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split('.').map(str::parse::<u32>);
     let numbers = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];
     parts.next().is_none().then_some(numbers)

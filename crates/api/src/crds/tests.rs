@@ -24,7 +24,7 @@ fn the_committed_files_are_these() {
         .filter(|name| name.ends_with(".yaml"))
         .collect();
     committed.sort();
-    let rendered = rendered().unwrap();
+    let rendered = render_crds().unwrap();
     let names: Vec<_> = rendered.iter().map(|file| file.file_name.clone()).collect();
     assert_eq!(committed, names);
     for file in rendered {
@@ -35,7 +35,7 @@ fn the_committed_files_are_these() {
 
 #[test]
 fn the_yaml_reads_back_as_what_was_rendered() {
-    for (file, crd) in rendered().unwrap().into_iter().zip(all_crds()) {
+    for (file, crd) in render_crds().unwrap().into_iter().zip(all_crds()) {
         let back: CustomResourceDefinition = serde_saphyr::from_str(&file.yaml).unwrap();
         assert_eq!(back, crd, "{}", file.file_name);
     }
@@ -44,9 +44,9 @@ fn the_yaml_reads_back_as_what_was_rendered() {
 #[test]
 fn names_scopes_and_subresources() {
     let expected = [
-        ("addressgranules.ferroband.io", "Cluster", "v1alpha1", false, "granule"),
+        ("addressblocks.ferroband.io", "Cluster", "v1alpha1", false, "granule"),
         ("fabrics.ferroband.io", "Cluster", "v1alpha1", true, ""),
-        ("guidgranules.ferroband.io", "Cluster", "v1alpha1", false, ""),
+        ("guidblocks.ferroband.io", "Cluster", "v1alpha1", false, ""),
         ("nodepartitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("partitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("subnetmanagerhosts.ferroband.io", "Cluster", "v1alpha1", true, ""),
@@ -147,7 +147,7 @@ fn defaults_are_those_of_the_systems_replaced() {
 
 #[test]
 fn a_null_is_nowhere_stored() {
-    for file in rendered().unwrap() {
+    for file in render_crds().unwrap() {
         assert!(!file.yaml.contains("null"), "{}", file.file_name);
     }
 }

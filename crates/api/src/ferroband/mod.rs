@@ -1,15 +1,15 @@
 //! `ferroband.io`: the kinds that are ours.
 
-mod address_granule;
+mod address_block;
 mod fabric;
-mod guid_granule;
+mod guid_block;
 mod node_partitions;
 mod partition;
 mod subnet_manager_host;
 
-pub use address_granule::{AddressGranule, AddressGranuleSpec, GranuleEntry};
+pub use address_block::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
 pub use fabric::{Fabric, FabricSpec, FabricStatus};
-pub use guid_granule::{GuidClaim, GuidGranule, GuidGranuleSpec};
+pub use guid_block::{GuidBlock, GuidBlockSpec, GuidClaim};
 pub use node_partitions::{
     NodeMember, NodePartitions, NodePartitionsSpec, NodePartitionsStatus, WaitingMember,
 };

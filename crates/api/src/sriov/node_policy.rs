@@ -122,12 +122,12 @@ pub struct NicSelector {
 
 impl SriovNetworkNodePolicySpec {
     /// Whether the functions shall speak InfiniBand: said by `linkType`, or by a `deviceType` of `ib` or `infiniBand`.
-    pub fn infiniband(&self) -> bool {
-        self.link().is_some_and(|link| link.eq_ignore_ascii_case("ib"))
+    pub fn is_infiniband(&self) -> bool {
+        self.requested_link_type().is_some_and(|link| link.eq_ignore_ascii_case("ib"))
     }
 
     /// The link layer, if the policy cares.
-    pub fn link(&self) -> Option<&str> {
+    pub fn requested_link_type(&self) -> Option<&str> {
         let by_device = matches!(self.device_type.as_str(), "ib" | "infiniBand").then_some("ib");
         by_device.or(self.link_type.as_deref().filter(|link| !link.is_empty()))
     }
@@ -138,8 +138,8 @@ impl SriovNetworkNodePolicySpec {
     }
 
     /// Whether RDMA devices go with the functions. InfiniBand without one is of no use.
-    pub fn rdma(&self) -> bool {
-        self.driver() == "netdevice" && (self.infiniband() || self.is_rdma == Some(true))
+    pub fn uses_rdma(&self) -> bool {
+        self.driver() == "netdevice" && (self.is_infiniband() || self.is_rdma == Some(true))
     }
 
     /// The priority; 99 when none is given.

@@ -152,7 +152,7 @@ pub struct SriovNetworkNodeStateStatus {
     pub observed_generation: Option<i64>,
     /// The pods that must go before the node can be changed. Ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub holders: Vec<Holder>,
+    pub holders: Vec<VfHolder>,
     /// The conditions, one of each type. Ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -162,7 +162,7 @@ pub struct SriovNetworkNodeStateStatus {
 /// A pod that holds a virtual function which is about to go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Holder {
+pub struct VfHolder {
     /// Its namespace.
     pub namespace: String,
     /// Its name.

@@ -1,91 +1,93 @@
 //! Where the addresses of an attachment come from, and how they get there.
 
-use super::{Work, read_result};
-use crate::config::Fields;
-use crate::journal::{Entry, StepState};
-use crate::message::{Reply, Request};
-use crate::plan::{Assigned, Doer};
-use crate::result::{Ip, Route};
-use crate::{CniResult, Error, Invocation, Point, Version, address, chain, delegate};
+use super::{AddOperation, read_result};
+use crate::config::ConfigFields;
+use crate::journal::{JournalEntry, StepState};
+use crate::message::{DaemonReply, DaemonRequest};
+use crate::plan::{AssignedAddresses, StepKind};
+use crate::result::{ResultIp, ResultRoute};
+use crate::{CniResult, CniVersion, Error, FailPoint, Invocation, address, chain, delegate};
 use serde_json::{Map, Value};
 
-impl Work<'_> {
+impl AddOperation<'_> {
     /// Get addresses from somebody else's IPAM plugin, if the step has one, and set them.
     pub(super) fn delegate_ipam(&mut self, position: usize, step: usize) -> Result<(), Error> {
         let planned = &self.entry(position).attachment.steps[step];
-        let Some(plugin) = Fields(&planned.config).ipam_type()?.map(str::to_owned) else { return Ok(()) };
-        delegate::find(&plugin, &self.call.path)?;
+        let Some(plugin) = ConfigFields(&planned.config).ipam_type()?.map(str::to_owned) else {
+            return Ok(());
+        };
+        delegate::find_plugin(&plugin, &self.call.path)?;
         self.journal.entries[position].steps[step].ipam = StepState::Intended;
         self.save()?;
         let entry = self.entry(position);
-        let stdin = ipam_stdin(entry, step, self.journal.role.is_meta(), Some(self.call));
-        let result = delegate::add(&plugin, &self.around(position), &stdin)?;
-        (self.machine.watch)(Point::Executed);
+        let stdin = ipam_stdin(entry, step, self.journal.plugin_type.is_meta(), Some(self.call));
+        let result = delegate::add(&plugin, &self.plugin_env(position), &stdin)?;
+        (self.machine.fail_point)(FailPoint::PluginExecuted);
         let given = CniResult::read(&result, entry.attachment.version()?)?;
         self.journal.entries[position].steps[step].ipam = StepState::Done;
         if given.ips.is_empty() {
             return Err(Error::NoAddress { plugin, ifname: self.entry(position).attachment.ifname.clone() });
         }
-        self.combine(position, given)?;
-        self.configure(&[position])
+        self.merge_ipam_result(position, given)?;
+        self.configure_interfaces(&[position])
     }
 
     /// Ask the daemon for the addresses of `positions` and set them.
-    pub(super) fn address(&mut self, positions: &[usize]) -> Result<(), Error> {
+    pub(super) fn configure_assigned(&mut self, positions: &[usize]) -> Result<(), Error> {
         if positions.is_empty() {
             return Ok(());
         }
-        self.fetch_addresses()?;
+        self.request_addresses()?;
         for &position in positions {
-            let given = self.given(position)?;
-            self.combine(position, given)?;
+            let given = self.assigned_result(position)?;
+            self.merge_ipam_result(position, given)?;
         }
-        self.configure(positions)
+        self.configure_interfaces(positions)
     }
 
     /// Let the daemon say which addresses it assigned, unless it has said so already.
-    fn fetch_addresses(&mut self) -> Result<(), Error> {
+    fn request_addresses(&mut self) -> Result<(), Error> {
         if !self.journal.assigned.is_empty() {
             return Ok(());
         }
-        let unreached = Error::Unexpected { wanted: "a plan before addresses" };
+        let unreached = Error::UnexpectedReply { wanted: "a plan before addresses" };
         let daemon = self.daemon.as_mut().ok_or(unreached)?;
-        match daemon.ask(self.machine, &Request::Addresses)? {
-            Reply::Addresses(assigned) => self.journal.assigned = assigned,
-            _ => return Err(Error::Unexpected { wanted: "addresses" }),
+        match daemon.request(self.machine, &DaemonRequest::Addresses)? {
+            DaemonReply::Addresses(assigned) => self.journal.assigned = assigned,
+            _ => return Err(Error::UnexpectedReply { wanted: "addresses" }),
         }
         Ok(())
     }
 
     /// What the daemon gave the attachment at `position`.
-    pub(crate) fn given(&self, position: usize) -> Result<CniResult, Error> {
+    pub(crate) fn assigned_result(&self, position: usize) -> Result<CniResult, Error> {
         let attachment = &self.entry(position).attachment;
         let assigned = self.journal.assigned.iter().find(|assigned| assigned.attachment == position);
         match assigned.filter(|assigned| !assigned.ips.is_empty()) {
-            Some(assigned) => Ok(of_assigned(assigned)),
+            Some(assigned) => Ok(result_from_assigned(assigned)),
             None => Err(Error::NoAddress {
                 plugin: "of the node daemon".to_owned(),
                 ifname: attachment.ifname.clone(),
             }
-            .on(&attachment.network)),
+            .on_network(&attachment.network)),
         }
     }
 
     /// Add what IPAM gave to an attachment's result. The name service settings stay those of the configuration.
-    fn combine(&mut self, position: usize, given: CniResult) -> Result<(), Error> {
+    fn merge_ipam_result(&mut self, position: usize, given: CniResult) -> Result<(), Error> {
         let entry = &mut self.journal.entries[position];
         let mut result = read_result(entry)?;
-        result.ips = given.ips.into_iter().map(|ip| Ip { interface: Some(0), ..ip }).collect();
+        result.ips = given.ips.into_iter().map(|ip| ResultIp { interface: Some(0), ..ip }).collect();
         result.routes = given.routes;
         // Upstream's two plugins differ in this.
-        if entry.attachment.steps.iter().any(|step| matches!(step.by, Doer::IbSriov { .. })) {
+        if entry.attachment.steps.iter().any(|step| matches!(step.kind, StepKind::IbSriov { .. })) {
             result.dns = given.dns;
         }
-        entry.result = Some(result.write(Version::NEWEST)?);
+        entry.result = Some(result.write(CniVersion::NEWEST)?);
         Ok(())
     }
 
-    fn configure(&mut self, positions: &[usize]) -> Result<(), Error> {
+    fn configure_interfaces(&mut self, positions: &[usize]) -> Result<(), Error> {
         let results = positions.iter().map(|&position| read_result(self.entry(position)));
         let results: Vec<_> = results.collect::<Result<_, _>>()?;
         let names =
@@ -96,21 +98,26 @@ impl Work<'_> {
 }
 
 /// Standard input of a delegated IPAM plugin: for a plugin called by itself the bytes that it was given.
-pub(crate) fn ipam_stdin(entry: &Entry, step: usize, meta: bool, call: Option<&Invocation>) -> Vec<u8> {
+pub(crate) fn ipam_stdin(
+    entry: &JournalEntry,
+    step: usize,
+    meta: bool,
+    call: Option<&Invocation>,
+) -> Vec<u8> {
     match call {
         Some(call) if !meta => call.config.bytes().to_vec(),
-        _ => chain::stdin(&entry.attachment, &entry.attachment.steps[step], None),
+        _ => chain::build_stdin(&entry.attachment, &entry.attachment.steps[step], None),
     }
 }
 
-fn of_assigned(assigned: &Assigned) -> CniResult {
+fn result_from_assigned(assigned: &AssignedAddresses) -> CniResult {
     let ips = assigned.ips.iter();
     let routes = assigned.routes.iter();
     let dns = assigned.dns.as_ref().and_then(Value::as_object);
     CniResult {
         interfaces: Vec::new(),
-        ips: ips.map(|ip| Ip { interface: None, address: ip.address, gateway: ip.gateway }).collect(),
-        routes: routes.map(|route| Route { dst: route.dst, gw: route.gw, more: Map::new() }).collect(),
+        ips: ips.map(|ip| ResultIp { interface: None, address: ip.address, gateway: ip.gateway }).collect(),
+        routes: routes.map(|route| ResultRoute { dst: route.dst, gw: route.gw, more: Map::new() }).collect(),
         dns: dns.cloned().unwrap_or_default(),
     }
 }

@@ -1,11 +1,11 @@
 use super::*;
 
 fn attachment(config: Value) -> Attachment {
-    foreign(config.as_object().unwrap(), "eth0", true).unwrap()
+    parse_foreign(config.as_object().unwrap(), "eth0", true).unwrap()
 }
 
 fn built(attachment: &Attachment, position: usize, previous: Option<&Value>) -> Value {
-    serde_json::from_slice(&stdin(attachment, &attachment.steps[position], previous)).unwrap()
+    serde_json::from_slice(&build_stdin(attachment, &attachment.steps[position], previous)).unwrap()
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn what_the_user_wrote_survives_losslessly() {
 #[test]
 fn results_pass_on_unchanged_when_the_version_fits() {
     let result = json!({"cniVersion": "0.4.0", "ips": [], "custom": true});
-    assert_eq!(previous(&result, Version::V0_4_0).unwrap(), result);
+    assert_eq!(to_prev_result(&result, CniVersion::V0_4_0).unwrap(), result);
     let unversioned = json!({"custom": true});
     assert_eq!(
-        previous(&unversioned, Version::V1_0_0).unwrap(),
+        to_prev_result(&unversioned, CniVersion::V1_0_0).unwrap(),
         json!({"cniVersion": "1.0.0", "custom": true})
     );
     let old = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.0.0.2/24"}});
-    let new = previous(&old, Version::V1_0_0).unwrap();
+    let new = to_prev_result(&old, CniVersion::V1_0_0).unwrap();
     assert_eq!(new, json!({"cniVersion": "1.0.0", "ips": [{"address": "10.0.0.2/24"}]}));
 }
 
@@ -83,7 +83,7 @@ fn a_list_without_plugins_is_refused() {
         json!({"name": "n", "plugins": [{}]}),
         json!({"name": "n", "plugins": [5]}),
     ] {
-        let error = foreign(config.as_object().unwrap(), "eth0", true).unwrap_err();
+        let error = parse_foreign(config.as_object().unwrap(), "eth0", true).unwrap_err();
         assert!(matches!(error, Error::Field { .. }), "{config}");
     }
 }

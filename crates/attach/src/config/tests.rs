@@ -1,7 +1,7 @@
 use super::*;
 
-fn config(text: &str) -> Config {
-    Config::parse(text.as_bytes().to_vec()).unwrap()
+fn config(text: &str) -> PluginConfig {
+    PluginConfig::parse(text.as_bytes().to_vec()).unwrap()
 }
 
 #[test]
@@ -15,23 +15,23 @@ fn keys_match_in_any_case_and_the_exact_one_first() {
 fn null_is_absent_and_the_unknown_is_ignored() {
     let config = config(r#"{"master":null,"mtu":null,"vf":7}"#);
     assert_eq!(config.fields().text("master").unwrap(), None);
-    assert_eq!(config.fields().whole("mtu").unwrap(), None);
-    assert!(Config::parse(b"null".to_vec()).unwrap().map().is_empty());
+    assert_eq!(config.fields().integer("mtu").unwrap(), None);
+    assert!(PluginConfig::parse(b"null".to_vec()).unwrap().map().is_empty());
 }
 
 #[test]
 fn the_last_of_two_equal_keys_wins() {
-    assert_eq!(config(r#"{"mtu":1,"mtu":2}"#).fields().whole("mtu").unwrap(), Some(2));
+    assert_eq!(config(r#"{"mtu":1,"mtu":2}"#).fields().integer("mtu").unwrap(), Some(2));
 }
 
 #[test]
 fn a_value_of_the_wrong_kind_is_an_error_that_names_the_field() {
     let config = config(r#"{"mtu":"1500","master":5,"ipam":[],"x":1.5}"#);
     for error in [
-        config.fields().whole("mtu").unwrap_err(),
+        config.fields().integer("mtu").unwrap_err(),
         config.fields().text("master").unwrap_err(),
         config.fields().ipam_type().unwrap_err(),
-        config.fields().whole("x").unwrap_err(),
+        config.fields().integer("x").unwrap_err(),
     ] {
         assert!(matches!(error, Error::Field { .. }), "{error}");
     }
@@ -63,9 +63,9 @@ fn names_are_checked() {
 #[test]
 fn garbage_does_not_decode() {
     for text in ["", "{", "[]", "5", "{} x", "{\"a\":\u{1}}"] {
-        let parsed = Config::parse(text.as_bytes().to_vec());
-        assert!(matches!(parsed, Err(Error::Undecodable { .. })), "{text:?}");
+        let parsed = PluginConfig::parse(text.as_bytes().to_vec());
+        assert!(matches!(parsed, Err(Error::InvalidJson { .. })), "{text:?}");
     }
     let deep = "[".repeat(100_000);
-    assert!(Config::parse(deep.into_bytes()).is_err());
+    assert!(PluginConfig::parse(deep.into_bytes()).is_err());
 }

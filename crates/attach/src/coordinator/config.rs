@@ -1,17 +1,17 @@
 //! What a configuration of type `coordinator` asks for.
 
 use crate::Error;
-use crate::config::Fields;
+use crate::config::ConfigFields;
 use crate::plan::{CoordinatorMode, CoordinatorStep};
 use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
 
 /// The subnets that are reached through the node, by the names of their kinds.
-const SUBNETS: [&str; 3] = ["overlayPodCIDR", "serviceCIDR", "hijackCIDR"];
+const SUBNET_KEYS: [&str; 3] = ["overlayPodCIDR", "serviceCIDR", "hijackCIDR"];
 
 /// The step that a plugin's own configuration asks for.
-pub(crate) fn of_config(fields: Fields<'_>) -> Result<CoordinatorStep, Error> {
+pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, Error> {
     let wrong = |field: &str, wanted| Error::Field { field: field.to_owned(), wanted };
     let mode = match fields.text("mode")?.unwrap_or_default() {
         "" | "auto" => CoordinatorMode::Auto,
@@ -22,13 +22,13 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<CoordinatorStep, Error> {
         _ => return Err(wrong("mode", "auto, underlay, overlay or disabled")),
     };
     let mut subnets = Vec::new();
-    for key in SUBNETS {
+    for key in SUBNET_KEYS {
         for value in fields.list(key)?.into_iter().flatten() {
-            let subnet = value.as_str().and_then(subnet);
+            let subnet = value.as_str().and_then(parse_subnet);
             subnets.push(subnet.ok_or_else(|| wrong(key, "a list of subnets and addresses"))?);
         }
     }
-    let whole = |key: &str, default: i64| Ok::<_, Error>(fields.whole(key)?.unwrap_or(default));
+    let whole = |key: &str, default: i64| Ok::<_, Error>(fields.integer(key)?.unwrap_or(default));
     let table = u32::try_from(whole("hostRuleTable", 500)?);
     let mtu = u32::try_from(whole("vethMTU", 1500)?);
     let filter = whole("podRPFilter", 0)?;
@@ -37,41 +37,41 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<CoordinatorStep, Error> {
     Ok(CoordinatorStep {
         mode,
         subnets,
-        policy_routes: policy_routes(fields)?,
-        tune: fields.get("tunePodRoutes").map_or(Ok(true), |_| fields.flag("tunePodRoutes"))?,
+        policy_routes: parse_policy_routes(fields)?,
+        tune_routes: fields.get("tunePodRoutes").map_or(Ok(true), |_| fields.flag("tunePodRoutes"))?,
         default_route: fields.text("podDefaultRouteNIC")?.filter(|nic| !nic.is_empty()).map(str::to_owned),
-        table: table
+        host_rule_table: table
             .ok()
             .filter(|table| *table > 0)
             .ok_or_else(|| wrong("hostRuleTable", "a table's number"))?,
-        filter: match filter {
+        rp_filter: match filter {
             0..=2 => u8::try_from(filter).ok(),
             ..0 => None,
             _ => return Err(wrong("podRPFilter", "0, 1, 2, or less to leave it alone")),
         },
         // Nothing is what upstream writes into every configuration; it means the kernel's own.
-        queue: Some(queue).filter(|queue| *queue > 0),
-        mtu: mtu.ok().filter(|mtu| *mtu > 0).ok_or_else(|| wrong("vethMTU", "an MTU"))?,
-        address: match fields.text("vethLinkAddress")?.filter(|address| !address.is_empty()) {
+        tx_queue_len: Some(queue).filter(|queue| *queue > 0),
+        veth_mtu: mtu.ok().filter(|mtu| *mtu > 0).ok_or_else(|| wrong("vethMTU", "an MTU"))?,
+        veth_address: match fields.text("vethLinkAddress")?.filter(|address| !address.is_empty()) {
             Some(text) => Some(text.parse().map_err(|_| wrong("vethLinkAddress", "an address"))?),
             None => None,
         },
     })
 }
 
-fn subnet(text: &str) -> Option<IpNet> {
+fn parse_subnet(text: &str) -> Option<IpNet> {
     let subnet: Option<IpNet> = text.parse().ok();
     subnet.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from)).map(|subnet| subnet.trunc())
 }
 
-fn policy_routes(fields: Fields<'_>) -> Result<Vec<(IpNet, IpAddr)>, Error> {
+fn parse_policy_routes(fields: ConfigFields<'_>) -> Result<Vec<(IpNet, IpAddr)>, Error> {
     let wrong = || Error::Field {
         field: "policyRoutes".to_owned(),
         wanted: "a list of `dst` and `gw` of one family",
     };
     let route = |value: &Value| {
-        let fields = Fields(value.as_object()?);
-        let destination = subnet(fields.text("dst").ok()??)?;
+        let fields = ConfigFields(value.as_object()?);
+        let destination = parse_subnet(fields.text("dst").ok()??)?;
         let gateway: IpAddr = fields.text("gw").ok()??.parse().ok()?;
         (destination.addr().is_ipv4() == gateway.is_ipv4()).then_some((destination, gateway))
     };
@@ -85,17 +85,17 @@ mod tests {
     use serde_json::json;
 
     fn step(config: Value) -> Result<CoordinatorStep, Error> {
-        of_config(Fields(config.as_object().unwrap()))
+        parse_config(ConfigFields(config.as_object().unwrap()))
     }
 
     #[test]
     fn what_is_left_out_is_as_the_documents_say() {
         let step = step(json!({})).unwrap();
         assert_eq!(
-            (step.mode, step.table, step.mtu, step.filter),
+            (step.mode, step.host_rule_table, step.veth_mtu, step.rp_filter),
             (CoordinatorMode::Auto, 500, 1500, Some(0))
         );
-        assert!(step.tune && step.subnets.is_empty() && step.default_route.is_none());
+        assert!(step.tune_routes && step.subnets.is_empty() && step.default_route.is_none());
     }
 
     #[test]
@@ -106,7 +106,10 @@ mod tests {
         let step = step(config).unwrap();
         let shown: Vec<_> = step.subnets.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["10.244.0.0/16", "10.96.0.0/12", "169.254.0.0/16", "fd00::1/128"]);
-        assert_eq!((step.mode, step.filter, step.policy_routes.len()), (CoordinatorMode::Disabled, None, 1));
+        assert_eq!(
+            (step.mode, step.rp_filter, step.policy_routes.len()),
+            (CoordinatorMode::Disabled, None, 1)
+        );
     }
 
     #[test]

@@ -18,25 +18,25 @@ mod join;
 mod leave;
 mod tables;
 
-pub(crate) use config::of_config;
-pub(crate) use join::Joining;
-pub(crate) use leave::{check, leave};
+pub(crate) use config::parse_config;
+pub(crate) use join::CoordinatorSetup;
+pub(crate) use leave::{check, teardown};
 
 /// The pod's end of the wire.
-const POD_END: &str = "veth0";
+const POD_VETH: &str = "veth0";
 /// The place of the rule that leads to the table of the pods' routes.
-const PRIORITY: u32 = 1000;
+const HOST_RULE_PRIORITY: u32 = 1000;
 /// The pod's table of what goes back through the wire, and the first of the interfaces' own.
-const BACK: u32 = 100;
-const FIRST: u32 = 101;
+const RETURN_TABLE: u32 = 100;
+const FIRST_TABLE: u32 = 101;
 
 /// The mark of connections that came through the wire.
-const MARK: u32 = 1;
+const RETURN_MARK: u32 = 1;
 
 /// The priority of the way to everything through the node: any other comes before it.
-const LAST: u32 = 1 << 16;
+const FALLBACK_METRIC: u32 = 1 << 16;
 
 /// What the node's end of a container's wire is called.
-pub(crate) fn host_end(container: &str) -> String {
+pub(crate) fn host_veth_name(container: &str) -> String {
     format!("veth{}", container.chars().take(11).collect::<String>())
 }

@@ -1,28 +1,28 @@
 //! The networks whose plugins are to collect their own garbage, and what is valid on each.
 
-use crate::config::Fields;
-use crate::plan::{Attachment, Doer};
-use crate::{Role, Version, chain};
+use crate::config::ConfigFields;
+use crate::plan::{Attachment, StepKind};
+use crate::{CniVersion, PluginType, chain};
 use serde_json::{Value, json};
 
 /// The networks that the records of this node name.
 #[derive(Debug, Default)]
-pub(super) struct Networks {
+pub(super) struct GcNetworks {
     known: Vec<Attachment>,
     /// Network, container and interface of what stays.
     valid: Vec<(String, String, String)>,
 }
 
-impl Networks {
+impl GcNetworks {
     /// Take in the attachments of one sandbox, and whether it `stays`.
-    pub(super) fn note<'a>(
+    pub(super) fn record<'a>(
         &mut self,
         container: &str,
         attachments: impl Iterator<Item = &'a Attachment>,
         stays: bool,
     ) {
         for attachment in attachments {
-            if !self.known.iter().any(|known| same(known, attachment)) {
+            if !self.known.iter().any(|known| is_same_network(known, attachment)) {
                 self.known.push(attachment.clone());
             }
             if stays {
@@ -34,15 +34,15 @@ impl Networks {
 
     /// Every network to tell, once, with its list of valid attachments. For the default network, here or among those
     /// that are `wrapped`, that is the list that was `given`: it also holds sandboxes that we have no record of.
-    pub(super) fn into_told(self, wrapped: Vec<Attachment>, given: Value) -> Vec<(Attachment, Value)> {
+    pub(super) fn into_gc_lists(self, wrapped: Vec<Attachment>, given: Value) -> Vec<(Attachment, Value)> {
         let Self { known, valid } = self;
         let mut networks = wrapped;
         for network in known {
-            if !networks.iter().any(|other| same(other, &network)) {
+            if !networks.iter().any(|other| is_same_network(other, &network)) {
                 networks.push(network);
             }
         }
-        networks.retain(|network| network.version().is_ok_and(|version| version >= Version::V1_1_0));
+        networks.retain(|network| network.version().is_ok_and(|version| version >= CniVersion::V1_1_0));
         let with_valid = |network: Attachment| {
             let on = valid.iter().filter(|(name, ..)| *name == network.name);
             let list = on.map(|(_, container, ifname)| json!({"containerID": container, "ifname": ifname}));
@@ -55,24 +55,27 @@ impl Networks {
 
 /// The plugins of a network to call, each with its standard input. What we do in-process has its record here; of
 /// that only a delegated IPAM plugin is called.
-pub(super) fn calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
-    let call = |step: &crate::plan::Step| {
-        let plugin = match step.by {
-            Doer::Foreign => step.plugin(),
-            Doer::Rdma { .. } | Doer::Coordinator(_) => return None,
-            _ if step.by.is_addressed() => return None,
-            Doer::Ipoib { .. } | Doer::IbSriov { .. } => Fields(&step.config).ipam_type().ok().flatten()?,
+pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
+    let call = |step: &crate::plan::PlanStep| {
+        let plugin = match step.kind {
+            StepKind::Foreign => step.plugin(),
+            StepKind::Rdma { .. } | StepKind::Coordinator(_) => return None,
+            _ if step.kind.uses_daemon_ipam() => return None,
+            StepKind::Ipoib { .. } | StepKind::IbSriov { .. } => {
+                ConfigFields(&step.config).ipam_type().ok().flatten()?
+            }
         };
         // What one pod asked for is nothing to the network.
         let mut step = step.clone();
         step.config.retain(|key, _| !["runtimeConfig", "deviceID", "pciBusID"].contains(&key.as_str()));
-        (!Role::assigns(Some(plugin))).then(|| (plugin.to_owned(), chain::stdin(network, &step, None)))
+        (!PluginType::is_daemon_ipam(Some(plugin)))
+            .then(|| (plugin.to_owned(), chain::build_stdin(network, &step, None)))
     };
     network.steps.iter().filter_map(call).collect()
 }
 
 /// Whether two attachments are to the same network.
-fn same(a: &Attachment, b: &Attachment) -> bool {
+fn is_same_network(a: &Attachment, b: &Attachment) -> bool {
     let plugins = |of: &Attachment| of.steps.iter().map(|step| step.plugin().to_owned()).collect::<Vec<_>>();
     (&a.name, a.default, plugins(a)) == (&b.name, b.default, plugins(b))
 }
@@ -83,22 +86,22 @@ mod tests {
 
     fn network(name: &str, ifname: &str, default: bool, version: &str) -> Attachment {
         let config = json!({"cniVersion": version, "name": name, "type": "x", "deviceID": "d"});
-        chain::foreign(config.as_object().unwrap(), ifname, default).unwrap()
+        chain::parse_foreign(config.as_object().unwrap(), ifname, default).unwrap()
     }
 
     #[test]
     fn case_105_each_network_is_told_once_what_is_valid_on_it() {
-        let mut networks = Networks::default();
+        let mut networks = GcNetworks::default();
         let pod = |net: &str| [network("k8s", "eth0", true, "1.1.0"), network("a", net, false, "1.1.0")];
-        networks.note("c1", pod("net1").iter(), true);
-        networks.note("c2", pod("net2").iter(), false);
-        networks.note("c3", [network("old", "net1", false, "1.0.0")].iter(), true);
+        networks.record("c1", pod("net1").iter(), true);
+        networks.record("c2", pod("net2").iter(), false);
+        networks.record("c3", [network("old", "net1", false, "1.0.0")].iter(), true);
         let given = json!([{"containerID": "c1", "ifname": "eth0"}, {"containerID": "c9", "ifname": "eth0"}]);
-        let told = networks.into_told(vec![network("k8s", "", true, "1.1.0")], given.clone());
+        let told = networks.into_gc_lists(vec![network("k8s", "", true, "1.1.0")], given.clone());
         let told: Vec<_> =
             told.iter().map(|(network, valid)| (network.name.as_str(), valid.clone())).collect();
         assert_eq!(told, [("k8s", given), ("a", json!([{"containerID": "c1", "ifname": "net1"}]))]);
-        let [(plugin, stdin)] = calls(&network("a", "net1", false, "1.1.0")).try_into().unwrap();
+        let [(plugin, stdin)] = plugin_calls(&network("a", "net1", false, "1.1.0")).try_into().unwrap();
         assert!(plugin == "x" && !String::from_utf8(stdin).unwrap().contains("deviceID"));
     }
 }

@@ -1,13 +1,13 @@
 use super::*;
-use crate::plan::{Doer, IpoibStep, Step};
+use crate::plan::{IpoibStep, PlanStep, StepKind};
 use serde_json::json;
 
 fn journal() -> Journal {
-    let step = |by| Step { config: json!({"type": "t"}).as_object().unwrap().clone(), by };
+    let step = |by| PlanStep { config: json!({"type": "t"}).as_object().unwrap().clone(), kind: by };
     let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
     let mut journal = Journal {
         schema: SCHEMA,
-        role: Role::Ferroband,
+        plugin_type: PluginType::Ferroband,
         boot: "b".into(),
         container: "c1".into(),
         ifname: "eth0".into(),
@@ -16,18 +16,18 @@ fn journal() -> Journal {
         netns_id: NetnsId { dev: 4, inode: 4026532000 },
         args: String::new(),
         pod: None,
-        daemon: true,
+        needs_release: true,
         attached: false,
         entries: Vec::new(),
         assigned: Vec::new(),
     };
-    journal.plan(vec![Attachment {
+    journal.set_plan(vec![Attachment {
         network: "n".into(),
         name: "n".into(),
         cni_version: "1.0.0".into(),
         ifname: "net1".into(),
         default: true,
-        steps: vec![step(Doer::Foreign), step(Doer::Ipoib { child, addressed: true })],
+        steps: vec![step(StepKind::Foreign), step(StepKind::Ipoib { child, daemon_ipam: true })],
         ..Attachment::default()
     }]);
     journal
@@ -41,7 +41,7 @@ fn what_is_saved_is_loaded() {
     journal.entries[0].steps[1] = StepRecord {
         state: StepState::Intended,
         ipam: StepState::Pending,
-        trace: Some(Trace {
+        interface: Some(InterfaceIdentity {
             temporary: "veth0".into(),
             kind: Some("ipoib".into()),
             addresses: vec!["00:01".into()],
@@ -49,11 +49,11 @@ fn what_is_saved_is_loaded() {
         ..StepRecord::default()
     };
     journal.save(&root).unwrap();
-    assert_eq!(Journal::load(&root, &journal.key()).unwrap().as_ref(), Some(&journal));
-    let all = Journal::all(&root).unwrap();
+    assert_eq!(Journal::load(&root, &journal.id()).unwrap().as_ref(), Some(&journal));
+    let all = Journal::list(&root).unwrap();
     assert_eq!((all.len(), all[0].stem.as_str()), (1, "c1"));
-    Journal::remove(&root, &journal.key()).unwrap();
-    assert_eq!(Journal::load(&root, &journal.key()).unwrap(), None);
+    Journal::remove(&root, &journal.id()).unwrap();
+    assert_eq!(Journal::load(&root, &journal.id()).unwrap(), None);
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn what_contradicts_itself_is_damage() {
     let mut short = journal();
     short.entries[0].steps.pop();
     short.save(&root).unwrap();
-    assert!(Journal::load(&root, &short.key()).unwrap_err().is_damage());
+    assert!(Journal::load(&root, &short.id()).unwrap_err().is_damaged_state());
     let newer = Journal { schema: SCHEMA + 1, ..journal() };
     newer.save(&root).unwrap();
-    assert!(matches!(Journal::load(&root, &newer.key()), Err(Error::Schema { schema: 2, .. })));
+    assert!(matches!(Journal::load(&root, &newer.id()), Err(Error::UnknownSchema { schema: 2, .. })));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn addresses_may_be_freed_when_our_interfaces_are_gone() {
     assert!(journal.interfaces_gone());
     journal.entries[0].steps[0].state = StepState::Done;
     assert!(journal.interfaces_gone(), "a foreign one does not count");
-    journal.entries[0].steps[1].trace = Some(Trace::default());
+    journal.entries[0].steps[1].interface = Some(InterfaceIdentity::default());
     for (state, gone) in [(StepState::Intended, false), (StepState::Done, false), (StepState::Undone, true)] {
         journal.entries[0].steps[1].state = state;
         assert_eq!(journal.interfaces_gone(), gone, "{state:?}");

@@ -1,22 +1,22 @@
 use super::*;
 
 fn dual() -> CniResult {
-    let route = |dst: &str, gw: Option<&str>, more: Value| Route {
+    let route = |dst: &str, gw: Option<&str>, more: Value| ResultRoute {
         dst: dst.parse().unwrap(),
         gw: gw.map(|gw| gw.parse().unwrap()),
         more: more.as_object().unwrap().clone(),
     };
     CniResult {
-        interfaces: vec![Interface {
+        interfaces: vec![ResultInterface {
             name: "net1".into(),
             mac: "80:00".into(),
             mtu: Some(2044),
             sandbox: "/run/netns/t".into(),
             pci_id: "0000:86:00.0".into(),
-            ..Interface::default()
+            ..ResultInterface::default()
         }],
         ips: ["192.168.0.5/24", "fd00::5/64"]
-            .map(|text| Ip { interface: Some(0), address: text.parse().unwrap(), gateway: None })
+            .map(|text| ResultIp { interface: Some(0), address: text.parse().unwrap(), gateway: None })
             .to_vec(),
         routes: vec![
             route("10.0.0.0/8", Some("192.168.0.1"), json!({"priority": 5})),
@@ -38,12 +38,12 @@ fn plain(result: &CniResult) -> CniResult {
 
 #[test]
 fn every_version_reads_what_it_wrote() {
-    for version in Version::ALL {
+    for version in CniVersion::ALL {
         let written = dual().write(version).unwrap();
         assert_eq!(written["cniVersion"], version.as_str());
         let expected = match version {
-            Version::V1_1_0 => dual(),
-            Version::V0_1_0 | Version::V0_2_0 => {
+            CniVersion::V1_1_0 => dual(),
+            CniVersion::V0_1_0 | CniVersion::V0_2_0 => {
                 let mut expected = plain(&dual());
                 expected.interfaces.clear();
                 expected.ips.iter_mut().for_each(|ip| ip.interface = None);
@@ -51,7 +51,7 @@ fn every_version_reads_what_it_wrote() {
             }
             _ => plain(&dual()),
         };
-        assert_eq!(CniResult::read(&written, Version::V0_1_0).unwrap(), expected, "{version}");
+        assert_eq!(CniResult::read(&written, CniVersion::V0_1_0).unwrap(), expected, "{version}");
     }
 }
 
@@ -60,26 +60,26 @@ fn case_9_no_address() {
     let mut bare = dual();
     bare.ips.clear();
     bare.routes.clear();
-    let newest = bare.write(Version::V1_1_0).unwrap();
+    let newest = bare.write(CniVersion::V1_1_0).unwrap();
     assert!(newest.get("ips").is_none() && newest.get("dns").is_none() && newest.get("routes").is_none());
-    let old = bare.write(Version::V0_4_0).unwrap();
+    let old = bare.write(CniVersion::V0_4_0).unwrap();
     assert_eq!((&old["dns"], old.get("ips")), (&json!({}), None));
-    let oldest = bare.write(Version::V0_2_0);
-    assert!(matches!(oldest, Err(Error::NoAddressToTell { version: Version::V0_2_0 })));
+    let oldest = bare.write(CniVersion::V0_2_0);
+    assert!(matches!(oldest, Err(Error::ResultNeedsAddress { version: CniVersion::V0_2_0 })));
 }
 
 #[test]
 fn case_11_old_addresses_say_their_family() {
-    let old = dual().write(Version::V0_3_1).unwrap();
+    let old = dual().write(CniVersion::V0_3_1).unwrap();
     assert_eq!((&old["ips"][0]["version"], &old["ips"][1]["version"]), (&json!("4"), &json!("6")));
     let keys: Vec<_> = old["interfaces"][0].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["mac", "name", "sandbox"]);
-    assert!(dual().write(Version::V1_0_0).unwrap()["ips"][0].get("version").is_none());
+    assert!(dual().write(CniVersion::V1_0_0).unwrap()["ips"][0].get("version").is_none());
 }
 
 #[test]
 fn the_oldest_form_splits_by_family() {
-    let oldest = dual().write(Version::V0_1_0).unwrap();
+    let oldest = dual().write(CniVersion::V0_1_0).unwrap();
     let expected = json!({
         "cniVersion": "0.1.0",
         "dns": {},
@@ -98,7 +98,7 @@ fn what_go_programs_write_is_understood() {
         "dns": {},
         "extra": true,
     });
-    let result = CniResult::read(&value, Version::V0_3_1).unwrap();
+    let result = CniResult::read(&value, CniVersion::V0_3_1).unwrap();
     assert_eq!(result.ips[0].address, "10.1.2.3/16".parse().unwrap());
     assert_eq!((result.ips[0].gateway, result.routes[0].gw), (None, None));
 }
@@ -106,23 +106,23 @@ fn what_go_programs_write_is_understood() {
 #[test]
 fn the_field_that_is_wrong_is_named() {
     let value = json!({"ips": [{"address": "10.1.2.3/99"}]});
-    let error = CniResult::read(&value, Version::V1_0_0).unwrap_err();
+    let error = CniResult::read(&value, CniVersion::V1_0_0).unwrap_err();
     assert!(error.to_string().contains("ips[0].address"), "{error}");
     let value = json!({"cniVersion": "9.9.9"});
-    assert!(matches!(CniResult::read(&value, Version::V1_0_0), Err(Error::IncompatibleVersion { .. })));
+    assert!(matches!(CniResult::read(&value, CniVersion::V1_0_0), Err(Error::IncompatibleVersion { .. })));
 }
 
 #[test]
 fn name_service_settings_without_content_are_left_out() {
     let mut result = dual();
     result.dns = json!({"nameservers": [], "domain": "", "search": ["a"]}).as_object().unwrap().clone();
-    assert_eq!(result.write(Version::V1_1_0).unwrap()["dns"], json!({"search": ["a"]}));
+    assert_eq!(result.write(CniVersion::V1_1_0).unwrap()["dns"], json!({"search": ["a"]}));
 }
 
 #[test]
 fn printed_as_libcni_prints() {
-    let result = CniResult { interfaces: vec![Interface::default()], ..CniResult::default() };
-    let text = result.print(Version::V1_0_0).unwrap();
+    let result = CniResult { interfaces: vec![ResultInterface::default()], ..CniResult::default() };
+    let text = result.print(CniVersion::V1_0_0).unwrap();
     assert_eq!(
         text,
         "{\n    \"cniVersion\": \"1.0.0\",\n    \"interfaces\": [\n        {\n            \"name\": \"\"\n        }\n    ]\n}"

@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::{Reply, Request};
+use crate::message::{DaemonReply, DaemonRequest};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -12,13 +12,13 @@ fn pair() -> (Channel, Channel) {
 #[test]
 fn messages_arrive_whole_and_in_order() {
     let (mut cni, mut node) = pair();
-    let release = Request::Release { container: "c1".into(), ifname: Some("net1".into()) };
+    let release = DaemonRequest::Release { container: "c1".into(), ifname: Some("net1".into()) };
     cni.send(&release).unwrap();
-    cni.send(&Request::Status).unwrap();
-    assert_eq!(node.recv::<Request>().unwrap(), release);
-    assert_eq!(node.recv::<Request>().unwrap(), Request::Status);
-    node.send(&Reply::Done).unwrap();
-    assert_eq!(cni.recv::<Reply>().unwrap(), Reply::Done);
+    cni.send(&DaemonRequest::Status).unwrap();
+    assert_eq!(node.recv::<DaemonRequest>().unwrap(), release);
+    assert_eq!(node.recv::<DaemonRequest>().unwrap(), DaemonRequest::Status);
+    node.send(&DaemonReply::Done).unwrap();
+    assert_eq!(cni.recv::<DaemonReply>().unwrap(), DaemonReply::Done);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_message_larger_than_the_socket_buffer_passes() {
 #[test]
 fn what_is_too_long_is_refused_on_both_sides() {
     let (mut cni, mut node) = pair();
-    let long = Value::String("x".repeat(LONGEST));
+    let long = Value::String("x".repeat(MAX_MESSAGE_LEN));
     assert!(matches!(cni.send(&long), Err(ChannelError::TooLong { .. })));
     cni.stream.write_all(&[0xff; 8]).unwrap();
     assert!(matches!(node.recv::<Value>(), Err(ChannelError::TooLong { .. })));
@@ -75,7 +75,7 @@ fn an_ended_connection_is_told_from_a_malformed_message() {
 #[test]
 fn a_silent_peer_does_not_hold_us_for_ever() {
     let (cni, mut node) = pair();
-    node.set_patience(Some(Duration::from_millis(20))).unwrap();
+    node.set_timeout(Some(Duration::from_millis(20))).unwrap();
     assert!(matches!(node.recv::<Value>(), Err(ChannelError::Socket(_))));
     drop(cni);
 }

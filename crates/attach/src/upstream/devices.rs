@@ -7,10 +7,10 @@
 //!
 //! A file that cannot be understood counts as absent, as it does for them.
 
-use crate::config::Fields;
-use crate::journal::RdmaTrace;
-use crate::vf::{Before, Held, Owner, Restoring, lock};
-use crate::{Error, Invocation, Machine, record};
+use crate::config::ConfigFields;
+use crate::journal::MovedRdmaDevice;
+use crate::vf::{SavedVfState, VfLease, VfOwner, VfTeardown, lock_function};
+use crate::{CniContext, Error, Invocation, record};
 use ferroband_kernel::{Netns, boot_id};
 use ferroband_model::{Guid, PciAddress};
 use serde_json::{Map, Value};
@@ -18,32 +18,40 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Take back the function that upstream's `ib-sriov` gave the interface of the call.
-pub(crate) fn function(machine: &Machine<'_>, call: &Invocation, netns: Option<&Netns>) -> Result<(), Error> {
+pub(crate) fn return_vf(
+    machine: &CniContext<'_>,
+    call: &Invocation,
+    netns: Option<&Netns>,
+) -> Result<(), Error> {
     let name = format!("{}-{}", call.container, call.ifname);
     let path = machine.root.path("var/lib/cni/ib-sriov").join(name);
-    if let Some(state) = object(&path)
-        && let Some(held) = held(machine, call, Fields(&state))?
+    if let Some(state) = read_object(&path)
+        && let Some(held) = vf_lease(machine, call, ConfigFields(&state))?
     {
-        let lock = lock(machine.root, held.function, machine.patience.lock)?;
+        let lock = lock_function(machine.root, held.function, machine.timeouts.lock)?;
         // Given to somebody else since then, by us: no longer ours to touch.
-        if Held::load(machine.root, held.function)?.is_none() {
+        if VfLease::load(machine.root, held.function)?.is_none() {
             // Ours from here on, so that what fails half-way is known the next time.
             held.save(machine.root)?;
-            Restoring { machine, netns, daemon: None }.restore(&held, &lock)?;
-            lock.retire();
+            VfTeardown { machine, netns, daemon: None }.restore(&held, &lock)?;
+            lock.release_and_remove();
         }
     }
     record::remove(&path)
 }
 
 /// Take back the RDMA device that upstream's `rdma` moved for the interface of the call.
-pub(crate) fn rdma(machine: &Machine<'_>, call: &Invocation, netns: Option<&Netns>) -> Result<(), Error> {
+pub(crate) fn return_rdma_device(
+    machine: &CniContext<'_>,
+    call: &Invocation,
+    netns: Option<&Netns>,
+) -> Result<(), Error> {
     let name = format!("{}-{}-{}", call.config.name()?, call.container, call.ifname);
     let path = machine.root.path("var/lib/cni/rdma").join(name);
-    if let Some(state) = object(&path) {
-        let fields = Fields(&state);
+    if let Some(state) = read_object(&path) {
+        let fields = ConfigFields(&state);
         if let (Some(device), Some(on)) = (text(fields, "containerRdmaDevName"), text(fields, "deviceID")) {
-            let trace = RdmaTrace { device, on };
+            let trace = MovedRdmaDevice { device, parent: on };
             crate::rdma::undo(machine, netns, &trace, None)?;
         }
     }
@@ -51,7 +59,11 @@ pub(crate) fn rdma(machine: &Machine<'_>, call: &Invocation, netns: Option<&Netn
 }
 
 /// The function as its file describes it.
-fn held(machine: &Machine<'_>, call: &Invocation, state: Fields<'_>) -> Result<Option<Held>, Error> {
+fn vf_lease(
+    machine: &CniContext<'_>,
+    call: &Invocation,
+    state: ConfigFields<'_>,
+) -> Result<Option<VfLease>, Error> {
     let function = text(state, "deviceID").and_then(|device| device.parse::<PciAddress>().ok());
     let Some(function) = function else { return Ok(None) };
     let own = text(state, "HostIFGUID");
@@ -63,35 +75,35 @@ fn held(machine: &Machine<'_>, call: &Invocation, state: Fields<'_>) -> Result<O
         .or_else(|| guid(args.and_then(|args| text(args, "guid"))));
     let rdma = state.object("RdmaNetState").ok().flatten();
     let isolated = state.flag("rdmaIsolation").unwrap_or_default();
-    let owner = Owner {
-        stem: crate::Key::new(crate::Role::IbSriov, &call.container, &call.ifname).stem(),
+    let owner = VfOwner {
+        stem: crate::AttachmentId::new(crate::PluginType::IbSriov, &call.container, &call.ifname).file_stem(),
         container: call.container.clone(),
         ifname: call.ifname.clone(),
         boot: boot_id(machine.root)?,
         netns: call.netns.clone().unwrap_or_default(),
         netns_id: Netns::current()?.id(),
     };
-    Ok(Some(Held {
+    Ok(Some(VfLease {
         function,
         owner,
-        before: Before {
+        saved: SavedVfState {
             name: text(state, "HostIFNames").unwrap_or_default(),
             // It remembers one for both.
             node_guid: before,
             port_guid: before,
-            ..Before::default()
+            ..SavedVfState::default()
         },
         guid: given.filter(|_| own.is_some()),
-        state: text(state, "link_state").is_some(),
+        link_state_set: text(state, "link_state").is_some(),
         rdma: rdma.filter(|_| isolated).and_then(|rdma| text(rdma, "containerRdmaDevName")),
-        vfio: state.flag("vfioPciMode").unwrap_or_default(),
+        vfio_bound: state.flag("vfioPciMode").unwrap_or_default(),
     }))
 }
 
-fn text(fields: Fields<'_>, key: &str) -> Option<String> {
+fn text(fields: ConfigFields<'_>, key: &str) -> Option<String> {
     fields.text(key).ok().flatten().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-fn object(path: &Path) -> Option<Map<String, Value>> {
+fn read_object(path: &Path) -> Option<Map<String, Value>> {
     serde_json::from_slice(&fs::read(PathBuf::from(path)).ok()?).ok()
 }

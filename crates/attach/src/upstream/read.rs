@@ -1,23 +1,23 @@
 //! Reading the files. Whatever is damaged in them counts as absent: a DEL must not fail for it.
 
-use super::{Attached, FOLDER, Left, base64};
+use super::{MULTUS_DIR, MultusAttachment, MultusState, base64};
 use crate::chain;
-use crate::config::Fields;
-use crate::plan::{Attachment, Device};
+use crate::config::ConfigFields;
+use crate::plan::{Attachment, AttachmentDevice};
 use ferroband_kernel::Root;
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
-impl Left {
+impl MultusState {
     /// What the files say of `container`, whose default interface is `ifname`. Configurations without a version
     /// have `version`. `None` if they say nothing.
-    pub(crate) fn find(root: &Root, container: &str, ifname: &str, version: &str) -> Option<Self> {
-        let folder = root.path(FOLDER);
+    pub(crate) fn load(root: &Root, container: &str, ifname: &str, version: &str) -> Option<Self> {
+        let folder = root.path(MULTUS_DIR);
         let list = folder.join(container);
-        let cache = Cache::read(&folder.join("results"), container);
+        let cache = LibcniCache::read(&folder.join("results"), container);
         let listed = fs::read(&list).ok();
         let delegates = listed.as_deref().and_then(|text| serde_json::from_slice::<Vec<Value>>(text).ok());
         let mut attached: Vec<_> = delegates
@@ -25,12 +25,12 @@ impl Left {
             .flatten()
             .enumerate()
             .filter_map(|(position, delegate)| {
-                of_delegate(delegate.as_object()?, position, ifname, version, &cache)
+                from_delegate(delegate.as_object()?, position, ifname, version, &cache)
             })
             .collect();
         if attached.is_empty() {
             attached =
-                cache.0.iter().filter_map(|(path, entry)| of_cache(path, entry, ifname, version)).collect();
+                cache.0.iter().filter_map(|(path, entry)| from_cache(path, entry, ifname, version)).collect();
             // The default network was the first.
             attached.sort_by_key(|one| (!one.attachment.default, one.attachment.ifname.clone()));
         }
@@ -38,35 +38,35 @@ impl Left {
         if attached.is_empty() && list.is_none() {
             return None;
         }
-        Some(Self { container: container.to_owned(), attached, list })
+        Some(Self { container: container.to_owned(), attachments: attached, delegates_file: list })
     }
 }
 
 /// One element of the list of delegates.
-fn of_delegate(
-    delegate: &Object,
+fn from_delegate(
+    delegate: &JsonObject,
     position: usize,
     ifname: &str,
     version: &str,
-    cache: &Cache,
-) -> Option<Attached> {
-    let fields = Fields(delegate);
+    cache: &LibcniCache,
+) -> Option<MultusAttachment> {
+    let fields = ConfigFields(delegate);
     let text = |key: &str| fields.text(key).ok().flatten().filter(|text| !text.is_empty());
     // `Conf` and `ConfList` have lost the keys that Multus does not know; `Bytes` has all of them.
     let whole = text("Bytes").and_then(base64::decode).and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let has_plugins = |config: &Object| {
-        let fields = Fields(config);
+    let has_plugins = |config: &JsonObject| {
+        let fields = ConfigFields(config);
         fields.text("type").ok().flatten().is_some_and(|kind| !kind.is_empty())
             || fields.get("plugins").is_some()
     };
     let parsed = ["ConfList", "Conf"].iter().filter_map(|key| fields.object(key).ok().flatten());
-    let config: Object = whole.or_else(|| parsed.map(|part| part.0.clone()).find(has_plugins))?;
+    let config: JsonObject = whole.or_else(|| parsed.map(|part| part.0.clone()).find(has_plugins))?;
     let ifname = match text("ifnameRequest") {
         Some(asked) => asked.to_owned(),
         None if position == 0 => ifname.to_owned(),
         None => format!("net{position}"),
     };
-    let mut attachment = attachment(config, &ifname, position == 0, version)?;
+    let mut attachment = build_attachment(config, &ifname, position == 0, version)?;
     if let Some(name) = text("Name") {
         attachment.network = name.to_owned();
     }
@@ -74,39 +74,45 @@ fn of_delegate(
         attachment.name = attachment.network.rsplit('/').next().unwrap_or_default().to_owned();
     }
     if let (Some(resource), Some(id)) = (text("resourceName"), text("deviceID")) {
-        attachment.device = Some(Device { resource: resource.to_owned(), id: id.to_owned() });
+        attachment.device = Some(AttachmentDevice { resource: resource.to_owned(), id: id.to_owned() });
     }
     if let Some(mac) = text("macRequest") {
         attachment.args.insert("MAC".to_owned(), mac.to_owned());
     }
     let cached = cache.0.iter().find(|(_, entry)| {
-        let is = |key: &str, value: &str| Fields(entry).text(key).ok().flatten() == Some(value);
+        let is = |key: &str, value: &str| ConfigFields(entry).text(key).ok().flatten() == Some(value);
         is("networkName", &attachment.name) && is("ifName", &attachment.ifname)
     });
     Some(match cached {
         Some((path, entry)) => with_cache(attachment, path, entry),
-        None => Attached { attachment, result: None, args: None, cached: None },
+        None => MultusAttachment { attachment, result: None, args: None, cache_file: None },
     })
 }
 
 /// An attachment of which only libcni's cache is left.
-fn of_cache(path: &Path, entry: &Object, default: &str, version: &str) -> Option<Attached> {
-    let fields = Fields(entry);
+fn from_cache(path: &Path, entry: &JsonObject, default: &str, version: &str) -> Option<MultusAttachment> {
+    let fields = ConfigFields(entry);
     let config = base64::decode(fields.text("config").ok()??)?;
     let ifname = fields.text("ifName").ok()??;
-    let attachment = attachment(serde_json::from_slice(&config).ok()?, ifname, ifname == default, version)?;
+    let attachment =
+        build_attachment(serde_json::from_slice(&config).ok()?, ifname, ifname == default, version)?;
     Some(with_cache(attachment, path, entry))
 }
 
-fn attachment(mut config: Object, ifname: &str, default: bool, version: &str) -> Option<Attachment> {
-    if Fields(&config).text("cniVersion").ok().flatten().is_none_or(str::is_empty) {
+fn build_attachment(
+    mut config: JsonObject,
+    ifname: &str,
+    default: bool,
+    version: &str,
+) -> Option<Attachment> {
+    if ConfigFields(&config).text("cniVersion").ok().flatten().is_none_or(str::is_empty) {
         config.insert("cniVersion".to_owned(), version.into());
     }
-    chain::foreign(&config, ifname, default).ok()
+    chain::parse_foreign(&config, ifname, default).ok()
 }
 
-fn with_cache(mut attachment: Attachment, path: &Path, entry: &Object) -> Attached {
-    let fields = Fields(entry);
+fn with_cache(mut attachment: Attachment, path: &Path, entry: &JsonObject) -> MultusAttachment {
+    let fields = ConfigFields(entry);
     if let Some(capabilities) = fields.object("capabilityArgs").ok().flatten() {
         for step in &mut attachment.steps {
             step.config.insert("runtimeConfig".to_owned(), Value::Object(capabilities.0.clone()));
@@ -115,18 +121,18 @@ fn with_cache(mut attachment: Attachment, path: &Path, entry: &Object) -> Attach
     let pairs = fields.list("cniArgs").ok().flatten().into_iter().flatten();
     let pair = |pair: &Value| Some(format!("{}={}", pair.get(0)?.as_str()?, pair.get(1)?.as_str()?));
     let args: Vec<_> = pairs.filter_map(pair).collect();
-    Attached {
+    MultusAttachment {
         attachment,
         result: fields.get("result").filter(|result| result.is_object()).cloned(),
         args: (!args.is_empty()).then(|| args.join(";")),
-        cached: Some(path.to_owned()),
+        cache_file: Some(path.to_owned()),
     }
 }
 
 /// libcni's cache of one container, by file.
-struct Cache(Vec<(PathBuf, Object)>);
+struct LibcniCache(Vec<(PathBuf, JsonObject)>);
 
-impl Cache {
+impl LibcniCache {
     fn read(folder: &Path, container: &str) -> Self {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         // Network names may contain what separates the parts, so the file itself is asked.
@@ -134,8 +140,8 @@ impl Cache {
         let paths = entries.map(|entry| entry.path());
         let named = paths.filter(|path| path.to_string_lossy().contains(&part));
         let read = |path: PathBuf| {
-            let entry: Object = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-            (Fields(&entry).text("containerId").ok()?? == container).then_some((path, entry))
+            let entry: JsonObject = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+            (ConfigFields(&entry).text("containerId").ok()?? == container).then_some((path, entry))
         };
         Self(named.filter_map(read).collect())
     }

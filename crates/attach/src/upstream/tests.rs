@@ -15,12 +15,12 @@ fn encoded(config: &Value) -> String {
 }
 
 fn put(root: &Root, name: &str, content: &str) {
-    let path = root.path(FOLDER).join(name);
+    let path = root.path(MULTUS_DIR).join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
-fn seen(left: &Left) -> Vec<(&str, &str, bool)> {
+fn seen(left: &MultusState) -> Vec<(&str, &str, bool)> {
     left.attachments().map(|one| (one.name.as_str(), one.ifname.as_str(), one.default)).collect()
 }
 
@@ -28,7 +28,7 @@ fn seen(left: &Left) -> Vec<(&str, &str, bool)> {
 fn case_95_the_list_of_delegates_and_the_cache_tell_all_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
-    assert!(Left::find(&root, "c1", "eth0", "1.0.0").is_none());
+    assert!(MultusState::load(&root, "c1", "eth0", "1.0.0").is_none());
     let flannel = json!({"name": "cbr0", "plugins": [{"type": "flannel", "keep": 1}, {"type": "portmap"}]});
     let ib = json!({"cniVersion": "0.3.1", "name": "ib", "type": "ib-sriov", "capabilities": {"mac": true}});
     let list = json!([
@@ -48,19 +48,19 @@ fn case_95_the_list_of_delegates_and_the_cache_tell_all_of_it() {
     put(&root, "results/ib-c1-ib7", &cached.to_string());
     put(&root, "results/ib-c10-ib7", &cached.to_string().replace("\"c1\"", "\"c10\""));
 
-    let left = Left::find(&root, "c1", "eth0", "1.0.0").unwrap();
+    let left = MultusState::load(&root, "c1", "eth0", "1.0.0").unwrap();
     assert_eq!(seen(&left), [("cbr0", "eth0", true), ("ib", "ib7", false), ("third", "net2", false)]);
-    let [default, ib, _] = left.attached.as_slice() else { panic!() };
+    let [default, ib, _] = left.attachments.as_slice() else { panic!() };
     assert_eq!(default.attachment.steps[0].config["keep"], 1, "nothing is lost");
     assert_eq!(default.attachment.cni_version, "1.0.0", "filled in from ours");
     assert_eq!(
         ib.attachment.device,
-        Some(crate::plan::Device { resource: "a/b".into(), id: "0000:01:00.1".into() })
+        Some(crate::plan::AttachmentDevice { resource: "a/b".into(), id: "0000:01:00.1".into() })
     );
     assert_eq!(ib.attachment.steps[0].config["runtimeConfig"]["mac"], "02:00:00:00:00:01");
     assert_eq!(ib.args.as_deref(), Some("IgnoreUnknown=true;K8S_POD_NAME=p"));
-    assert!(ib.result.is_some() && ib.cached.as_ref().unwrap().ends_with("results/ib-c1-ib7"));
-    assert_eq!(containers(&root), ["c1"]);
+    assert!(ib.result.is_some() && ib.cache_file.as_ref().unwrap().ends_with("results/ib-c1-ib7"));
+    assert_eq!(list_containers(&root), ["c1"]);
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn case_96_a_damaged_list_leaves_the_cache() {
     };
     for text in ["", "[]", "{", "null", "[null, 3, {}]", r#"[{"Bytes": "%"}]"#] {
         put(&root, "c1", text);
-        let left = Left::find(&root, "c1", "eth0", "1.0.0").unwrap();
-        assert!(left.attached.is_empty() && left.list.is_some(), "{text}");
+        let left = MultusState::load(&root, "c1", "eth0", "1.0.0").unwrap();
+        assert!(left.attachments.is_empty() && left.delegates_file.is_some(), "{text}");
     }
     put(&root, "results/b-c1-net1", &entry("net1", "b"));
     put(&root, "results/a-c1-eth0", &entry("eth0", "a"));
     put(&root, "results/z-c1-net9", "{");
-    let left = Left::find(&root, "c1", "eth0", "1.0.0").unwrap();
+    let left = MultusState::load(&root, "c1", "eth0", "1.0.0").unwrap();
     assert_eq!(seen(&left), [("a", "eth0", true), ("b", "net1", false)]);
 }

@@ -1,9 +1,9 @@
 //! What a configuration of type `ib-sriov` asks for.
 
 use crate::Error;
-use crate::config::Fields;
+use crate::config::ConfigFields;
 use crate::plan::VfStep;
-use ferroband_kernel::route::VfState;
+use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Guid, PciAddress};
 use serde_json::Value;
 
@@ -11,34 +11,34 @@ use serde_json::Value;
 const MARK: (&str, &str) = ("mellanox.infiniband.app", "configured");
 
 /// The step that a plugin's own configuration asks for.
-pub(crate) fn of_config(fields: Fields<'_>) -> Result<VfStep, Error> {
+pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {
     let runtime = fields.object("runtimeConfig")?;
-    let of_runtime = |key| runtime.map_or(Ok(None), |runtime| given(runtime, key));
+    let of_runtime = |key| runtime.map_or(Ok(None), |runtime| non_empty(runtime, key));
     let args = match fields.object("args")? {
         Some(args) => args.object("cni")?,
         None => None,
     };
-    let of_args = |key| args.map_or(Ok(None), |args| given(args, key));
+    let of_args = |key| args.map_or(Ok(None), |args| non_empty(args, key));
 
-    let device = match (given(fields, "deviceID")?, of_runtime("deviceID")?) {
+    let device = match (non_empty(fields, "deviceID")?, of_runtime("deviceID")?) {
         (Some(device), _) | (None, Some(device)) => device,
-        (None, None) => given(fields, "pciBusID")?.ok_or(Error::NoDeviceId)?,
+        (None, None) => non_empty(fields, "pciBusID")?.ok_or(Error::NoDeviceId)?,
     };
     let device: PciAddress = device.parse().map_err(|_| Error::NoFunction { function: device.to_owned() })?;
     let managed = fields.flag("ibKubernetesEnabled")?;
     if managed && of_args(MARK.0)? != Some(MARK.1) {
-        return Err(Error::Unmanaged { function: device });
+        return Err(Error::NotMarkedConfigured { function: device });
     }
     let guid = match of_runtime("infinibandGUID")? {
         Some(guid) => Some(guid),
         None => of_args("guid")?,
     };
-    let mtu = fields.whole("mtu")?.filter(|mtu| *mtu > 0);
+    let mtu = fields.integer("mtu")?.filter(|mtu| *mtu > 0);
     let wrong = |_| Error::Field { field: "mtu".to_owned(), wanted: "a number that fits an MTU" };
     Ok(VfStep {
         device,
-        guid: guid.map(read_guid).transpose()?,
-        link_state: link_state(fields)?,
+        guid: guid.map(parse_guid).transpose()?,
+        link_state: parse_link_state(fields)?,
         mtu: mtu.map(u32::try_from).transpose().map_err(wrong)?,
         isolation: fields.get("rdmaIsolation").map(|_| fields.flag("rdmaIsolation")).transpose()?,
         vfio: fields.flag("vfioPciMode")?,
@@ -47,11 +47,11 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<VfStep, Error> {
 }
 
 /// A text that is not empty.
-fn given<'a>(fields: Fields<'a>, key: &str) -> Result<Option<&'a str>, Error> {
+fn non_empty<'a>(fields: ConfigFields<'a>, key: &str) -> Result<Option<&'a str>, Error> {
     Ok(fields.text(key)?.filter(|text| !text.is_empty()))
 }
 
-fn link_state(fields: Fields<'_>) -> Result<Option<VfState>, Error> {
+fn parse_link_state(fields: ConfigFields<'_>) -> Result<Option<VfLinkState>, Error> {
     let wanted = "auto, enable, disable or empty";
     match fields.text("link_state")?.unwrap_or_default() {
         "" => Ok(None),
@@ -62,7 +62,7 @@ fn link_state(fields: Fields<'_>) -> Result<Option<VfState>, Error> {
 }
 
 /// Eight groups of two hexadecimal digits with colons between, not all zero; as upstream reads it.
-fn read_guid(text: &str) -> Result<Guid, Error> {
+fn parse_guid(text: &str) -> Result<Guid, Error> {
     let invalid = || Error::InvalidGuid { guid: text.to_owned() };
     let groups: Vec<_> = text.split(':').collect();
     let is_group = |group: &&str| group.len() == 2 && group.bytes().all(|byte| byte.is_ascii_hexdigit());

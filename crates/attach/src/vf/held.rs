@@ -2,7 +2,7 @@
 
 use crate::journal::Journal;
 use crate::{Error, Lock, record};
-use ferroband_kernel::route::VfState;
+use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::{Guid, PciAddress};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Who has a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Owner {
+pub(crate) struct VfOwner {
     /// The stem of the journal that says what becomes of it.
     pub(crate) stem: String,
     /// `CNI_CONTAINERID`.
@@ -27,11 +27,11 @@ pub(crate) struct Owner {
     pub(crate) netns_id: NetnsId,
 }
 
-impl Owner {
+impl VfOwner {
     /// The owner that `journal` is about.
-    pub(crate) fn of(journal: &Journal, ifname: &str) -> Self {
+    pub(crate) fn from_journal(journal: &Journal, ifname: &str) -> Self {
         Self {
-            stem: journal.key().stem(),
+            stem: journal.id().file_stem(),
             container: journal.container.clone(),
             ifname: ifname.to_owned(),
             boot: journal.boot.clone(),
@@ -49,7 +49,7 @@ impl Owner {
     }
 
     /// Whether its namespace is still there.
-    pub(crate) fn lives(&self, root: &Root) -> Result<bool, Error> {
+    pub(crate) fn is_alive(&self, root: &Root) -> Result<bool, Error> {
         Ok(self.netns(root)?.is_some())
     }
 }
@@ -57,29 +57,30 @@ impl Owner {
 /// A function that somebody has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Held {
+pub(crate) struct VfLease {
     pub(crate) function: PciAddress,
-    pub(crate) owner: Owner,
+    pub(crate) owner: VfOwner,
     /// What it was like before.
-    pub(crate) before: Before,
+    #[serde(rename = "before")]
+    pub(crate) saved: SavedVfState,
     /// The GUID that it was given in place of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guid: Option<Guid>,
     /// Whether its link state was set.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) state: bool,
+    #[serde(rename = "state", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) link_state_set: bool,
     /// The RDMA device that went to the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rdma: Option<String>,
     /// Whether it is vfio-pci's, and so has no interface.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) vfio: bool,
+    #[serde(rename = "vfio", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) vfio_bound: bool,
 }
 
 /// What a function was like before it was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Before {
+pub(crate) struct SavedVfState {
     /// The name of its interface.
     #[serde(default)]
     pub(crate) name: String,
@@ -98,14 +99,14 @@ pub(crate) struct Before {
     #[serde(default)]
     pub(crate) port_guid: Option<Guid>,
     #[serde(default)]
-    pub(crate) state: Option<VfState>,
+    pub(crate) state: Option<VfLinkState>,
 }
 
-impl Held {
+impl VfLease {
     /// Who has `function`, if anybody does. A record that cannot be understood says nothing.
     pub(crate) fn load(root: &Root, function: PciAddress) -> Result<Option<Self>, Error> {
         match record::read(&path(root, function)) {
-            Err(error) if error.is_damage() => {
+            Err(error) if error.is_damaged_state() => {
                 eprintln!("ferroband: {error}; taking the function as it is");
                 Ok(None)
             }
@@ -114,7 +115,7 @@ impl Held {
     }
 
     /// All functions that somebody has.
-    pub(crate) fn all(root: &Root) -> Result<Vec<Self>, Error> {
+    pub(crate) fn list(root: &Root) -> Result<Vec<Self>, Error> {
         let functions = record::list(&root.state("device"))?;
         let address = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<PciAddress>().ok();
         let held = functions.iter().filter_map(address).map(|function| Self::load(root, function));
@@ -127,14 +128,14 @@ impl Held {
     }
 
     /// Nobody has it any more. The caller holds the function's lock.
-    pub(crate) fn forget(&self, root: &Root) -> Result<(), Error> {
+    pub(crate) fn remove(&self, root: &Root) -> Result<(), Error> {
         record::remove(&path(root, self.function))
     }
 }
 
 /// The lock of a function: one call at a time changes it, and who was killed in the middle is waited for.
-pub(crate) fn lock(root: &Root, function: PciAddress, patience: Duration) -> Result<Lock, Error> {
-    Lock::take_stem(root, &format!("device:{function}"), patience)
+pub(crate) fn lock_function(root: &Root, function: PciAddress, patience: Duration) -> Result<Lock, Error> {
+    Lock::acquire_stem(root, &format!("device:{function}"), patience)
 }
 
 fn path(root: &Root, function: PciAddress) -> PathBuf {

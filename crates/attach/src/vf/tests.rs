@@ -1,8 +1,8 @@
-use super::of_config;
-use crate::config::Fields;
+use super::parse_config;
+use crate::config::ConfigFields;
 use crate::plan::VfStep;
-use crate::{Error, Role, plan::Doer};
-use ferroband_kernel::route::VfState;
+use crate::{Error, PluginType, plan::StepKind};
+use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::Guid;
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ fn step(mut config: Value) -> Result<VfStep, Error> {
     if config.get("deviceID").is_none() {
         config["deviceID"] = json!(DEVICE);
     }
-    of_config(Fields(config.as_object().unwrap()))
+    parse_config(ConfigFields(config.as_object().unwrap()))
 }
 
 #[test]
 fn case_35_link_states() {
     let state = |text: &str| step(json!({"link_state": text})).map(|step| step.link_state);
-    assert_eq!(state("auto").unwrap(), Some(VfState::Auto));
-    assert_eq!(state("enable").unwrap(), Some(VfState::Enable));
-    assert_eq!(state("disable").unwrap(), Some(VfState::Disable));
+    assert_eq!(state("auto").unwrap(), Some(VfLinkState::Auto));
+    assert_eq!(state("enable").unwrap(), Some(VfLinkState::Enable));
+    assert_eq!(state("disable").unwrap(), Some(VfLinkState::Disable));
     assert_eq!(state("").unwrap(), None);
     assert!(matches!(state("up"), Err(Error::Field { .. })));
 }
@@ -29,7 +29,7 @@ fn case_35_link_states() {
 fn case_37_a_managed_function_must_be_marked() {
     let managed = |mark: Value| step(json!({"ibKubernetesEnabled": true, "args": {"cni": mark}}));
     for mark in [json!({}), json!({"mellanox.infiniband.app": "pending"})] {
-        assert!(matches!(managed(mark), Err(Error::Unmanaged { .. })));
+        assert!(matches!(managed(mark), Err(Error::NotMarkedConfigured { .. })));
     }
     assert!(managed(json!({"mellanox.infiniband.app": "configured"})).unwrap().managed);
 }
@@ -76,7 +76,7 @@ fn case_40_guids_that_are_none() {
 
 #[test]
 fn case_45_the_device() {
-    let read = |config: Value| of_config(Fields(config.as_object().unwrap()));
+    let read = |config: Value| parse_config(ConfigFields(config.as_object().unwrap()));
     assert!(matches!(read(json!({"deviceID": ""})), Err(Error::NoDeviceId)));
     assert!(matches!(read(json!({"deviceID": "mlx5_core.sf.6"})), Err(Error::NoFunction { .. })));
     for config in [
@@ -101,8 +101,8 @@ fn isolation_left_out_is_told_from_isolation_refused() {
 fn a_step_survives_the_journal() {
     let config = json!({"deviceID": DEVICE, "link_state": "enable", "mtu": 2044, "rdmaIsolation": true,
         "ipam": {"type": "whereabouts"}, "runtimeConfig": {"infinibandGUID": "01:23:45:67:89:ab:cd:ef"}});
-    let doer = Doer::of_plugin(Role::IbSriov, Fields(config.as_object().unwrap())).unwrap();
-    assert!(doer.is_addressed());
+    let doer = StepKind::for_plugin(PluginType::IbSriov, ConfigFields(config.as_object().unwrap())).unwrap();
+    assert!(doer.uses_daemon_ipam());
     let text = serde_json::to_string(&doer).unwrap();
-    assert_eq!(serde_json::from_str::<Doer>(&text).unwrap(), doer);
+    assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), doer);
 }

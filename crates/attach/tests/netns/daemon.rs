@@ -1,7 +1,7 @@
 //! A node daemon that knows one plan.
 
-use ferroband_attach::message::{Reply, Request};
-use ferroband_attach::plan::{Assigned, Attachment, Plan};
+use ferroband_attach::message::{DaemonReply, DaemonRequest};
+use ferroband_attach::plan::{AssignedAddresses, Attachment, Plan};
 use ferroband_attach::socket::Channel;
 use ferroband_attach::socket_path;
 use ferroband_kernel::{Netns, NetnsId, Root};
@@ -16,15 +16,15 @@ use std::time::Duration;
 
 /// What it does and what happened to it.
 #[derive(Default)]
-pub struct Ledger {
+pub struct ScriptedDaemonState {
     pub attachments: Vec<Attachment>,
-    pub assigned: Vec<Assigned>,
+    pub assigned: Vec<AssignedAddresses>,
     /// Whether plans say that membership is to be waited for.
     pub membership: bool,
     /// Refuse requests of this kind.
-    pub refuse: Option<&'static str>,
+    pub refuse_on: Option<&'static str>,
     /// End the connection at requests of this kind.
-    pub die: Option<&'static str>,
+    pub disconnect_on: Option<&'static str>,
     /// Go away and come back: the connection in hand and all that wait are dropped.
     pub restart: bool,
     /// How often that happened.
@@ -32,7 +32,7 @@ pub struct Ledger {
     /// The kinds of the requests, in order.
     pub requests: Vec<&'static str>,
     /// The requests that say most.
-    pub told: Vec<Request>,
+    pub recorded: Vec<DaemonRequest>,
     /// Containers that addresses are held for.
     pub held: BTreeSet<String>,
     /// The namespace that came with the last request that had one.
@@ -40,25 +40,25 @@ pub struct Ledger {
 }
 
 /// A running daemon.
-pub struct Daemon {
-    pub ledger: Arc<Mutex<Ledger>>,
+pub struct ScriptedDaemon {
+    pub state: Arc<Mutex<ScriptedDaemonState>>,
     socket: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Daemon {
-    pub fn start(root: &Root, ledger: Ledger) -> Self {
+impl ScriptedDaemon {
+    pub fn start(root: &Root, ledger: ScriptedDaemonState) -> Self {
         Self::resume(root, Arc::new(Mutex::new(ledger)))
     }
 
     /// Start again with what was known.
-    pub fn resume(root: &Root, ledger: Arc<Mutex<Ledger>>) -> Self {
+    pub fn resume(root: &Root, ledger: Arc<Mutex<ScriptedDaemonState>>) -> Self {
         let socket = socket_path(root);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
         let listener = listen(&socket);
         let (shared, path) = (ledger.clone(), socket.clone());
-        let thread = thread::spawn(move || live(listener, &path, &shared));
-        Self { ledger, socket, thread: Some(thread) }
+        let thread = thread::spawn(move || accept_loop(listener, &path, &shared));
+        Self { state: ledger, socket, thread: Some(thread) }
     }
 
     /// Stop listening.
@@ -71,16 +71,16 @@ impl Daemon {
     }
 
     /// The kinds of the requests since the last time this was asked.
-    pub fn requests(&self) -> Vec<&'static str> {
-        std::mem::take(&mut self.ledger.lock().unwrap().requests)
+    pub fn take_requests(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.state.lock().unwrap().requests)
     }
 
-    pub fn held(&self) -> Vec<String> {
-        self.ledger.lock().unwrap().held.iter().cloned().collect()
+    pub fn held_containers(&self) -> Vec<String> {
+        self.state.lock().unwrap().held.iter().cloned().collect()
     }
 }
 
-impl Drop for Daemon {
+impl Drop for ScriptedDaemon {
     fn drop(&mut self) {
         self.stop();
     }
@@ -91,7 +91,7 @@ fn listen(socket: &Path) -> UnixListener {
     UnixListener::bind(socket).unwrap()
 }
 
-fn live(mut listener: UnixListener, socket: &Path, ledger: &Mutex<Ledger>) {
+fn accept_loop(mut listener: UnixListener, socket: &Path, ledger: &Mutex<ScriptedDaemonState>) {
     loop {
         // A connection without a word ends the daemon.
         let words = serve(listener.accept().unwrap().0, ledger);
@@ -110,17 +110,17 @@ fn live(mut listener: UnixListener, socket: &Path, ledger: &Mutex<Ledger>) {
 }
 
 /// Serve one connection; the number of requests that it had.
-fn serve(stream: UnixStream, ledger: &Mutex<Ledger>) -> usize {
+fn serve(stream: UnixStream, ledger: &Mutex<ScriptedDaemonState>) -> usize {
     let mut channel = Channel::from(stream);
     assert_eq!(channel.peer_uid().unwrap(), 0);
     let mut count = 0;
-    while let Ok((request, fd)) = channel.recv_with_fd::<Request>() {
+    while let Ok((request, fd)) = channel.recv_with_fd::<DaemonRequest>() {
         count += 1;
         let mut ledger = ledger.lock().unwrap();
         if let Some(fd) = fd {
             ledger.netns = Some(Netns::from_fd(fd).unwrap().id());
         }
-        match answer(&mut ledger, request) {
+        match build_reply(&mut ledger, request) {
             // The caller may have been killed; then nobody reads this.
             Some(reply) => drop(channel.send(&reply)),
             None => return count,
@@ -129,49 +129,58 @@ fn serve(stream: UnixStream, ledger: &Mutex<Ledger>) -> usize {
     count
 }
 
-fn answer(ledger: &mut Ledger, request: Request) -> Option<Reply> {
+fn build_reply(ledger: &mut ScriptedDaemonState, request: DaemonRequest) -> Option<DaemonReply> {
     let kind = match &request {
-        Request::Add(_) => "Add",
-        Request::Members(_) => "Members",
-        Request::Unbroken(_) => "Unbroken",
-        Request::Addresses => "Addresses",
-        Request::Attached(_) => "Attached",
-        Request::Assign(_) => "Assign",
-        Request::Release { .. } => "Release",
-        Request::Status => "Status",
+        DaemonRequest::Add(_) => "Add",
+        DaemonRequest::Members(_) => "Members",
+        DaemonRequest::DeviceOp(_) => "Unbroken",
+        DaemonRequest::Addresses => "Addresses",
+        DaemonRequest::Attached(_) => "Attached",
+        DaemonRequest::Assign(_) => "Assign",
+        DaemonRequest::Release { .. } => "Release",
+        DaemonRequest::Status => "Status",
         _ => "other",
     };
     ledger.requests.push(kind);
-    if ledger.die == Some(kind) || ledger.restart {
+    if ledger.disconnect_on == Some(kind) || ledger.restart {
         return None;
     }
-    if ledger.refuse == Some(kind) {
-        return Some(Reply::Fault(Fault::new(FaultCode::ApiUnavailable, "the test", "it refuses", "wait")));
+    if ledger.refuse_on == Some(kind) {
+        return Some(DaemonReply::Fault(Fault::new(
+            FaultCode::ApiUnavailable,
+            "the test",
+            "it refuses",
+            "wait",
+        )));
     }
     let reply = match &request {
-        Request::Add(call) => {
+        DaemonRequest::Add(call) => {
             ledger.held.insert(call.container.clone());
             let pod = call.pod.clone().unwrap_or(PodRef {
                 namespace: "default".into(),
                 name: "unknown".into(),
                 uid: String::new(),
             });
-            Reply::Plan(Plan { pod, attachments: ledger.attachments.clone(), membership: ledger.membership })
+            DaemonReply::Plan(Plan {
+                pod,
+                attachments: ledger.attachments.clone(),
+                membership: ledger.membership,
+            })
         }
-        Request::Addresses => Reply::Addresses(ledger.assigned.clone()),
-        Request::Assign(call) => {
+        DaemonRequest::Addresses => DaemonReply::Addresses(ledger.assigned.clone()),
+        DaemonRequest::Assign(call) => {
             ledger.held.insert(format!("{}/{}", call.container, call.ifname));
-            Reply::Addresses(ledger.assigned.clone())
+            DaemonReply::Addresses(ledger.assigned.clone())
         }
-        Request::Release { container, ifname } => {
+        DaemonRequest::Release { container, ifname } => {
             match ifname {
                 Some(ifname) => ledger.held.remove(&format!("{container}/{ifname}")),
                 None => ledger.held.remove(container),
             };
-            Reply::Done
+            DaemonReply::Done
         }
-        _ => Reply::Done,
+        _ => DaemonReply::Done,
     };
-    ledger.told.push(request);
+    ledger.recorded.push(request);
     Some(reply)
 }

@@ -1,10 +1,12 @@
 //! The meta plugin: default network first, then the others; undone in reverse.
 
-use crate::daemon::{Daemon, Ledger};
-use crate::stage::{Pod, Stage, eventually, host};
-use ferroband_attach::message::Request;
-use ferroband_attach::plan::{Assigned, AssignedIp, AssignedRoute, Attachment, Doer, IpoibStep, Step};
-use ferroband_attach::{Error, Machine, Role};
+use crate::daemon::{ScriptedDaemon, ScriptedDaemonState};
+use crate::stage::{AttachFixture, PodNetnsFixture, host_ip, wait_until};
+use ferroband_attach::message::DaemonRequest;
+use ferroband_attach::plan::{
+    AssignedAddresses, AssignedIp, AssignedRoute, Attachment, IpoibStep, PlanStep, StepKind,
+};
+use ferroband_attach::{CniContext, Error, PluginType};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::path::Path;
@@ -17,8 +19,15 @@ pub fn config() -> Value {
     json!({"cniVersion": "0.3.1", "name": "ferroband", "type": "ferroband"})
 }
 
-pub fn foreign(name: &str, ifname: &str, default: bool, version: &str, plugins: Value) -> Attachment {
-    let step = |config: &Value| Step { config: config.as_object().unwrap().clone(), by: Doer::Foreign };
+pub fn foreign_attachment(
+    name: &str,
+    ifname: &str,
+    default: bool,
+    version: &str,
+    plugins: Value,
+) -> Attachment {
+    let step =
+        |config: &Value| PlanStep { config: config.as_object().unwrap().clone(), kind: StepKind::Foreign };
     Attachment {
         network: name.into(),
         name: name.into(),
@@ -30,7 +39,7 @@ pub fn foreign(name: &str, ifname: &str, default: bool, version: &str, plugins: 
     }
 }
 
-pub fn ipoib(ifname: &str) -> Attachment {
+pub fn ipoib_attachment(ifname: &str) -> Attachment {
     let child = IpoibStep { parent: "ib0".into(), mtu: Some(1400), pkey: None };
     let config =
         json!({"type": "ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}, "dns": {"domain": "d"}});
@@ -40,16 +49,16 @@ pub fn ipoib(ifname: &str) -> Attachment {
         cni_version: "0.3.1".into(),
         ifname: ifname.into(),
         default: false,
-        steps: vec![Step {
+        steps: vec![PlanStep {
             config: config.as_object().unwrap().clone(),
-            by: Doer::Ipoib { child, addressed: true },
+            kind: StepKind::Ipoib { child, daemon_ipam: true },
         }],
         ..Attachment::default()
     }
 }
 
-pub fn assigned(attachment: usize, address: &str) -> Assigned {
-    Assigned {
+pub fn assigned_addresses(attachment: usize, address: &str) -> AssignedAddresses {
+    AssignedAddresses {
         attachment,
         ips: vec![AssignedIp { address: address.parse().unwrap(), gateway: None }],
         routes: vec![AssignedRoute { dst: "172.30.0.0/16".parse().unwrap(), gw: None }],
@@ -58,28 +67,28 @@ pub fn assigned(attachment: usize, address: &str) -> Assigned {
 }
 
 /// A default network of one leasing script, and one IPoIB network.
-pub fn ledger() -> Ledger {
-    let default = foreign("cbr0", "eth0", true, "1.0.0", json!([{"type": "lease"}]));
-    Ledger {
-        attachments: vec![default, ipoib("net1")],
-        assigned: vec![assigned(1, "192.168.0.5/24")],
-        ..Ledger::default()
+pub fn daemon_state() -> ScriptedDaemonState {
+    let default = foreign_attachment("cbr0", "eth0", true, "1.0.0", json!([{"type": "lease"}]));
+    ScriptedDaemonState {
+        attachments: vec![default, ipoib_attachment("net1")],
+        assigned: vec![assigned_addresses(1, "192.168.0.5/24")],
+        ..ScriptedDaemonState::default()
     }
 }
 
-pub fn set_up() -> (Stage, Daemon, Pod) {
-    let stage = Stage::new();
-    stage.leasing_plugin("lease", "10.9.0.7/24");
-    let daemon = Daemon::start(&stage.root, ledger());
-    (stage, daemon, Pod::new())
+pub fn set_up() -> (AttachFixture, ScriptedDaemon, PodNetnsFixture) {
+    let stage = AttachFixture::new();
+    stage.install_leasing_plugin("lease", "10.9.0.7/24");
+    let daemon = ScriptedDaemon::start(&stage.root, daemon_state());
+    (stage, daemon, PodNetnsFixture::new())
 }
 
-pub fn add(stage: &Stage, pod: &Pod) -> Result<Value, Error> {
-    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config())
+pub fn add(stage: &AttachFixture, pod: &PodNetnsFixture) -> Result<Value, Error> {
+    stage.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
 }
 
-pub fn del(stage: &Stage, netns: &str) -> Result<Value, Error> {
-    stage.run(Role::Ferroband, "DEL", ETH0, netns, &config())
+pub fn del(stage: &AttachFixture, netns: &str) -> Result<Value, Error> {
+    stage.run(PluginType::Ferroband, "DEL", ETH0, netns, &config())
 }
 
 #[test]
@@ -94,14 +103,14 @@ fn the_first_pod_with_a_bridge_as_the_default_network() {
         "type": "bridge", "bridge": "cni0", "isGateway": true,
         "ipam": {"type": "host-local", "subnet": "10.7.0.0/24", "dataDir": leases},
     }]);
-    daemon.ledger.lock().unwrap().attachments[0] = foreign("cbr0", "eth0", true, "0.4.0", bridge);
+    daemon.state.lock().unwrap().attachments[0] = foreign_attachment("cbr0", "eth0", true, "0.4.0", bridge);
 
     let result = add(&stage, &pod).unwrap();
     assert_eq!((&result["cniVersion"], &result["ips"][0]["version"]), (&json!("0.3.1"), &json!("4")));
     assert_eq!(result["ips"][0]["address"], "10.7.0.2/24");
-    assert_eq!(daemon.requests(), ["Add", "Addresses", "Attached"]);
-    assert_eq!(daemon.ledger.lock().unwrap().netns, Some(pod.netns.as_ref().unwrap().id()));
-    assert_eq!(pod.names(), ["eth0", "net1"]);
+    assert_eq!(daemon.take_requests(), ["Add", "Addresses", "Attached"]);
+    assert_eq!(daemon.state.lock().unwrap().netns, Some(pod.netns.as_ref().unwrap().id()));
+    assert_eq!(pod.link_names(), ["eth0", "net1"]);
     assert_eq!(pod.addresses("eth0"), ["10.7.0.2/24"]);
     assert_eq!(pod.addresses("net1"), ["192.168.0.5/24"]);
     let net1 = pod.interface("net1");
@@ -111,7 +120,8 @@ fn the_first_pod_with_a_bridge_as_the_default_network() {
     assert!(routes.as_array().unwrap().iter().any(|route| route["dst"] == "172.30.0.0/16"), "{routes}");
     assert_eq!(stage.journals(), ["c1.json"]);
 
-    let Some(Request::Attached(outcomes)) = daemon.ledger.lock().unwrap().told.last().cloned() else {
+    let Some(DaemonRequest::Attached(outcomes)) = daemon.state.lock().unwrap().recorded.last().cloned()
+    else {
         panic!("the last request should be Attached");
     };
     assert_eq!(outcomes.len(), 2);
@@ -126,8 +136,8 @@ fn the_first_pod_with_a_bridge_as_the_default_network() {
     assert_eq!(outcomes[1].result, expected);
 
     del(&stage, &pod.path).unwrap();
-    assert_eq!((daemon.requests(), daemon.held()), (vec!["Release"], vec![]));
-    assert_eq!(pod.names(), [""; 0]);
+    assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Release"], vec![]));
+    assert_eq!(pod.link_names(), [""; 0]);
     // host-local keeps its lock and its memory of the last address; the lease itself is gone.
     assert_eq!(stage.files(&leases.join("cbr0")), ["last_reserved_ip.0", "lock"]);
     std::fs::remove_dir_all(leases.join("cbr0")).unwrap();
@@ -137,15 +147,15 @@ fn the_first_pod_with_a_bridge_as_the_default_network() {
 #[test]
 fn case_93_the_third_network_fails_and_all_is_undone_in_reverse() {
     let (stage, daemon, pod) = set_up();
-    stage.leasing_plugin("second", "10.9.0.8/24");
-    stage.plugin(
+    stage.install_leasing_plugin("second", "10.9.0.8/24");
+    stage.install_plugin(
         "third",
         r#"[ $CNI_COMMAND = ADD ] && { echo '{"code":100,"msg":"no luck"}'; exit 1; }; exit 0"#,
     );
     {
-        let mut ledger = daemon.ledger.lock().unwrap();
+        let mut ledger = daemon.state.lock().unwrap();
         let chain = json!([{"type": "second"}, {"type": "third"}]);
-        ledger.attachments.insert(1, foreign("ns/b", "net2", false, "1.0.0", chain));
+        ledger.attachments.insert(1, foreign_attachment("ns/b", "net2", false, "1.0.0", chain));
     }
     let error = add(&stage, &pod).unwrap_err();
     let text = error.fault().to_string();
@@ -161,25 +171,25 @@ fn case_93_the_third_network_fails_and_all_is_undone_in_reverse() {
         "DEL second net2",
         "DEL lease eth0",
     ];
-    assert_eq!(stage.log(), log);
-    assert_eq!((daemon.requests(), daemon.held()), (vec!["Add", "Release"], vec![]));
-    assert_eq!(pod.names(), [""; 0]);
+    assert_eq!(stage.take_log(), log);
+    assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Add", "Release"], vec![]));
+    assert_eq!(pod.link_names(), [""; 0]);
     stage.assert_clean();
     // What the runtime does next.
     del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.log(), [""; 0]);
+    assert_eq!(stage.take_log(), [""; 0]);
 }
 
 #[test]
 fn plugins_of_a_chain_see_the_result_before_them_and_del_sees_the_whole() {
     let (stage, daemon, pod) = set_up();
-    stage.plugin(
+    stage.install_plugin(
         "echo",
         r#"[ $CNI_COMMAND = ADD ] && echo "$IN" > $LOG.add && echo "$IN" | sed 's/.*"prevResult":\({.*}\),"type".*/\1/'
            [ $CNI_COMMAND = DEL ] && echo "$IN" > $LOG.del; exit 0"#,
     );
     let chain = json!([{"type": "lease"}, {"type": "echo"}]);
-    daemon.ledger.lock().unwrap().attachments[0] = foreign("cbr0", "eth0", true, "1.0.0", chain);
+    daemon.state.lock().unwrap().attachments[0] = foreign_attachment("cbr0", "eth0", true, "1.0.0", chain);
     add(&stage, &pod).unwrap();
     del(&stage, &pod.path).unwrap();
     for file in ["log.add", "log.del"] {
@@ -193,16 +203,16 @@ fn plugins_of_a_chain_see_the_result_before_them_and_del_sees_the_whole() {
 fn case_97_a_foreign_del_that_fails_keeps_the_journal_and_only_it_is_tried_again() {
     let (stage, daemon, pod) = set_up();
     add(&stage, &pod).unwrap();
-    stage.plugin("lease", "echo '{\"code\":999,\"msg\":\"stuck\"}'; exit 1");
-    stage.log();
+    stage.install_plugin("lease", "echo '{\"code\":999,\"msg\":\"stuck\"}'; exit 1");
+    stage.take_log();
     let error = del(&stage, &pod.path).unwrap_err();
     assert!(error.to_string().contains("stuck"), "{error}");
-    assert_eq!(pod.names(), [""; 0]);
-    assert_eq!((stage.journals(), daemon.held()), (vec!["c1.json".to_owned()], vec![]));
+    assert_eq!(pod.link_names(), [""; 0]);
+    assert_eq!((stage.journals(), daemon.held_containers()), (vec!["c1.json".to_owned()], vec![]));
 
-    stage.leasing_plugin("lease", "10.9.0.7/24");
+    stage.install_leasing_plugin("lease", "10.9.0.7/24");
     del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.log(), ["DEL lease eth0", "DEL lease eth0"]);
+    assert_eq!(stage.take_log(), ["DEL lease eth0", "DEL lease eth0"]);
     stage.assert_clean();
 }
 
@@ -215,15 +225,15 @@ fn case_98_a_name_in_use_is_refused_and_left_alone() {
     assert!(error.fault().to_string().contains("net1"), "{}", error.fault());
     del(&stage, &pod.path).unwrap();
     assert_eq!(pod.interface("net1")["address"], before);
-    assert_eq!(daemon.held(), [""; 0]);
+    assert_eq!(daemon.held_containers(), [""; 0]);
     stage.assert_clean();
 
     // Two networks that want the same name never start.
-    daemon.ledger.lock().unwrap().attachments.push(ipoib("eth0"));
-    stage.log();
+    daemon.state.lock().unwrap().attachments.push(ipoib_attachment("eth0"));
+    stage.take_log();
     let error = add(&stage, &pod).unwrap_err();
     assert_eq!(error.fault().code.reason(), "NameTaken");
-    assert_eq!(stage.log(), [""; 0]);
+    assert_eq!(stage.take_log(), [""; 0]);
     stage.assert_clean();
 }
 
@@ -231,7 +241,7 @@ fn case_98_a_name_in_use_is_refused_and_left_alone() {
 fn case_102_the_result_is_the_default_networks_in_the_configurations_version() {
     let (stage, _daemon, pod) = set_up();
     let config = json!({"cniVersion": "0.2.0", "name": "ferroband"});
-    let result = stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
+    let result = stage.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
     assert_eq!(
         result,
         json!({"cniVersion": "0.2.0", "dns": {}, "ip4": {"ip": "10.9.0.7/24", "gateway": "10.9.0.1"}})
@@ -244,27 +254,30 @@ fn del_without_the_daemon_owes_and_the_next_add_settles() {
     add(&stage, &pod).unwrap();
     daemon.stop();
     del(&stage, &pod.path).unwrap();
-    assert_eq!(pod.names(), [""; 0]);
+    assert_eq!(pod.link_names(), [""; 0]);
     stage.assert_clean();
-    assert_eq!((stage.debts(), daemon.held()), (vec!["c1.json".to_owned()], vec!["c1".to_owned()]));
+    assert_eq!(
+        (stage.pending_releases(), daemon.held_containers()),
+        (vec!["c1.json".to_owned()], vec!["c1".to_owned()])
+    );
     del(&stage, &pod.path).unwrap();
 
-    let daemon = Daemon::resume(&stage.root, daemon.ledger.clone());
-    daemon.requests();
+    let daemon = ScriptedDaemon::resume(&stage.root, daemon.state.clone());
+    daemon.take_requests();
     add(&stage, &pod).unwrap();
-    assert_eq!(daemon.requests(), ["Release", "Add", "Addresses", "Attached"]);
-    assert_eq!(stage.debts(), [""; 0]);
+    assert_eq!(daemon.take_requests(), ["Release", "Add", "Addresses", "Attached"]);
+    assert_eq!(stage.pending_releases(), [""; 0]);
     del(&stage, &pod.path).unwrap();
-    assert_eq!(daemon.held(), [""; 0]);
+    assert_eq!(daemon.held_containers(), [""; 0]);
 }
 
 #[test]
 fn a_daemon_that_cannot_release_now_is_owed_it_too() {
     let (stage, daemon, pod) = set_up();
     add(&stage, &pod).unwrap();
-    daemon.ledger.lock().unwrap().refuse = Some("Release");
+    daemon.state.lock().unwrap().refuse_on = Some("Release");
     del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.debts(), ["c1.json"]);
+    assert_eq!(stage.pending_releases(), ["c1.json"]);
     stage.assert_clean();
 }
 
@@ -274,13 +287,13 @@ fn del_without_namespace_with_a_missing_path_and_twice() {
         let (stage, daemon, mut pod) = set_up();
         add(&stage, &pod).unwrap();
         let path = pod.path.clone();
-        pod.end();
+        pod.delete_netns();
         let told = if netns == "unset" { "" } else { path.as_str() };
         del(&stage, told).unwrap();
         del(&stage, told).unwrap();
-        assert_eq!(daemon.held(), [""; 0]);
+        assert_eq!(daemon.held_containers(), [""; 0]);
         // The kernel takes the veth pair away with the namespace, in its own time.
-        eventually(|| host(&["link", "show"]).as_array().unwrap().len() == 2);
+        wait_until(|| host_ip(&["link", "show"]).as_array().unwrap().len() == 2);
         stage.assert_clean();
     }
 }
@@ -290,7 +303,7 @@ fn del_without_cni_netns_still_cleans_a_namespace_that_lives() {
     let (stage, _daemon, pod) = set_up();
     add(&stage, &pod).unwrap();
     del(&stage, "").unwrap();
-    assert_eq!(pod.names(), [""; 0]);
+    assert_eq!(pod.link_names(), [""; 0]);
     stage.assert_clean();
 }
 
@@ -298,14 +311,14 @@ fn del_without_cni_netns_still_cleans_a_namespace_that_lives() {
 fn del_does_not_touch_another_namespace_at_the_same_path() {
     let (stage, _daemon, pod) = set_up();
     add(&stage, &pod).unwrap();
-    let other = Pod::new();
+    let other = PodNetnsFixture::new();
     other.ip(&["link", "add", "net1", "type", "veth", "peer", "name", "x"]);
-    stage.plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
-    stage.log();
+    stage.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
+    stage.take_log();
     // The journal's own path is still good, so it is cleaned there.
     del(&stage, &other.path).unwrap();
-    assert_eq!((pod.names(), other.names().len()), (vec![], 2));
-    assert_eq!(stage.log(), ["DEL lease eth0".to_owned(), format!("netns={}", pod.path)]);
+    assert_eq!((pod.link_names(), other.link_names().len()), (vec![], 2));
+    assert_eq!(stage.take_log(), ["DEL lease eth0".to_owned(), format!("netns={}", pod.path)]);
 }
 
 #[test]
@@ -316,11 +329,11 @@ fn after_a_reboot_nothing_in_a_namespace_is_touched() {
     let mut journal: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     journal["boot"] = json!("another");
     std::fs::write(&path, journal.to_string()).unwrap();
-    stage.plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
-    stage.log();
+    stage.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
+    stage.take_log();
     del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.log(), ["DEL lease eth0", "netns="]);
-    assert_eq!((pod.names(), daemon.held()), (vec!["net1".to_owned()], vec![]));
+    assert_eq!(stage.take_log(), ["DEL lease eth0", "netns="]);
+    assert_eq!((pod.link_names(), daemon.held_containers()), (vec!["net1".to_owned()], vec![]));
     assert_eq!(stage.journals(), [""; 0]);
 }
 
@@ -329,12 +342,12 @@ fn a_sandbox_that_is_the_hosts_own_namespace_is_refused_before_anything_is_done(
     let (stage, daemon, _pod) = set_up();
     let own = format!("/proc/{}/task/{}/ns/net", nix::unistd::getpid(), nix::unistd::gettid());
     for command in ["ADD", "DEL"] {
-        let error = stage.run(Role::Ferroband, command, ETH0, &own, &config()).unwrap_err();
+        let error = stage.run(PluginType::Ferroband, command, ETH0, &own, &config()).unwrap_err();
         assert_eq!(error.code(), 8, "{error}");
     }
-    let error = stage.run(Role::Ferroband, "ADD", ETH0, "/nonexistent", &config()).unwrap_err();
+    let error = stage.run(PluginType::Ferroband, "ADD", ETH0, "/nonexistent", &config()).unwrap_err();
     assert_eq!(error.code(), 8, "{error}");
-    assert_eq!((daemon.requests(), stage.log()), (vec![], vec![]));
+    assert_eq!((daemon.take_requests(), stage.take_log()), (vec![], vec![]));
 }
 
 #[test]
@@ -343,7 +356,7 @@ fn a_daemon_that_is_away_means_try_again_later() {
     daemon.stop();
     let error = add(&stage, &pod).unwrap_err();
     assert_eq!((error.code(), error.fault().code.reason()), (11, "DaemonAway"));
-    assert_eq!((pod.names(), stage.log(), stage.debts()), (vec![], vec![], vec![]));
+    assert_eq!((pod.link_names(), stage.take_log(), stage.pending_releases()), (vec![], vec![], vec![]));
     stage.assert_clean();
 }
 
@@ -351,24 +364,24 @@ fn a_daemon_that_is_away_means_try_again_later() {
 fn a_daemon_that_is_restarting_is_waited_for() {
     let (mut stage, mut daemon, pod) = set_up();
     daemon.stop();
-    stage.patience.daemon = Duration::from_secs(5);
-    let (root, ledger) = (stage.root.clone(), daemon.ledger.clone());
+    stage.timeouts.daemon_connect = Duration::from_secs(5);
+    let (root, ledger) = (stage.root.clone(), daemon.state.clone());
     let starting = thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
-        Daemon::resume(&root, ledger)
+        ScriptedDaemon::resume(&root, ledger)
     });
     add(&stage, &pod).unwrap();
-    assert_eq!(starting.join().unwrap().held(), ["c1"]);
+    assert_eq!(starting.join().unwrap().held_containers(), ["c1"]);
 }
 
 #[test]
 fn a_daemon_that_dies_in_the_middle_leaves_nothing_but_a_debt_at_most() {
     for moment in ["Add", "Addresses", "Attached"] {
         let (stage, daemon, pod) = set_up();
-        daemon.ledger.lock().unwrap().die = Some(moment);
+        daemon.state.lock().unwrap().disconnect_on = Some(moment);
         let error = add(&stage, &pod).unwrap_err();
         assert_eq!(error.code(), 11, "{moment}: {error}");
-        assert_eq!((pod.names(), daemon.held()), (vec![], vec![]), "{moment}");
+        assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]), "{moment}");
         stage.assert_clean();
     }
 }
@@ -377,10 +390,10 @@ fn a_daemon_that_dies_in_the_middle_leaves_nothing_but_a_debt_at_most() {
 fn what_the_daemon_refuses_is_told_with_its_own_words() {
     for moment in ["Add", "Addresses", "Attached"] {
         let (stage, daemon, pod) = set_up();
-        daemon.ledger.lock().unwrap().refuse = Some(moment);
+        daemon.state.lock().unwrap().refuse_on = Some(moment);
         let error = add(&stage, &pod).unwrap_err();
         assert_eq!(error.fault().cause, "it refuses", "{moment}");
-        assert_eq!((pod.names(), daemon.held()), (vec![], vec![]), "{moment}");
+        assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]), "{moment}");
         stage.assert_clean();
     }
 }
@@ -393,7 +406,7 @@ fn a_second_add_of_an_attached_sandbox_is_refused_and_harmless() {
     assert!(matches!(error, Error::AlreadyAttached { .. }), "{error}");
     assert_eq!(pod.addresses("net1"), ["192.168.0.5/24"]);
     // A new sandbox under the same identifier: the old one's leftovers go first.
-    let next = Pod::new();
+    let next = PodNetnsFixture::new();
     add(&stage, &next).unwrap();
     assert_eq!(next.addresses("net1"), ["192.168.0.5/24"]);
     del(&stage, &next.path).unwrap();
@@ -405,12 +418,12 @@ fn an_asked_for_stop_undoes_what_was_done() {
     let (stage, daemon, pod) = set_up();
     let asked = Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) == 1;
-    let machine = Machine { stop: &stop, ..stage.machine() };
+    let machine = CniContext { should_stop: &stop, ..stage.context() };
     let call = stage.call("ADD", "c1", "eth0", &pod.path, &config());
-    let error = stage.run_on(&machine, Role::Ferroband, &call).unwrap_err();
+    let error = stage.run_on(&machine, PluginType::Ferroband, &call).unwrap_err();
     assert_eq!(error.code(), 11);
-    assert_eq!(stage.log(), ["ADD lease eth0", "DEL lease eth0"]);
-    assert_eq!((pod.names(), daemon.held()), (vec![], vec![]));
+    assert_eq!(stage.take_log(), ["ADD lease eth0", "DEL lease eth0"]);
+    assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));
     stage.assert_clean();
 }
 
@@ -424,14 +437,14 @@ fn ipv6_addresses_are_ready_when_add_returns() {
         .unwrap()
         .unwrap();
     {
-        let mut ledger = daemon.ledger.lock().unwrap();
+        let mut ledger = daemon.state.lock().unwrap();
         ledger.assigned[0].ips.push(AssignedIp {
             address: "fd00:7::5/64".parse().unwrap(),
             gateway: Some("fd00:7::1".parse().unwrap()),
         });
         ledger.assigned[0].routes.push(AssignedRoute { dst: "fd00:8::/32".parse().unwrap(), gw: None });
     }
-    host(&["link", "set", "ib0", "up"]);
+    host_ip(&["link", "set", "ib0", "up"]);
     add(&stage, &pod).unwrap();
     assert_eq!(pod.addresses("net1"), ["192.168.0.5/24", "fd00:7::5/64"]);
     let info = pod.interface("net1");

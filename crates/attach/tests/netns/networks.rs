@@ -1,24 +1,24 @@
 //! What pods ask of their networks: default routes, devices, old ways to say it.
 
-use crate::daemon::Daemon;
-use crate::meta::{ETH0, assigned, config, foreign, ipoib, set_up};
-use crate::stage::{Pod, Stage, host};
-use ferroband_attach::message::Request;
-use ferroband_attach::plan::{DefaultRoute, DefaultRoutes, Device};
-use ferroband_attach::{Error, Role};
+use crate::daemon::ScriptedDaemon;
+use crate::meta::{ETH0, assigned_addresses, config, foreign_attachment, ipoib_attachment, set_up};
+use crate::stage::{AttachFixture, PodNetnsFixture, host_ip};
+use ferroband_attach::message::DaemonRequest;
+use ferroband_attach::plan::{AttachmentDevice, DefaultRoute, DefaultRoutes};
+use ferroband_attach::{Error, PluginType};
 use serde_json::{Value, json};
 use std::fs;
 
-fn add(stage: &Stage, pod: &Pod) -> Result<Value, Error> {
-    stage.run(Role::Ferroband, "ADD", ETH0, &pod.path, &config())
+fn add(stage: &AttachFixture, pod: &PodNetnsFixture) -> Result<Value, Error> {
+    stage.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
 }
 
-fn del(stage: &Stage, pod: &Pod) -> Result<Value, Error> {
-    stage.run(Role::Ferroband, "DEL", ETH0, &pod.path, &config())
+fn del(stage: &AttachFixture, pod: &PodNetnsFixture) -> Result<Value, Error> {
+    stage.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config())
 }
 
 /// A default network that makes a real eth0 with default routes of both families, one of IPv4 with a metric.
-fn routed_default(stage: &Stage, daemon: &Daemon) {
+fn routed_default(stage: &AttachFixture, daemon: &ScriptedDaemon) {
     let result = json!({
         "cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "/x"}],
         "ips": [{"address": "10.9.0.7/24", "interface": 0}],
@@ -33,12 +33,12 @@ fn routed_default(stage: &Stage, daemon: &Daemon) {
               run -6 route add default via fd09::1; echo '{result}';;\n\
          DEL) run link del eth0 2> /dev/null; true;; esac"
     );
-    stage.plugin("router", &script);
-    let mut ledger = daemon.ledger.lock().unwrap();
-    ledger.attachments[0] = foreign("cbr0", "eth0", true, "1.0.0", json!([{"type": "router"}]));
+    stage.install_plugin("router", &script);
+    let mut ledger = daemon.state.lock().unwrap();
+    ledger.attachments[0] = foreign_attachment("cbr0", "eth0", true, "1.0.0", json!([{"type": "router"}]));
 }
 
-fn defaults(pod: &Pod, family: &str) -> Vec<String> {
+fn defaults(pod: &PodNetnsFixture, family: &str) -> Vec<String> {
     let routes = pod.ip(&[family, "route", "show", "default"]);
     let text = |route: &Value, key: &str| route[key].as_str().unwrap_or_default().to_owned();
     let routes = routes.as_array().unwrap().iter();
@@ -51,7 +51,7 @@ fn case_103_the_default_route_goes_through_the_network_that_asks_for_it() {
     routed_default(&stage, &daemon);
     let wish = |v4| DefaultRoutes { v4, ..DefaultRoutes::default() };
     {
-        let mut ledger = daemon.ledger.lock().unwrap();
+        let mut ledger = daemon.state.lock().unwrap();
         ledger.attachments[0].default_routes = wish(DefaultRoute::Remove);
         ledger.attachments[1].default_routes = wish(DefaultRoute::Via("192.168.0.1".parse().unwrap()));
     }
@@ -59,17 +59,18 @@ fn case_103_the_default_route_goes_through_the_network_that_asks_for_it() {
     assert_eq!(defaults(&pod, "-4"), ["192.168.0.1 net1"], "exactly one");
     assert_eq!(defaults(&pod, "-6"), ["fd09::1 eth0"], "nobody asked for this family");
     assert_eq!(result["routes"], json!([{"dst": "::/0", "gw": "fd09::1"}]), "what the runtime is told");
-    let Some(Request::Attached(outcomes)) = daemon.ledger.lock().unwrap().told.last().cloned() else {
+    let Some(DaemonRequest::Attached(outcomes)) = daemon.state.lock().unwrap().recorded.last().cloned()
+    else {
         panic!()
     };
     let gateway = json!({"dst": "0.0.0.0/0", "gw": "192.168.0.1"});
     assert!(outcomes[1].result["routes"].as_array().unwrap().contains(&gateway), "{}", outcomes[1].result);
     let newer = json!({"cniVersion": "1.0.0", "name": "ferroband", "type": "ferroband"});
-    stage.run(Role::Ferroband, "CHECK", ETH0, &pod.path, &newer).unwrap();
+    stage.run(PluginType::Ferroband, "CHECK", ETH0, &pod.path, &newer).unwrap();
     pod.ip(&["route", "del", "default"]);
-    stage.run(Role::Ferroband, "CHECK", ETH0, &pod.path, &newer).unwrap_err();
+    stage.run(PluginType::Ferroband, "CHECK", ETH0, &pod.path, &newer).unwrap_err();
     del(&stage, &pod).unwrap();
-    assert_eq!(pod.names(), [""; 0]);
+    assert_eq!(pod.link_names(), [""; 0]);
     stage.assert_clean();
 }
 
@@ -77,7 +78,7 @@ fn case_103_the_default_route_goes_through_the_network_that_asks_for_it() {
 fn case_103_an_empty_list_takes_the_default_routes_away() {
     let (stage, daemon, pod) = set_up();
     routed_default(&stage, &daemon);
-    for attachment in &mut daemon.ledger.lock().unwrap().attachments {
+    for attachment in &mut daemon.state.lock().unwrap().attachments {
         attachment.default_routes = DefaultRoutes { v4: DefaultRoute::Remove, v6: DefaultRoute::Remove };
     }
     add(&stage, &pod).unwrap();
@@ -90,11 +91,11 @@ fn case_103_an_empty_list_takes_the_default_routes_away() {
 fn case_103_a_gateway_that_cannot_be_reached_undoes_all() {
     let (stage, daemon, pod) = set_up();
     let gateway = DefaultRoute::Via("172.16.9.1".parse().unwrap());
-    daemon.ledger.lock().unwrap().attachments[1].default_routes =
+    daemon.state.lock().unwrap().attachments[1].default_routes =
         DefaultRoutes { v4: gateway, ..DefaultRoutes::default() };
     let error = add(&stage, &pod).unwrap_err();
     assert!(error.to_string().contains("jarvice-ipoib"), "{error}");
-    assert_eq!((pod.names(), daemon.held()), (vec![], vec![]));
+    assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));
     stage.assert_clean();
 }
 
@@ -106,7 +107,7 @@ fn case_114_the_device_info_file_reaches_the_plugin_and_network_status() {
     fs::create_dir_all(folder.join("dp")).unwrap();
     fs::write(folder.join("dp/x-vf-d1-device.json"), info.to_string()).unwrap();
     let handed = folder.join("cni/default-vf-c1_net2");
-    stage.plugin(
+    stage.install_plugin(
         "vf",
         &format!(
             "[ $CNI_COMMAND = ADD ] || exit 0\ncp {} $LEASES/../seen && echo '{{\"ips\":[]}}'",
@@ -114,21 +115,22 @@ fn case_114_the_device_info_file_reaches_the_plugin_and_network_status() {
         ),
     );
     {
-        let mut ledger = daemon.ledger.lock().unwrap();
-        let mut vf = foreign("vf", "net2", false, "1.0.0", json!([{"type": "vf"}]));
+        let mut ledger = daemon.state.lock().unwrap();
+        let mut vf = foreign_attachment("vf", "net2", false, "1.0.0", json!([{"type": "vf"}]));
         vf.network = "default/vf".into();
-        vf.device = Some(Device { resource: "x/vf".into(), id: "d1".into() });
+        vf.device = Some(AttachmentDevice { resource: "x/vf".into(), id: "d1".into() });
         // One whose device plugin wrote nothing.
         let mut other = vf.clone();
         other.ifname = "net3".into();
-        other.device = Some(Device { resource: "x/vf".into(), id: "d2".into() });
+        other.device = Some(AttachmentDevice { resource: "x/vf".into(), id: "d2".into() });
         other.steps.clear();
         ledger.attachments.extend([vf, other]);
     }
     add(&stage, &pod).unwrap();
     let seen: Value = serde_json::from_slice(&fs::read(stage.path("seen")).unwrap()).unwrap();
     assert_eq!(seen, info, "it is there before the plugin runs");
-    let Some(Request::Attached(outcomes)) = daemon.ledger.lock().unwrap().told.last().cloned() else {
+    let Some(DaemonRequest::Attached(outcomes)) = daemon.state.lock().unwrap().recorded.last().cloned()
+    else {
         panic!()
     };
     let told: Vec<_> = outcomes.into_iter().map(|outcome| outcome.device_info).collect();
@@ -145,15 +147,15 @@ fn pairs_of_an_attachment_reach_its_plugins_alone() {
     let (stage, daemon, pod) = set_up();
     let script = "echo \"$CNI_COMMAND $CNI_IFNAME ${CNI_ARGS##*K8S_POD_UID=}\" >> $LOG\n\
                   [ $CNI_COMMAND != ADD ] || echo '{\"ips\":[]}'";
-    stage.plugin("args", script);
-    let mut network = foreign("n", "net1", false, "1.0.0", json!([{"type": "args"}]));
+    stage.install_plugin("args", script);
+    let mut network = foreign_attachment("n", "net1", false, "1.0.0", json!([{"type": "args"}]));
     network.args.insert("MAC".into(), "02:00:00:00:00:01".into());
-    let default = foreign("d", "eth0", true, "1.0.0", json!([{"type": "args"}]));
-    daemon.ledger.lock().unwrap().attachments = vec![default, network];
+    let default = foreign_attachment("d", "eth0", true, "1.0.0", json!([{"type": "args"}]));
+    daemon.state.lock().unwrap().attachments = vec![default, network];
     // The result of the default network has no address, which 0.3.1 can say.
     add(&stage, &pod).unwrap();
     del(&stage, &pod).unwrap();
-    let log: Vec<_> = stage.log().into_iter().filter(|line| line.contains("u-1")).collect();
+    let log: Vec<_> = stage.take_log().into_iter().filter(|line| line.contains("u-1")).collect();
     let mac = ";MAC=02:00:00:00:00:01";
     assert_eq!(
         log,
@@ -170,11 +172,12 @@ fn pairs_of_an_attachment_reach_its_plugins_alone() {
 fn case_83_an_infiniband_interface_as_the_default_network() {
     let (stage, daemon, pod) = set_up();
     {
-        let mut ledger = daemon.ledger.lock().unwrap();
-        let mut default = ipoib("eth0");
+        let mut ledger = daemon.state.lock().unwrap();
+        let mut default = ipoib_attachment("eth0");
         default.default = true;
-        ledger.attachments = vec![default, ipoib("net1")];
-        ledger.assigned = vec![assigned(0, "192.168.0.5/24"), assigned(1, "192.168.1.5/24")];
+        ledger.attachments = vec![default, ipoib_attachment("net1")];
+        ledger.assigned =
+            vec![assigned_addresses(0, "192.168.0.5/24"), assigned_addresses(1, "192.168.1.5/24")];
         ledger.assigned[1].routes.clear();
     }
     let result = add(&stage, &pod).unwrap();
@@ -184,7 +187,7 @@ fn case_83_an_infiniband_interface_as_the_default_network() {
         (vec!["192.168.0.5/24".to_owned()], vec!["192.168.1.5/24".to_owned()])
     );
     del(&stage, &pod).unwrap();
-    assert_eq!(pod.names(), [""; 0]);
-    host(&["link", "show", "ib0"]);
+    assert_eq!(pod.link_names(), [""; 0]);
+    host_ip(&["link", "show", "ib0"]);
     stage.assert_clean();
 }

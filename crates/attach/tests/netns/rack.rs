@@ -1,11 +1,11 @@
 //! A host with simulated adapters, and what there is to see of them.
 
-use crate::stage::{Pod, host, invocation};
-use ferroband_attach::{Error, Invocation, Machine, Patience, Role};
-use ferroband_kernel::route::{GuidKind, Vf};
+use crate::stage::{PodNetnsFixture, host_ip, invocation};
+use ferroband_attach::{CallTimeouts, CniContext, Error, Invocation, PluginType};
+use ferroband_kernel::rtnetlink::{GuidKind, VfInfo};
 use ferroband_kernel::{Hardware, NetnsMode, Root};
 use ferroband_model::{Guid, PciAddress};
-use ferroband_sim::{Options, Profile, Simulation};
+use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 use std::fmt;
@@ -20,7 +20,7 @@ pub const VF0: &str = "0000:86:00.2";
 pub const VF1: &str = "0000:86:00.3";
 
 /// A host whose adapter has four functions, each with GUIDs of its own.
-pub struct Rack {
+pub struct SimHostFixture {
     pub root: Root,
     pub hardware: Box<dyn Hardware>,
     folder: tempfile::TempDir,
@@ -28,20 +28,20 @@ pub struct Rack {
 
 /// Everything that a call could have changed and must have put back.
 #[derive(Clone, PartialEq)]
-pub struct Sight {
+pub struct HostSnapshot {
     links: Vec<Value>,
     rules: Value,
     routes: Value,
-    vfs: Vec<Vf>,
-    taken_on: Vec<(String, Option<Guid>, Vec<Option<Guid>>)>,
+    vfs: Vec<VfInfo>,
+    active_guids: Vec<(String, Option<Guid>, Vec<Option<Guid>>)>,
     drivers: Vec<Option<String>>,
     files: Vec<PathBuf>,
 }
 
-impl fmt::Debug for Sight {
+impl fmt::Debug for HostSnapshot {
     /// One fact a line, so that two are easily compared.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { links, rules, routes, vfs, taken_on, drivers, files } = self;
+        let Self { links, rules, routes, vfs, active_guids: taken_on, drivers, files } = self;
         links.iter().try_for_each(|link| writeln!(f, "{link}"))?;
         writeln!(f, "{rules}\n{routes}\n{drivers:?}\n{files:?}")?;
         vfs.iter().try_for_each(|vf| writeln!(f, "{vf:?}"))?;
@@ -49,13 +49,13 @@ impl fmt::Debug for Sight {
     }
 }
 
-impl Rack {
+impl SimHostFixture {
     /// Stays for the rest of the calling thread.
     pub fn new(mode: NetnsMode) -> Self {
-        Self::with(|profile| profile.netns_mode = mode)
+        Self::with_profile(|profile| profile.netns_mode = mode)
     }
 
-    pub fn with(change: impl FnOnce(&mut Profile)) -> Self {
+    pub fn with_profile(change: impl FnOnce(&mut Profile)) -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
         let folder = tempfile::tempdir().unwrap();
         symlink("/proc", folder.path().join("proc")).unwrap();
@@ -65,11 +65,11 @@ impl Rack {
         let root = Root::at(folder.path());
         let mut profile = Profile::default();
         change(&mut profile);
-        let options = Options { seed: "node-1".into(), uplink: None };
+        let options = SimulationOptions { seed: "node-1".into(), uplink: None };
         Simulation::up(&root, profile, options).unwrap();
         let hardware = ferroband_sim::hardware(&root).unwrap();
         let rack = Self { root, hardware, folder };
-        rack.hardware.set_vf_count(address(PF), 4).unwrap();
+        rack.hardware.set_vf_count(pci(PF), 4).unwrap();
         for vf in 0..4 {
             rack.set_guids(
                 vf,
@@ -82,33 +82,33 @@ impl Rack {
 
     /// Node and port GUID of a function, taken on.
     pub fn set_guids(&self, vf: u32, node: Guid, port: Guid) {
-        self.hardware.set_vf_guid(address(PF), vf, GuidKind::Node, node).unwrap();
-        self.hardware.set_vf_guid(address(PF), vf, GuidKind::Port, port).unwrap();
-        let function = self.function(vf);
+        self.hardware.set_vf_guid(pci(PF), vf, GuidKind::Node, node).unwrap();
+        self.hardware.set_vf_guid(pci(PF), vf, GuidKind::Port, port).unwrap();
+        let function = self.vf_address(vf);
         self.hardware.unbind_driver(function).unwrap();
         self.hardware.probe_driver(function).unwrap();
     }
 
-    pub fn function(&self, vf: u32) -> PciAddress {
-        address(PF).further(2 + u16::try_from(vf).unwrap()).unwrap()
+    pub fn vf_address(&self, vf: u32) -> PciAddress {
+        pci(PF).offset_by(2 + u16::try_from(vf).unwrap()).unwrap()
     }
 
     /// The name of the only interface of a function in the host.
-    pub fn interface(&self, function: &str) -> Option<String> {
-        let links = self.hardware.interfaces(address(function), None).unwrap();
+    pub fn vf_interface(&self, function: &str) -> Option<String> {
+        let links = self.hardware.interfaces(pci(function), None).unwrap();
         links.into_iter().next().map(|link| link.name)
     }
 
-    pub fn machine(&self) -> Machine<'_> {
-        let patience = Patience {
-            daemon: Duration::from_millis(300),
-            quick: Duration::from_millis(500),
-            answer: Duration::from_secs(20),
+    pub fn context(&self) -> CniContext<'_> {
+        let patience = CallTimeouts {
+            daemon_connect: Duration::from_millis(300),
+            best_effort: Duration::from_millis(500),
+            daemon_reply: Duration::from_secs(20),
             lock: Duration::from_secs(20),
-            unique: Duration::from_secs(5),
-            device: Duration::from_secs(5),
+            ipv6_dad: Duration::from_secs(5),
+            device_ready: Duration::from_secs(5),
         };
-        Machine { patience, ..Machine::with_hardware(&self.root, self.hardware.as_ref()) }
+        CniContext { timeouts: patience, ..CniContext::with_hardware(&self.root, self.hardware.as_ref()) }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -116,7 +116,7 @@ impl Rack {
     }
 
     /// An IPAM plugin that holds a lease from ADD to DEL.
-    pub fn ipam(&self, name: &str, script: &str) {
+    pub fn install_ipam_script(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         let leases = self.path("leases");
         fs::write(
@@ -141,24 +141,29 @@ impl Rack {
 
     pub fn run(
         &self,
-        role: Role,
+        role: PluginType,
         command: &str,
         of: (&str, &str),
         netns: &str,
         config: &Value,
     ) -> Result<Value, Error> {
-        self.run_on(&self.machine(), role, &self.call(command, of, netns, config))
+        self.run_on(&self.context(), role, &self.call(command, of, netns, config))
     }
 
-    pub fn run_on(&self, machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<Value, Error> {
+    pub fn run_on(
+        &self,
+        machine: &CniContext<'_>,
+        role: PluginType,
+        call: &Invocation,
+    ) -> Result<Value, Error> {
         let mut out = Vec::new();
         ferroband_attach::run(machine, role, call, &mut out)?;
         Ok(if out.is_empty() { Value::Null } else { serde_json::from_slice(&out).unwrap() })
     }
 
     /// What is to be seen, by `ip -j` and the adapter.
-    pub fn sight(&self) -> Sight {
-        let links = host(&["-d", "link", "show"]);
+    pub fn snapshot(&self) -> HostSnapshot {
+        let links = host_ip(&["-d", "link", "show"]);
         let shown = |link: &Value| {
             let mut altnames: Vec<_> =
                 link["altnames"].as_array().into_iter().flatten().map(Value::to_string).collect();
@@ -174,15 +179,15 @@ impl Rack {
             (device.name, device.node_guid, device.ports.iter().map(|port| port.guid).collect())
         });
         let driver = |vf| {
-            let function = ferroband_kernel::sysfs::pci::function(root, self.function(vf)).unwrap();
+            let function = ferroband_kernel::sysfs::pci::function(root, self.vf_address(vf)).unwrap();
             function.unwrap().driver
         };
-        Sight {
+        HostSnapshot {
             links,
-            rules: host(&["rule", "show"]),
-            routes: host(&["-4", "route", "show", "table", "all"]),
-            vfs: self.hardware.vfs(address(PF)).unwrap(),
-            taken_on: taken_on.collect(),
+            rules: host_ip(&["rule", "show"]),
+            routes: host_ip(&["-4", "route", "show", "table", "all"]),
+            vfs: self.hardware.vfs(pci(PF)).unwrap(),
+            active_guids: taken_on.collect(),
             drivers: (0..4).map(driver).collect(),
             files: self.files(),
         }
@@ -198,7 +203,7 @@ impl Rack {
     }
 
     /// The names of the RDMA devices that a pod, or the host, has.
-    pub fn rdma(&self, pod: Option<&Pod>) -> Vec<String> {
+    pub fn rdma_devices(&self, pod: Option<&PodNetnsFixture>) -> Vec<String> {
         let netns = pod.map(|pod| pod.netns.as_ref().unwrap());
         let mut names: Vec<_> =
             self.hardware.rdma_devices(netns).unwrap().into_iter().map(|device| device.name).collect();
@@ -208,7 +213,7 @@ impl Rack {
     }
 }
 
-pub fn address(text: &str) -> PciAddress {
+pub fn pci(text: &str) -> PciAddress {
     text.parse().unwrap()
 }
 
@@ -217,7 +222,7 @@ pub fn guid(value: u64) -> Guid {
 }
 
 /// A configuration of `ib-sriov` with more than the least.
-pub fn config(more: Value) -> Value {
+pub fn ib_sriov_config(more: Value) -> Value {
     let mut config = json!({"cniVersion": "1.1.0", "name": "ib", "type": "ib-sriov", "deviceID": VF0});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     config

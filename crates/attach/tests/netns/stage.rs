@@ -1,7 +1,7 @@
 //! A host, pods, plugins and a folder for our files.
 
-use crate::fabric::Fabric;
-use ferroband_attach::{Error, Invocation, Machine, Patience, Role, Variables};
+use crate::fabric::VethFabric;
+use ferroband_attach::{CallTimeouts, CniContext, CniEnvironment, Error, Invocation, PluginType};
 use ferroband_kernel::{Netns, Root};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Everything a call needs.
-pub struct Stage {
+pub struct AttachFixture {
     pub root: Root,
-    pub fabric: Fabric,
-    pub patience: Patience,
+    pub fabric: VethFabric,
+    pub timeouts: CallTimeouts,
     folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl AttachFixture {
     /// A host of its own, with the IPoIB interface `ib0`. Stays for the rest of the calling thread.
     pub fn new() -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
@@ -29,20 +29,20 @@ impl Stage {
         symlink("/proc", folder.path().join("proc")).unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
         fs::create_dir(folder.path().join("leases")).unwrap();
-        host(&["link", "add", "ib0", "type", "bridge"]);
-        let patience = Patience {
-            daemon: Duration::from_millis(300),
-            quick: Duration::from_millis(500),
-            answer: Duration::from_secs(5),
+        host_ip(&["link", "add", "ib0", "type", "bridge"]);
+        let patience = CallTimeouts {
+            daemon_connect: Duration::from_millis(300),
+            best_effort: Duration::from_millis(500),
+            daemon_reply: Duration::from_secs(5),
             lock: Duration::from_secs(5),
-            unique: Duration::from_secs(5),
-            device: Duration::from_secs(5),
+            ipv6_dad: Duration::from_secs(5),
+            device_ready: Duration::from_secs(5),
         };
-        Self { root: Root::at(folder.path()), fabric: Fabric::default(), patience, folder }
+        Self { root: Root::at(folder.path()), fabric: VethFabric::default(), timeouts: patience, folder }
     }
 
-    pub fn machine(&self) -> Machine<'_> {
-        Machine { patience: self.patience, ..Machine::new(&self.root, &self.fabric) }
+    pub fn context(&self) -> CniContext<'_> {
+        CniContext { timeouts: self.timeouts, ..CniContext::new(&self.root, &self.fabric) }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -55,7 +55,7 @@ impl Stage {
     }
 
     /// Install a shell script as a plugin. It finds `$LOG` and `$LEASES`, and its standard input in `$IN`.
-    pub fn plugin(&self, name: &str, script: &str) {
+    pub fn install_plugin(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         let (log, leases) = (self.path("log"), self.path("leases"));
         let head = format!("#!/bin/sh\nLOG={}\nLEASES={}\nIN=$(cat)\n", log.display(), leases.display());
@@ -65,9 +65,9 @@ impl Stage {
     }
 
     /// A plugin that holds a lease from ADD to DEL and gives `address`.
-    pub fn leasing_plugin(&self, name: &str, address: &str) {
+    pub fn install_leasing_plugin(&self, name: &str, address: &str) {
         let result = json!({"cniVersion": "1.0.0", "ips": [{"address": address, "gateway": "10.9.0.1"}]});
-        self.plugin(
+        self.install_plugin(
             name,
             &format!(
                 "lease=$LEASES/{name}-$CNI_CONTAINERID-$CNI_IFNAME\n\
@@ -77,7 +77,7 @@ impl Stage {
     }
 
     /// What the scripts did, in order.
-    pub fn log(&self) -> Vec<String> {
+    pub fn take_log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("log")).unwrap_or_default();
         fs::remove_file(self.path("log")).ok();
         text.lines().map(str::to_owned).collect()
@@ -97,17 +97,17 @@ impl Stage {
         files
     }
 
-    pub fn debts(&self) -> Vec<String> {
+    pub fn pending_releases(&self) -> Vec<String> {
         self.files(&self.root.state("owed"))
     }
 
     /// Nothing of ours is left: no interface in the host, no file, no lease.
     pub fn assert_clean(&self) {
-        let names = names(&host(&["link", "show"]));
+        let names = link_names(&host_ip(&["link", "show"]));
         let left: Vec<_> =
             names.iter().filter(|name| !["lo", "ib0", "cni0"].contains(&name.as_str())).collect();
         assert!(left.is_empty(), "interfaces left in the host: {left:?}");
-        let rules = host(&["rule", "show"]);
+        let rules = host_ip(&["rule", "show"]);
         assert_eq!(rules.as_array().unwrap().len(), 3, "rules left in the host: {rules}");
         assert_eq!(self.journals(), [""; 0], "journals");
         assert_eq!(self.files(&self.root.run("ferroband/lock")), [""; 0], "locks");
@@ -129,16 +129,21 @@ impl Stage {
     /// Make a call and return what it printed.
     pub fn run(
         &self,
-        role: Role,
+        role: PluginType,
         command: &str,
         (container, ifname): (&str, &str),
         netns: &str,
         config: &Value,
     ) -> Result<Value, Error> {
-        self.run_on(&self.machine(), role, &self.call(command, container, ifname, netns, config))
+        self.run_on(&self.context(), role, &self.call(command, container, ifname, netns, config))
     }
 
-    pub fn run_on(&self, machine: &Machine<'_>, role: Role, call: &Invocation) -> Result<Value, Error> {
+    pub fn run_on(
+        &self,
+        machine: &CniContext<'_>,
+        role: PluginType,
+        call: &Invocation,
+    ) -> Result<Value, Error> {
         let mut out = Vec::new();
         ferroband_attach::run(machine, role, call, &mut out)?;
         Ok(if out.is_empty() { Value::Null } else { serde_json::from_slice(&out).unwrap() })
@@ -146,14 +151,14 @@ impl Stage {
 }
 
 /// A pod's network namespace, kept by a thread that does nothing else.
-pub struct Pod {
+pub struct PodNetnsFixture {
     pub path: String,
     pub netns: Option<Netns>,
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Pod {
+impl PodNetnsFixture {
     pub fn new() -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let (told, path) = mpsc::channel();
@@ -170,11 +175,11 @@ impl Pod {
 
     /// Run `ip` inside, and read what it says.
     pub fn ip(&self, arguments: &[&str]) -> Value {
-        self.netns.as_ref().unwrap().run(|| host(arguments)).unwrap()
+        self.netns.as_ref().unwrap().run(|| host_ip(arguments)).unwrap()
     }
 
-    pub fn names(&self) -> Vec<String> {
-        names(&self.ip(&["link", "show"])).into_iter().filter(|name| name != "lo").collect()
+    pub fn link_names(&self) -> Vec<String> {
+        link_names(&self.ip(&["link", "show"])).into_iter().filter(|name| name != "lo").collect()
     }
 
     /// One interface with its addresses.
@@ -192,17 +197,17 @@ impl Pod {
     }
 
     /// The namespace ends without a DEL.
-    pub fn end(&mut self) {
+    pub fn delete_netns(&mut self) {
         self.netns = None;
         self.stop = None;
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
-        eventually(|| !Path::new(&self.path).exists());
+        wait_until(|| !Path::new(&self.path).exists());
     }
 }
 
-impl Drop for Pod {
+impl Drop for PodNetnsFixture {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -212,20 +217,20 @@ impl Drop for Pod {
 }
 
 /// Run `ip` in the calling thread's namespace.
-pub fn host(arguments: &[&str]) -> Value {
+pub fn host_ip(arguments: &[&str]) -> Value {
     let output = Command::new("ip").arg("-j").args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ip {arguments:?}: {said}");
     if output.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&output.stdout).unwrap() }
 }
 
-pub fn names(links: &Value) -> Vec<String> {
+pub fn link_names(links: &Value) -> Vec<String> {
     let links = links.as_array().unwrap().iter();
     links.map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
 /// What the kernel does on its own time.
-pub fn eventually(mut done: impl FnMut() -> bool) {
+pub fn wait_until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(5);
     while !done() {
         assert!(Instant::now() < end, "it should have happened by now");
@@ -241,7 +246,7 @@ pub fn invocation(
     more: (&str, &str),
     config: &Value,
 ) -> Invocation {
-    let variables = Variables::from_iter([
+    let variables = CniEnvironment::from_iter([
         ("CNI_COMMAND", command),
         ("CNI_CONTAINERID", container),
         ("CNI_IFNAME", ifname),

@@ -1,8 +1,8 @@
 //! Sandboxes that upstream Multus attached, deleted by us.
 
 use crate::meta::{ETH0, set_up};
-use crate::stage::Stage;
-use ferroband_attach::{Error, Role};
+use crate::stage::AttachFixture;
+use ferroband_attach::{Error, PluginType};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -15,14 +15,14 @@ fn base64(value: &Value) -> String {
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
 }
 
-fn put(stage: &Stage, name: &str, content: &str) {
+fn put(stage: &AttachFixture, name: &str, content: &str) {
     let path = stage.root.path("var/lib/cni/multus").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
 /// What Multus wrote for a pod with a default network of two plugins and a second network.
-fn leave(stage: &Stage, container: &str) {
+fn leave(stage: &AttachFixture, container: &str) {
     let default =
         json!({"cniVersion": "0.4.0", "name": "cbr0", "plugins": [{"type": "lease"}, {"type": "second"}]});
     let other = json!({"cniVersion": "1.0.0", "name": "n", "type": "third", "keep": "this", "capabilities": {"mac": true}});
@@ -44,9 +44,9 @@ fn leave(stage: &Stage, container: &str) {
     fs::write(stage.path("leases").join(format!("lease-{container}-eth0")), "").unwrap();
 }
 
-fn plugins(stage: &Stage) {
-    stage.plugin("second", "exit 0");
-    stage.plugin("third", "echo \"$IN\" > $LEASES/../third; echo \"$CNI_ARGS\" >> $LOG");
+fn plugins(stage: &AttachFixture) {
+    stage.install_plugin("second", "exit 0");
+    stage.install_plugin("third", "echo \"$IN\" > $LEASES/../third; echo \"$CNI_ARGS\" >> $LOG");
 }
 
 fn newest(more: Value) -> Value {
@@ -55,13 +55,13 @@ fn newest(more: Value) -> Value {
     config
 }
 
-fn del(stage: &Stage, netns: &str) -> Result<Value, Error> {
+fn del(stage: &AttachFixture, netns: &str) -> Result<Value, Error> {
     // What the configuration wraps is not called besides: it is the first delegate.
     let config = newest(json!({"delegates": [{"name": "cbr0", "type": "lease"}]}));
-    stage.run(Role::Ferroband, "DEL", ETH0, netns, &config)
+    stage.run(PluginType::Ferroband, "DEL", ETH0, netns, &config)
 }
 
-fn left(stage: &Stage) -> Vec<String> {
+fn left(stage: &AttachFixture) -> Vec<String> {
     let folder = stage.root.path("var/lib/cni/multus");
     let mut files = stage.files(&folder);
     files.retain(|name| name != "results");
@@ -78,7 +78,7 @@ fn case_95_a_pod_of_multus_is_deleted_by_its_state_file() {
     leave(&stage, "c1");
     del(&stage, &pod.path).unwrap();
     assert_eq!(
-        stage.log(),
+        stage.take_log(),
         ["DEL third net1", "K8S_POD_NAME=old", "DEL second eth0", "DEL lease eth0"],
         "in reverse, with the arguments of then"
     );
@@ -92,20 +92,20 @@ fn case_95_a_pod_of_multus_is_deleted_by_its_state_file() {
     stage.assert_clean();
     // Both gone: nothing but the wrapped network is left to ask.
     del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.log(), ["DEL lease eth0"]);
+    assert_eq!(stage.take_log(), ["DEL lease eth0"]);
 }
 
 #[test]
 fn case_95_what_fails_is_kept_for_the_next_try() {
     let (stage, _daemon, pod) = set_up();
     plugins(&stage);
-    stage.plugin("second", "exit 1");
+    stage.install_plugin("second", "exit 1");
     leave(&stage, "c1");
     let error = del(&stage, &pod.path).unwrap_err();
     assert!(error.to_string().contains("cbr0"), "{error}");
-    assert_eq!(stage.log(), ["DEL third net1", "K8S_POD_NAME=old", "DEL second eth0", "DEL lease eth0"]);
+    assert_eq!(stage.take_log(), ["DEL third net1", "K8S_POD_NAME=old", "DEL second eth0", "DEL lease eth0"]);
     assert_eq!(left(&stage), ["c1"]);
-    stage.plugin("second", "exit 0");
+    stage.install_plugin("second", "exit 0");
     del(&stage, &pod.path).unwrap();
     assert_eq!(left(&stage), [""; 0]);
 }
@@ -117,9 +117,9 @@ fn case_96_a_damaged_state_file_leaves_the_cache_and_never_fails() {
     for text in ["", "[]", "{", "null"] {
         leave(&stage, "c1");
         put(&stage, "c1", text);
-        stage.log();
+        stage.take_log();
         del(&stage, &pod.path).unwrap();
-        assert_eq!(stage.log(), ["DEL third net1", "K8S_POD_NAME=old"], "{text:?}");
+        assert_eq!(stage.take_log(), ["DEL third net1", "K8S_POD_NAME=old"], "{text:?}");
         fs::remove_file(stage.root.run("k8s.cni.cncf.io/devinfo/cni/default-n-c1_net1")).unwrap();
         assert_eq!(left(&stage), [""; 0], "{text:?}");
     }
@@ -136,10 +136,10 @@ fn an_ipoib_of_multus_is_deleted_in_process_when_its_program_is_gone() {
         {"Name": "default/ib", "Bytes": base64(&ipoib)}])
         .to_string(),
     );
-    daemon.ledger.lock().unwrap().held.insert("c1/net1".into());
+    daemon.state.lock().unwrap().held.insert("c1/net1".into());
     del(&stage, &pod.path).unwrap();
-    assert_eq!((daemon.requests(), daemon.held()), (vec!["Release"], vec![]));
-    assert_eq!((stage.log(), left(&stage)), (vec!["DEL lease eth0".to_owned()], vec![]));
+    assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Release"], vec![]));
+    assert_eq!((stage.take_log(), left(&stage)), (vec!["DEL lease eth0".to_owned()], vec![]));
     stage.assert_clean();
 }
 
@@ -151,7 +151,7 @@ fn case_105_gc_takes_what_multus_left_and_spares_what_is_valid() {
     leave(&stage, "c2");
     let valid = json!([{"containerID": "c1", "ifname": "eth0"}]);
     stage
-        .run(Role::Ferroband, "GC", ("", ""), "", &newest(json!({"cni.dev/valid-attachments": valid})))
+        .run(PluginType::Ferroband, "GC", ("", ""), "", &newest(json!({"cni.dev/valid-attachments": valid})))
         .unwrap();
     assert_eq!(left(&stage), ["c1", "n-c1-net1", "default-n-c1_net1"]);
     assert_eq!(stage.files(&stage.path("leases")), ["lease-c1-eth0"]);

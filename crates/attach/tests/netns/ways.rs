@@ -1,56 +1,61 @@
 //! `coordinator`: with InfiniBand as its default network a pod reaches the node, services and other pods, and is reached.
 
-use crate::crash::killed_at_point;
-use crate::daemon::{Daemon, Ledger};
-use crate::meta::{ETH0, add, assigned, config, del, ipoib};
-use crate::stage::{Pod, Stage, host};
-use ferroband_attach::plan::{Attachment, Doer, Step};
-use ferroband_attach::{Machine, Point, Role};
+use crate::crash::run_killed_at_point;
+use crate::daemon::{ScriptedDaemon, ScriptedDaemonState};
+use crate::meta::{ETH0, add, assigned_addresses, config, del, ipoib_attachment};
+use crate::stage::{AttachFixture, PodNetnsFixture, host_ip};
+use ferroband_attach::plan::{Attachment, PlanStep, StepKind};
+use ferroband_attach::{CniContext, FailPoint, PluginType};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;
 
 const POD: &str = "172.91.0.7";
 
-fn coordinator(more: Value) -> Step {
+fn coordinator_step(more: Value) -> PlanStep {
     let mut config = json!({"type": "coordinator", "serviceCIDR": ["10.96.0.0/16"], "overlayPodCIDR": ["10.78.0.0/16"],
         "hijackCIDR": ["169.254.0.0/16"]});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let config = config.as_object().unwrap().clone();
-    Step { by: Doer::of_config(&config).unwrap(), config }
+    PlanStep { kind: StepKind::from_config(&config).unwrap(), config }
 }
 
-pub fn with_ways(ifname: &str, more: Value) -> Attachment {
-    let mut attachment = ipoib(ifname);
-    attachment.steps.push(coordinator(more));
+pub fn with_coordinator(ifname: &str, more: Value) -> Attachment {
+    let mut attachment = ipoib_attachment(ifname);
+    attachment.steps.push(coordinator_step(more));
     attachment.default = ifname == "eth0";
     attachment
 }
 
 /// A node with an address, and beside it a pod of the cluster's own network.
-pub fn set_up(attachments: Vec<Attachment>, addresses: &[&str]) -> (Stage, Daemon, Pod, Pod) {
-    let stage = Stage::new();
-    stage.leasing_plugin("lease", "10.9.0.7/24");
-    host(&["link", "set", "dev", "lo", "up"]);
-    host(&["link", "add", "cni0", "type", "bridge"]);
-    host(&["address", "add", "10.78.1.1/24", "dev", "cni0"]);
-    host(&["link", "set", "dev", "cni0", "up"]);
+pub fn set_up(
+    attachments: Vec<Attachment>,
+    addresses: &[&str],
+) -> (AttachFixture, ScriptedDaemon, PodNetnsFixture, PodNetnsFixture) {
+    let stage = AttachFixture::new();
+    stage.install_leasing_plugin("lease", "10.9.0.7/24");
+    host_ip(&["link", "set", "dev", "lo", "up"]);
+    host_ip(&["link", "add", "cni0", "type", "bridge"]);
+    host_ip(&["address", "add", "10.78.1.1/24", "dev", "cni0"]);
+    host_ip(&["link", "set", "dev", "cni0", "up"]);
     fs::write("/proc/thread-self/net/../sys/net/ipv4/ip_forward", "1")
         .or_else(|_| fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
         .unwrap();
-    let other = Pod::new();
-    host(&["link", "add", "other", "type", "veth", "peer", "name", "eth0", "netns", &other.path]);
-    host(&["link", "set", "dev", "other", "master", "cni0", "up"]);
+    let other = PodNetnsFixture::new();
+    host_ip(&["link", "add", "other", "type", "veth", "peer", "name", "eth0", "netns", &other.path]);
+    host_ip(&["link", "set", "dev", "other", "master", "cni0", "up"]);
     other.ip(&["address", "add", "10.78.1.2/24", "dev", "eth0"]);
     other.ip(&["link", "set", "dev", "eth0", "up"]);
     other.ip(&["route", "add", "default", "via", "10.78.1.1"]);
-    let assigned = addresses.iter().enumerate().map(|(position, address)| assigned(position, address));
-    let ledger = Ledger { attachments, assigned: assigned.collect(), ..Ledger::default() };
-    let daemon = Daemon::start(&stage.root, ledger);
-    (stage, daemon, Pod::new(), other)
+    let assigned =
+        addresses.iter().enumerate().map(|(position, address)| assigned_addresses(position, address));
+    let ledger =
+        ScriptedDaemonState { attachments, assigned: assigned.collect(), ..ScriptedDaemonState::default() };
+    let daemon = ScriptedDaemon::start(&stage.root, ledger);
+    (stage, daemon, PodNetnsFixture::new(), other)
 }
 
-fn reaches(from: Option<&Pod>, to: &str) -> bool {
+fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
     let ping = || Command::new("ping").args(["-c", "1", "-W", "2", "-q", to]).output().unwrap();
     let output = match from {
         Some(pod) => pod.netns.as_ref().unwrap().run(ping).unwrap(),
@@ -60,18 +65,18 @@ fn reaches(from: Option<&Pod>, to: &str) -> bool {
 }
 
 /// Nothing is left but what the test itself made.
-fn assert_clean(stage: &Stage) {
-    host(&["link", "delete", "dev", "other"]);
+fn assert_clean(stage: &AttachFixture) {
+    host_ip(&["link", "delete", "dev", "other"]);
     stage.assert_clean();
 }
 
 #[test]
 fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
-    let ways = with_ways("eth0", json!({"txQueueLen": 77}));
+    let ways = with_coordinator("eth0", json!({"txQueueLen": 77}));
     let (stage, daemon, pod, other) = set_up(vec![ways], &["172.91.0.7/16"]);
-    let before = (host(&["rule"]), host(&["-4", "route", "show", "table", "all"]));
+    let before = (host_ip(&["rule"]), host_ip(&["-4", "route", "show", "table", "all"]));
     add(&stage, &pod).unwrap();
-    assert_eq!(pod.names(), ["eth0", "veth0"]);
+    assert_eq!(pod.link_names(), ["eth0", "veth0"]);
     assert_eq!(pod.interface("eth0")["txqlen"], 77);
     assert!(reaches(None, POD), "a probe of the kubelet");
     assert!(reaches(Some(&other), POD), "a pod of the cluster's own network");
@@ -81,24 +86,30 @@ fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
     assert_eq!((&way[0]["dev"], &way[0]["prefsrc"]), (&json!("veth0"), &json!(POD)), "{way}");
     let elsewhere = pod.ip(&["route", "get", "172.91.9.9"]);
     assert_eq!(elsewhere[0]["dev"], "eth0", "{elsewhere}");
-    let rules = host(&["rule"]);
+    let rules = host_ip(&["rule"]);
     assert!(
         rules.as_array().unwrap().iter().any(|r| r["priority"] == 1000 && r["table"] == "500"),
         "{rules}"
     );
     stage
-        .run(Role::Ferroband, "CHECK", ETH0, &pod.path, &json!({"cniVersion": "0.4.0", "name": "ferroband"}))
+        .run(
+            PluginType::Ferroband,
+            "CHECK",
+            ETH0,
+            &pod.path,
+            &json!({"cniVersion": "0.4.0", "name": "ferroband"}),
+        )
         .unwrap();
     del(&stage, &pod.path).unwrap();
-    assert_eq!((pod.names(), daemon.held()), (vec![], vec![]));
-    assert_eq!((host(&["rule"]), host(&["-4", "route", "show", "table", "all"])), before);
+    assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));
+    assert_eq!((host_ip(&["rule"]), host_ip(&["-4", "route", "show", "table", "all"])), before);
     assert_clean(&stage);
 }
 
 #[test]
 fn m16_what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
     let unnamed = json!({"serviceCIDR": [], "overlayPodCIDR": [], "hijackCIDR": []});
-    let (stage, _daemon, pod, other) = set_up(vec![with_ways("eth0", unnamed)], &["172.91.0.7/16"]);
+    let (stage, _daemon, pod, other) = set_up(vec![with_coordinator("eth0", unnamed)], &["172.91.0.7/16"]);
     add(&stage, &pod).unwrap();
     assert!(reaches(Some(&other), POD));
     // The fabric's own gateway would come first, and answers still go back.
@@ -115,26 +126,26 @@ fn m16_what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
 
 #[test]
 fn m25_the_last_pod_takes_the_rule_along() {
-    let (stage, daemon, pod, _other) = set_up(vec![with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
-    let second = Pod::new();
+    let (stage, daemon, pod, _other) = set_up(vec![with_coordinator("eth0", json!({}))], &["172.91.0.7/16"]);
+    let second = PodNetnsFixture::new();
     let c2 = ("c2", "eth0");
     add(&stage, &pod).unwrap();
-    daemon.ledger.lock().unwrap().assigned = vec![assigned(0, "172.91.0.8/16")];
-    stage.run(Role::Ferroband, "ADD", c2, &second.path, &config()).unwrap();
+    daemon.state.lock().unwrap().assigned = vec![assigned_addresses(0, "172.91.0.8/16")];
+    stage.run(PluginType::Ferroband, "ADD", c2, &second.path, &config()).unwrap();
     assert!(reaches(None, POD) && reaches(None, "172.91.0.8"));
     del(&stage, &pod.path).unwrap();
     assert!(!reaches(None, POD) && reaches(None, "172.91.0.8"));
-    stage.run(Role::Ferroband, "DEL", c2, &second.path, &config()).unwrap();
+    stage.run(PluginType::Ferroband, "DEL", c2, &second.path, &config()).unwrap();
     assert_clean(&stage);
 }
 
 #[test]
 fn beside_the_clusters_own_network_an_interface_answers_through_itself() {
-    let first = crate::meta::foreign("k8s", "eth0", true, "1.0.0", json!([{"type": "ether"}]));
-    let (stage, daemon, pod, _other) = set_up(vec![first, with_ways("net1", json!({}))], &[]);
-    daemon.ledger.lock().unwrap().assigned = vec![assigned(1, "192.168.0.5/24")];
+    let first = crate::meta::foreign_attachment("k8s", "eth0", true, "1.0.0", json!([{"type": "ether"}]));
+    let (stage, daemon, pod, _other) = set_up(vec![first, with_coordinator("net1", json!({}))], &[]);
+    daemon.state.lock().unwrap().assigned = vec![assigned_addresses(1, "192.168.0.5/24")];
     let result = json!({"cniVersion": "1.0.0", "ips": [{"address": "10.78.1.9/24"}]});
-    stage.plugin(
+    stage.install_plugin(
         "ether",
         &format!(
             "pod() {{ nsenter --net=$CNI_NETNS ip \"$@\"; }}\ncase $CNI_COMMAND in ADD) pod link add eth0 type veth peer name eth0p; \
@@ -143,7 +154,7 @@ fn beside_the_clusters_own_network_an_interface_answers_through_itself() {
         ),
     );
     add(&stage, &pod).unwrap();
-    assert!(!pod.names().contains(&"veth0".to_owned()));
+    assert!(!pod.link_names().contains(&"veth0".to_owned()));
     let table = |source: &str| {
         let rules = pod.ip(&["rule"]);
         let own = rules.as_array().unwrap().iter().find(|rule| rule["src"] == source).cloned();
@@ -166,7 +177,7 @@ fn beside_the_clusters_own_network_an_interface_answers_through_itself() {
 
 #[test]
 fn a_second_network_has_a_table_of_its_own_and_the_node_finds_both() {
-    let networks = vec![with_ways("eth0", json!({})), with_ways("net1", json!({}))];
+    let networks = vec![with_coordinator("eth0", json!({})), with_coordinator("net1", json!({}))];
     let (stage, _daemon, pod, _other) = set_up(networks, &["172.91.0.7/16", "192.168.0.5/24"]);
     add(&stage, &pod).unwrap();
     let rules = pod.ip(&["rule"]);
@@ -180,36 +191,40 @@ fn a_second_network_has_a_table_of_its_own_and_the_node_finds_both() {
     assert!(main.as_array().unwrap().iter().all(|route| route["dev"] == "eth0"), "{main}");
     assert!(reaches(None, POD) && reaches(None, "192.168.0.5"));
     del(&stage, &pod.path).unwrap();
-    assert_eq!(pod.names(), [""; 0]);
+    assert_eq!(pod.link_names(), [""; 0]);
     assert_clean(&stage);
 }
 
 #[test]
 fn m15_switched_off_it_does_nothing() {
     let (stage, _daemon, pod, _other) =
-        set_up(vec![with_ways("eth0", json!({"mode": "disabled"}))], &["172.91.0.7/16"]);
+        set_up(vec![with_coordinator("eth0", json!({"mode": "disabled"}))], &["172.91.0.7/16"]);
     add(&stage, &pod).unwrap();
-    assert_eq!(pod.names(), ["eth0"]);
+    assert_eq!(pod.link_names(), ["eth0"]);
     del(&stage, &pod.path).unwrap();
     assert_clean(&stage);
 }
 
 #[test]
 fn killed_at_every_point() {
-    let (stage, daemon, pod, _other) = set_up(vec![with_ways("eth0", json!({}))], &["172.91.0.7/16"]);
-    let before = host(&["-4", "route", "show", "table", "all"]);
+    let (stage, daemon, pod, _other) = set_up(vec![with_coordinator("eth0", json!({}))], &["172.91.0.7/16"]);
+    let before = host_ip(&["-4", "route", "show", "table", "all"]);
     let killed = |command: &str, last: usize| {
         let call = stage.call(command, "c1", "eth0", &pod.path, &config());
-        let run = |watch: &dyn Fn(Point)| {
-            stage.run_on(&Machine { watch, ..stage.machine() }, Role::Ferroband, &call)
+        let run = |watch: &dyn Fn(FailPoint)| {
+            stage.run_on(&CniContext { fail_point: watch, ..stage.context() }, PluginType::Ferroband, &call)
         };
-        killed_at_point(last, run)
+        run_killed_at_point(last, run)
     };
     let gone = |when: String| {
-        assert_eq!((pod.names(), daemon.held(), stage.journals()), (vec![], vec![], vec![]), "{when}");
-        assert_eq!(host(&["rule"]).as_array().unwrap().len(), 3, "{when}");
+        assert_eq!(
+            (pod.link_names(), daemon.held_containers(), stage.journals()),
+            (vec![], vec![], vec![]),
+            "{when}"
+        );
+        assert_eq!(host_ip(&["rule"]).as_array().unwrap().len(), 3, "{when}");
         assert_eq!(pod.ip(&["rule"]).as_array().unwrap().len(), 3, "{when}");
-        assert_eq!(host(&["-4", "route", "show", "table", "all"]), before, "{when}");
+        assert_eq!(host_ip(&["-4", "route", "show", "table", "all"]), before, "{when}");
     };
     let mut points = 0;
     while killed("ADD", points + 1).is_none() {

@@ -1,9 +1,9 @@
 //! The `whereabouts` plugin, called by somebody else's.
 
-use crate::daemon::{Daemon, Ledger};
-use crate::meta::assigned;
-use crate::stage::{Pod, Stage};
-use ferroband_attach::{Error, Role};
+use crate::daemon::{ScriptedDaemon, ScriptedDaemonState};
+use crate::meta::assigned_addresses;
+use crate::stage::{AttachFixture, PodNetnsFixture};
+use ferroband_attach::{Error, PluginType};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,18 +13,21 @@ fn config() -> Value {
     json!({"cniVersion": "1.0.0", "name": "n", "type": "bridge", "ipam": {"type": "whereabouts", "range": "10.6.0.0/24"}})
 }
 
-fn start(stage: &Stage) -> Daemon {
-    let ledger = Ledger { assigned: vec![assigned(0, "10.6.0.5/24")], ..Ledger::default() };
-    Daemon::start(&stage.root, ledger)
+fn start(stage: &AttachFixture) -> ScriptedDaemon {
+    let ledger = ScriptedDaemonState {
+        assigned: vec![assigned_addresses(0, "10.6.0.5/24")],
+        ..ScriptedDaemonState::default()
+    };
+    ScriptedDaemon::start(&stage.root, ledger)
 }
 
-fn run(stage: &Stage, command: &str, pod: &Pod) -> Result<Value, Error> {
-    stage.run(Role::Whereabouts, command, ("c1", "net1"), &pod.path, &config())
+fn run(stage: &AttachFixture, command: &str, pod: &PodNetnsFixture) -> Result<Value, Error> {
+    stage.run(PluginType::Whereabouts, command, ("c1", "net1"), &pod.path, &config())
 }
 
 #[test]
 fn add_check_and_del() {
-    let (stage, pod) = (Stage::new(), Pod::new());
+    let (stage, pod) = (AttachFixture::new(), PodNetnsFixture::new());
     let daemon = start(&stage);
     let result = run(&stage, "ADD", &pod).unwrap();
     let expected = json!({
@@ -35,30 +38,30 @@ fn add_check_and_del() {
     assert_eq!(run(&stage, "CHECK", &pod).unwrap(), Value::Null);
     run(&stage, "DEL", &pod).unwrap();
     run(&stage, "DEL", &pod).unwrap();
-    assert_eq!(daemon.requests(), ["Assign", "Assign", "Release", "Release"]);
-    assert_eq!(daemon.held(), [""; 0]);
+    assert_eq!(daemon.take_requests(), ["Assign", "Assign", "Release", "Release"]);
+    assert_eq!(daemon.held_containers(), [""; 0]);
     stage.assert_clean();
     assert_eq!(run(&stage, "CHECK", &pod).unwrap_err().code(), 3);
 }
 
 #[test]
 fn no_address_is_an_error_and_is_released() {
-    let (stage, pod) = (Stage::new(), Pod::new());
-    let daemon = Daemon::start(&stage.root, Ledger::default());
+    let (stage, pod) = (AttachFixture::new(), PodNetnsFixture::new());
+    let daemon = ScriptedDaemon::start(&stage.root, ScriptedDaemonState::default());
     assert_eq!(run(&stage, "ADD", &pod).unwrap_err().fault().code.reason(), "PoolExhausted");
-    assert_eq!(daemon.requests(), ["Assign", "Release"]);
+    assert_eq!(daemon.take_requests(), ["Assign", "Release"]);
     stage.assert_clean();
 }
 
 #[test]
 fn without_the_daemon_add_waits_and_del_owes() {
-    let (stage, pod) = (Stage::new(), Pod::new());
+    let (stage, pod) = (AttachFixture::new(), PodNetnsFixture::new());
     assert_eq!(run(&stage, "ADD", &pod).unwrap_err().code(), 11);
     let mut daemon = start(&stage);
     run(&stage, "ADD", &pod).unwrap();
     daemon.stop();
     run(&stage, "DEL", &pod).unwrap();
-    assert_eq!(stage.debts(), ["c1:net1:whereabouts.json"]);
+    assert_eq!(stage.pending_releases(), ["c1:net1:whereabouts.json"]);
 }
 
 /// Debian's bridge plugin executes a program called `whereabouts`: here one that makes the call in this process.
@@ -68,7 +71,7 @@ fn under_a_foreign_plugin() {
         eprintln!("skipped: containernetworking-plugins is not installed");
         return;
     }
-    let (stage, pod) = (Stage::new(), Pod::new());
+    let (stage, pod) = (AttachFixture::new(), PodNetnsFixture::new());
     let _daemon = start(&stage);
     // What we print for each command is what the foreign plugin reads.
     let printed = run(&stage, "ADD", &pod).unwrap();
@@ -77,7 +80,7 @@ fn under_a_foreign_plugin() {
     fs::write(&file, script).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     let (path, stdin) = (stage.cni_path(), config().to_string());
-    let around = ferroband_attach::delegate::Surroundings {
+    let around = ferroband_attach::delegate::PluginEnv {
         container: "c1",
         netns: &pod.path,
         ifname: "net1",

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum DoctorVerdict {
     /// As it should be.
     Good,
     /// Worth knowing, not wrong.
@@ -14,9 +14,9 @@ pub enum Verdict {
     Wrong,
 }
 
-impl Verdict {
+impl DoctorVerdict {
     /// For tables.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Good => "ok",
             Self::Note => "note",
@@ -27,9 +27,9 @@ impl Verdict {
 
 /// What was looked at, what was seen, and what to do.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// How it is.
-    pub verdict: Verdict,
+    pub verdict: DoctorVerdict,
     /// What was looked at.
     pub check: String,
     /// What was seen.
@@ -38,19 +38,19 @@ pub struct Finding {
     pub remedy: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// It is as it should be.
-    pub fn good(check: impl Into<String>, seen: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Good, check: check.into(), seen: seen.into(), remedy: None }
+    pub fn ok(check: impl Into<String>, seen: impl Into<String>) -> Self {
+        Self { verdict: DoctorVerdict::Good, check: check.into(), seen: seen.into(), remedy: None }
     }
 
     /// It is worth knowing.
     pub fn note(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Note, remedy: Some(remedy.into()), ..Self::good(check, seen) }
+        Self { verdict: DoctorVerdict::Note, remedy: Some(remedy.into()), ..Self::ok(check, seen) }
     }
 
     /// It is wrong.
-    pub fn wrong(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Wrong, ..Self::note(check, seen, remedy) }
+    pub fn problem(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { verdict: DoctorVerdict::Wrong, ..Self::note(check, seen, remedy) }
     }
 }

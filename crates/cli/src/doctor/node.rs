@@ -1,32 +1,32 @@
 //! This node: its daemon, the runtime's and the kubelet's side, and the hardware.
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use ferroband_kernel::Root;
-use ferroband_node::{discover::Inventory, ready};
+use ferroband_node::{discover::Inventory, readiness};
 use std::fs;
 use std::os::unix::net::UnixStream;
 
 /// What our configuration for the runtime is called.
-const OURS: &str = "00-ferroband.conflist";
+const CONFLIST_NAME: &str = "00-ferroband.conflist";
 
 /// Look at the node under `root`.
-pub fn look(root: &Root) -> Vec<Finding> {
+pub fn check(root: &Root) -> Vec<DoctorFinding> {
     let mut findings = vec![daemon(root), configuration(root), program(root)];
     findings.extend(["device-plugins", "pod-resources"].map(|folder| kubelet(root, folder)));
-    findings.extend(owed(root));
+    findings.extend(pending_releases(root));
     findings.extend(hardware(root));
     findings
 }
 
-fn daemon(root: &Root) -> Finding {
-    match ready::check(root) {
-        Ok(()) => Finding::good("node daemon", "ready"),
-        Err(fault) => Finding::wrong("node daemon", &fault.cause, &fault.remedy),
+fn daemon(root: &Root) -> DoctorFinding {
+    match readiness::check(root) {
+        Ok(()) => DoctorFinding::ok("node daemon", "ready"),
+        Err(fault) => DoctorFinding::problem("node daemon", &fault.cause, &fault.remedy),
     }
 }
 
 /// Runtimes take the first configuration by name.
-fn configuration(root: &Root) -> Finding {
+fn configuration(root: &Root) -> DoctorFinding {
     let folder = root.path("etc/cni/net.d");
     let mut names: Vec<String> = fs::read_dir(&folder)
         .into_iter()
@@ -37,18 +37,20 @@ fn configuration(root: &Root) -> Finding {
         .collect();
     names.sort();
     match names.first().map(String::as_str) {
-        Some(OURS) => Finding::good("CNI configuration", format!("{OURS} is the first of {}", names.len())),
-        Some(other) if names.iter().any(|name| name == OURS) => Finding::wrong(
+        Some(CONFLIST_NAME) => {
+            DoctorFinding::ok("CNI configuration", format!("{CONFLIST_NAME} is the first of {}", names.len()))
+        }
+        Some(other) if names.iter().any(|name| name == CONFLIST_NAME) => DoctorFinding::problem(
             "CNI configuration",
-            format!("{other} goes before {OURS}: the runtime calls that one"),
+            format!("{other} goes before {CONFLIST_NAME}: the runtime calls that one"),
             format!("rename {} so that it comes after 00-ferroband", folder.join(other).display()),
         ),
-        Some(other) => Finding::wrong(
+        Some(other) => DoctorFinding::problem(
             "CNI configuration",
-            format!("{OURS} is not there; the runtime calls {other}"),
+            format!("{CONFLIST_NAME} is not there; the runtime calls {other}"),
             "see the log of the node daemon: it writes the file as soon as it has understood the default network",
         ),
-        None => Finding::wrong(
+        None => DoctorFinding::problem(
             "CNI configuration",
             format!("there is none in {}", folder.display()),
             "install the cluster's default network (Calico, Cilium, flannel, …); Ferroband goes in front of it",
@@ -56,11 +58,11 @@ fn configuration(root: &Root) -> Finding {
     }
 }
 
-fn program(root: &Root) -> Finding {
+fn program(root: &Root) -> DoctorFinding {
     let path = root.path("opt/cni/bin/ferroband");
     match path.is_file() {
-        true => Finding::good("CNI program", path.display().to_string()),
-        false => Finding::wrong(
+        true => DoctorFinding::ok("CNI program", path.display().to_string()),
+        false => DoctorFinding::problem(
             "CNI program",
             format!("{} is not there", path.display()),
             "the node daemon puts it there: see its log, and whether the runtime uses another folder",
@@ -68,12 +70,12 @@ fn program(root: &Root) -> Finding {
     }
 }
 
-fn kubelet(root: &Root, folder: &str) -> Finding {
+fn kubelet(root: &Root, folder: &str) -> DoctorFinding {
     let (check, path) =
         (format!("kubelet {folder}"), root.path("var/lib/kubelet").join(folder).join("kubelet.sock"));
     match UnixStream::connect(&path) {
-        Ok(_) => Finding::good(check, "its socket answers"),
-        Err(error) => Finding::wrong(
+        Ok(_) => DoctorFinding::ok(check, "its socket answers"),
+        Err(error) => DoctorFinding::problem(
             check,
             format!("{}: {error}", path.display()),
             "see whether the kubelet runs; its folder must be /var/lib/kubelet",
@@ -82,11 +84,11 @@ fn kubelet(root: &Root, folder: &str) -> Finding {
 }
 
 /// What was deleted while the daemon was away, and still has to be told.
-fn owed(root: &Root) -> Option<Finding> {
+fn pending_releases(root: &Root) -> Option<DoctorFinding> {
     let count = fs::read_dir(root.state("owed")).into_iter().flatten().flatten().count();
     (count > 0).then(|| {
         let seen = format!("{count} releases wait to be told to the API server");
-        Finding::note(
+        DoctorFinding::note(
             "owed",
             seen,
             "they are told when the daemon reaches the API server; if this stays, see its log",
@@ -94,29 +96,31 @@ fn owed(root: &Root) -> Option<Finding> {
     })
 }
 
-fn hardware(root: &Root) -> Vec<Finding> {
+fn hardware(root: &Root) -> Vec<DoctorFinding> {
     let read = ferroband_sim::hardware(root).map_err(anyhow::Error::from).and_then(|host| {
         let _ = host.refresh();
-        Ok(Inventory::read(host.root(), host.simulated())?)
+        Ok(Inventory::read(host.root(), host.is_simulated())?)
     });
     match read {
-        Ok(inventory) => of(&inventory),
-        Err(error) => vec![Finding::wrong("hardware", format!("{error:#}"), "see that /sys is the host's")],
+        Ok(inventory) => check_inventory(&inventory),
+        Err(error) => {
+            vec![DoctorFinding::problem("hardware", format!("{error:#}"), "see that /sys is the host's")]
+        }
     }
 }
 
 /// What the inventory says.
-pub fn of(inventory: &Inventory) -> Vec<Finding> {
+pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
     if inventory.devices.is_empty() {
         let remedy = "without an adapter this is fine; else load its driver: modprobe mlx5_ib ib_ipoib";
-        return vec![Finding::note("hardware", "no RDMA devices", remedy)];
+        return vec![DoctorFinding::note("hardware", "no RDMA devices", remedy)];
     }
     let mode = match inventory.exclusive {
         Some(true) => "exclusive: an RDMA device belongs to one network namespace",
         Some(false) => "shared: every pod with the device files can use every device",
         None => "unknown",
     };
-    let mut findings = vec![Finding::good("RDMA namespaces", mode)];
+    let mut findings = vec![DoctorFinding::ok("RDMA namespaces", mode)];
     for device in &inventory.devices {
         let virtual_function =
             device.pci.as_deref().and_then(|pci| inventory.function(pci)).is_some_and(|f| f.pf.is_some());
@@ -128,16 +132,22 @@ pub fn of(inventory: &Inventory) -> Vec<Finding> {
                     "see the cable and the switch; Initializing means that no subnet manager has found it";
                 // A free virtual function is down until a pod has it.
                 findings.push(match virtual_function {
-                    true => Finding::note(check, &port.state, "nothing, unless a pod uses it"),
-                    false => Finding::wrong(check, &port.state, remedy),
+                    true => DoctorFinding::note(check, &port.state, "nothing, unless a pod uses it"),
+                    false => DoctorFinding::problem(check, &port.state, remedy),
                 });
             } else if manager == 0 {
                 let remedy = "start a subnet manager on the fabric (opensm, UFM, or the one of a switch)";
-                findings.push(Finding::wrong(check, "Active, but no subnet manager is known to it", remedy));
+                findings.push(DoctorFinding::problem(
+                    check,
+                    "Active, but no subnet manager is known to it",
+                    remedy,
+                ));
             } else {
                 let rate = port.rate.as_deref().unwrap_or("unknown rate");
-                findings
-                    .push(Finding::good(check, format!("Active, {rate}, subnet manager at LID {manager}")));
+                findings.push(DoctorFinding::ok(
+                    check,
+                    format!("Active, {rate}, subnet manager at LID {manager}"),
+                ));
             }
         }
     }

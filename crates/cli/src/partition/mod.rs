@@ -2,38 +2,38 @@
 
 mod view;
 
-use crate::table::{table, text};
+use crate::table::{render, table};
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition as Rule};
-use ferroband_partition::Key;
+use ferroband_partition::PKeyBase;
 use kube::{Api, Client, api::ListParams};
 use serde::Serialize;
 use std::io::{Write, stdout};
-use view::{Row, View};
+use view::{MemberRow, PartitionView};
 
 /// Show the partitions of the fabric: who shall be in which, and what the subnet manager has
 ///
 /// What is wanted comes from the nodes' objects (NodePartitions), what is there from what the cluster daemon hears from
 /// the subnet manager. A member that it does not have yet is shown with the reason.
 #[derive(Args, Debug)]
-pub struct Partition {
+pub struct PartitionCommand {
     #[command(subcommand)]
-    action: Action,
+    action: PartitionAction,
 
     /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t = Output::Table, global = true)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = PartitionFormat::Table, global = true)]
+    output: PartitionFormat,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PartitionAction {
     /// One line for each partition: its members wanted and there, and who may use it.
     List,
     /// One partition: its members, and who may use it.
     Show {
         /// The P_Key: 0x3e8, or 1000.
-        pkey: Key,
+        pkey: PKeyBase,
     },
     /// One line for each member of any partition.
     Members {
@@ -47,7 +47,7 @@ enum Action {
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+enum PartitionFormat {
     /// Columns, for people.
     Table,
     /// Everything, for programs.
@@ -56,13 +56,13 @@ enum Output {
     Yaml,
 }
 
-impl Partition {
+impl PartitionCommand {
     /// Look, and print.
     pub fn run(self) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let view = runtime.block_on(look())?;
+        let view = runtime.block_on(read_view())?;
         match self.action {
-            Action::List => {
+            PartitionAction::List => {
                 let all = view.partitions();
                 print(self.output, &all, || {
                     let mut rows = table(["P_KEY", "WANTED", "THERE", "OPEN", "MODE", "NAMESPACES"]);
@@ -79,19 +79,21 @@ impl Partition {
                             namespaces,
                         ]);
                     }
-                    format!("{}{}", view.heading(), text(rows))
+                    format!("{}{}", view.heading(), render(rows))
                 })
             }
-            Action::Show { pkey } => {
+            PartitionAction::Show { pkey } => {
                 let members = view.members(|row| row.pkey == pkey.to_string());
-                print(self.output, &members, || format!("{}{}", view.about(pkey), columns(&members)))
+                print(self.output, &members, || {
+                    format!("{}{}", view.describe_partition(pkey), render_members(&members))
+                })
             }
-            Action::Members { namespace } => {
+            PartitionAction::Members { namespace } => {
                 let members =
                     view.members(|row| namespace.as_ref().is_none_or(|wanted| row.namespace == *wanted));
-                print(self.output, &members, || columns(&members))
+                print(self.output, &members, || render_members(&members))
             }
-            Action::Diff => {
+            PartitionAction::Diff => {
                 let open = view.members(|row| row.state != "programmed");
                 let orphans = view.orphans();
                 print(self.output, &(&open, &orphans), || {
@@ -101,7 +103,7 @@ impl Partition {
                         .collect();
                     match open.is_empty() && orphans.is_empty() {
                         true => "everything is as wanted\n".to_owned(),
-                        false => format!("{}{strangers}", columns(&open)),
+                        false => format!("{}{strangers}", render_members(&open)),
                     }
                 })?;
                 anyhow::ensure!(open.is_empty(), "{} members are not as wanted", open.len());
@@ -111,17 +113,17 @@ impl Partition {
     }
 }
 
-async fn look() -> anyhow::Result<View> {
+async fn read_view() -> anyhow::Result<PartitionView> {
     let client = Client::try_default().await.context("no way to the API server; is KUBECONFIG set?")?;
     let all = ListParams::default();
     let nodes =
         Api::<NodePartitions>::all(client.clone()).list(&all).await.context("reading NodePartitions")?;
     let rules = Api::<Rule>::all(client.clone()).list(&all).await.context("reading Partitions")?;
     let fabric = Api::<Fabric>::all(client).get_opt("default").await.context("reading Fabric default")?;
-    Ok(View { nodes: nodes.items, rules: rules.items, fabric })
+    Ok(PartitionView { nodes: nodes.items, rules: rules.items, fabric })
 }
 
-fn columns(members: &[Row]) -> String {
+fn render_members(members: &[MemberRow]) -> String {
     if members.is_empty() {
         return "no members\n".to_owned();
     }
@@ -139,14 +141,18 @@ fn columns(members: &[Row]) -> String {
             if row.why.is_empty() { "-" } else { &row.why },
         ]);
     }
-    text(rows)
+    render(rows)
 }
 
-fn print(output: Output, value: &impl Serialize, table: impl FnOnce() -> String) -> anyhow::Result<()> {
+fn print(
+    output: PartitionFormat,
+    value: &impl Serialize,
+    table: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
     let shown = match output {
-        Output::Table => table(),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
-        Output::Yaml => serde_saphyr::to_string(value)?,
+        PartitionFormat::Table => table(),
+        PartitionFormat::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
+        PartitionFormat::Yaml => serde_saphyr::to_string(value)?,
     };
     stdout().write_all(shown.as_bytes())?;
     Ok(())

@@ -1,13 +1,13 @@
 //! Objects of the API server as people want to see them. Pure.
 
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition, PartitionMode};
-use ferroband_partition::Key;
+use ferroband_partition::PKeyBase;
 use kube::ResourceExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Everything that was read.
-pub struct View {
+pub struct PartitionView {
     pub nodes: Vec<NodePartitions>,
     pub rules: Vec<Partition>,
     pub fabric: Option<Fabric>,
@@ -15,7 +15,7 @@ pub struct View {
 
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct MemberRow {
     pub pkey: String,
     pub guid: String,
     pub membership: String,
@@ -32,7 +32,7 @@ pub struct Row {
 
 /// One partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct PartitionRow {
     pub pkey: String,
     pub wanted: usize,
     pub there: usize,
@@ -40,19 +40,19 @@ pub struct Line {
     pub namespaces: Vec<String>,
 }
 
-impl View {
+impl PartitionView {
     /// The members that are `meant`, by partition and GUID.
-    pub fn members(&self, meant: impl Fn(&Row) -> bool) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.nodes.iter().flat_map(of_node).filter(meant).collect();
+    pub fn members(&self, meant: impl Fn(&MemberRow) -> bool) -> Vec<MemberRow> {
+        let mut rows: Vec<MemberRow> = self.nodes.iter().flat_map(node_members).filter(meant).collect();
         rows.sort_by(|a, b| (&a.pkey, &a.guid, &a.pod).cmp(&(&b.pkey, &b.guid, &b.pod)));
         rows
     }
 
     /// All partitions that have members or an object.
-    pub fn partitions(&self) -> Vec<Line> {
-        let mut lines: BTreeMap<String, Line> = BTreeMap::new();
+    pub fn partitions(&self) -> Vec<PartitionRow> {
+        let mut lines: BTreeMap<String, PartitionRow> = BTreeMap::new();
         for rule in &self.rules {
-            let Ok(key) = rule.spec.pkey.parse::<Key>() else { continue };
+            let Ok(key) = rule.spec.pkey.parse::<PKeyBase>() else { continue };
             let line = lines.entry(key.to_string()).or_default();
             line.mode = mode(rule).to_owned();
             line.namespaces.clone_from(&rule.spec.namespaces);
@@ -90,7 +90,7 @@ impl View {
     }
 
     /// Who may use a partition.
-    pub fn about(&self, key: Key) -> String {
+    pub fn describe_partition(&self, key: PKeyBase) -> String {
         let rule = self.rules.iter().find(|rule| rule.spec.pkey.parse() == Ok(key));
         match rule {
             None => format!("partition {key}: everybody's (no Partition object)\n"),
@@ -111,7 +111,7 @@ fn mode(rule: &Partition) -> &'static str {
     }
 }
 
-fn of_node(object: &NodePartitions) -> Vec<Row> {
+fn node_members(object: &NodePartitions) -> Vec<MemberRow> {
     let status = object.status.as_ref();
     let current = status.is_some_and(|status| Some(status.observed_generation) == object.metadata.generation);
     let row = |(name, member): (&String, &ferroband_api::ferroband::NodeMember)| {
@@ -124,7 +124,7 @@ fn of_node(object: &NodePartitions) -> Vec<Row> {
             None if current => "programmed",
             None => "unseen",
         };
-        Row {
+        MemberRow {
             pkey: member.pkey.clone(),
             guid: member.guid.clone(),
             membership: if member.limited { "limited" } else { "full" }.to_owned(),
@@ -173,12 +173,16 @@ mod tests {
         });
         let rule =
             PartitionSpec { pkey: "5".into(), namespaces: vec!["a".into()], mode: PartitionMode::Enforce };
-        let view = View { nodes: vec![node], rules: vec![Partition::new("five", rule)], fabric: None };
+        let view =
+            PartitionView { nodes: vec![node], rules: vec![Partition::new("five", rule)], fabric: None };
         let rows = view.members(|_| true);
         let states: Vec<_> = rows.iter().map(|row| (row.state.as_str(), row.why.as_str())).collect();
         assert_eq!(states, [("programmed", ""), ("failing", "connection refused")]);
         let lines = view.partitions();
         assert_eq!((lines[0].wanted, lines[0].there, lines[0].mode.as_str()), (2, 1, "enforce"));
-        assert_eq!(view.about(Key::new(5).unwrap()), "partition 0x0005: five admits a (enforce)\n");
+        assert_eq!(
+            view.describe_partition(PKeyBase::new(5).unwrap()),
+            "partition 0x0005: five admits a (enforce)\n"
+        );
     }
 }

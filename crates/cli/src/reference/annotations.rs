@@ -1,6 +1,6 @@
 //! Annotations and labels that are read or written.
 
-use super::{head, table};
+use super::{markdown_table, page_header};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, RESOURCE_NAME};
 
 /// Key, what it is on, who writes it, and what it says.
@@ -89,7 +89,7 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 pub fn page() -> String {
-    let mut text = head(
+    let mut text = page_header(
         "Annotations and labels",
         "Names and meanings are those of the systems that Ferroband stands in for.",
     );
@@ -97,12 +97,12 @@ pub fn page() -> String {
     let rows = KEYS
         .iter()
         .map(|(key, on, who, says)| [format!("`{key}`"), (*on).into(), (*who).into(), (*says).into()]);
-    text.push_str(&table(["Key", "On", "Written by", "Says"], rows));
+    text.push_str(&markdown_table(["Key", "On", "Written by", "Says"], rows));
     text.push_str(
         "\n## k8s.v1.cni.cncf.io/networks\n\nAs a comma list: `[NAMESPACE/]NAME[@INTERFACE]`. Where it contains `[`, `{` or \
          `\"` it is JSON, a list of objects:\n\n",
     );
-    text.push_str(&table(
+    text.push_str(&markdown_table(
         ["Field", "Meaning"],
         FIELDS.iter().map(|(name, says)| [format!("`{name}`"), (*says).into()]),
     ));

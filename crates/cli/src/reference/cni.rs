@@ -1,11 +1,11 @@
 //! What the network configurations of our CNI types may say.
 
-use super::{head, table};
+use super::{markdown_table, page_header};
 
 /// Option, its type, and what it says.
-type Options = &'static [(&'static str, &'static str, &'static str)];
+type OptionRows = &'static [(&'static str, &'static str, &'static str)];
 
-const IPOIB: Options = &[
+const IPOIB: OptionRows = &[
     (
         "master",
         "string",
@@ -20,7 +20,7 @@ const IPOIB: Options = &[
     ("dns", "object", "Handed on into the result."),
 ];
 
-const IB_SRIOV: Options = &[
+const IB_SRIOV: OptionRows = &[
     (
         "deviceID",
         "string",
@@ -47,13 +47,13 @@ const IB_SRIOV: Options = &[
     ),
 ];
 
-const RDMA: Options = &[(
+const RDMA: OptionRows = &[(
     "args.cni",
     "object",
     "Nothing of its own: it moves the RDMA device of the chain's earlier interface into the pod.",
 )];
 
-const COORDINATOR: Options = &[
+const COORDINATOR: OptionRows = &[
     (
         "mode",
         "string",
@@ -77,7 +77,7 @@ const COORDINATOR: Options = &[
     ("policyRoutes", "list of object", "Further routes of the interface's table, `dst` and `gw`."),
 ];
 
-const WHEREABOUTS: Options = &[
+const WHEREABOUTS: OptionRows = &[
     ("range", "string", "The subnet, or `A-B/prefix`; host bits are ignored."),
     ("range_start, range_end", "string", "The first and the last address in it."),
     ("exclude", "list of string", "Addresses, ranges or subnets that are not given out."),
@@ -102,7 +102,7 @@ const WHEREABOUTS: Options = &[
     ("dns", "object", "Handed on into the result."),
 ];
 
-const SPIDERPOOL: Options = &[
+const SPIDERPOOL: OptionRows = &[
     (
         "default_ipv4_ippool",
         "list of string",
@@ -112,7 +112,7 @@ const SPIDERPOOL: Options = &[
     ("clean_gateway", "bool", "The interface gets no default route."),
 ];
 
-const META: Options = &[
+const META: OptionRows = &[
     ("delegates", "list of object", "The default network; written by the node daemon."),
     (
         "multusNamespace",
@@ -134,7 +134,7 @@ const META: Options = &[
     ("readinessindicatorfile", "string", "A file without which the default network is not ready."),
 ];
 
-const VARIABLES: Options = &[
+const VARIABLES: OptionRows = &[
     ("FERROBAND_NETWORK_NAMESPACE", "string", "As `multusNamespace`."),
     ("FERROBAND_NAMESPACE_ISOLATION", "bool", "As `namespaceIsolation`."),
     ("FERROBAND_GLOBAL_NAMESPACES", "string", "As `globalNamespaces`."),
@@ -144,7 +144,7 @@ const VARIABLES: Options = &[
 
 /// The page.
 pub fn page() -> String {
-    let mut text = head(
+    let mut text = page_header(
         "CNI options",
         "What a NetworkAttachmentDefinition's `spec.config` may say for the types that are Ferroband's own, besides `type`, \
          `name` and `cniVersion`\n(0.1.0 to 1.1.0). Keys are read in any case and `null` counts as absent, as the Go plugins \
@@ -167,7 +167,7 @@ pub fn page() -> String {
         text.push_str(&format!("\n## {title}\n\n{about}\n\n"));
         let rows =
             options.iter().map(|(name, kind, says)| [format!("`{name}`"), (*kind).into(), (*says).into()]);
-        text.push_str(&table(["Option", "Type", "Meaning"], rows));
+        text.push_str(&markdown_table(["Option", "Type", "Meaning"], rows));
     }
     text
 }
@@ -175,11 +175,11 @@ pub fn page() -> String {
 #[cfg(test)]
 mod tests {
     use super::page;
-    use ferroband_attach::Role;
+    use ferroband_attach::PluginType;
 
     #[test]
     fn every_type_of_ours_has_its_section() {
-        for role in Role::ALL {
+        for role in PluginType::ALL {
             let found = page().lines().any(|line| line.starts_with("## ") && line.contains(role.as_str()));
             assert!(found, "{role}");
         }

@@ -1,23 +1,23 @@
 //! Every error code, from the one table behind `ferroband explain`.
 
-use super::head;
+use super::page_header;
 use ferroband_model::FaultCode;
 
 pub fn page() -> String {
-    let mut text = head(
+    let mut text = page_header(
         "Error codes",
         "Every error ends with its code in brackets, in a pod's events, in conditions and on the command line. Codes never \
          change.\nThe number is that of the CNI error. `ferroband explain CODE` prints the same.",
     );
     for code in FaultCode::all() {
         let about = code.explanation();
-        let again = if code.is_tried_again() { ", tried again by itself" } else { "" };
+        let again = if code.is_retried() { ", tried again by itself" } else { "" };
         let points = |points: &[&str]| points.iter().map(|point| format!("- {point}\n")).collect::<String>();
         text.push_str(&format!(
             "\n## {}\n\n{} (CNI error {}{again})\n\nCauses:\n\n{}\nRemedies:\n\n{}",
             code.reason(),
             about.meaning,
-            code.cni(),
+            code.cni_code(),
             points(about.causes),
             points(about.remedies)
         ));

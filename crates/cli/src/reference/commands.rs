@@ -1,13 +1,13 @@
 //! Every command and flag, from clap.
 
-use super::{head, table};
+use super::{markdown_table, page_header};
 use crate::arguments::Arguments;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 pub fn page() -> String {
     let mut command = Arguments::command();
     command.build();
-    let mut text = head(
+    let mut text = page_header(
         "Commands",
         "Every command takes `--log FILTER` and `--help`; a variable in brackets sets the same.",
     );
@@ -30,7 +30,7 @@ fn describe(command: &Command, above: &str, text: &mut String) {
     let rows: Vec<_> = command.get_arguments().filter(shown).map(row).collect();
     if !rows.is_empty() {
         text.push('\n');
-        text.push_str(&table(["Argument", "Meaning", "Default"], rows));
+        text.push_str(&markdown_table(["Argument", "Meaning", "Default"], rows));
     }
     command.get_subcommands().for_each(|below| describe(below, &name, text));
 }

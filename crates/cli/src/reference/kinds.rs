@@ -1,13 +1,13 @@
 //! Every field of every kind, from the definitions.
 
-use super::{head, table};
+use super::{markdown_table, page_header};
 use ferroband_api::all_crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
 pub fn page() -> String {
-    let mut text = head(
+    let mut text = page_header(
         "Kinds",
         "Every field that the definitions describe. Those of other projects' groups keep fields that are not listed here.\n\
          A field marked * must be there.",
@@ -41,7 +41,7 @@ fn kind(definition: &CustomResourceDefinition) -> String {
             }
         }
         text.push_str("\n\n");
-        text.push_str(&table(["Field", "Type", "Meaning"], rows));
+        text.push_str(&markdown_table(["Field", "Type", "Meaning"], rows));
     }
     text
 }

@@ -1,6 +1,6 @@
 //! What the node daemon tells Prometheus.
 
-use super::{head, table};
+use super::{markdown_table, page_header};
 
 /// Name, type, and what it counts.
 const METRICS: &[(&str, &str, &str)] = &[
@@ -50,16 +50,16 @@ const LABELS: &[(&str, &str)] = &[
 ];
 
 pub fn page() -> String {
-    let mut text = head(
+    let mut text = page_header(
         "Metrics",
         "The node daemon serves them at `http://ADDRESS/metrics` when it is started with `--metrics-address`. Names and labels \
          are those of\nSpiderpool's RDMA metrics, so that its dashboards work.",
     );
     text.push('\n');
     let rows = METRICS.iter().map(|(name, kind, says)| [format!("`{name}`"), (*kind).into(), (*says).into()]);
-    text.push_str(&table(["Metric", "Type", "Says"], rows));
+    text.push_str(&markdown_table(["Metric", "Type", "Says"], rows));
     text.push_str("\n## Labels\n\n");
-    text.push_str(&table(
+    text.push_str(&markdown_table(
         ["Label", "Says"],
         LABELS.iter().map(|(name, says)| [format!("`{name}`"), (*says).into()]),
     ));

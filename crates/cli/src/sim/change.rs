@@ -3,11 +3,11 @@
 use clap::{Subcommand, ValueEnum};
 use ferroband_kernel::NetnsMode;
 use ferroband_model::PKey;
-use ferroband_sim::{Change, PortState};
+use ferroband_sim::{SimPortState, SimulationChange};
 
 /// Something that happens.
 #[derive(Debug, Subcommand)]
-pub enum Happens {
+pub enum SimChangeCommand {
     /// Pull an adapter out of its slot.
     Unplug {
         /// The adapter.
@@ -23,7 +23,7 @@ pub enum Happens {
         /// The adapter.
         device: String,
         /// What the port is like from then on.
-        state: State,
+        state: SimPortStateArg,
         /// The port.
         #[arg(long, default_value_t = 1)]
         port: u32,
@@ -59,13 +59,13 @@ pub enum Happens {
     /// Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`).
     Netns {
         /// Which.
-        mode: Mode,
+        mode: RdmaNetnsModeArg,
     },
 }
 
 /// What a port is like.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum State {
+pub enum SimPortStateArg {
     /// No link.
     Down,
     /// A link, but no subnet manager has configured it.
@@ -76,32 +76,38 @@ pub enum State {
 
 /// How RDMA devices and network namespaces go together.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Mode {
+pub enum RdmaNetnsModeArg {
     /// Every namespace sees every device.
     Shared,
     /// A device is in one namespace.
     Exclusive,
 }
 
-impl Happens {
+impl SimChangeCommand {
     /// The same in the simulation's words.
-    pub fn change(self) -> Change {
+    pub fn into_change(self) -> SimulationChange {
         match self {
-            Self::Unplug { device } => Change::Unplug { device },
-            Self::Replug { device } => Change::Replug { device },
-            Self::Vfs { device, count } => Change::Vfs { device, count },
-            Self::Pkeys { device, keys } => Change::PKeys { device, keys },
-            Self::Count { device, counter, by, port } => Change::Count { device, port, counter, by },
+            Self::Unplug { device } => SimulationChange::Unplug { device },
+            Self::Replug { device } => SimulationChange::Replug { device },
+            Self::Vfs { device, count } => SimulationChange::SetVfCount { device, count },
+            Self::Pkeys { device, keys } => SimulationChange::SetPKeys { device, keys },
+            Self::Count { device, counter, by, port } => {
+                SimulationChange::AddToCounter { device, port, counter, by }
+            }
             Self::Port { device, state, port } => {
                 let state = match state {
-                    State::Down => PortState::Down,
-                    State::Init => PortState::Init,
-                    State::Active => PortState::Active,
+                    SimPortStateArg::Down => SimPortState::Down,
+                    SimPortStateArg::Init => SimPortState::Init,
+                    SimPortStateArg::Active => SimPortState::Active,
                 };
-                Change::Port { device, port, state }
+                SimulationChange::SetPortState { device, port, state }
             }
-            Self::Netns { mode: Mode::Shared } => Change::Namespaces { mode: NetnsMode::Shared },
-            Self::Netns { mode: Mode::Exclusive } => Change::Namespaces { mode: NetnsMode::Exclusive },
+            Self::Netns { mode: RdmaNetnsModeArg::Shared } => {
+                SimulationChange::SetNetnsMode { mode: NetnsMode::Shared }
+            }
+            Self::Netns { mode: RdmaNetnsModeArg::Exclusive } => {
+                SimulationChange::SetNetnsMode { mode: NetnsMode::Exclusive }
+            }
         }
     }
 }

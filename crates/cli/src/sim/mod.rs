@@ -5,18 +5,18 @@ mod fabric;
 mod status;
 
 use anyhow::Context;
-use change::Happens;
+use change::SimChangeCommand;
 use clap::{Args, Subcommand};
-use fabric::Fabric;
+use fabric::SimFabricCommand;
 use ferroband_kernel::{Netns, Root};
-use ferroband_node::profile;
-use ferroband_sim::{Options, Profile, Simulation};
+use ferroband_node::find_profile;
+use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use std::{
     io::{Write, stdout},
     path::PathBuf,
 };
 
-const AFTER: &str = "\
+const AFTER_HELP: &str = "\
 A day with simulated hardware:
   ferroband sim up --profile dgx          eight adapters and eight GPUs
   ferroband inspect -o wide               as if they were there
@@ -38,10 +38,10 @@ A device is named by its PCI address, its RDMA device or its interface.";
 /// simulated. Needs root. `ferroband node --simulate PROFILE` does the same for a node of a cluster; there, run the
 /// commands that change the hardware on the node, or in the daemon's pod.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER)]
-pub struct Sim {
+#[command(after_help = AFTER_HELP)]
+pub struct SimCommand {
     #[command(subcommand)]
-    action: Action,
+    action: SimAction,
 
     /// Where the host's file system is.
     #[arg(long, value_name = "DIR", default_value = "/", global = true)]
@@ -49,7 +49,7 @@ pub struct Sim {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SimAction {
     /// Bring it up; what is up already stays.
     Up {
         /// The hardware to simulate: default, connectx-6, dgx, ethernet, vpi.
@@ -68,7 +68,7 @@ enum Action {
     /// Take it down: interfaces, partitions, files.
     Down,
     /// Say whether it is up, and what its adapters are like.
-    Status(status::Status),
+    Status(status::SimStatusCommand),
     /// Print the description of a profile, as `up --file` takes it; without a name, list them.
     Profile {
         /// The profile.
@@ -81,35 +81,39 @@ enum Action {
         /// The namespace, as a file: /var/run/netns/blue, /proc/4711/ns/net.
         netns: PathBuf,
     },
-    Fabric(Fabric),
+    Fabric(SimFabricCommand),
     #[command(flatten)]
-    Happens(Happens),
+    Change(SimChangeCommand),
 }
 
-impl Sim {
+impl SimCommand {
     /// Do it.
     pub fn run(self) -> anyhow::Result<()> {
         let root = Root::at(self.root);
         let mut out = stdout();
         match self.action {
-            Action::Up { profile: name, file, uplink, seed } => {
+            SimAction::Up { profile: name, file, uplink, seed } => {
                 let hardware = match file {
                     Some(file) => Profile::read(&file).map_err(|e| e.fault())?,
-                    None => profile(&name)?,
+                    None => find_profile(&name)?,
                 };
-                let up = Simulation::up(&root, hardware, Options { seed, uplink });
-                writeln!(out, "up: {}", told(&up.map_err(|e| e.fault()).context("bringing it up")?))?;
+                let up = Simulation::up(&root, hardware, SimulationOptions { seed, uplink });
+                writeln!(
+                    out,
+                    "up: {}",
+                    describe_simulation(&up.map_err(|e| e.fault()).context("bringing it up")?)
+                )?;
             }
-            Action::Down => {
+            SimAction::Down => {
                 Simulation::down(&root).map_err(|e| e.fault()).context("taking it down")?;
                 writeln!(out, "down")?;
             }
-            Action::Status(status) => status.print(&root)?,
-            Action::Profile { name: Some(name) } => {
-                write!(out, "{}", serde_saphyr::to_string(&profile(&name)?)?)?;
+            SimAction::Status(status) => status.print(&root)?,
+            SimAction::Profile { name: Some(name) } => {
+                write!(out, "{}", serde_saphyr::to_string(&find_profile(&name)?)?)?;
             }
-            Action::Profile { name: None } => write!(out, "{}", status::profiles())?,
-            Action::Move { device, netns } => {
+            SimAction::Profile { name: None } => write!(out, "{}", status::render_profiles())?,
+            SimAction::Move { device, netns } => {
                 let hardware = ferroband_sim::hardware(&root).map_err(|e| e.fault())?;
                 let netns = Netns::open(&netns).map_err(|e| e.fault())?;
                 hardware
@@ -117,9 +121,9 @@ impl Sim {
                     .map_err(|e| e.fault())
                     .context("moving it")?;
             }
-            Action::Fabric(fabric) => fabric.run(&root)?,
-            Action::Happens(happens) => {
-                let change = happens.change();
+            SimAction::Fabric(fabric) => fabric.run(&root)?,
+            SimAction::Change(happens) => {
+                let change = happens.into_change();
                 Simulation::change(&root, &change)
                     .map_err(|e| e.fault())
                     .context("changing the simulated hardware")?;
@@ -129,7 +133,7 @@ impl Sim {
     }
 }
 
-fn told(simulation: &Simulation) -> String {
+fn describe_simulation(simulation: &Simulation) -> String {
     let devices: Vec<_> =
         simulation.profile.hcas.iter().map(|hca| format!("{} at {}", hca.rdma, hca.pci)).collect();
     let uplink = simulation.uplink.as_deref().unwrap_or("none");

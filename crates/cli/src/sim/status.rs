@@ -1,23 +1,23 @@
 //! What is simulated, and what could be.
 
-use crate::table::{table, text};
+use crate::table::{render, table};
 use clap::{Args, ValueEnum};
 use ferroband_kernel::Root;
-use ferroband_sim::{Profile, Report, Simulation};
+use ferroband_sim::{Profile, Simulation, SimulationReport};
 use serde_json::json;
 use std::io::{Write, stdout};
 
 /// `ferroband sim status`
 #[derive(Args, Debug)]
-pub struct Status {
+pub struct SimStatusCommand {
     /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = SimStatusFormat::Table)]
+    output: SimStatusFormat,
 }
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+enum SimStatusFormat {
     /// Columns, for people.
     Table,
     /// For programs.
@@ -26,21 +26,21 @@ enum Output {
     Yaml,
 }
 
-impl Status {
+impl SimStatusCommand {
     /// Print it.
     pub fn print(&self, root: &Root) -> anyhow::Result<()> {
         let report = Simulation::report(root).map_err(|e| e.fault())?;
         let shown = match self.output {
-            Output::Table => report.as_ref().map_or_else(|| "down\n".to_owned(), columns),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(&json!({ "up": report }))?),
-            Output::Yaml => serde_saphyr::to_string(&json!({ "up": report }))?,
+            SimStatusFormat::Table => report.as_ref().map_or_else(|| "down\n".to_owned(), render_table),
+            SimStatusFormat::Json => format!("{}\n", serde_json::to_string_pretty(&json!({ "up": report }))?),
+            SimStatusFormat::Yaml => serde_saphyr::to_string(&json!({ "up": report }))?,
         };
         stdout().write_all(shown.as_bytes())?;
         Ok(())
     }
 }
 
-fn columns(report: &Report) -> String {
+fn render_table(report: &SimulationReport) -> String {
     let mut rows = table(["ADAPTER", "PCI", "NETDEV", "SLOT", "PORTS", "VFS"]);
     for adapter in &report.adapters {
         let ports: Vec<String> =
@@ -60,12 +60,12 @@ fn columns(report: &Report) -> String {
         report.profile,
         report.seed,
         report.netns_mode,
-        text(rows)
+        render(rows)
     )
 }
 
 /// The profiles that come with the product.
-pub fn profiles() -> String {
+pub fn render_profiles() -> String {
     let mut rows = table(["PROFILE", "ADAPTERS", "CHIP", "LINK", "GPUS"]);
     for profile in Profile::builtins() {
         let first = profile.hcas.first();
@@ -77,5 +77,5 @@ pub fn profiles() -> String {
             profile.gpus.len().to_string(),
         ]);
     }
-    text(rows)
+    render(rows)
 }

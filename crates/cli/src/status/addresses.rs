@@ -1,17 +1,17 @@
 //! How many addresses are given out.
 
-use super::Seen;
-use super::report::Space;
+use super::ClusterObjects;
+use super::report::AddressSpaceRow;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
 /// The spaces and pools in what was seen.
-pub fn of(seen: &Seen) -> Vec<Space> {
-    let mut spaces: BTreeMap<String, Space> = BTreeMap::new();
-    for granule in &seen.granules {
+pub fn address_rows(seen: &ClusterObjects) -> Vec<AddressSpaceRow> {
+    let mut spaces: BTreeMap<String, AddressSpaceRow> = BTreeMap::new();
+    for granule in &seen.blocks {
         let space = spaces.entry(format!("space {}", granule.spec.space)).or_default();
         space.used += granule.spec.entries.len() as u64;
-        *space.granules.get_or_insert(0) += 1;
+        *space.blocks.get_or_insert(0) += 1;
     }
     for pool in &seen.pools {
         let status = pool.status.as_ref();
@@ -21,5 +21,5 @@ pub fn of(seen: &Seen) -> Vec<Space> {
         space.used = number(status.and_then(|status| status.allocated_ip_count)).unwrap_or_default();
         space.total = number(status.and_then(|status| status.total_ip_count));
     }
-    spaces.into_iter().map(|(name, space)| Space { name, ..space }).collect()
+    spaces.into_iter().map(|(name, space)| AddressSpaceRow { name, ..space }).collect()
 }

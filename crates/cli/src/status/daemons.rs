@@ -1,18 +1,18 @@
 //! The pods of Ferroband itself.
 
-use super::Seen;
-use super::report::Daemon;
+use super::ClusterObjects;
+use super::report::DaemonRow;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 /// The daemons in what was seen, by the labels that our manifests give them.
-pub fn of(seen: &Seen) -> Vec<Daemon> {
+pub fn daemon_rows(seen: &ClusterObjects) -> Vec<DaemonRow> {
     let mut daemons: Vec<_> = seen.pods.iter().filter_map(|pod| daemon(seen, pod)).collect();
     daemons.sort_by(|a, b| (&a.component, &a.node, &a.pod).cmp(&(&b.component, &b.node, &b.pod)));
     daemons
 }
 
-fn daemon(seen: &Seen, pod: &Pod) -> Option<Daemon> {
+fn daemon(seen: &ClusterObjects, pod: &Pod) -> Option<DaemonRow> {
     let label = |name: &str| pod.labels().get(&format!("app.kubernetes.io/{name}")).map(String::as_str);
     if label("name") != Some("ferroband") {
         return None;
@@ -23,7 +23,7 @@ fn daemon(seen: &Seen, pod: &Pod) -> Option<Daemon> {
         lease.namespace().as_deref() == Some(&namespace) && holder == Some(&pod.name_any())
     });
     let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    Some(Daemon {
+    Some(DaemonRow {
         component: label("component")?.to_owned(),
         pod: pod.name_any(),
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),

@@ -5,18 +5,18 @@
 //! ```
 
 mod addresses;
+mod cluster_objects;
 mod daemons;
-mod gather;
 mod nodes;
 mod pods;
+mod render;
 mod report;
-mod show;
 
-pub use gather::Seen;
-pub use report::Report;
+pub use cluster_objects::ClusterObjects;
+pub use report::StatusReport;
 
-use crate::connection::{Connection, block_on};
-use crate::output::{Output, print};
+use crate::connection::{ClusterConnection, block_on};
+use crate::output::{OutputFormat, print};
 use clap::{Args, ValueEnum};
 
 /// Show what Ferroband does in the cluster
@@ -25,10 +25,10 @@ use clap::{Args, ValueEnum};
 /// addresses, GUID, P_Key and state. A pod that asked for a network and does not have it yet is shown with the code of
 /// what is wrong; `ferroband explain CODE` tells more.
 #[derive(Args, Debug)]
-pub struct Status {
+pub struct StatusCommand {
     /// Show only these parts.
     #[arg(value_enum)]
-    parts: Vec<Part>,
+    parts: Vec<StatusPart>,
 
     /// Only pods of this namespace.
     #[arg(short, long, value_name = "NAMESPACE")]
@@ -39,16 +39,16 @@ pub struct Status {
     node: Option<String>,
 
     /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterConnection,
 }
 
 /// A part of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum StatusPart {
     /// The daemons, and who leads.
     Daemons,
     /// The nodes and what they offer.
@@ -59,18 +59,20 @@ pub enum Part {
     Addresses,
 }
 
-impl Status {
+impl StatusCommand {
     /// Ask, and print.
     pub fn run(self) -> anyhow::Result<()> {
-        let seen = block_on(async { Ok(Seen::of(&self.connection.client().await?).await?) })?;
-        let mut report = Report::of(&seen);
+        let seen = block_on(async { Ok(ClusterObjects::read(&self.connection.client().await?).await?) })?;
+        let mut report = StatusReport::from_objects(&seen);
         report.pods.retain(|row| self.namespace.as_ref().is_none_or(|namespace| row.namespace == *namespace));
         if let Some(node) = &self.node {
             report.pods.retain(|row| row.node.as_ref() == Some(node));
             report.nodes.retain(|row| row.name == *node);
             report.daemons.retain(|row| row.node.as_ref() == Some(node));
         }
-        print(self.output, &report, || show::text(&report, &self.parts, self.output == Output::Wide))
+        print(self.output, &report, || {
+            render::render(&report, &self.parts, self.output == OutputFormat::Wide)
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The nodes and what they offer.
 
-use super::Seen;
-use super::report::{Amount, Daemon, Node};
+use super::ClusterObjects;
+use super::report::{DaemonRow, NodeRow, ResourceUsage};
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 const SIMULATED: &str = "ferroband.io/simulated";
 
 /// The nodes in what was seen.
-pub fn of(seen: &Seen, daemons: &[Daemon]) -> Vec<Node> {
+pub fn node_rows(seen: &ClusterObjects, daemons: &[DaemonRow]) -> Vec<NodeRow> {
     let mut nodes: Vec<_> = seen.nodes.iter().map(|node| row(seen, node, daemons)).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     nodes
 }
 
-fn row(seen: &Seen, node: &v1::Node, daemons: &[Daemon]) -> Node {
+fn row(seen: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> NodeRow {
     let name = node.name_any();
     let conditions = || node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let wrong = conditions().filter(|c| c.type_.starts_with("Ferroband") && c.status == "False");
     let state = seen.states.iter().find(|state| state.name_any() == name);
     let status = state.and_then(|state| state.status.as_ref());
     let failed = status.and_then(|status| status.last_sync_error.clone()).filter(|error| !error.is_empty());
-    let here = |daemon: &&Daemon| daemon.component == "node" && daemon.node.as_deref() == Some(&name);
-    Node {
+    let here = |daemon: &&DaemonRow| daemon.component == "node" && daemon.node.as_deref() == Some(&name);
+    NodeRow {
         ready: conditions().any(|c| c.type_ == "Ready" && c.status == "True"),
         schedulable: !node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
         simulated: node.labels().get(SIMULATED).is_some_and(|value| value == "true"),
@@ -41,12 +41,12 @@ fn row(seen: &Seen, node: &v1::Node, daemons: &[Daemon]) -> Node {
 }
 
 /// Extended resources: those with a domain, other than the kubelet's own.
-fn resources(seen: &Seen, node: &v1::Node, name: &str) -> BTreeMap<String, Amount> {
+fn resources(seen: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<String, ResourceUsage> {
     let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");
     let mut found = BTreeMap::new();
     for (resource, quantity) in allocatable.into_iter().flatten().filter(|(name, _)| extended(name)) {
-        found.insert(resource.clone(), Amount { used: 0, allocatable: whole(quantity) });
+        found.insert(resource.clone(), ResourceUsage { used: 0, allocatable: parse_quantity(quantity) });
     }
     for pod in &seen.pods {
         let ended = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -56,7 +56,7 @@ fn resources(seen: &Seen, node: &v1::Node, name: &str) -> BTreeMap<String, Amoun
             let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
             for (resource, quantity) in limits.into_iter().flatten() {
                 if let Some(amount) = found.get_mut(resource) {
-                    amount.used += whole(quantity);
+                    amount.used += parse_quantity(quantity);
                 }
             }
         }
@@ -65,7 +65,7 @@ fn resources(seen: &Seen, node: &v1::Node, name: &str) -> BTreeMap<String, Amoun
 }
 
 /// Extended resources come in whole numbers; some write thousands as `1k`.
-fn whole(quantity: &Quantity) -> u64 {
+fn parse_quantity(quantity: &Quantity) -> u64 {
     match quantity.0.strip_suffix('k') {
         Some(thousands) => thousands.parse::<u64>().unwrap_or_default() * 1000,
         None => quantity.0.parse().unwrap_or_default(),

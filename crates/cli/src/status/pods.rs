@@ -1,9 +1,9 @@
 //! The interfaces of pods: what they got, and what they wait for.
 
-use super::Seen;
+use super::ClusterObjects;
 use super::daemons::is_ready;
-use super::report::Interface;
-use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, Selection, StatusEntry};
+use super::report::InterfaceRow;
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, NetworkSelection, StatusEntry};
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_model::{Guid, PKey};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -11,13 +11,13 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 /// All interfaces besides those of the cluster's own default network.
-pub fn of(seen: &Seen) -> Vec<Interface> {
+pub fn pod_rows(seen: &ClusterObjects) -> Vec<InterfaceRow> {
     let mut rows: Vec<_> = seen.pods.iter().flat_map(|pod| rows(seen, pod)).collect();
     rows.sort_by(|a, b| (&a.namespace, &a.pod, &a.interface).cmp(&(&b.namespace, &b.pod, &b.interface)));
     rows
 }
 
-fn rows(seen: &Seen, pod: &Pod) -> Vec<Interface> {
+fn rows(seen: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Unknown");
     if matches!(phase, "Succeeded" | "Failed") {
         return Vec::new();
@@ -26,11 +26,11 @@ fn rows(seen: &Seen, pod: &Pod) -> Vec<Interface> {
     let chosen_default = annotation(DEFAULT_NETWORK).is_some();
     let got: Vec<StatusEntry> =
         annotation(NETWORK_STATUS).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let row = Interface {
+    let row = InterfaceRow {
         namespace: pod.namespace().unwrap_or_default(),
         pod: pod.name_any(),
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
-        ..Interface::default()
+        ..InterfaceRow::default()
     };
     let state = match phase {
         _ if pod.metadata.deletion_timestamp.is_some() => "Terminating",
@@ -39,19 +39,24 @@ fn rows(seen: &Seen, pod: &Pod) -> Vec<Interface> {
     };
     let mut rows = Vec::new();
     for entry in got.iter().filter(|entry| chosen_default || !entry.default) {
-        rows.push(interface(seen, pod, entry, Interface { state: state.to_owned(), ..again(&row) }));
+        rows.push(interface(
+            seen,
+            pod,
+            entry,
+            InterfaceRow { state: state.to_owned(), ..with_same_pod(&row) },
+        ));
     }
     if got.is_empty() {
         let about = seen.events.iter().filter(|event| is_about(event, pod));
         let event = about.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
         let told = event.map(|event| (event.reason.clone(), event.message.clone()));
-        let (reason, message) = told.or_else(|| unscheduled(pod)).unwrap_or_default();
-        for network in asked(pod, &row.namespace) {
-            rows.push(Interface {
+        let (reason, message) = told.or_else(|| scheduling_failure(pod)).unwrap_or_default();
+        for network in requested_networks(pod, &row.namespace) {
+            rows.push(InterfaceRow {
                 network,
                 state: reason.clone().unwrap_or_else(|| state.to_owned()),
                 message: message.clone(),
-                ..again(&row)
+                ..with_same_pod(&row)
             });
         }
     }
@@ -59,32 +64,32 @@ fn rows(seen: &Seen, pod: &Pod) -> Vec<Interface> {
 }
 
 /// Why the scheduler has found no node, if it has not.
-fn unscheduled(pod: &Pod) -> Option<(Option<String>, Option<String>)> {
+fn scheduling_failure(pod: &Pod) -> Option<(Option<String>, Option<String>)> {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut refused = conditions.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
     refused.next().map(|condition| (condition.reason.clone(), condition.message.clone()))
 }
 
-fn again(row: &Interface) -> Interface {
-    Interface {
+fn with_same_pod(row: &InterfaceRow) -> InterfaceRow {
+    InterfaceRow {
         namespace: row.namespace.clone(),
         pod: row.pod.clone(),
         node: row.node.clone(),
-        ..Interface::default()
+        ..InterfaceRow::default()
     }
 }
 
 /// The networks that the annotations name, as far as they can be read.
-fn asked(pod: &Pod, namespace: &str) -> Vec<String> {
+fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
     let text = |key: &str| pod.annotations().get(key).map(String::as_str);
-    let chosen = text(DEFAULT_NETWORK).map(|text| Selection::default_network(text, namespace));
-    let further = text(NETWORKS).map(|text| Selection::networks(text, namespace));
+    let chosen = text(DEFAULT_NETWORK).map(|text| NetworkSelection::parse_default_network(text, namespace));
+    let further = text(NETWORKS).map(|text| NetworkSelection::parse_networks(text, namespace));
     let mut named: Vec<_> = chosen.into_iter().filter_map(Result::ok).flatten().collect();
     named.extend(further.into_iter().filter_map(Result::ok).flatten());
     match named.is_empty() {
         // It cannot be understood; better shown as it is than not at all.
         true => text(NETWORKS).or(text(DEFAULT_NETWORK)).map(str::to_owned).into_iter().collect(),
-        false => named.iter().map(Selection::display_name).collect(),
+        false => named.iter().map(NetworkSelection::display_name).collect(),
     }
 }
 
@@ -93,8 +98,8 @@ fn is_about(event: &Event, pod: &Pod) -> bool {
     uid.is_some() && uid == pod.metadata.uid.as_deref()
 }
 
-fn interface(seen: &Seen, pod: &Pod, entry: &StatusEntry, row: Interface) -> Interface {
-    let config = config(seen, &entry.name);
+fn interface(seen: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: InterfaceRow) -> InterfaceRow {
+    let config = network_config(seen, &entry.name);
     let info = |key: &str| {
         let info = entry.device_info.as_ref()?;
         info.get("pci")?.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
@@ -106,13 +111,13 @@ fn interface(seen: &Seen, pod: &Pod, entry: &StatusEntry, row: Interface) -> Int
         .mac
         .as_deref()
         .and_then(guid_of)
-        .or_else(|| recorded(seen, row.node.as_deref(), pci.as_deref()));
-    Interface {
+        .or_else(|| guid_from_node_state(seen, row.node.as_deref(), pci.as_deref()));
+    InterfaceRow {
         network: entry.name.clone(),
         interface: entry.interface.clone(),
         device: rdma.or_else(|| pci.clone()).or_else(parent),
         ips: entry.ips.clone(),
-        guid: guid.or_else(|| asked_guid(pod, &row.namespace, entry)).map(|guid| guid.to_string()),
+        guid: guid.or_else(|| requested_guid(pod, &row.namespace, entry)).map(|guid| guid.to_string()),
         pkey: setting("pkey").and_then(|key| pkey(&key)).map(|key| key.to_string()),
         mac: entry.mac.clone(),
         mtu: entry.mtu,
@@ -121,11 +126,11 @@ fn interface(seen: &Seen, pod: &Pod, entry: &StatusEntry, row: Interface) -> Int
     }
 }
 
-fn config(seen: &Seen, network: &str) -> Option<NetworkConfig> {
+fn network_config(seen: &ClusterObjects, network: &str) -> Option<NetworkConfig> {
     let definition = seen.networks.iter().find(|definition| {
         network == format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any())
     })?;
-    NetworkConfig::of_definition(definition).ok()
+    NetworkConfig::from_definition(definition).ok()
 }
 
 /// The port's GUID is the end of an IPoIB interface's link-layer address (RFC 4391, 9.1.1).
@@ -135,15 +140,15 @@ fn guid_of(mac: &str) -> Option<Guid> {
 }
 
 /// What the node says of the function.
-fn recorded(seen: &Seen, node: Option<&str>, pci: Option<&str>) -> Option<Guid> {
+fn guid_from_node_state(seen: &ClusterObjects, node: Option<&str>, pci: Option<&str>) -> Option<Guid> {
     let state = seen.states.iter().find(|state| Some(state.name_any().as_str()) == node)?;
     let functions = state.status.iter().flat_map(|status| status.interfaces.iter().flat_map(|pf| &pf.vfs));
     functions.into_iter().find(|vf| Some(vf.pci_address.as_str()) == pci)?.guid.as_ref()?.parse().ok()
 }
 
 /// What the pod's annotation says, where its network is one that is programmed into the fabric.
-fn asked_guid(pod: &Pod, namespace: &str, entry: &StatusEntry) -> Option<Guid> {
-    let selections = Selection::networks(pod.annotations().get(NETWORKS)?, namespace).ok()?;
+fn requested_guid(pod: &Pod, namespace: &str, entry: &StatusEntry) -> Option<Guid> {
+    let selections = NetworkSelection::parse_networks(pod.annotations().get(NETWORKS)?, namespace).ok()?;
     let one = selections.into_iter().find(|one| {
         entry.name == one.display_name() && (one.interface.is_none() || one.interface == entry.interface)
     })?;

@@ -1,28 +1,28 @@
 //! What is shown, as programs get it.
 
-use super::{Seen, addresses, daemons, nodes, pods};
+use super::{ClusterObjects, addresses, daemons, nodes, pods};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The whole picture.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct StatusReport {
     /// The pods of Ferroband.
-    pub daemons: Vec<Daemon>,
+    pub daemons: Vec<DaemonRow>,
     /// The nodes.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeRow>,
     /// The interfaces of pods.
-    pub pods: Vec<Interface>,
+    pub pods: Vec<InterfaceRow>,
     /// The spaces of addresses.
-    pub addresses: Vec<Space>,
+    pub addresses: Vec<AddressSpaceRow>,
     /// What could not be seen, and why.
     pub unseen: Vec<String>,
 }
 
 /// A pod of Ferroband.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Daemon {
+pub struct DaemonRow {
     /// `node` or `cluster`.
     pub component: String,
     /// Its namespace.
@@ -44,7 +44,7 @@ pub struct Daemon {
 /// A node.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Node {
+pub struct NodeRow {
     /// Its name.
     pub name: String,
     /// Whether the kubelet says it is ready.
@@ -58,14 +58,14 @@ pub struct Node {
     /// How far its virtual functions are as the policies ask.
     pub sync: Option<String>,
     /// Extended resources, by name.
-    pub resources: BTreeMap<String, Amount>,
+    pub resources: BTreeMap<String, ResourceUsage>,
     /// What its conditions of ours complain about.
     pub problems: Vec<String>,
 }
 
 /// How much of a resource there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Amount {
+pub struct ResourceUsage {
     /// What pods hold.
     pub used: u64,
     /// What the node can give.
@@ -74,7 +74,7 @@ pub struct Amount {
 
 /// An interface of a pod, or one that it waits for.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Interface {
+pub struct InterfaceRow {
     /// The pod's namespace.
     pub namespace: String,
     /// The pod.
@@ -107,7 +107,7 @@ pub struct Interface {
 
 /// A space in which addresses are unique, or a pool.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Space {
+pub struct AddressSpaceRow {
     /// `space NAME` or `pool NAME`.
     pub name: String,
     /// The subnet, of a pool.
@@ -117,18 +117,18 @@ pub struct Space {
     /// How many there are; known of a pool.
     pub total: Option<u64>,
     /// The objects that hold them; known of a space.
-    pub granules: Option<usize>,
+    pub blocks: Option<usize>,
 }
 
-impl Report {
+impl StatusReport {
     /// The picture of what was seen.
-    pub fn of(seen: &Seen) -> Self {
-        let daemons = daemons::of(seen);
+    pub fn from_objects(seen: &ClusterObjects) -> Self {
+        let daemons = daemons::daemon_rows(seen);
         Self {
-            nodes: nodes::of(seen, &daemons),
-            pods: pods::of(seen),
-            addresses: addresses::of(seen),
-            unseen: seen.unseen.clone(),
+            nodes: nodes::node_rows(seen, &daemons),
+            pods: pods::pod_rows(seen),
+            addresses: addresses::address_rows(seen),
+            unseen: seen.unreadable.clone(),
             daemons,
         }
     }

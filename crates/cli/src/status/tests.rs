@@ -1,4 +1,4 @@
-use super::show::text;
+use super::render::render;
 use super::*;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn daemon(name: &str, component: &str, ready: bool) -> Value {
     pod
 }
 
-fn seen() -> Seen {
+fn seen() -> ClusterObjects {
     let status = json!([
         {"name": "k8s-pod-network", "interface": "eth0", "ips": ["10.0.0.7"], "default": true, "dns": {}},
         {"name": "team/ib", "interface": "net1", "ips": ["192.168.0.1"], "dns": {}, "mtu": 2044,
@@ -33,7 +33,7 @@ fn seen() -> Seen {
          "device-info": {"type": "pci", "pci": {"pci-address": "0000:3b:00.2", "rdma-device": "mlx5_4"}}},
     ]);
     let network = |name: &str, config: Value| json!({"metadata": {"name": name, "namespace": "team"}, "spec": {"config": config.to_string()}});
-    Seen {
+    ClusterObjects {
         pods: read(&[
             pod("a", json!({"k8s.v1.cni.cncf.io/network-status": status.to_string()}), true),
             pod("b", json!({"k8s.v1.cni.cncf.io/networks": "ib, other/absent"}), false),
@@ -61,7 +61,7 @@ fn seen() -> Seen {
             network("ib", json!({"type": "ipoib", "master": "ibs5f0"})),
             network("vf", json!({"name": "vf", "plugins": [{"type": "ib-sriov", "pkey": "0x10"}]})),
         ]),
-        granules: read(&[json!({
+        blocks: read(&[json!({
             "metadata": {"name": "g"},
             "spec": {"space": "default", "first": "192.168.0.0", "used": 1, "free": 15, "entries": {"1": {
                 "pod": "team/a", "uid": "a", "interface": "net1", "container": "c", "node": "n1"}}},
@@ -71,15 +71,15 @@ fn seen() -> Seen {
             "status": {"syncStatus": "Succeeded", "interfaces": [{"pciAddress": "0000:3b:00.0", "vfs": [
                 {"pciAddress": "0000:3b:00.2", "vfID": 0, "guid": "02:00:00:00:00:00:00:01"}]}]},
         })]),
-        ..Seen::default()
+        ..ClusterObjects::default()
     }
 }
 
 #[test]
 fn every_interface_has_a_line_with_what_is_behind_it() {
-    let report = Report::of(&seen());
+    let report = StatusReport::from_objects(&seen());
     assert_eq!(
-        text(&report, &[Part::Pods], false),
+        render(&report, &[StatusPart::Pods], false),
         "\
 POD     NODE  INTERFACE  DEVICE  IP           GUID                     P_KEY   STATE
 team/a  n1    net1       ibs5f0  192.168.0.1  24:8a:07:03:00:11:22:33  -       Ready
@@ -95,9 +95,9 @@ team/b  n1    -          -       -            -                        -       N
 
 #[test]
 fn nodes_show_what_is_used_and_what_is_wrong() {
-    let report = Report::of(&seen());
+    let report = StatusReport::from_objects(&seen());
     assert_eq!(
-        text(&report, &[Part::Daemons, Part::Nodes, Part::Addresses], false),
+        render(&report, &[StatusPart::Daemons, StatusPart::Nodes, StatusPart::Addresses], false),
         "\
 Daemons: node 1/1 ready, cluster 1/2 ready, leader ferroband-cluster-1
 
@@ -113,7 +113,7 @@ space default  -       1     -      1
 
 #[test]
 fn an_empty_cluster_is_told_as_one() {
-    let shown = text(&Report::of(&Seen::default()), &[], false);
+    let shown = render(&StatusReport::from_objects(&ClusterObjects::default()), &[], false);
     assert!(shown.starts_with("Ferroband does not run in this cluster\n"), "{shown}");
     assert!(shown.contains("No pod has or asks for a further network"), "{shown}");
 }
@@ -123,8 +123,8 @@ fn a_pod_that_fits_nowhere_says_so() {
     let mut waiting = pod("c", json!({"k8s.v1.cni.cncf.io/networks": "ib"}), false);
     waiting["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
     waiting["spec"]["nodeName"] = Value::Null;
-    let seen = Seen { pods: read(&[waiting]), ..Seen::default() };
-    let row = Report::of(&seen).pods.remove(0);
+    let seen = ClusterObjects { pods: read(&[waiting]), ..ClusterObjects::default() };
+    let row = StatusReport::from_objects(&seen).pods.remove(0);
     assert_eq!(
         (row.state.as_str(), row.message.as_deref()),
         ("Unschedulable", Some("0/1 nodes are available"))

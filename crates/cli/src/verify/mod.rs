@@ -8,16 +8,16 @@
 //! No shell is opened in a pod, so no right to do so is needed. Pods carry a deadline, so they end even if this program
 //! is killed; the next run deletes what such a one left.
 
-mod choose;
+mod nodes;
 mod pods;
-mod trial;
+mod verify_run;
 
-use crate::connection::{Connection, block_on};
+use crate::connection::{ClusterConnection, block_on};
 use anyhow::bail;
 use clap::Args;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use trial::Trial;
+use verify_run::VerifyRun;
 
 /// Try a network: two short-lived pods on two nodes, and a ping between them
 ///
@@ -25,7 +25,7 @@ use trial::Trial;
 ///
 /// Exit status: 0 if the second pod reached the first, 1 if not.
 #[derive(Args, Debug)]
-pub struct Verify {
+pub struct VerifyCommand {
     /// The network, NAME or NAMESPACE/NAME.
     network: String,
 
@@ -38,7 +38,7 @@ pub struct Verify {
     nodes: Vec<String>,
 
     /// A resource that each pod asks for, for example spidernet.io/ib=1. Can be repeated.
-    #[arg(long, value_name = "NAME=N", value_parser = resource)]
+    #[arg(long, value_name = "NAME=N", value_parser = parse_resource)]
     resource: Vec<(String, u32)>,
 
     /// An image with `sleep` and `ping`.
@@ -54,26 +54,26 @@ pub struct Verify {
     keep: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ClusterConnection,
 }
 
-fn resource(text: &str) -> Result<(String, u32), String> {
+fn parse_resource(text: &str) -> Result<(String, u32), String> {
     let (name, count) = text.split_once('=').unwrap_or((text, "1"));
     let name: ferroband_model::ResourceName = name.parse().map_err(|error| format!("{error}"))?;
     Ok((name.to_string(), count.parse().map_err(|_| format!("`{count}` is no number"))?))
 }
 
-impl Verify {
+impl VerifyCommand {
     /// Try it.
     pub fn run(self) -> anyhow::Result<()> {
         block_on(async {
             let client = self.connection.client().await?;
-            let (one, other) = choose::two(&choose::candidates(&client).await?, &self.nodes)?;
+            let (one, other) = nodes::pick_two(&nodes::list_usable(&client).await?, &self.nodes)?;
             let network = match self.network.contains('/') {
                 true => self.network.clone(),
                 false => format!("{}/{}", self.namespace, self.network),
             };
-            let wanted = pods::Wanted {
+            let wanted = pods::VerifyPods {
                 id: format!("{:x}", std::process::id()),
                 namespace: self.namespace,
                 network,
@@ -81,8 +81,8 @@ impl Verify {
                 resources: self.resource,
                 step: Duration::from_secs(self.timeout),
             };
-            let trial = Trial::new(client, wanted);
-            trial.sweep().await;
+            let trial = VerifyRun::new(client, wanted);
+            trial.delete_leftovers().await;
             let (mut interrupt, mut terminate) =
                 (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
             let outcome = tokio::select! {
@@ -93,14 +93,14 @@ impl Verify {
             if self.keep {
                 println!(
                     "the pods stay: kubectl -n {} get pods -l {}",
-                    trial.wanted.namespace,
-                    trial.wanted.selector()
+                    trial.pod_specs.namespace,
+                    trial.pod_specs.selector()
                 );
-            } else if let Err(error) = trial.clean().await {
+            } else if let Err(error) = trial.delete_pods().await {
                 bail!(
                     "the pods could not be deleted: {error:#}; delete them: kubectl -n {} delete pods -l {}",
-                    trial.wanted.namespace,
-                    trial.wanted.selector()
+                    trial.pod_specs.namespace,
+                    trial.pod_specs.selector()
                 );
             }
             outcome

@@ -8,13 +8,13 @@ use std::time::Duration;
 /// The label of every pod that a trial makes; its value says which trial.
 pub const LABEL: &str = "ferroband.io/verify";
 /// How many echoes are asked for.
-pub const ECHOES: u32 = 3;
+pub const PING_COUNT: u32 = 3;
 /// The first further network's interface is always called so.
 pub const INTERFACE: &str = "net1";
 
 /// What is tried.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct VerifyPods {
     /// Which trial it is.
     pub id: String,
     /// Where the pods go.
@@ -29,7 +29,7 @@ pub struct Wanted {
     pub step: Duration,
 }
 
-impl Wanted {
+impl VerifyPods {
     /// What finds the pods of this trial.
     pub fn selector(&self) -> String {
         format!("{LABEL}={}", self.id)
@@ -41,18 +41,18 @@ impl Wanted {
     }
 
     /// The one that is reached.
-    pub fn waiting(&self, node: &str) -> serde_json::Result<Pod> {
-        self.pod('a', node, &["sleep", &self.life().to_string()])
+    pub fn target_pod(&self, node: &str) -> serde_json::Result<Pod> {
+        self.pod('a', node, &["sleep", &self.deadline_seconds().to_string()])
     }
 
     /// The one that reaches out, to `address`.
-    pub fn reaching(&self, node: &str, address: &str) -> serde_json::Result<Pod> {
-        let (echoes, limit) = (ECHOES.to_string(), (ECHOES * 10).to_string());
+    pub fn ping_pod(&self, node: &str, address: &str) -> serde_json::Result<Pod> {
+        let (echoes, limit) = (PING_COUNT.to_string(), (PING_COUNT * 10).to_string());
         self.pod('b', node, &["ping", "-c", &echoes, "-w", &limit, "-I", INTERFACE, address])
     }
 
     /// After this many seconds the kubelet ends a pod, whatever has become of us.
-    fn life(&self) -> u64 {
+    fn deadline_seconds(&self) -> u64 {
         self.step.as_secs() * 3
     }
 
@@ -78,7 +78,7 @@ impl Wanted {
                 ]}}},
                 "tolerations": [{"operator": "Exists"}],
                 "restartPolicy": "Never",
-                "activeDeadlineSeconds": self.life(),
+                "activeDeadlineSeconds": self.deadline_seconds(),
                 "terminationGracePeriodSeconds": 0,
                 "automountServiceAccountToken": false,
                 "containers": [{
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_pod_asks_for_the_network_on_its_node_and_ends_by_itself() {
-        let wanted = Wanted {
+        let wanted = VerifyPods {
             id: "7".into(),
             namespace: "default".into(),
             network: "default/ib".into(),
@@ -104,7 +104,7 @@ mod tests {
             resources: vec![("spidernet.io/ib".into(), 2)],
             step: Duration::from_secs(60),
         };
-        let pod = serde_json::to_value(wanted.reaching("n1", "192.168.0.1").unwrap()).unwrap();
+        let pod = serde_json::to_value(wanted.ping_pod("n1", "192.168.0.1").unwrap()).unwrap();
         assert_eq!(pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"], "default/ib");
         assert_eq!(
             (&pod["metadata"]["name"], &pod["spec"]["activeDeadlineSeconds"]),

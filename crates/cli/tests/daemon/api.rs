@@ -16,24 +16,24 @@ use std::{
 
 /// An address that a server will have: bound, so that nobody else gets it, but not listening, so that clients are
 /// refused.
-pub struct Reserved(OwnedFd);
+pub struct ReservedAddress(OwnedFd);
 
 /// The server; its threads end with the test's process.
 #[derive(Clone)]
-pub struct ApiServer {
+pub struct FakeApiServer {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeApiServerState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeApiServerState {
     /// By the path of the object, cluster-wide paths for what is put by a test.
     objects: BTreeMap<String, Value>,
     calls: Vec<String>,
     version: u64,
 }
 
-impl Reserved {
+impl ReservedAddress {
     /// A configuration for clients that are too early.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address())
@@ -45,8 +45,8 @@ impl Reserved {
     }
 
     /// Begin to serve.
-    pub fn start(self) -> ApiServer {
-        let server = ApiServer { address: self.address(), state: Arc::default() };
+    pub fn start(self) -> FakeApiServer {
+        let server = FakeApiServer { address: self.address(), state: Arc::default() };
         listen(&self.0, Backlog::new(64).unwrap()).unwrap();
         let listener = TcpListener::from(self.0);
         let serving = server.clone();
@@ -60,12 +60,12 @@ impl Reserved {
     }
 }
 
-impl ApiServer {
+impl FakeApiServer {
     /// A free port of the loopback interface.
-    pub fn reserve() -> Reserved {
+    pub fn reserve() -> ReservedAddress {
         let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
         bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
-        Reserved(socket)
+        ReservedAddress(socket)
     }
 
     /// A configuration for its clients.
@@ -115,7 +115,7 @@ impl ApiServer {
             if query.contains("watch=true") {
                 return self.watch(stream, path, query);
             }
-            let (status, answer) = self.state.lock().unwrap().answer(&verb, path, body);
+            let (status, answer) = self.state.lock().unwrap().respond(&verb, path, body);
             let text = answer.to_string();
             let head = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -167,7 +167,7 @@ fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-impl State {
+impl FakeApiServerState {
     fn store(&mut self, at: String, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -180,7 +180,7 @@ impl State {
         self.objects.iter().filter(move |(at, _)| inside(at)).map(|(_, object)| object)
     }
 
-    fn answer(&mut self, verb: &str, path: &str, body: Value) -> (u16, Value) {
+    fn respond(&mut self, verb: &str, path: &str, body: Value) -> (u16, Value) {
         self.calls.push(format!("{verb} {path}"));
         let failure = |code: u16, reason: &str| {
             let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -213,7 +213,7 @@ impl State {
             "PATCH" => (200, json!({"metadata": {"name": "patched"}})),
             _ => match self.objects.get(path) {
                 Some(object) => (200, object.clone()),
-                None if ["/pods", "/nodes", "/addressgranules", "/network-attachment-definitions"]
+                None if ["/pods", "/nodes", "/addressblocks", "/network-attachment-definitions"]
                     .iter()
                     .any(|collection| path.ends_with(collection)) =>
                 {

@@ -4,11 +4,11 @@
 
 mod api;
 
-use api::ApiServer;
+use api::FakeApiServer;
 use ferroband_attach::{
-    Key, Role,
-    message::{Call, Reply, Request},
-    owed::Owed,
+    AttachmentId, PluginType,
+    message::{CniCall, DaemonReply, DaemonRequest},
+    owed::PendingRelease,
     socket::Channel,
     socket_path,
 };
@@ -28,29 +28,29 @@ use std::{
 use tempfile::TempDir;
 
 /// A machine on which daemons come and go.
-struct Machine {
+struct DaemonFixture {
     folder: TempDir,
     root: Root,
 }
 
 /// A running daemon; killed if the test forgets it.
-struct Daemon(Child);
+struct DaemonProcess(Child);
 
-impl Drop for Daemon {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Daemon {
+impl DaemonProcess {
     fn terminate(mut self) -> ExitStatus {
         kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGTERM).unwrap();
         self.0.wait().unwrap()
     }
 }
 
-impl Machine {
+impl DaemonFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path().join("root"));
@@ -64,7 +64,7 @@ impl Machine {
         Self { folder, root }
     }
 
-    fn start(&self, kubeconfig: &str) -> Daemon {
+    fn start(&self, kubeconfig: &str) -> DaemonProcess {
         let path = self.folder.path().join("kubeconfig");
         fs::write(&path, kubeconfig).unwrap();
         let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
@@ -79,14 +79,14 @@ impl Machine {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Daemon(child)
+        DaemonProcess(child)
     }
 
-    fn ready(&self) -> bool {
-        ferroband_node::ready::check(&self.root).is_ok()
+    fn is_ready(&self) -> bool {
+        ferroband_node::readiness::check(&self.root).is_ok()
     }
 
-    fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
+    fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let start = Instant::now();
         while !holds() {
             if start.elapsed() > Duration::from_secs(20) {
@@ -99,8 +99,8 @@ impl Machine {
         }
     }
 
-    fn ask(&self, request: &Request) -> Reply {
-        ask(&mut self.connect(), request)
+    fn request(&self, request: &DaemonRequest) -> DaemonReply {
+        request_on(&mut self.connect(), request)
     }
 
     fn connect(&self) -> Channel {
@@ -113,42 +113,48 @@ impl Machine {
     }
 }
 
-fn ask(channel: &mut Channel, request: &Request) -> Reply {
-    channel.set_patience(Some(Duration::from_secs(30))).unwrap();
+fn request_on(channel: &mut Channel, request: &DaemonRequest) -> DaemonReply {
+    channel.set_timeout(Some(Duration::from_secs(30))).unwrap();
     channel.send(request).unwrap();
     channel.recv().unwrap()
 }
 
-fn add(container: &str) -> Request {
+fn add_request(container: &str) -> DaemonRequest {
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
     let config = json!({"cniVersion": "1.0.0", "name": "k8s", "type": "ferroband"});
-    Request::Add(Call { container: container.into(), ifname: "eth0".into(), pod: Some(pod), config })
+    DaemonRequest::Add(CniCall { container: container.into(), ifname: "eth0".into(), pod: Some(pod), config })
 }
 
 /// A network whose addresses are ours to assign, without an interface that this machine would need.
-fn assign(container: &str) -> Request {
+fn assign_request(container: &str) -> DaemonRequest {
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
     let config = json!({"name": "x", "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}});
-    Request::Assign(Call { container: container.into(), ifname: "net1".into(), pod: Some(pod), config })
+    DaemonRequest::Assign(CniCall {
+        container: container.into(),
+        ifname: "net1".into(),
+        pod: Some(pod),
+        config,
+    })
 }
 
 /// What a line of the log is about.
-fn what(line: &str) -> String {
+fn watched_kind(line: &str) -> String {
     serde_json::from_str::<Value>(line).unwrap()["what"].to_string()
 }
 
 #[test]
 fn the_runtime_is_sent_to_us_once_we_can_serve_and_stays_sent() {
-    let machine = Machine::new();
+    let machine = DaemonFixture::new();
     // Nobody listens there yet: the daemon starts before the API server.
-    let server = ApiServer::reserve();
+    let server = FakeApiServer::reserve();
     let daemon = machine.start(&server.kubeconfig());
-    machine.eventually("the socket", || UnixStream::connect(socket_path(&machine.root)).is_ok());
-    assert!(matches!(machine.ask(&Request::Status), Reply::Fault(_)));
+    machine.wait_until("the socket", || UnixStream::connect(socket_path(&machine.root)).is_ok());
+    assert!(matches!(machine.request(&DaemonRequest::Status), DaemonReply::Fault(_)));
     assert_eq!(machine.conflist(), None, "a daemon that cannot serve is not in the way");
     std::thread::sleep(Duration::from_secs(1));
     let log = fs::read_to_string(machine.folder.path().join("log")).unwrap();
-    let mut troubles: Vec<_> = log.lines().filter(|line| line.contains("cannot watch")).map(what).collect();
+    let mut troubles: Vec<_> =
+        log.lines().filter(|line| line.contains("cannot watch")).map(watched_kind).collect();
     let told = troubles.len();
     troubles.sort();
     troubles.dedup();
@@ -156,68 +162,70 @@ fn the_runtime_is_sent_to_us_once_we_can_serve_and_stays_sent() {
 
     let server = server.start();
     server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
-    machine.eventually("readiness", || machine.ready());
+    machine.wait_until("readiness", || machine.is_ready());
     assert_eq!(machine.conflist().unwrap()["plugins"][0]["type"], "ferroband");
     assert_eq!(fs::read_to_string(machine.root.path("opt/cni/bin/ferroband")).unwrap(), "a program");
     assert_eq!(fs::read_to_string(machine.root.path("opt/cni/bin/ipoib")).unwrap(), "a program");
-    machine.eventually("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+    machine.wait_until("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
 
-    let Reply::Plan(plan) = machine.ask(&add("c1")) else { panic!() };
+    let DaemonReply::Plan(plan) = machine.request(&add_request("c1")) else { panic!() };
     assert_eq!(plan.attachments.len(), 1);
 
     assert!(daemon.terminate().success());
     assert!(machine.conflist().is_some(), "it stays while the daemon is away");
-    assert!(!machine.ready());
+    assert!(!machine.is_ready());
     let daemon = machine.start(&server.kubeconfig());
-    machine.eventually("readiness after a restart", || machine.ready());
+    machine.wait_until("readiness after a restart", || machine.is_ready());
     drop(daemon);
 }
 
 #[test]
 fn what_was_freed_while_we_were_away_is_settled_and_what_was_assigned_is_known() {
-    let machine = Machine::new();
-    let server = ApiServer::reserve().start();
+    let machine = DaemonFixture::new();
+    let server = FakeApiServer::reserve().start();
     server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
     let daemon = machine.start(&server.kubeconfig());
-    machine.eventually("readiness", || machine.ready());
-    let Reply::Addresses(first) = machine.ask(&assign("c1")) else { panic!() };
-    let granule = "/apis/ferroband.io/v1alpha1/addressgranules/default-192.168.0.0";
+    machine.wait_until("readiness", || machine.is_ready());
+    let DaemonReply::Addresses(first) = machine.request(&assign_request("c1")) else { panic!() };
+    let granule = "/apis/ferroband.io/v1alpha1/addressblocks/default-192.168.0.0";
     assert_eq!(server.get(granule).unwrap()["spec"]["used"], 1);
 
     drop(daemon); // kill -9
-    Owed::new(&Key::new(Role::Whereabouts, "c1", "net1"), None).write(&machine.root).unwrap();
+    PendingRelease::new(&AttachmentId::new(PluginType::Whereabouts, "c1", "net1"), None)
+        .write(&machine.root)
+        .unwrap();
     let daemon = machine.start(&server.kubeconfig());
-    machine.eventually("the release", || server.get(granule).unwrap()["spec"]["used"] == 0);
-    machine.eventually("the file's end", || fs::read_dir(machine.root.state("owed")).unwrap().count() == 0);
+    machine.wait_until("the release", || server.get(granule).unwrap()["spec"]["used"] == 0);
+    machine.wait_until("the file's end", || fs::read_dir(machine.root.state("owed")).unwrap().count() == 0);
 
-    let Reply::Addresses(again) = machine.ask(&assign("c2")) else { panic!() };
+    let DaemonReply::Addresses(again) = machine.request(&assign_request("c2")) else { panic!() };
     assert_eq!(first[0].ips, again[0].ips, "it is free again");
     // The same pod in a new daemon keeps what it has.
     drop(daemon);
     let _daemon = machine.start(&server.kubeconfig());
-    machine.eventually("readiness", || machine.ready());
-    let Reply::Addresses(kept) = machine.ask(&assign("c2")) else { panic!() };
+    machine.wait_until("readiness", || machine.is_ready());
+    let DaemonReply::Addresses(kept) = machine.request(&assign_request("c2")) else { panic!() };
     assert_eq!(kept[0].ips, again[0].ips);
     assert_eq!(server.get(granule).unwrap()["spec"]["used"], 1);
 }
 
 #[test]
 fn a_running_add_is_finished_before_the_daemon_ends() {
-    let machine = Machine::new();
-    let server = ApiServer::reserve().start();
+    let machine = DaemonFixture::new();
+    let server = FakeApiServer::reserve().start();
     server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
     let daemon = machine.start(&server.kubeconfig());
-    machine.eventually("readiness", || machine.ready());
+    machine.wait_until("readiness", || machine.is_ready());
     let mut channel = machine.connect();
-    let Reply::Plan(_) = ask(&mut channel, &add("c1")) else { panic!() };
+    let DaemonReply::Plan(_) = request_on(&mut channel, &add_request("c1")) else { panic!() };
 
     let ending = std::thread::spawn(move || daemon.terminate());
-    machine.eventually("no new calls", || UnixStream::connect(socket_path(&machine.root)).is_err());
-    assert_eq!(ask(&mut channel, &Request::Addresses), Reply::Addresses(Vec::new()));
+    machine.wait_until("no new calls", || UnixStream::connect(socket_path(&machine.root)).is_err());
+    assert_eq!(request_on(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(Vec::new()));
     let result =
         json!({"interfaces": [{"name": "eth0", "sandbox": "/x"}], "ips": [{"address": "10.0.0.2/24"}]});
-    let outcome = ferroband_attach::message::Outcome { attachment: 0, result, device_info: None };
-    assert_eq!(ask(&mut channel, &Request::Attached(vec![outcome])), Reply::Done);
+    let outcome = ferroband_attach::message::AttachmentOutcome { attachment: 0, result, device_info: None };
+    assert_eq!(request_on(&mut channel, &DaemonRequest::Attached(vec![outcome])), DaemonReply::Done);
     assert!(server.calls().contains(&"PATCH /api/v1/namespaces/default/pods/a/status".to_owned()));
     assert!(!ending.is_finished(), "the connection is still open");
     drop(channel);
@@ -226,7 +234,7 @@ fn a_running_add_is_finished_before_the_daemon_ends() {
 
 #[test]
 fn definitions_are_applied_and_those_of_others_are_kept() {
-    let server = ApiServer::reserve().start();
+    let server = FakeApiServer::reserve().start();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("kubeconfig");
     fs::write(&config, server.kubeconfig()).unwrap();
@@ -237,7 +245,7 @@ fn definitions_are_applied_and_those_of_others_are_kept() {
     let done = apply(&[]);
     assert!(done.status.success(), "{done:?}");
     let said = String::from_utf8(done.stdout).unwrap();
-    assert!(said.contains("applied      addressgranules.ferroband.io\n"), "{said}");
+    assert!(said.contains("applied      addressblocks.ferroband.io\n"), "{said}");
     assert!(said.lines().last().unwrap().starts_with("established  all "), "{said}");
 
     let name = "network-attachment-definitions.k8s.cni.cncf.io";
@@ -253,8 +261,8 @@ fn definitions_are_applied_and_those_of_others_are_kept() {
 
 #[test]
 fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
-    let machine = Machine::new();
-    let server = ApiServer::reserve().start();
+    let machine = DaemonFixture::new();
+    let server = FakeApiServer::reserve().start();
     let port = machine.root.sys("class/infiniband/mlx5_0/ports/1");
     fs::create_dir_all(port.join("counters")).unwrap();
     fs::write(port.join("counters/symbol_error"), "3\n").unwrap();
@@ -276,7 +284,7 @@ fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let daemon = Daemon(child);
+    let daemon = DaemonProcess(child);
     let scrape = || -> Option<String> {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(address).ok()?;
@@ -285,7 +293,7 @@ fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
         stream.read_to_string(&mut page).ok()?;
         Some(page)
     };
-    machine.eventually("metrics", || scrape().is_some());
+    machine.wait_until("metrics", || scrape().is_some());
     let page = scrape().unwrap();
     let line =
         page.lines().find(|line| line.starts_with("rdma_symbol_error_total{node_name=\"n1\"")).unwrap();
@@ -294,7 +302,7 @@ fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
     assert!(scrape().unwrap().contains("port=\"1\"} 4\n"), "read at that moment");
 
     let told = "PATCH /api/v1/nodes/n1/status".to_owned();
-    machine.eventually("the node's condition", || server.calls().contains(&told));
+    machine.wait_until("the node's condition", || server.calls().contains(&told));
     let said = fs::read_to_string(&log).unwrap();
     assert!(said.contains("devices.json: resourceList[0].selectors.pfName: unknown"), "{said}");
     assert!(daemon.terminate().success());

@@ -1,6 +1,6 @@
 //! `ferroband device-plugin` as seed 002 runs it: no capabilities, no network, a touched file for a device.
 
-use super::{Guarded, eventually};
+use super::{KillOnDrop, wait_until};
 use ferroband_node::advertise::wire::{
     AllocateRequest, ContainerAllocateRequest, Empty, RegisterRequest,
     device_plugin_client::DevicePluginClient,
@@ -19,10 +19,10 @@ use tonic::{
     transport::{Endpoint, Server},
 };
 
-struct Registrar(mpsc::UnboundedSender<RegisterRequest>);
+struct FakeKubeletRegistrar(mpsc::UnboundedSender<RegisterRequest>);
 
 #[tonic::async_trait]
-impl Registration for Registrar {
+impl Registration for FakeKubeletRegistrar {
     async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<Empty>, Status> {
         self.0.send(request.into_inner()).map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(Empty {}))
@@ -30,7 +30,7 @@ impl Registration for Registrar {
 }
 
 /// The program in a network namespace without interfaces, and without a single capability.
-fn confined(folder: &Path) -> Guarded {
+fn spawn_confined(folder: &Path) -> KillOnDrop {
     let mut command = Command::new("unshare");
     command
         .args(["--net", "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"])
@@ -45,7 +45,7 @@ fn confined(folder: &Path) -> Guarded {
         .env_remove("NODE_NAME")
         .stdout(Stdio::null())
         .stderr(fs::File::create(folder.join("log")).unwrap());
-    Guarded(command.spawn().unwrap())
+    KillOnDrop(command.spawn().unwrap())
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn seed_002_mocked_run_without_capabilities_and_network() {
     runtime.block_on(async {
         let listener = UnixListener::bind(plugins.join("kubelet.sock")).unwrap();
         let (sender, mut registrations) = mpsc::unbounded_channel();
-        let service = RegistrationServer::new(Registrar(sender));
+        let service = RegistrationServer::new(FakeKubeletRegistrar(sender));
         let incoming = UnixListenerStream::new(listener);
         let kubelet = tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
 
-        let plugin = confined(folder.path());
+        let plugin = spawn_confined(folder.path());
         let registered = timeout(Duration::from_secs(10), registrations.recv()).await;
         let log = || fs::read_to_string(folder.path().join("log")).unwrap();
         let request = registered.unwrap_or_else(|_| panic!("not registered\n{}", log())).unwrap();
@@ -98,7 +98,7 @@ fn seed_002_mocked_run_without_capabilities_and_network() {
         let pid = nix::unistd::Pid::from_raw(plugin.0.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         let mut plugin = plugin;
-        eventually("its end", || plugin.0.try_wait().unwrap().is_some());
+        wait_until("its end", || plugin.0.try_wait().unwrap().is_some());
         assert!(plugin.0.wait().unwrap().success(), "{}", log());
         kubelet.abort();
     });

@@ -13,31 +13,46 @@
 //!
 //! None of this is on the way of a pod: what is shown may be seconds behind.
 
-mod before;
-mod books;
-mod collect;
-mod endpoint;
-mod evidence;
-mod fence;
-mod foreign;
-mod pools;
-mod ranges;
-mod stateful;
-mod struck;
+mod caches;
+mod gc;
+mod legacy_import;
+mod legacy_lease;
+mod node_fencing;
+mod reclaim;
+mod spider_endpoints;
+mod spider_pools;
+mod statefulset;
+mod whereabouts_cleanup;
+mod whereabouts_projection;
 
-use crate::{Context, Error, Wake, keep};
-use books::Books;
-use ferroband_daemon::tasks::Tasks;
+use crate::{ControllerContext, Error, Trigger, run_controller};
+use caches::AddressCaches;
+use ferroband_daemon::tasks::TaskSet;
 
 /// Start all of it.
-pub fn start(context: &Context, tasks: &mut Tasks<Error>) {
-    let books = Books::watch(context, tasks);
-    let wake = Wake::default().on(tasks, &books.granules).on(tasks, &books.nodes).on(tasks, &books.sets);
-    tasks.start_endless("collecting addresses", keep(collect::Collect::new(context, books.clone()), wake));
-    let wake = Wake::default().on(tasks, &books.granules).on(tasks, &books.pools);
-    tasks.start_endless("showing pools", keep(pools::Pools::new(context, books.clone()), wake));
-    let wake = Wake::default().on(tasks, &books.granules);
-    tasks.start_endless("showing ranges", keep(ranges::Ranges::new(context, books.clone()), wake));
-    let wake = Wake::default().on(tasks, &books.granules).on(tasks, &books.ranges);
-    tasks.start_endless("taking over ranges", keep(struck::Struck::new(context, books), wake));
+pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
+    let books = AddressCaches::watch(context, tasks);
+    let wake = Trigger::default()
+        .on_change(tasks, &books.blocks)
+        .on_change(tasks, &books.nodes)
+        .on_change(tasks, &books.stateful_sets);
+    tasks.start_endless(
+        "collecting addresses",
+        run_controller(gc::AddressGc::new(context, books.clone()), wake),
+    );
+    let wake = Trigger::default().on_change(tasks, &books.blocks).on_change(tasks, &books.ip_pools);
+    tasks.start_endless(
+        "showing pools",
+        run_controller(spider_pools::SpiderPoolController::new(context, books.clone()), wake),
+    );
+    let wake = Trigger::default().on_change(tasks, &books.blocks);
+    tasks.start_endless(
+        "showing ranges",
+        run_controller(whereabouts_projection::WhereaboutsProjection::new(context, books.clone()), wake),
+    );
+    let wake = Trigger::default().on_change(tasks, &books.blocks).on_change(tasks, &books.whereabouts_pools);
+    tasks.start_endless(
+        "taking over ranges",
+        run_controller(whereabouts_cleanup::WhereaboutsCleanup::new(context, books), wake),
+    );
 }

@@ -13,9 +13,9 @@
 //! A node is not made unschedulable for a drain: what changes is offered to nobody meanwhile, so no pod that needs it can
 //! come, and pods that do not need it are left in peace.
 
+mod controller;
 mod evict;
 mod step;
-mod work;
 
-pub use step::{Step, step};
-pub use work::Drain;
+pub use controller::DrainController;
+pub use step::{DrainStep, next_step};

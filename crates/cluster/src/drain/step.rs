@@ -8,11 +8,11 @@ use kube::ResourceExt;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum DrainStep {
     /// Nothing.
-    Rest,
+    NoAction,
     /// Begin, if the budget allows it.
-    Begin,
+    Start,
     /// Let pods go: all of them, for a reboot.
     Evict {
         /// Whether it is for a reboot.
@@ -25,23 +25,23 @@ pub enum Step {
 }
 
 /// What to do about the node of this state, in a cluster of so many nodes.
-pub fn step(state: &SriovNetworkNodeState, nodes: usize) -> Step {
+pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
     let annotations = state.annotations();
     let get = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
     if get(EXTERNAL_DRAINER) == "true" {
-        return Step::Rest;
+        return DrainStep::NoAction;
     }
     let holders = state.status.as_ref().is_some_and(|status| !status.holders.is_empty());
     match (get(DESIRED_STATE), get(CURRENT_STATE)) {
-        (DRAIN_REQUIRED, DRAINING) => Step::Evict { all: false },
-        (REBOOT_REQUIRED, DRAINING) if nodes < 2 => Step::Complete,
-        (REBOOT_REQUIRED, DRAINING) => Step::Evict { all: true },
+        (DRAIN_REQUIRED, DRAINING) => DrainStep::Evict { all: false },
+        (REBOOT_REQUIRED, DRAINING) if nodes < 2 => DrainStep::Complete,
+        (REBOOT_REQUIRED, DRAINING) => DrainStep::Evict { all: true },
         // Somebody got one in between.
-        (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => Step::Evict { all: false },
-        (DRAIN_REQUIRED | REBOOT_REQUIRED, DRAIN_COMPLETE) => Step::Rest,
-        (DRAIN_REQUIRED | REBOOT_REQUIRED, _) => Step::Begin,
-        (_, DRAINING | DRAIN_COMPLETE) => Step::Finish,
-        _ => Step::Rest,
+        (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => DrainStep::Evict { all: false },
+        (DRAIN_REQUIRED | REBOOT_REQUIRED, DRAIN_COMPLETE) => DrainStep::NoAction,
+        (DRAIN_REQUIRED | REBOOT_REQUIRED, _) => DrainStep::Start,
+        (_, DRAINING | DRAIN_COMPLETE) => DrainStep::Finish,
+        _ => DrainStep::NoAction,
     }
 }
 
@@ -54,7 +54,7 @@ pub fn is_draining(state: &SriovNetworkNodeState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroband_api::sriov::{Holder, IDLE, SriovNetworkNodeStateSpec};
+    use ferroband_api::sriov::{IDLE, SriovNetworkNodeStateSpec, VfHolder};
 
     fn state(desired: &str, current: &str, holders: usize) -> SriovNetworkNodeState {
         let mut state = SriovNetworkNodeState::new("n", SriovNetworkNodeStateSpec::default());
@@ -62,7 +62,7 @@ mod tests {
         let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
         state.metadata.annotations = Some(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect());
         let status = ferroband_api::sriov::SriovNetworkNodeStateStatus {
-            holders: vec![Holder::default(); holders],
+            holders: vec![VfHolder::default(); holders],
             ..Default::default()
         };
         state.status = Some(status);
@@ -71,20 +71,20 @@ mod tests {
 
     #[test]
     fn c44_the_way_of_a_drain() {
-        assert_eq!(step(&state("", "", 0), 3), Step::Rest);
-        assert_eq!(step(&state(IDLE, IDLE, 0), 3), Step::Rest);
-        assert_eq!(step(&state(DRAIN_REQUIRED, "", 1), 3), Step::Begin);
-        assert_eq!(step(&state(DRAIN_REQUIRED, IDLE, 1), 3), Step::Begin);
-        assert_eq!(step(&state(DRAIN_REQUIRED, DRAINING, 1), 3), Step::Evict { all: false });
-        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 0), 3), Step::Rest);
-        assert_eq!(step(&state(IDLE, DRAIN_COMPLETE, 0), 3), Step::Finish);
-        assert_eq!(step(&state(IDLE, DRAINING, 0), 3), Step::Finish);
+        assert_eq!(next_step(&state("", "", 0), 3), DrainStep::NoAction);
+        assert_eq!(next_step(&state(IDLE, IDLE, 0), 3), DrainStep::NoAction);
+        assert_eq!(next_step(&state(DRAIN_REQUIRED, "", 1), 3), DrainStep::Start);
+        assert_eq!(next_step(&state(DRAIN_REQUIRED, IDLE, 1), 3), DrainStep::Start);
+        assert_eq!(next_step(&state(DRAIN_REQUIRED, DRAINING, 1), 3), DrainStep::Evict { all: false });
+        assert_eq!(next_step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 0), 3), DrainStep::NoAction);
+        assert_eq!(next_step(&state(IDLE, DRAIN_COMPLETE, 0), 3), DrainStep::Finish);
+        assert_eq!(next_step(&state(IDLE, DRAINING, 0), 3), DrainStep::Finish);
     }
 
     #[test]
     fn c66_a_reboot_takes_all_and_a_late_holder_is_taken_too() {
-        assert_eq!(step(&state(REBOOT_REQUIRED, DRAINING, 0), 3), Step::Evict { all: true });
-        assert_eq!(step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 1), 3), Step::Evict { all: false });
+        assert_eq!(next_step(&state(REBOOT_REQUIRED, DRAINING, 0), 3), DrainStep::Evict { all: true });
+        assert_eq!(next_step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 1), 3), DrainStep::Evict { all: false });
         let mut external = state(DRAIN_REQUIRED, IDLE, 1);
         external
             .metadata
@@ -92,15 +92,15 @@ mod tests {
             .as_mut()
             .unwrap()
             .insert(EXTERNAL_DRAINER.to_owned(), "true".to_owned());
-        assert_eq!(step(&external, 3), Step::Rest, "somebody else drains");
+        assert_eq!(next_step(&external, 3), DrainStep::NoAction, "somebody else drains");
     }
 
     #[test]
     fn c70_the_only_node_keeps_its_pods_through_a_reboot() {
-        assert_eq!(step(&state(REBOOT_REQUIRED, DRAINING, 1), 1), Step::Complete);
+        assert_eq!(next_step(&state(REBOOT_REQUIRED, DRAINING, 1), 1), DrainStep::Complete);
         assert_eq!(
-            step(&state(DRAIN_REQUIRED, DRAINING, 1), 1),
-            Step::Evict { all: false },
+            next_step(&state(DRAIN_REQUIRED, DRAINING, 1), 1),
+            DrainStep::Evict { all: false },
             "what changes is freed even so"
         );
     }

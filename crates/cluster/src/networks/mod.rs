@@ -12,70 +12,82 @@
 //! object that cannot become a network keeps the definition it had, and says why: in its condition where the kind has
 //! one, in an event where it has none.
 
-mod configs;
+mod caches;
+mod dedup;
 mod definition;
-mod ib;
+mod error;
+mod generated_plugins;
+mod ib_definition;
 mod ib_networks;
-mod need;
-mod plugins;
-mod refused;
-mod sources;
-mod spider;
-mod text;
-mod told;
+mod json_text;
+mod resource_request;
+mod spider_configs;
+mod spider_definition;
 mod write;
 
-pub use configs::Configs;
-pub use definition::Definition;
-pub use ib_networks::IbNetworks;
-pub use need::{Member, Need, called, config_need, group_members, ib_need};
-pub use refused::Refused;
-pub use sources::Sources;
-pub use spider::{GROUPS, wanted as config_wanted};
+pub use caches::NetworkCaches;
+pub use definition::NetworkDefinition;
+pub use error::NetworkSpecError;
+pub use ib_networks::IbNetworkController;
+pub use resource_request::{
+    GroupNetwork, ResourceRequest, config_resource_request, definition_name_annotation, group_networks,
+    ib_resource_request,
+};
+pub use spider_configs::SpiderConfigController;
+pub use spider_definition::{GROUP_ANNOTATIONS, desired as config_wanted};
 
-use crate::{Context, Error, Settings, Wake, keep};
-use ferroband_api::{partition, sriov::SriovIBNetwork};
-use ferroband_daemon::tasks::Tasks;
+use crate::{ClusterSettings, ControllerContext, Error, Trigger, run_controller};
+use ferroband_api::{parse_pkey_field, sriov::SriovIBNetwork};
+use ferroband_daemon::tasks::TaskSet;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// What an object should become, and what its author should know.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct DesiredNetwork {
     /// The definition.
-    pub definition: Definition,
+    pub definition: NetworkDefinition,
     /// What is not as it was meant to be written, though it is clear what is meant.
     pub warnings: Vec<String>,
 }
 
 /// Start the leader's part.
-pub fn start(context: &Context, sources: &Sources, tasks: &mut Tasks<Error>) {
-    let wake = Wake::default().on(tasks, &sources.configs).on(tasks, &sources.definitions);
-    tasks.start_endless("SpiderMultusConfigs", keep(Configs::new(context, sources), wake));
-    let wake = Wake::default()
-        .on(tasks, &sources.ib_networks)
-        .on(tasks, &sources.definitions)
-        .on(tasks, &sources.namespaces);
-    tasks.start_endless("SriovIBNetworks", keep(IbNetworks::new(context, sources), wake));
+pub fn start(context: &ControllerContext, sources: &NetworkCaches, tasks: &mut TaskSet<Error>) {
+    let wake =
+        Trigger::default().on_change(tasks, &sources.spider_configs).on_change(tasks, &sources.definitions);
+    tasks.start_endless(
+        "SpiderMultusConfigs",
+        run_controller(SpiderConfigController::new(context, sources), wake),
+    );
+    let wake = Trigger::default()
+        .on_change(tasks, &sources.ib_networks)
+        .on_change(tasks, &sources.definitions)
+        .on_change(tasks, &sources.namespace_groups);
+    tasks.start_endless("SriovIBNetworks", run_controller(IbNetworkController::new(context, sources), wake));
 }
 
 /// What a SriovIBNetwork should become. Only those in a system namespace may have their definition in another one.
-pub fn ib_wanted(network: &SriovIBNetwork, settings: &Settings) -> Result<Wanted, Refused> {
-    let wanted = ib::wanted(network, &settings.resource_prefix)?;
+pub fn desired_ib_network(
+    network: &SriovIBNetwork,
+    settings: &ClusterSettings,
+) -> Result<DesiredNetwork, NetworkSpecError> {
+    let wanted = ib_definition::desired(network, &settings.resource_prefix)?;
     let own = network.metadata.namespace.as_deref().unwrap_or_default();
-    if wanted.definition.namespace == own || settings.is_system(own) {
+    if wanted.definition.namespace == own || settings.is_system_namespace(own) {
         return Ok(wanted);
     }
-    Err(Refused::Elsewhere(settings.honoured().join(", ")))
+    Err(NetworkSpecError::ForbiddenNamespace(settings.system_namespaces().join(", ")))
 }
 
 /// The text of a partition in a configuration. Hexadecimal, which everybody reads alike: what is written in decimal is
 /// told apart from what others take for hexadecimal.
-fn partition_text(
+fn pkey_text(
     field: &'static str,
     key: Option<&IntOrString>,
     warnings: &mut Vec<String>,
-) -> Result<Option<String>, Refused> {
-    let Some(named) = partition(key).map_err(|source| Refused::Word { field, source })? else {
+) -> Result<Option<String>, NetworkSpecError> {
+    let Some(named) =
+        parse_pkey_field(key).map_err(|source| NetworkSpecError::InvalidValue { field, source })?
+    else {
         return Ok(None);
     };
     if named.text.starts_with("0x") || named.text.starts_with("0X") {

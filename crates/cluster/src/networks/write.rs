@@ -1,9 +1,9 @@
 //! Definitions, written.
 
-use super::{Definition, definition::Standing};
+use super::{NetworkDefinition, definition::DefinitionDiff};
 use crate::Error;
 use ferroband_api::cncf::NetworkAttachmentDefinition;
-use ferroband_daemon::call::{Failure, bounded, failure};
+use ferroband_daemon::api_call::{ApiFailure, classify, with_timeout};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -11,13 +11,13 @@ use kube::{
 use tracing::info;
 
 /// Who we are to the API server.
-pub const MANAGER: &str = "ferroband-cluster";
+pub const FIELD_MANAGER: &str = "ferroband-cluster";
 
 /// How it stands with a definition after a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// It is as it should be.
-    Good,
+    UpToDate,
     /// It belongs to somebody else.
     Foreign(String),
 }
@@ -25,38 +25,39 @@ pub enum Written {
 /// Make the definition what it should be, `there` being what the cache has.
 ///
 /// Somebody may have been quicker: then the call is refused (409), and the next pass sees what they made of it.
-pub async fn put(
+pub async fn write_definition(
     client: &Client,
-    wanted: &Definition,
+    wanted: &NetworkDefinition,
     there: Option<&NetworkAttachmentDefinition>,
-) -> Result<Written, Error> {
+) -> Result<WriteOutcome, Error> {
     let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &wanted.namespace);
     let object = format!("{}/{}", wanted.namespace, wanted.name);
-    let (action, answer) = match there.map(|there| wanted.standing(there)) {
-        Some(Standing::Same) => return Ok(Written::Good),
-        Some(Standing::Foreign(owner)) => return Ok(Written::Foreign(owner)),
-        Some(Standing::Differs(patch)) => {
+    let (action, answer) = match there.map(|there| wanted.diff(there)) {
+        Some(DefinitionDiff::Same) => return Ok(WriteOutcome::UpToDate),
+        Some(DefinitionDiff::Foreign(owner)) => return Ok(WriteOutcome::Foreign(owner)),
+        Some(DefinitionDiff::Patch(patch)) => {
             let parameters =
-                PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-            ("patch", bounded(api.patch(&wanted.name, &parameters, &Patch::Merge(&patch))).await)
+                PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+            ("patch", with_timeout(api.patch(&wanted.name, &parameters, &Patch::Merge(&patch))).await)
         }
         None => {
-            let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-            ("create", bounded(api.create(&parameters, &wanted.object())).await)
+            let parameters =
+                PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+            ("create", with_timeout(api.create(&parameters, &wanted.to_object())).await)
         }
     };
     answer.map_err(Error::api(action, format!("network {object}")))?;
     info!(network = object, action, "network definition");
-    Ok(Written::Good)
+    Ok(WriteOutcome::UpToDate)
 }
 
 /// Delete a definition that has no object any more, if it is still the one that was seen.
-pub async fn delete(client: &Client, there: &NetworkAttachmentDefinition) -> Result<(), Error> {
+pub async fn delete_definition(client: &Client, there: &NetworkAttachmentDefinition) -> Result<(), Error> {
     let (namespace, name) = (there.namespace().unwrap_or_default(), there.name_any());
     let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &namespace);
     let seen = Preconditions { uid: there.uid(), resource_version: there.resource_version() };
-    match bounded(api.delete(&name, &DeleteParams::default().preconditions(seen))).await {
-        Err(e) if failure(&e) != Failure::NotFound => {
+    match with_timeout(api.delete(&name, &DeleteParams::default().preconditions(seen))).await {
+        Err(e) if classify(&e) != ApiFailure::NotFound => {
             Err(Error::api("delete", format!("network {namespace}/{name}"))(e))
         }
         _ => {

@@ -11,13 +11,13 @@
 //! Nothing is kept here that is not rebuilt: what is wanted comes from the nodes' objects, what is there from the manager,
 //! and what of it is ours from the claims of the nodes and from `status.placed`, which is written before it is done.
 
-mod choice;
-mod claims;
-mod fabric;
-mod hosts;
-mod pass;
-mod seen;
-mod status;
-mod wanted;
+mod backend;
+mod caches;
+mod desired;
+mod fabric_status;
+mod guid_claims;
+mod node_status;
+mod opensm_host;
+mod reconcile;
 
-pub use pass::Partitions;
+pub use reconcile::PartitionController;

@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// The longest message; more belongs in the log.
-const LONGEST: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// A condition to be told.
-pub fn condition(kind: &str, status: bool, reason: &str, message: impl Into<String>) -> Condition {
+pub fn new_condition(kind: &str, status: bool, reason: &str, message: impl Into<String>) -> Condition {
     let mut message = message.into();
-    if message.len() > LONGEST {
-        let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
+    if message.len() > MAX_MESSAGE_BYTES {
+        let end =
+            (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
         message.truncate(end);
         message.push('…');
     }
@@ -26,7 +27,7 @@ pub fn condition(kind: &str, status: bool, reason: &str, message: impl Into<Stri
 
 /// What the conditions `there` have to become to say what is `wanted`; nothing if they say it already. The time of a
 /// condition changes with its status only. Those of others stay theirs.
-pub fn changed(
+pub fn updated_conditions(
     there: &[Condition],
     wanted: &[Condition],
     generation: Option<i64>,
@@ -46,7 +47,7 @@ pub fn changed(
 }
 
 /// Those of `next` whose status is another than before, or that are new and say that something is wrong.
-pub fn turned<'a>(there: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
+pub fn transitions<'a>(there: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
     let before =
         |kind: &str| there.iter().find(|condition| condition.type_ == kind).map(|c| (&c.status, &c.reason));
     next.iter()

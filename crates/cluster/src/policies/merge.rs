@@ -1,6 +1,6 @@
 //! Several policies for one device.
 
-use super::Chosen;
+use super::SelectedNic;
 use ferroband_api::sriov::{InterfaceSpec, SriovNetworkNodePolicy, VfGroup};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 ///
 /// Policies are applied from the highest priority number to the lowest, those of one number by name: the last one wins.
 /// What it does not touch of the others' stays.
-pub fn merge(claims: &[(&SriovNetworkNodePolicy, Chosen<'_>)]) -> Vec<InterfaceSpec> {
+pub fn merge(claims: &[(&SriovNetworkNodePolicy, SelectedNic<'_>)]) -> Vec<InterfaceSpec> {
     let mut ordered: Vec<_> = claims.iter().collect();
     ordered.sort_by_key(|(policy, chosen)| {
         let name = (policy.name_any(), policy.namespace().unwrap_or_default());
@@ -21,13 +21,13 @@ pub fn merge(claims: &[(&SriovNetworkNodePolicy, Chosen<'_>)]) -> Vec<InterfaceS
         if spec.num_vfs <= 0 {
             continue;
         }
-        let mine = chosen.taken(spec);
+        let mine = chosen.effective_vf_range(spec);
         let mut now = InterfaceSpec {
             pci_address: chosen.nic.pci_address.clone(),
             num_vfs: Some(spec.num_vfs),
             mtu: spec.mtu,
             name: chosen.nic.name.clone(),
-            link_type: spec.link().map(str::to_owned),
+            link_type: spec.requested_link_type().map(str::to_owned),
             e_switch_mode: spec.e_switch_mode.clone(),
             externally_managed: spec.externally_managed.filter(|external| *external),
             vf_groups: vec![VfGroup {
@@ -36,7 +36,7 @@ pub fn merge(claims: &[(&SriovNetworkNodePolicy, Chosen<'_>)]) -> Vec<InterfaceS
                 vf_range: Some(mine.to_string()),
                 policy_name: Some(policy.name_any()),
                 mtu: spec.mtu,
-                is_rdma: Some(spec.rdma()),
+                is_rdma: Some(spec.uses_rdma()),
                 vdpa_type: spec.vdpa_type.clone(),
                 need_vhost_net: spec.need_vhost_net.filter(|need| *need),
                 exclude_topology: spec.exclude_topology.filter(|exclude| *exclude),
@@ -44,7 +44,7 @@ pub fn merge(claims: &[(&SriovNetworkNodePolicy, Chosen<'_>)]) -> Vec<InterfaceS
         };
         if let Some((priority, before)) = merged.remove(chosen.nic.pci_address.as_str()) {
             let apart = |group: &VfGroup| {
-                let theirs = group.vf_range.as_deref().and_then(super::Span::parse);
+                let theirs = group.vf_range.as_deref().and_then(super::VfRange::parse);
                 theirs.is_some_and(|theirs| !theirs.overlaps(mine))
             };
             let kept: Vec<_> = before.vf_groups.into_iter().filter(apart).collect();

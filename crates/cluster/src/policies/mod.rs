@@ -12,23 +12,23 @@
 //! Two policies that want the same functions by name are told apart by age: what stood first stays, the other one says so
 //! in its conditions. Policies that overlap otherwise are merged by priority, as the SR-IOV operator does it.
 
-mod choose;
 mod conditions;
+mod controller;
 mod decide;
-mod judge;
 mod merge;
-mod pool;
-mod span;
-mod stale;
+mod nic_selection;
+mod node_pools;
+mod node_state_gc;
 #[cfg(test)]
 mod tests;
-mod work;
+mod validate;
+mod vf_range;
 
-pub use choose::{Chosen, choose};
-pub use conditions::{changed, condition};
-pub use decide::{Decision, NodeView, decide};
-pub use judge::{Finding, judge};
+pub use conditions::{new_condition, updated_conditions};
+pub use controller::{NodeLabels, PolicyCaches, PolicyController};
+pub use decide::{PolicyDecision, PolicyNode, decide};
 pub use merge::merge;
-pub use pool::{Budget, Pools};
-pub use span::Span;
-pub use work::{Labels, Policies, Seen};
+pub use nic_selection::{SelectedNic, select_nics};
+pub use node_pools::{DrainBudget, NodePools};
+pub use validate::{PolicyFinding, validate};
+pub use vf_range::VfRange;

@@ -1,4 +1,4 @@
-use super::stale::{Stale, delay, stale};
+use super::node_state_gc::{NodeStateAction, node_state_action, parse_delay};
 use super::*;
 use ferroband_api::sriov::{
     InterfaceSpec, InterfaceStatus, SUCCEEDED, SriovNetworkNodePolicy, SriovNetworkNodeState,
@@ -48,18 +48,18 @@ fn policy(name: &str, age: i64, spec: Value) -> Arc<SriovNetworkNodePolicy> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-fn node(name: &str, interfaces: Vec<InterfaceStatus>) -> NodeView {
+fn node(name: &str, interfaces: Vec<InterfaceStatus>) -> PolicyNode {
     let mut state = SriovNetworkNodeState::new(name, SriovNetworkNodeStateSpec::default());
     state.metadata.generation = Some(1);
     state.status = Some(SriovNetworkNodeStateStatus { interfaces, ..Default::default() });
     let labels = [("kubernetes.io/os", "linux"), ("kubernetes.io/hostname", name)];
     let labels: BTreeMap<_, _> = labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    NodeView { name: name.to_owned(), labels: Arc::new(labels), state: Some(Arc::new(state)) }
+    PolicyNode { name: name.to_owned(), labels: Arc::new(labels), state: Some(Arc::new(state)) }
 }
 
-fn decided(policies: &[Arc<SriovNetworkNodePolicy>], nodes: &[NodeView]) -> Decision {
+fn decided(policies: &[Arc<SriovNetworkNodePolicy>], nodes: &[PolicyNode]) -> PolicyDecision {
     let honoured = ["ferroband-system", "kube-system", "spiderpool"];
-    decide(policies.to_vec(), nodes, &Pools::default(), &SriovOperatorConfigSpec::default(), &honoured)
+    decide(policies.to_vec(), nodes, &NodePools::default(), &SriovOperatorConfigSpec::default(), &honoured)
 }
 
 /// What one node with the fixture's adapters shall have.
@@ -67,7 +67,7 @@ fn merged(policies: &[Arc<SriovNetworkNodePolicy>]) -> Vec<InterfaceSpec> {
     decided(policies, &[node("n1", nics())]).specs["n1"].interfaces.clone()
 }
 
-fn said<'a>(decision: &'a Decision, policy: &str, kind: &str) -> &'a Condition {
+fn said<'a>(decision: &'a PolicyDecision, policy: &str, kind: &str) -> &'a Condition {
     let (_, conditions) =
         decision.policies.iter().find(|(p, _)| p.metadata.name.as_deref() == Some(policy)).unwrap();
     conditions.iter().find(|condition| condition.type_ == kind).unwrap()
@@ -273,14 +273,17 @@ fn c29_a_node_that_has_not_reported_is_left_alone() {
 #[test]
 fn c30_states_of_nodes_that_are_gone_are_kept_for_a_while() {
     let now: jiff::Timestamp = "2026-01-02T03:00:00Z".parse().unwrap();
-    let usual = delay(None);
-    assert_eq!(stale(true, None, now, usual), Stale::Fine);
-    assert_eq!(stale(false, None, now, usual), Stale::Mark("2026-01-02T03:30:00Z".parse().unwrap()));
-    assert_eq!(stale(false, Some("2026-01-02T03:00:01Z"), now, usual), Stale::Fine);
-    assert_eq!(stale(false, Some("2026-01-02T03:00:00Z"), now, usual), Stale::Delete);
-    assert_eq!(stale(true, Some("2026-01-02T02:00:00Z"), now, usual), Stale::Unmark);
-    assert_eq!(stale(false, None, now, delay(Some("0"))), Stale::Delete);
-    assert_eq!((delay(Some("-1")), delay(Some("x"))), (usual, usual));
+    let usual = parse_delay(None);
+    assert_eq!(node_state_action(true, None, now, usual), NodeStateAction::Keep);
+    assert_eq!(
+        node_state_action(false, None, now, usual),
+        NodeStateAction::Mark("2026-01-02T03:30:00Z".parse().unwrap())
+    );
+    assert_eq!(node_state_action(false, Some("2026-01-02T03:00:01Z"), now, usual), NodeStateAction::Keep);
+    assert_eq!(node_state_action(false, Some("2026-01-02T03:00:00Z"), now, usual), NodeStateAction::Delete);
+    assert_eq!(node_state_action(true, Some("2026-01-02T02:00:00Z"), now, usual), NodeStateAction::Unmark);
+    assert_eq!(node_state_action(false, None, now, parse_delay(Some("0"))), NodeStateAction::Delete);
+    assert_eq!((parse_delay(Some("-1")), parse_delay(Some("x"))), (usual, usual));
 }
 
 #[test]
@@ -321,13 +324,15 @@ fn ready_when_every_node_says_so_about_what_is_wanted_now() {
 fn conditions_are_written_only_when_they_say_something_else() {
     let now: jiff::Timestamp = "2026-01-02T03:00:00Z".parse().unwrap();
     let later: jiff::Timestamp = "2026-01-02T04:00:00Z".parse().unwrap();
-    let wanted = [condition("Ready", false, "InProgress", "0 of 1 nodes")];
-    let first = changed(&[], &wanted, Some(1), now).unwrap();
-    assert_eq!(changed(&first, &wanted, Some(1), later), None);
-    let other = [condition("Ready", false, "Failed", "n1")];
-    let second = changed(&first, &other, Some(1), later).unwrap();
+    let wanted = [new_condition("Ready", false, "InProgress", "0 of 1 nodes")];
+    let first = updated_conditions(&[], &wanted, Some(1), now).unwrap();
+    assert_eq!(updated_conditions(&first, &wanted, Some(1), later), None);
+    let other = [new_condition("Ready", false, "Failed", "n1")];
+    let second = updated_conditions(&first, &other, Some(1), later).unwrap();
     assert_eq!(second[0].last_transition_time.0, now, "the status is the same");
-    let ready = changed(&second, &[condition("Ready", true, "AllNodesReady", "")], Some(1), later).unwrap();
+    let ready =
+        updated_conditions(&second, &[new_condition("Ready", true, "AllNodesReady", "")], Some(1), later)
+            .unwrap();
     assert_eq!(ready[0].last_transition_time.0, later);
 }
 
@@ -341,16 +346,17 @@ fn pool(name: &str, spec: Value) -> Arc<SriovNetworkPoolConfig> {
 
 #[test]
 fn c71_a_budget_of_none_is_told() {
-    let budget = |most: Value, nodes| Budget::of(Some(&pool("p", json!({"maxUnavailable": most}))), nodes);
-    assert_eq!(budget(json!("30%"), 1), Ok(Budget::AtMost(0)));
-    assert_eq!(budget(json!("50%"), 5), Ok(Budget::AtMost(2)));
-    assert_eq!(budget(json!(3), 5), Ok(Budget::AtMost(3)));
-    assert_eq!(Budget::of(Some(&pool("p", json!({}))), 5), Ok(Budget::Unlimited));
-    assert_eq!(Budget::of(None, 5), Ok(Budget::AtMost(1)));
+    let budget =
+        |most: Value, nodes| DrainBudget::of_pool(Some(&pool("p", json!({"maxUnavailable": most}))), nodes);
+    assert_eq!(budget(json!("30%"), 1), Ok(DrainBudget::AtMost(0)));
+    assert_eq!(budget(json!("50%"), 5), Ok(DrainBudget::AtMost(2)));
+    assert_eq!(budget(json!(3), 5), Ok(DrainBudget::AtMost(3)));
+    assert_eq!(DrainBudget::of_pool(Some(&pool("p", json!({}))), 5), Ok(DrainBudget::Unlimited));
+    assert_eq!(DrainBudget::of_pool(None, 5), Ok(DrainBudget::AtMost(1)));
     for wrong in [json!("150%"), json!("0%"), json!("two"), json!(-1)] {
         budget(wrong, 5).unwrap_err();
     }
-    let (pools, _) = Pools::of([pool("p", json!({"maxUnavailable": "30%"}))]);
+    let (pools, _) = NodePools::from_objects([pool("p", json!({"maxUnavailable": "30%"}))]);
     let nodes = [node("n1", nics())];
     let decision =
         decide(Vec::new(), &nodes, &pools, &SriovOperatorConfigSpec::default(), &["ferroband-system"]);
@@ -359,14 +365,16 @@ fn c71_a_budget_of_none_is_told() {
 
 #[test]
 fn a_node_in_two_pools_keeps_what_it_has() {
-    let (pools, _) =
-        Pools::of([pool("p", json!({"rdmaMode": "exclusive"})), pool("q", json!({"rdmaMode": "shared"}))]);
+    let (pools, _) = NodePools::from_objects([
+        pool("p", json!({"rdmaMode": "exclusive"})),
+        pool("q", json!({"rdmaMode": "shared"})),
+    ]);
     let nodes = [node("n1", nics())];
     let decision =
         decide(Vec::new(), &nodes, &pools, &SriovOperatorConfigSpec::default(), &["ferroband-system"]);
     assert_eq!(decision.specs["n1"].system, None, "as it was");
     assert!(decision.pools.iter().all(|(_, conditions)| conditions[0].reason == "NodeInTwoPools"));
-    let (one, _) = Pools::of([pool("p", json!({"rdmaMode": "exclusive"}))]);
+    let (one, _) = NodePools::from_objects([pool("p", json!({"rdmaMode": "exclusive"}))]);
     let decision =
         decide(Vec::new(), &nodes, &one, &SriovOperatorConfigSpec::default(), &["ferroband-system"]);
     let system = decision.specs["n1"].system.as_ref().unwrap();

@@ -1,7 +1,7 @@
 //! What the API server is told: which objects to send, where to, and whom to trust.
 
 use super::NAME;
-use crate::networks::GROUPS;
+use crate::networks::GROUP_ANNOTATIONS;
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS};
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
             "pods",
             json!({
                 "name": "pods.ferroband.io",
-                "rules": [pods()],
+                "rules": [pod_rule()],
                 // Every other pod starts without asking us.
-                "matchConditions": [{"name": "names-networks", "expression": concerned()}],
+                "matchConditions": [{"name": "names-networks", "expression": names_networks_expression()}],
                 // Somebody else's webhook may name networks.
                 "reinvocationPolicy": "IfNeeded",
             }),
@@ -47,10 +47,10 @@ pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
         let names = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": grouped});
         all.push(webhook(namespace, trusted, "pods", json!({
             "name": "namespaces.ferroband.io",
-            "rules": [pods()],
+            "rules": [pod_rule()],
             // A condition cannot see the namespace's annotations, so the namespaces are named.
             "namespaceSelector": {"matchExpressions": [names]},
-            "matchConditions": [{"name": "names-no-networks", "expression": format!("!({})", concerned())}],
+            "matchConditions": [{"name": "names-no-networks", "expression": format!("!({})", names_networks_expression())}],
             "reinvocationPolicy": "IfNeeded",
         })));
     }
@@ -70,7 +70,7 @@ fn webhook(namespace: &str, trusted: &str, path: &str, mut webhook: Value) -> Va
     webhook
 }
 
-fn pods() -> Value {
+fn pod_rule() -> Value {
     rule("", "v1", "pods", &["CREATE"])
 }
 
@@ -80,9 +80,12 @@ fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> Valu
     })
 }
 
-fn concerned() -> String {
-    let keys: Vec<_> =
-        [NETWORKS, DEFAULT_NETWORK].into_iter().chain(GROUPS).map(|key| format!("'{key}'")).collect();
+fn names_networks_expression() -> String {
+    let keys: Vec<_> = [NETWORKS, DEFAULT_NETWORK]
+        .into_iter()
+        .chain(GROUP_ANNOTATIONS)
+        .map(|key| format!("'{key}'"))
+        .collect();
     format!(
         "has(object.metadata.annotations) && [{}].exists(key, key in object.metadata.annotations)",
         keys.join(", ")
@@ -90,13 +93,14 @@ fn concerned() -> String {
 }
 
 /// Whether `there` says what `wanted` says, whatever the API server has filled in besides.
-pub fn says(there: &Value, wanted: &Value) -> bool {
+pub fn contains_all(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| says(there, value)))
+            wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| contains_all(there, value)))
         }
         (Value::Array(there), Value::Array(wanted)) => {
-            there.len() == wanted.len() && there.iter().zip(wanted).all(|(there, wanted)| says(there, wanted))
+            there.len() == wanted.len()
+                && there.iter().zip(wanted).all(|(there, wanted)| contains_all(there, wanted))
         }
         _ => there == wanted,
     }
@@ -124,8 +128,11 @@ mod tests {
         let wanted = webhooks("n", "pem", &[]);
         let mut there = wanted.clone();
         there[0]["matchPolicy"] = json!("Equivalent");
-        assert!(says(&there, &wanted));
+        assert!(contains_all(&there, &wanted));
         there[0]["failurePolicy"] = json!("Fail");
-        assert!(!says(&there, &wanted) && !says(&webhooks("n", "pem", &["a".to_owned()]), &wanted));
+        assert!(
+            !contains_all(&there, &wanted)
+                && !contains_all(&webhooks("n", "pem", &["a".to_owned()]), &wanted)
+        );
     }
 }

@@ -13,47 +13,57 @@
 //! is security-relevant is checked again where it takes effect, and a pod that was not filled in is told so when it is
 //! attached.
 
+mod admission;
+mod cert_rotation;
 mod certificate;
 mod configuration;
-mod identity;
-mod keep;
+mod context;
+mod natural_sort;
 mod networks;
-mod order;
 mod pods;
 mod pools;
-mod review;
 mod serve;
-mod world;
+mod serving_certificate;
 
-pub use keep::{Keep, Kept};
+pub use cert_rotation::{CertRotation, WebhookObjects};
 
-use crate::{Context, Error, Wake, keep as keep_work, networks::Sources};
-use ferroband_daemon::tasks::Tasks;
-use identity::Identity;
+use crate::{ControllerContext, Error, Trigger, networks::NetworkCaches, run_controller as keep_work};
+use context::WebhookContext;
+use ferroband_daemon::tasks::TaskSet;
+use serving_certificate::ServingCertificate;
 use std::sync::Arc;
-use world::World;
 
 /// The Secret with the certificate, the Service, and the configuration of the API server.
 const NAME: &str = "ferroband-webhook";
 
 /// Start answering. Every replica does.
 pub fn start(
-    context: &Context,
-    sources: &Sources,
-    kept: &Kept,
-    tasks: &mut Tasks<Error>,
+    context: &ControllerContext,
+    sources: &NetworkCaches,
+    kept: &WebhookObjects,
+    tasks: &mut TaskSet<Error>,
 ) -> Result<(), Error> {
-    let identity = Arc::new(Identity::default());
-    let world = Arc::new(World::new(context, sources));
-    tasks.start_endless("certificate", identity::follow(kept.secret.clone(), identity.clone()));
+    let identity = Arc::new(ServingCertificate::default());
+    let world = Arc::new(WebhookContext::new(context, sources));
+    tasks.start_endless(
+        "certificate",
+        serving_certificate::follow_secret(kept.secret.clone(), identity.clone()),
+    );
     let listener = serve::listen(context.settings.webhook_port)?;
     tasks.start("webhook", serve::serve(listener, identity, world, tasks.stop.clone()));
     Ok(())
 }
 
 /// Start the leader's part: the certificate, and what the API server is told.
-pub fn lead(context: &Context, sources: &Sources, kept: &Kept, tasks: &mut Tasks<Error>) {
-    let wake =
-        Wake::default().on(tasks, &kept.secret).on(tasks, &kept.configuration).on(tasks, &sources.namespaces);
-    tasks.start_endless("webhook's certificate", keep_work(Keep::new(context, sources, kept), wake));
+pub fn start_leader_tasks(
+    context: &ControllerContext,
+    sources: &NetworkCaches,
+    kept: &WebhookObjects,
+    tasks: &mut TaskSet<Error>,
+) {
+    let wake = Trigger::default()
+        .on_change(tasks, &kept.secret)
+        .on_change(tasks, &kept.configuration)
+        .on_change(tasks, &sources.namespace_groups);
+    tasks.start_endless("webhook's certificate", keep_work(CertRotation::new(context, sources, kept), wake));
 }

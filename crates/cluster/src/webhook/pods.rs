@@ -1,10 +1,10 @@
 //! What a pod lacks to get the networks it names.
 
-use super::order::natural;
-use super::review::{Answer, Request};
-use super::world::World;
-use crate::networks::{GROUPS, Member, Need};
-use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
+use super::admission::{AdmissionRequest, AdmissionResponse};
+use super::context::WebhookContext;
+use super::natural_sort::natural_cmp;
+use crate::networks::{GROUP_ANNOTATIONS, GroupNetwork, ResourceRequest};
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,53 +12,56 @@ use std::collections::{BTreeMap, HashMap};
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
 /// Fill in a pod.
-pub async fn inject(request: &Request, world: &World) -> Answer {
-    let mut answer = Answer::default();
+pub async fn inject(request: &AdmissionRequest, world: &WebhookContext) -> AdmissionResponse {
+    let mut answer = AdmissionResponse::default();
     let pod = &request.object;
     if pod["spec"]["hostNetwork"] == true {
         return answer;
     }
     let own = pod["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     let text = |key: &str| own.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let said = GROUPS.into_iter().find_map(|key| Some((key, text(key)?.to_owned())));
-    let mut known: HashMap<(String, String), Option<Need>> = HashMap::new();
+    let said = GROUP_ANNOTATIONS.into_iter().find_map(|key| Some((key, text(key)?.to_owned())));
+    let mut known: HashMap<(String, String), Option<ResourceRequest>> = HashMap::new();
     let mut networks = text(NETWORKS).unwrap_or_default().to_owned();
 
-    if let Some((key, value)) = said.or_else(|| world.group(&request.namespace)) {
-        let mut members = match world.members(key, &value) {
+    if let Some((key, value)) = said.or_else(|| world.namespace_group(&request.namespace)) {
+        let mut members = match world.group_networks(key, &value) {
             Ok(members) if members.is_empty() => {
-                answer.refused = Some(format!(
+                answer.denied = Some(format!(
                     "{key}: no SpiderMultusConfig is in the group {value:?}; annotate those meant with it, or correct the annotation"
                 ));
                 return answer;
             }
             Ok(members) => members,
             Err((object, refused)) => {
-                answer.refused = Some(format!("{key}: {value:?}: {}", refused.fault(&object)));
+                answer.denied = Some(format!("{key}: {value:?}: {}", refused.fault(&object)));
                 return answer;
             }
         };
-        members.sort_by(|a, b| natural(&path(a), &path(b)));
-        match append(&networks, &request.namespace, &members) {
+        members.sort_by(|a, b| natural_cmp(&qualified_name(a), &qualified_name(b)));
+        match append_networks(&networks, &request.namespace, &members) {
             Ok(Some(longer)) => {
                 let mut annotations = own.clone();
                 annotations.insert(NETWORKS.to_owned(), json!(longer));
-                answer.put(&["metadata", "annotations"], annotations.into());
+                answer.add_patch(&["metadata", "annotations"], annotations.into());
                 networks = longer;
             }
             Ok(None) => {}
             Err(e) => answer.warnings.push(e.to_string()),
         }
-        known.extend(members.into_iter().map(|member| ((member.namespace, member.name), member.need)));
+        known.extend(members.into_iter().map(|member| ((member.namespace, member.name), member.request)));
     }
 
     let mut wanted = Vec::new();
-    match Selection::networks(&networks, &request.namespace) {
+    match NetworkSelection::parse_networks(&networks, &request.namespace) {
         Ok(selections) => wanted.extend(selections),
         // The pod is told when it is attached, too.
         Err(e) => answer.warnings.push(e.to_string()),
     }
-    match Selection::default_network(text(DEFAULT_NETWORK).unwrap_or_default(), DEFAULT_NAMESPACE) {
+    match NetworkSelection::parse_default_network(
+        text(DEFAULT_NETWORK).unwrap_or_default(),
+        DEFAULT_NAMESPACE,
+    ) {
         Ok(selection) => wanted.extend(selection),
         Err(e) => answer.warnings.push(e.to_string()),
     }
@@ -67,7 +70,7 @@ pub async fn inject(request: &Request, world: &World) -> Answer {
         let key = (selection.namespace.clone(), selection.name.clone());
         let need = match known.get(&key) {
             Some(need) => Some(need.clone()),
-            None => world.need(&key.0, &key.1).await,
+            None => world.resource_request(&key.0, &key.1).await,
         };
         match &need {
             Some(need) => needs.extend(need.clone()),
@@ -78,22 +81,22 @@ pub async fn inject(request: &Request, world: &World) -> Answer {
         }
         known.insert(key, need.flatten());
     }
-    ask(pod, &count(&needs), &mut answer);
+    request_resources(pod, &count_resources(&needs), &mut answer);
     answer
 }
 
-fn path(member: &Member) -> String {
+fn qualified_name(member: &GroupNetwork) -> String {
     format!("{}/{}", member.namespace, member.name)
 }
 
 /// The annotation with the members that it does not name yet, in the form it is written in; `None` if it names all.
-fn append(
+fn append_networks(
     networks: &str,
     namespace: &str,
-    members: &[Member],
+    members: &[GroupNetwork],
 ) -> Result<Option<String>, ferroband_api::Error> {
-    let named = Selection::networks(networks, namespace)?;
-    let is_new = |member: &&Member| {
+    let named = NetworkSelection::parse_networks(networks, namespace)?;
+    let is_new = |member: &&GroupNetwork| {
         !named.iter().any(|named| (&named.namespace, &named.name) == (&member.namespace, &member.name))
     };
     let new: Vec<_> = members.iter().filter(is_new).collect();
@@ -107,12 +110,12 @@ fn append(
         return Ok(Some(Value::from(list).to_string()));
     }
     let before = Some(networks.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
-    let names = before.into_iter().chain(new.into_iter().map(path));
+    let names = before.into_iter().chain(new.into_iter().map(qualified_name));
     Ok(Some(names.collect::<Vec<_>>().join(",")))
 }
 
 /// How many of each resource the networks need together.
-fn count(needs: &[Need]) -> BTreeMap<&str, u32> {
+fn count_resources(needs: &[ResourceRequest]) -> BTreeMap<&str, u32> {
     let mut counted = BTreeMap::new();
     for need in needs {
         let number = counted.entry(need.resource.as_str()).or_insert(0);
@@ -122,7 +125,7 @@ fn count(needs: &[Need]) -> BTreeMap<&str, u32> {
 }
 
 /// Ask for what no container asks for, in the first container. What somebody wrote stays as it is.
-fn ask(pod: &Value, needed: &BTreeMap<&str, u32>, answer: &mut Answer) {
+fn request_resources(pod: &Value, needed: &BTreeMap<&str, u32>, answer: &mut AdmissionResponse) {
     let list = |key: &str| pod["spec"][key].as_array().cloned().unwrap_or_default();
     let containers = list("containers");
     let Some(first) = containers.first() else { return };
@@ -132,7 +135,7 @@ fn ask(pod: &Value, needed: &BTreeMap<&str, u32>, answer: &mut Answer) {
         let written: Vec<u32> = containers
             .iter()
             .chain(&list("initContainers"))
-            .filter_map(|container| amount(container, resource))
+            .filter_map(|container| requested_amount(container, resource))
             .collect();
         if written.is_empty() {
             for key in ["limits", "requests"] {
@@ -148,12 +151,12 @@ fn ask(pod: &Value, needed: &BTreeMap<&str, u32>, answer: &mut Answer) {
         }
     }
     if asked {
-        answer.put(&["spec", "containers", "0", "resources"], resources.into());
+        answer.add_patch(&["spec", "containers", "0", "resources"], resources.into());
     }
 }
 
 /// How much of a resource a container asks for, if it does. Extended resources are whole numbers.
-fn amount(container: &Value, resource: &str) -> Option<u32> {
+fn requested_amount(container: &Value, resource: &str) -> Option<u32> {
     let resources = &container["resources"];
     let written = resources["limits"].get(resource).or_else(|| resources["requests"].get(resource))?;
     let number = written.as_u64().or_else(|| written.as_str()?.parse().ok());

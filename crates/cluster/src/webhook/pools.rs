@@ -1,16 +1,16 @@
 //! Pools of addresses, looked at before they are stored.
 
-use super::review::{Answer, Request};
-use ferroband_address::{Family, spiderpool::parse_ips};
+use super::admission::{AdmissionRequest, AdmissionResponse};
+use ferroband_address::{IpFamily, spiderpool::parse_ips};
 use ferroband_api::spiderpool::SpiderIPPool;
-use ferroband_daemon::addresses::{read_pool, records_of};
+use ferroband_daemon::addresses::{allocation_records, parse_pool};
 use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use std::net::IpAddr;
 
 /// Look at a pool. Whether it overlaps with others its condition says: two may be created at the same moment.
-pub fn review(request: &Request) -> Answer {
-    let mut answer = Answer::default();
+pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
+    let mut answer = AdmissionResponse::default();
     let pool: SpiderIPPool = match serde_json::from_value(request.object.clone()) {
         Ok(pool) => pool,
         Err(e) => {
@@ -29,21 +29,22 @@ pub fn review(request: &Request) -> Answer {
     let refuse = |cause: String, remedy: &str| {
         Some(Fault::new(FaultCode::InvalidConfig, object.clone(), cause, remedy).to_string())
     };
-    match read_pool(&pool) {
+    match parse_pool(&pool) {
         // It names the pool and the field.
-        Err(e) => answer.refused = Some(format!("{e}; correct the field and apply the pool again")),
+        Err(e) => answer.denied = Some(format!("{e}; correct the field and apply the pool again")),
         Ok(read) => answer.warnings.extend(read.warnings.iter().map(ToString::to_string)),
     }
-    let left_out = before.iter().flat_map(records_of).find(|(address, _)| !offers(&pool, *address));
-    if let (None, Some((address, record))) = (&answer.refused, left_out) {
+    let left_out =
+        before.iter().flat_map(allocation_records).find(|(address, _)| !contains_address(&pool, *address));
+    if let (None, Some((address, record))) = (&answer.denied, left_out) {
         let cause = format!("{address} would no longer be of the pool, and pod {} has it", record.pod);
-        answer.refused = refuse(cause, "keep the address in `ips`, or delete the pod first");
+        answer.denied = refuse(cause, "keep the address in `ips`, or delete the pod first");
     }
     answer
 }
 
-fn offers(pool: &SpiderIPPool, address: IpAddr) -> bool {
-    let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+fn contains_address(pool: &SpiderIPPool, address: IpAddr) -> bool {
+    let family = if address.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
     let has = |list: &[String]| {
         let windows = parse_ips(list, family).unwrap_or_default();
         windows.iter().any(|(first, last)| (*first..=*last).contains(&address))
@@ -64,7 +65,7 @@ mod tests {
         })
     }
 
-    fn ask(object: Value, old: Value) -> Answer {
+    fn ask(object: Value, old: Value) -> AdmissionResponse {
         let request =
             json!({"uid": "u", "kind": {"kind": "SpiderIPPool"}, "object": object, "oldObject": old});
         review(&serde_json::from_value(request).unwrap())
@@ -73,12 +74,12 @@ mod tests {
     #[test]
     fn s10_a_pool_does_not_shrink_under_a_pod() {
         let whole = pool(&["172.91.0.100-172.91.0.120"]);
-        let refused = ask(pool(&["172.91.0.110-172.91.0.120"]), whole.clone()).refused.unwrap();
+        let refused = ask(pool(&["172.91.0.110-172.91.0.120"]), whole.clone()).denied.unwrap();
         assert!(refused.contains("172.91.0.105") && refused.contains("team/train-0"), "{refused}");
         let mut excluded = whole.clone();
         excluded["spec"]["excludeIPs"] = json!(["172.91.0.105"]);
-        assert!(ask(excluded, whole.clone()).refused.is_some());
-        assert_eq!(ask(pool(&["172.91.0.105"]), whole.clone()), Answer::default());
+        assert!(ask(excluded, whole.clone()).denied.is_some());
+        assert_eq!(ask(pool(&["172.91.0.105"]), whole.clone()), AdmissionResponse::default());
         // Deleted, or changed in nothing that counts.
         let mut going = pool(&["172.91.0.110"]);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -87,11 +88,11 @@ mod tests {
 
     #[test]
     fn s02_s04_s08_what_is_wrong_is_refused_and_what_is_odd_is_told() {
-        let refused = ask(pool(&["172.91.0.120-172.91.0.100"]), Value::Null).refused.unwrap();
+        let refused = ask(pool(&["172.91.0.120-172.91.0.100"]), Value::Null).denied.unwrap();
         assert!(refused.contains("SpiderIPPool p") && refused.contains("172.91.0.120"), "{refused}");
         let mut odd = pool(&["172.91.0.100"]);
         odd["spec"]["subnet"] = json!("172.91.7.0/16");
         let told = ask(odd, Value::Null);
-        assert!(told.refused.is_none() && told.warnings.len() == 1, "{told:?}");
+        assert!(told.denied.is_none() && told.warnings.len() == 1, "{told:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! HTTPS, for the API server alone to ask.
 
-use super::review::Review;
-use super::{identity::Identity, networks, pods, pools, world::World};
+use super::admission::AdmissionReview;
+use super::{context::WebhookContext, networks, pods, pools, serving_certificate::ServingCertificate};
 use crate::Error;
-use ferroband_daemon::chain;
+use ferroband_daemon::error_chain;
 use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Request, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 /// How large a question may be: an object of the API server's greatest size, twice, and some words.
-const LARGEST: usize = 8 << 20;
+const MAX_BODY_BYTES: usize = 8 << 20;
 /// How many may ask at once; the API server has few connections and keeps them.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// How long a handshake or the head of a question may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listen on all addresses.
 pub fn listen(port: u16) -> Result<TcpListener, Error> {
@@ -40,8 +40,8 @@ pub fn listen(port: u16) -> Result<TcpListener, Error> {
 /// Answer until `stop`.
 pub async fn serve(
     listener: TcpListener,
-    identity: Arc<Identity>,
-    world: Arc<World>,
+    identity: Arc<ServingCertificate>,
+    world: Arc<WebhookContext>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -49,7 +49,7 @@ pub async fn serve(
         .map_err(|e| Error::Serve { port: world.settings().webhook_port, source: Box::new(e) })?;
     let config = builder.with_no_client_auth().with_cert_resolver(identity.clone());
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             // Out of files, perhaps: not for ever.
@@ -60,52 +60,62 @@ pub async fn serve(
         let (acceptor, identity, world) = (acceptor.clone(), identity.clone(), world.clone());
         let stop = stop.clone();
         tokio::spawn(async move {
-            stop.run_until_cancelled(connection(stream, acceptor, identity, world)).await;
+            stop.run_until_cancelled(serve_connection(stream, acceptor, identity, world)).await;
             drop(place);
         });
     }
     Ok(())
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, identity: Arc<Identity>, world: Arc<World>) {
-    let Ok(Ok(stream)) = timeout(PATIENCE, acceptor.accept(stream)).await else {
+async fn serve_connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    identity: Arc<ServingCertificate>,
+    world: Arc<WebhookContext>,
+) {
+    let Ok(Ok(stream)) = timeout(READ_TIMEOUT, acceptor.accept(stream)).await else {
         return debug!("a connection without a handshake");
     };
     let service = service_fn(move |request: Request<Incoming>| {
         let (identity, world) = (identity.clone(), world.clone());
-        async move { Ok::<_, Infallible>(answer(request, &identity, &world).await) }
+        async move { Ok::<_, Infallible>(handle(request, &identity, &world).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(READ_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(e) = served.await {
-        debug!(error = %chain(&e), "connection");
+        debug!(error = %error_chain(&e), "connection");
     }
 }
 
-async fn answer(request: Request<Incoming>, identity: &Identity, world: &World) -> Response<Full<Bytes>> {
+async fn handle(
+    request: Request<Incoming>,
+    identity: &ServingCertificate,
+    world: &WebhookContext,
+) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     if request.method() == Method::GET && path == "/healthz" {
-        let ready = identity.is_known() && world.is_known();
-        return say(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, String::new());
+        let ready = identity.is_loaded() && world.is_ready();
+        return respond(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, String::new());
     }
     if request.method() != Method::POST || !["/pods", "/networks", "/pools"].contains(&path.as_str()) {
-        return say(StatusCode::NOT_FOUND, "POST /pods, /networks or /pools".to_owned());
+        return respond(StatusCode::NOT_FOUND, "POST /pods, /networks or /pools".to_owned());
     }
     // Better no answer than one from half of the networks: then the pod is left as it is.
-    if !world.is_known() {
-        return say(StatusCode::SERVICE_UNAVAILABLE, "the networks are not known yet".to_owned());
+    if !world.is_ready() {
+        return respond(StatusCode::SERVICE_UNAVAILABLE, "the networks are not known yet".to_owned());
     }
-    let body = match timeout(PATIENCE, Limited::new(request.into_body(), LARGEST).collect()).await {
+    let body = match timeout(READ_TIMEOUT, Limited::new(request.into_body(), MAX_BODY_BYTES).collect()).await
+    {
         Ok(Ok(body)) => body.to_bytes(),
-        _ => return say(StatusCode::BAD_REQUEST, "the question did not come in full".to_owned()),
+        _ => return respond(StatusCode::BAD_REQUEST, "the question did not come in full".to_owned()),
     };
-    let review: Review = match serde_json::from_slice(&body) {
+    let review: AdmissionReview = match serde_json::from_slice(&body) {
         Ok(review) => review,
         Err(e) => {
             warn!(error = %e, "a question that cannot be read");
-            return say(StatusCode::BAD_REQUEST, e.to_string());
+            return respond(StatusCode::BAD_REQUEST, e.to_string());
         }
     };
     let request = review.request;
@@ -123,14 +133,14 @@ async fn answer(request: Request<Incoming>, identity: &Identity, world: &World) 
         tracing::info!(
             object = format!("{kind} {namespace}/{name}"),
             patches = answer.patch.len(),
-            refused = answer.refused,
+            refused = answer.denied,
             "admission"
         );
     }
-    say(StatusCode::OK, answer.to(&request.uid).to_string())
+    respond(StatusCode::OK, answer.to_review(&request.uid).to_string())
 }
 
-fn say(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");

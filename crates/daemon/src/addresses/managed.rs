@@ -3,15 +3,15 @@
 use kube::{Resource, ResourceExt};
 
 /// The label of the objects that are ours to change.
-pub const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "ferroband");
+pub const MANAGED_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "ferroband");
 /// The selector of those.
-pub const OWN: &str = "app.kubernetes.io/managed-by=ferroband";
+pub const MANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by=ferroband";
 /// The selector of all others.
-pub const FOREIGN: &str = "app.kubernetes.io/managed-by!=ferroband";
+pub const UNMANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by!=ferroband";
 
 /// Whether the object is ours to change.
-pub fn is_ours(object: &impl Resource) -> bool {
-    object.labels().get(MANAGED.0).is_some_and(|by| by == MANAGED.1)
+pub fn is_managed(object: &impl Resource) -> bool {
+    object.labels().get(MANAGED_LABEL.0).is_some_and(|by| by == MANAGED_LABEL.1)
 }
 
 #[cfg(test)]
@@ -20,7 +20,10 @@ mod tests {
 
     #[test]
     fn the_selectors_are_of_the_label() {
-        let (name, value) = MANAGED;
-        assert_eq!((OWN, FOREIGN), (&*format!("{name}={value}"), &*format!("{name}!={value}")));
+        let (name, value) = MANAGED_LABEL;
+        assert_eq!(
+            (MANAGED_SELECTOR, UNMANAGED_SELECTOR),
+            (&*format!("{name}={value}"), &*format!("{name}!={value}"))
+        );
     }
 }

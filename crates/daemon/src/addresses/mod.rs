@@ -1,14 +1,14 @@
 //! Objects of the API server as the address engine understands them. Nodes assign addresses, the cluster daemon takes
 //! lost ones back and shows what is assigned; both read the same objects.
 
-mod granule;
+mod allocation_record;
+mod block;
 mod managed;
 mod owner;
 mod pool;
-mod record;
 
-pub use granule::{NotGranule, granule_of, object_of};
-pub use managed::{FOREIGN, MANAGED, OWN, is_ours};
+pub use allocation_record::{MANAGED_MARKER, SpiderpoolRecord, allocation_records};
+pub use block::{InvalidBlock, block_from_object, block_to_object};
+pub use managed::{MANAGED_LABEL, MANAGED_SELECTOR, UNMANAGED_SELECTOR, is_managed};
 pub use owner::is_stateful;
-pub use pool::{describe, read_pool, reserved_of, selector_of};
-pub use record::{OURS, Record, records_of};
+pub use pool::{label_matcher, parse_pool, pool_spec, reserved_ranges};

@@ -1,9 +1,11 @@
 //! Spiderpool's pools and reservations.
 
-use super::record::records_of;
+use super::allocation_record::allocation_records;
 use ferroband_address::{
-    Error, Family,
-    spiderpool::{Affinity, Description, Expression, IpPool, Operator, Selector, parse_ips},
+    Error, IpFamily,
+    spiderpool::{
+        IpPool, IpPoolSpec, LabelMatcher, LabelOperator, LabelRequirement, PoolAffinity, parse_ips,
+    },
 };
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderReservedIP};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -11,21 +13,21 @@ use kube::ResourceExt;
 use std::net::IpAddr;
 
 /// What the object says, field by field.
-pub fn describe(pool: &SpiderIPPool) -> Description {
+pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
     let spec = &pool.spec;
-    Description {
+    IpPoolSpec {
         name: pool.name_any(),
-        version: spec.ip_version,
+        ip_version: spec.ip_version,
         subnet: spec.subnet.clone(),
         ips: spec.ips.clone(),
-        exclude: spec.exclude_ips.clone(),
+        exclude_ips: spec.exclude_ips.clone(),
         gateway: spec.gateway.clone(),
         routes: spec.routes.iter().map(|route| (route.dst.clone(), route.gw.clone())).collect(),
-        affinity: Affinity {
-            pods: spec.pod_affinity.as_ref().map(selector_of),
-            namespaces: spec.namespace_affinity.as_ref().map(selector_of),
+        affinity: PoolAffinity {
+            pods: spec.pod_affinity.as_ref().map(label_matcher),
+            namespaces: spec.namespace_affinity.as_ref().map(label_matcher),
             namespace_names: spec.namespace_name.clone(),
-            nodes: spec.node_affinity.as_ref().map(selector_of),
+            nodes: spec.node_affinity.as_ref().map(label_matcher),
             node_names: spec.node_name.clone(),
             networks: spec.multus_name.clone(),
         },
@@ -33,38 +35,41 @@ pub fn describe(pool: &SpiderIPPool) -> Description {
         disable: spec.disable,
         terminating: pool.metadata.deletion_timestamp.is_some(),
         vlan: spec.vlan,
-        taken: records_of(pool)
+        spiderpool_assigned: allocation_records(pool)
             .into_iter()
-            .filter(|(_, by)| !by.is_ours())
+            .filter(|(_, by)| !by.is_managed())
             .map(|(address, _)| address)
             .collect(),
     }
 }
 
 /// The pool, or why it cannot be used.
-pub fn read_pool(pool: &SpiderIPPool) -> Result<IpPool, Error> {
-    IpPool::read(&describe(pool))
+pub fn parse_pool(pool: &SpiderIPPool) -> Result<IpPool, Error> {
+    IpPool::from_spec(&pool_spec(pool))
 }
 
 /// The addresses that an object reserves, and what is wrong with the object.
-pub fn reserved_of(reserved: &SpiderReservedIP) -> Result<Vec<(IpAddr, IpAddr)>, Error> {
+pub fn reserved_ranges(reserved: &SpiderReservedIP) -> Result<Vec<(IpAddr, IpAddr)>, Error> {
     let ips = &reserved.spec.ips;
     let first = ips.first().map(String::as_str).unwrap_or_default();
     let family = match reserved.spec.ip_version {
-        Some(6) => Family::V6,
-        Some(_) => Family::V4,
-        None if first.contains(':') => Family::V6,
-        None => Family::V4,
+        Some(6) => IpFamily::V6,
+        Some(_) => IpFamily::V4,
+        None if first.contains(':') => IpFamily::V6,
+        None => IpFamily::V4,
     };
-    parse_ips(ips, family).map_err(|cause| Error::Reserved { object: reserved.name_any(), cause })
+    parse_ips(ips, family).map_err(|cause| Error::InvalidReservedIp { object: reserved.name_any(), cause })
 }
 
 /// A selector of the API server.
-pub fn selector_of(selector: &LabelSelector) -> Selector {
-    let expressions = selector.match_expressions.iter().flatten().map(|expression| Expression {
+pub fn label_matcher(selector: &LabelSelector) -> LabelMatcher {
+    let expressions = selector.match_expressions.iter().flatten().map(|expression| LabelRequirement {
         key: expression.key.clone(),
-        operator: Operator::from(expression.operator.as_str()),
+        operator: LabelOperator::from(expression.operator.as_str()),
         values: expression.values.clone().unwrap_or_default(),
     });
-    Selector { labels: selector.match_labels.clone().unwrap_or_default(), expressions: expressions.collect() }
+    LabelMatcher {
+        labels: selector.match_labels.clone().unwrap_or_default(),
+        expressions: expressions.collect(),
+    }
 }

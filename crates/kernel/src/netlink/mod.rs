@@ -5,17 +5,17 @@
 //!                                        kernel ──▶ Listener: what it tells everybody
 //! ```
 
-mod body;
-mod failure;
+pub(crate) mod attr;
+mod builder;
+mod error;
 mod listener;
 mod socket;
-pub(crate) mod wire;
 
-pub(crate) use body::Body;
-pub(crate) use failure::{Failure, Family};
-pub(crate) use listener::{Heard, Listener};
-pub(crate) use socket::Socket;
-pub(crate) use wire::Message;
+pub(crate) use attr::RawMessage;
+pub(crate) use builder::MessageBuilder;
+pub(crate) use error::{NetlinkError, NetlinkFamily};
+pub(crate) use listener::{Listener, ListenerRead};
+pub(crate) use socket::NetlinkSocket;
 
 #[cfg(test)]
 pub(crate) use socket::serialize;

@@ -1,7 +1,7 @@
 //! One request to the kernel and its answers.
 
-use super::failure::{Failure, Family};
-use super::wire::{self, Message};
+use super::attr::{self, RawMessage};
+use super::error::{NetlinkError, NetlinkFamily};
 use crate::Error;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
@@ -13,33 +13,33 @@ use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use std::io;
 
 /// Enough for every single answer; longer ones are measured first and the buffer grows.
-const BUFFER: usize = 32 * 1024;
+const INITIAL_BUFFER: usize = 32 * 1024;
 /// A dump that the kernel marks as torn by a concurrent change is asked for again, this often.
-const DUMPS: usize = 16;
+const MAX_DUMP_ATTEMPTS: usize = 16;
 /// struct nlmsghdr, which stands before the TLVs of an acknowledgement (NETLINK_CAP_ACK leaves the rest out).
-const HEADER: usize = 16;
+const NLMSGHDR_LEN: usize = 16;
 /// NLMSGERR_ATTR_MSG of linux/netlink.h.
-const WORDS: u16 = 1;
+const NLMSGERR_ATTR_MSG: u16 = 1;
 
 /// A bound netlink socket.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    family: Family,
+pub(crate) struct NetlinkSocket {
+    family: NetlinkFamily,
     socket: netlink_sys::Socket,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
 /// What one received message means for the request under way.
-enum Answer {
-    Part(Message),
+enum NetlinkReply {
+    Message(RawMessage),
     End,
-    Nothing,
+    Ignored,
 }
 
-impl Socket {
+impl NetlinkSocket {
     /// In the calling thread's network namespace, which it keeps.
-    pub(crate) fn open(family: Family) -> Result<Self, Error> {
+    pub(crate) fn open(family: NetlinkFamily) -> Result<Self, Error> {
         let open = || {
             let mut socket = netlink_sys::Socket::new(family.protocol())?;
             socket.bind_auto()?;
@@ -50,8 +50,10 @@ impl Socket {
             Ok(socket)
         };
         match open() {
-            Ok(socket) => Ok(Self { family, socket, sequence: 0, buffer: Vec::with_capacity(BUFFER) }),
-            Err(source) => Err(family.failed("open", source)),
+            Ok(socket) => {
+                Ok(Self { family, socket, sequence: 0, buffer: Vec::with_capacity(INITIAL_BUFFER) })
+            }
+            Err(source) => Err(family.socket_error("open", source)),
         }
     }
 
@@ -60,7 +62,7 @@ impl Socket {
         &mut self,
         message: impl NetlinkSerializable,
         flags: u16,
-    ) -> Result<Vec<Message>, Failure> {
+    ) -> Result<Vec<RawMessage>, NetlinkError> {
         let mut answers = Vec::new();
         self.send(&message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
         self.receive(self.sequence, &mut answers)?;
@@ -69,43 +71,49 @@ impl Socket {
 
     /// Sends requests that the kernel does all or none of, in one datagram. `last` is acknowledged; a refusal of any one
     /// comes before that. What closes the batch has no answer.
-    pub(crate) fn batch(
+    pub(crate) fn send_batch(
         &mut self,
-        first: &[(Message, u16)],
-        last: (Message, u16),
-        close: Message,
-    ) -> Result<(), Failure> {
+        first: &[(RawMessage, u16)],
+        last: (RawMessage, u16),
+        close: RawMessage,
+    ) -> Result<(), NetlinkError> {
         let begin = self.sequence.wrapping_add(1);
         let acknowledged = (last.0, last.1 | NLM_F_ACK);
         let mut bytes = Vec::new();
         for (message, flags) in first.iter().chain([&acknowledged]) {
             self.sequence = self.sequence.wrapping_add(1);
-            bytes.extend(self.numbered(message, NLM_F_REQUEST | flags));
+            bytes.extend(self.serialize_numbered(message, NLM_F_REQUEST | flags));
         }
-        bytes.extend(self.numbered(&close, NLM_F_REQUEST));
-        retry(|| self.socket.send(&bytes, 0)).map_err(|error| Failure::Io(self.family, error))?;
+        bytes.extend(self.serialize_numbered(&close, NLM_F_REQUEST));
+        retry_interrupted(|| self.socket.send(&bytes, 0))
+            .map_err(|error| NetlinkError::Io(self.family, error))?;
         self.receive(begin, &mut Vec::new()).map(drop)
     }
 
     /// Asks for everything of a kind, until an answer comes that no change has torn.
-    pub(crate) fn dump(&mut self, message: impl NetlinkSerializable) -> Result<Vec<Message>, Failure> {
-        for _ in 0..DUMPS {
+    pub(crate) fn dump(
+        &mut self,
+        message: impl NetlinkSerializable,
+    ) -> Result<Vec<RawMessage>, NetlinkError> {
+        for _ in 0..MAX_DUMP_ATTEMPTS {
             let mut answers = Vec::new();
             self.send(&message, NLM_F_REQUEST | NLM_F_DUMP)?;
             if self.receive(self.sequence, &mut answers)? {
                 return Ok(answers);
             }
         }
-        Err(Failure::Kernel(Errno::EINTR, None))
+        Err(NetlinkError::Kernel(Errno::EINTR, None))
     }
 
-    fn send(&mut self, message: &impl NetlinkSerializable, flags: u16) -> Result<(), Failure> {
+    fn send(&mut self, message: &impl NetlinkSerializable, flags: u16) -> Result<(), NetlinkError> {
         self.sequence = self.sequence.wrapping_add(1);
-        let bytes = self.numbered(message, flags);
-        retry(|| self.socket.send(&bytes, 0)).map_err(|error| Failure::Io(self.family, error)).map(drop)
+        let bytes = self.serialize_numbered(message, flags);
+        retry_interrupted(|| self.socket.send(&bytes, 0))
+            .map_err(|error| NetlinkError::Io(self.family, error))
+            .map(drop)
     }
 
-    fn numbered(&self, message: &impl NetlinkSerializable, flags: u16) -> Vec<u8> {
+    fn serialize_numbered(&self, message: &impl NetlinkSerializable, flags: u16) -> Vec<u8> {
         let mut header = NetlinkHeader::default();
         header.flags = flags;
         header.sequence_number = self.sequence;
@@ -114,47 +122,48 @@ impl Socket {
 
     /// Collects until the acknowledgement or the end of the dump; false when the dump was torn. Answers to requests since
     /// `first` count, and the last one's ends it.
-    fn receive(&mut self, first: u32, answers: &mut Vec<Message>) -> Result<bool, Failure> {
+    fn receive(&mut self, first: u32, answers: &mut Vec<RawMessage>) -> Result<bool, NetlinkError> {
         let (mut whole, earlier) = (true, self.sequence.wrapping_sub(first));
         loop {
-            self.datagram().map_err(|error| Failure::Io(self.family, error))?;
+            self.receive_datagram().map_err(|error| NetlinkError::Io(self.family, error))?;
             let mut rest = self.buffer.as_slice();
             while !rest.is_empty() {
-                let length = NetlinkBuffer::new_checked(rest).map_err(Failure::Decode)?.length() as usize;
+                let length =
+                    NetlinkBuffer::new_checked(rest).map_err(NetlinkError::Decode)?.length() as usize;
                 let (bytes, after) = rest.split_at(length.min(rest.len()));
                 rest = after.get(length.next_multiple_of(4) - length..).unwrap_or_default();
-                let message = NetlinkMessage::deserialize(bytes).map_err(Failure::Decode)?;
+                let message = NetlinkMessage::deserialize(bytes).map_err(NetlinkError::Decode)?;
                 let behind = self.sequence.wrapping_sub(message.header.sequence_number);
                 if behind > earlier {
                     continue;
                 }
                 whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
-                match answer(message)? {
-                    Answer::Part(part) => answers.push(part),
-                    Answer::End if behind == 0 => return Ok(whole),
-                    Answer::End | Answer::Nothing => {}
+                match classify_reply(message)? {
+                    NetlinkReply::Message(part) => answers.push(part),
+                    NetlinkReply::End if behind == 0 => return Ok(whole),
+                    NetlinkReply::End | NetlinkReply::Ignored => {}
                 }
             }
         }
     }
 
     /// The next datagram, whole, into the buffer.
-    fn datagram(&mut self) -> io::Result<()> {
-        let length = retry(|| {
+    fn receive_datagram(&mut self) -> io::Result<()> {
+        let length = retry_interrupted(|| {
             self.buffer.clear();
             self.socket.recv(&mut self.buffer, MSG_PEEK | MSG_TRUNC)
         })?;
         self.buffer.clear();
         self.buffer.reserve(length);
-        retry(|| self.socket.recv(&mut self.buffer, 0)).map(drop)
+        retry_interrupted(|| self.socket.recv(&mut self.buffer, 0)).map(drop)
     }
 }
 
 /// The bytes of a request: its header, and what it says.
 pub(crate) fn serialize(header: NetlinkHeader, message: &impl NetlinkSerializable) -> Vec<u8> {
-    let length = HEADER + message.buffer_len();
+    let length = NLMSGHDR_LEN + message.buffer_len();
     let mut bytes = vec![0; length];
-    let (head, body) = bytes.split_at_mut(HEADER);
+    let (head, body) = bytes.split_at_mut(NLMSGHDR_LEN);
     head[..4].copy_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
     head[4..6].copy_from_slice(&message.message_type().to_ne_bytes());
     head[6..8].copy_from_slice(&header.flags.to_ne_bytes());
@@ -164,30 +173,31 @@ pub(crate) fn serialize(header: NetlinkHeader, message: &impl NetlinkSerializabl
     bytes
 }
 
-fn answer(message: NetlinkMessage<Message>) -> Result<Answer, Failure> {
+fn classify_reply(message: NetlinkMessage<RawMessage>) -> Result<NetlinkReply, NetlinkError> {
     let flags = message.header.flags;
     match message.payload {
-        NetlinkPayload::InnerMessage(part) => Ok(Answer::Part(part)),
+        NetlinkPayload::InnerMessage(part) => Ok(NetlinkReply::Message(part)),
         NetlinkPayload::Error(error) => match error.code {
-            None => Ok(Answer::End),
+            None => Ok(NetlinkReply::End),
             Some(code) => {
-                let tlvs = if flags & NLM_F_ACK_TLVS != 0 { error.header.get(HEADER..) } else { None };
-                Err(refusal(code.get(), tlvs.unwrap_or_default()))
+                let tlvs = if flags & NLM_F_ACK_TLVS != 0 { error.header.get(NLMSGHDR_LEN..) } else { None };
+                Err(kernel_error(code.get(), tlvs.unwrap_or_default()))
             }
         },
-        NetlinkPayload::Done(done) if done.code < 0 => Err(refusal(done.code, &done.extended_ack)),
-        NetlinkPayload::Done(_) => Ok(Answer::End),
-        NetlinkPayload::Overrun(_) => Err(Failure::Kernel(Errno::ENOBUFS, None)),
-        _ => Ok(Answer::Nothing),
+        NetlinkPayload::Done(done) if done.code < 0 => Err(kernel_error(done.code, &done.extended_ack)),
+        NetlinkPayload::Done(_) => Ok(NetlinkReply::End),
+        NetlinkPayload::Overrun(_) => Err(NetlinkError::Kernel(Errno::ENOBUFS, None)),
+        _ => Ok(NetlinkReply::Ignored),
     }
 }
 
-fn refusal(code: i32, tlvs: &[u8]) -> Failure {
-    let words = wire::attributes(tlvs).find(|(kind, _)| *kind == WORDS).map(|(_, value)| wire::text(value));
-    Failure::Kernel(Errno::from_raw(code.saturating_neg()), words)
+fn kernel_error(code: i32, tlvs: &[u8]) -> NetlinkError {
+    let words =
+        attr::iter(tlvs).find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG).map(|(_, value)| attr::text(value));
+    NetlinkError::Kernel(Errno::from_raw(code.saturating_neg()), words)
 }
 
-fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,6 +1,6 @@
 //! ARP (RFC 826, RFC 5227; RFC 4391 for InfiniBand).
 
-use crate::route::Link;
+use crate::rtnetlink::Link;
 use std::net::{IpAddr, Ipv4Addr};
 
 const REQUEST: u16 = 1;
@@ -32,7 +32,7 @@ fn frame(link: &Link, sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
 }
 
 /// Who says to have, or to want, which address: a sender's own, or that of somebody who probes for it like us.
-pub(super) fn said(frame: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
+pub(super) fn claimed_address(frame: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     let length = usize::from(*frame.get(4)?);
     if frame.get(2..4)? != IPV4.to_be_bytes() || *frame.get(5)? != 4 {
         return None;
@@ -64,18 +64,18 @@ mod tests {
         assert_eq!(frame[8..28], (0..20).collect::<Vec<u8>>());
         assert_eq!(frame[28..52], [0; 24]);
         assert_eq!(frame[52..], [10, 0, 0, 7]);
-        assert_eq!(said(&frame), Some(([10, 0, 0, 7].into(), (0..20).collect())));
+        assert_eq!(claimed_address(&frame), Some(([10, 0, 0, 7].into(), (0..20).collect())));
         let frame = request(&link(6, 1), [10, 0, 0, 7].into(), [10, 0, 0, 1].into());
         assert_eq!((frame.len(), &frame[..2]), (28, &[0, 1][..]));
-        assert_eq!(said(&frame), Some(([10, 0, 0, 7].into(), (0..6).collect())));
+        assert_eq!(claimed_address(&frame), Some(([10, 0, 0, 7].into(), (0..6).collect())));
     }
 
     #[test]
     fn garbage_says_nothing() {
         let good = probe(&link(20, 32), [10, 0, 0, 7].into());
         for length in 0..good.len() {
-            assert_eq!(said(&good[..length]), None, "{length}");
+            assert_eq!(claimed_address(&good[..length]), None, "{length}");
         }
-        assert_eq!(said(&[0xff; 100]), None);
+        assert_eq!(claimed_address(&[0xff; 100]), None);
     }
 }

@@ -1,14 +1,14 @@
 //! Neighbour discovery (RFC 4861), with link-layer addresses of InfiniBand (RFC 4391, section 9.3).
 
-use crate::route::Link;
+use crate::rtnetlink::Link;
 use std::net::{IpAddr, Ipv6Addr};
 
 const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-const SOURCE: u8 = 1;
-const TARGET: u8 = 2;
-const EVERYBODY: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+const OPTION_SOURCE_LLADDR: u8 = 1;
+const OPTION_TARGET_LLADDR: u8 = 2;
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// "Who has `target`?", from `own`, or from nobody when that is what is to be found out.
 pub(super) fn solicitation(link: &Link, own: Option<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
@@ -16,21 +16,21 @@ pub(super) fn solicitation(link: &Link, own: Option<Ipv6Addr>, target: Ipv6Addr)
     body.extend(target.octets());
     // Without a source address there is no option either (RFC 4861, section 4.3).
     if own.is_some() {
-        body.extend(option(SOURCE, &link.address));
+        body.extend(lladdr_option(OPTION_SOURCE_LLADDR, &link.address));
     }
-    packet(own.unwrap_or(Ipv6Addr::UNSPECIFIED), group(target), body)
+    packet(own.unwrap_or(Ipv6Addr::UNSPECIFIED), solicited_node_group(target), body)
 }
 
 /// "I have it", to everybody, replacing what they knew.
 pub(super) fn advertisement(link: &Link, own: Ipv6Addr) -> Vec<u8> {
     let mut body = vec![ADVERTISEMENT, 0, 0, 0, 0x20, 0, 0, 0];
     body.extend(own.octets());
-    body.extend(option(TARGET, &link.address));
-    packet(own, EVERYBODY, body)
+    body.extend(lladdr_option(OPTION_TARGET_LLADDR, &link.address));
+    packet(own, ALL_NODES, body)
 }
 
 /// An option with a link-layer address; on InfiniBand two zero bytes come before it, and its length is 3 times 8.
-fn option(kind: u8, address: &[u8]) -> Vec<u8> {
+fn lladdr_option(kind: u8, address: &[u8]) -> Vec<u8> {
     let mut option = vec![kind, 0];
     if address.len() == 20 {
         option.extend([0, 0]);
@@ -67,7 +67,7 @@ fn checksum(from: Ipv6Addr, to: Ipv6Addr, body: &[u8]) -> u16 {
 }
 
 /// The group that whoever has `address` listens to.
-fn group(address: Ipv6Addr) -> Ipv6Addr {
+fn solicited_node_group(address: Ipv6Addr) -> Ipv6Addr {
     let low = address.octets();
     let mut group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0).octets();
     group[13..].copy_from_slice(&low[13..]);
@@ -75,17 +75,17 @@ fn group(address: Ipv6Addr) -> Ipv6Addr {
 }
 
 /// The hardware address of that group.
-pub(super) fn solicited(link: &Link, address: Ipv6Addr) -> Vec<u8> {
-    hardware(link, group(address))
+pub(super) fn solicited_node_lladdr(link: &Link, address: Ipv6Addr) -> Vec<u8> {
+    multicast_lladdr(link, solicited_node_group(address))
 }
 
 /// The hardware address of the group of everybody.
-pub(super) fn everybody(link: &Link) -> Vec<u8> {
-    hardware(link, EVERYBODY)
+pub(super) fn all_nodes_lladdr(link: &Link) -> Vec<u8> {
+    multicast_lladdr(link, ALL_NODES)
 }
 
 /// A group's hardware address, as ipv6_eth_mc_map and ipv6_ib_mc_map of the kernel make it.
-fn hardware(link: &Link, group: Ipv6Addr) -> Vec<u8> {
+fn multicast_lladdr(link: &Link, group: Ipv6Addr) -> Vec<u8> {
     let group = group.octets();
     let broadcast = &link.broadcast;
     if broadcast.len() != 20 {
@@ -97,7 +97,7 @@ fn hardware(link: &Link, group: Ipv6Addr) -> Vec<u8> {
 }
 
 /// Who says to have, or to want, which address.
-pub(super) fn said(packet: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
+pub(super) fn claimed_address(packet: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     let kind = *packet.get(40)?;
     let known = kind == ADVERTISEMENT || kind == SOLICITATION;
     if packet.first()? >> 4 != 6 || *packet.get(6)? != ICMPV6 || *packet.get(7)? != 255 || !known {
@@ -111,8 +111,8 @@ pub(super) fn said(packet: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     }
     let option = packet.get(64..).unwrap_or_default();
     let address = match option {
-        [TARGET, 1, address @ ..] if address.len() >= 6 => address[..6].to_vec(),
-        [TARGET, 3, _, _, address @ ..] if address.len() >= 20 => address[..20].to_vec(),
+        [OPTION_TARGET_LLADDR, 1, address @ ..] if address.len() >= 6 => address[..6].to_vec(),
+        [OPTION_TARGET_LLADDR, 3, _, _, address @ ..] if address.len() >= 20 => address[..20].to_vec(),
         _ => Vec::new(),
     };
     Some((IpAddr::from(target), address))
@@ -137,21 +137,21 @@ mod tests {
     fn an_advertisement_on_infiniband_has_an_option_of_24_bytes() {
         let own: Ipv6Addr = "fd00::7".parse().unwrap();
         let packet = advertisement(&link(20), own);
-        assert_eq!(packet[64..68], [TARGET, 3, 0, 0]);
+        assert_eq!(packet[64..68], [OPTION_TARGET_LLADDR, 3, 0, 0]);
         assert_eq!(packet.len(), 64 + 24);
-        assert_eq!(said(&packet), Some((own.into(), (1..=20).collect())));
-        assert_eq!(said(&advertisement(&link(6), own)), Some((own.into(), (1..=6).collect())));
+        assert_eq!(claimed_address(&packet), Some((own.into(), (1..=20).collect())));
+        assert_eq!(claimed_address(&advertisement(&link(6), own)), Some((own.into(), (1..=6).collect())));
         for length in 0..64 {
-            assert_eq!(said(&packet[..length]), None);
+            assert_eq!(claimed_address(&packet[..length]), None);
         }
     }
 
     #[test]
     fn groups_and_sums_are_right() {
         let own: Ipv6Addr = "fd00::1:2:abcd".parse().unwrap();
-        assert_eq!(group(own).to_string(), "ff02::1:ff02:abcd");
-        assert_eq!(solicited(&link(6), own), [0x33, 0x33, 0xff, 0x02, 0xab, 0xcd]);
-        let infiniband = solicited(&link(20), own);
+        assert_eq!(solicited_node_group(own).to_string(), "ff02::1:ff02:abcd");
+        assert_eq!(solicited_node_lladdr(&link(6), own), [0x33, 0x33, 0xff, 0x02, 0xab, 0xcd]);
+        let infiniband = solicited_node_lladdr(&link(20), own);
         assert_eq!(infiniband[..10], [0, 0xff, 0xff, 0xff, 0xff, 0x12, 0x60, 0x1b, 0x80, 0x01]);
         assert_eq!(infiniband[10..], [0, 0, 0, 0, 0, 1, 0xff, 0x02, 0xab, 0xcd]);
         // Over what carries its own sum, the sum is zero.
@@ -159,7 +159,7 @@ mod tests {
         let (from, to): ([u8; 16], [u8; 16]) =
             (packet[8..24].try_into().unwrap(), packet[24..40].try_into().unwrap());
         assert_eq!(checksum(from.into(), to.into(), &packet[40..]), 0);
-        assert_eq!(said(&packet), Some((own.into(), Vec::new())));
-        assert_eq!(said(&solicitation(&link(6), Some("fd00::9".parse().unwrap()), own)), None);
+        assert_eq!(claimed_address(&packet), Some((own.into(), Vec::new())));
+        assert_eq!(claimed_address(&solicitation(&link(6), Some("fd00::9".parse().unwrap()), own)), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The numbers of rdma/rdma_netlink.h.
 
-use crate::netlink::{Body, Message};
+use crate::netlink::{MessageBuilder, RawMessage};
 
 /// RDMA_NL_NLDEV, the client that manages devices; the message type is the client, ten bits up, and the
 /// command.
@@ -8,7 +8,7 @@ const NLDEV: u16 = 5;
 
 /// enum rdma_nldev_command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum NldevCommand {
     Get = 1,
     Set = 2,
     PortGet = 5,
@@ -16,14 +16,14 @@ pub(super) enum Command {
     SysSet = 7,
 }
 
-impl Command {
+impl NldevCommand {
     pub(super) const fn kind(self) -> u16 {
         NLDEV << 10 | self as u16
     }
 
     /// The message of this command. There is no fixed part: attributes follow the netlink header.
-    pub(super) fn message(self, body: Body) -> Message {
-        body.message(self.kind())
+    pub(super) fn message(self, body: MessageBuilder) -> RawMessage {
+        body.build(self.kind())
     }
 }
 

@@ -17,30 +17,30 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-pub use device::RdmaLink;
+pub use device::RdmaDeviceInfo;
 pub use port::RdmaPort;
 pub use system::NetnsMode;
 
-use crate::netlink::{Family, Socket};
+use crate::netlink::{NetlinkFamily, NetlinkSocket};
 use crate::{Error, Netns};
 
 /// A blocking RDMA netlink socket in one network namespace.
 #[derive(Debug)]
-pub struct Rdma {
-    socket: Socket,
+pub struct RdmaSocket {
+    socket: NetlinkSocket,
     /// Where it was opened, when that is not where its owner is.
     netns: Option<Netns>,
 }
 
-impl Rdma {
+impl RdmaSocket {
     /// In the calling thread's namespace. A kernel without RDMA is [`Error::NoRdma`].
-    pub fn here() -> Result<Self, Error> {
-        Ok(Self { socket: Socket::open(Family::Rdma)?, netns: None })
+    pub fn open() -> Result<Self, Error> {
+        Ok(Self { socket: NetlinkSocket::open(NetlinkFamily::Rdma)?, netns: None })
     }
 
     /// In `netns`; the calling thread stays where it is.
-    pub fn inside(netns: &Netns) -> Result<Self, Error> {
-        let socket = netns.run(|| Socket::open(Family::Rdma))??;
+    pub fn open_in(netns: &Netns) -> Result<Self, Error> {
+        let socket = netns.run(|| NetlinkSocket::open(NetlinkFamily::Rdma))??;
         Ok(Self { socket, netns: Some(netns.try_clone()?) })
     }
 }

@@ -1,9 +1,9 @@
 //! How the machine's RDMA devices and its network namespaces go together.
 
-use super::Rdma;
-use super::message::{Command, attribute as a};
+use super::RdmaSocket;
+use super::message::{NldevCommand, attribute as a};
 use crate::Error;
-use crate::netlink::{Body, Failure, Message};
+use crate::netlink::{MessageBuilder, NetlinkError, RawMessage};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -38,36 +38,36 @@ impl fmt::Display for NetnsMode {
     }
 }
 
-impl Rdma {
+impl RdmaSocket {
     /// The mode of the machine.
     pub fn netns_mode(&mut self) -> Result<NetnsMode, Error> {
-        match self.socket.request(Command::SysGet.message(Body::default()), 0) {
+        match self.socket.request(NldevCommand::SysGet.message(MessageBuilder::default()), 0) {
             // A kernel that does not say (before 5.2) has no exclusive mode.
             Ok(answers) => Ok(answers.iter().find_map(decode).unwrap_or_default()),
             Err(failure) if failure.errno() == Some(Errno::EINVAL) => Ok(NetnsMode::Shared),
-            Err(failure) => Err(failed("ask for the namespace mode of", failure)),
+            Err(failure) => Err(system_error("ask for the namespace mode of", failure)),
         }
     }
 
     /// Changes the mode. EBUSY while the machine has a network namespace besides the initial one
     /// (rdma_compatdev_set of core/device.c).
     pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<(), Error> {
-        match self.socket.request(Command::SysSet.message(setting(mode)), 0) {
+        match self.socket.request(NldevCommand::SysSet.message(mode_request(mode)), 0) {
             Ok(_) => Ok(()),
-            Err(failure) => Err(failed(&format!("make the namespaces {mode} of"), failure)),
+            Err(failure) => Err(system_error(&format!("make the namespaces {mode} of"), failure)),
         }
     }
 }
 
-pub(super) fn setting(mode: NetnsMode) -> Body {
-    Body::default().with(a::SYS_NETNS_MODE, &[mode.number()])
+pub(super) fn mode_request(mode: NetnsMode) -> MessageBuilder {
+    MessageBuilder::default().with(a::SYS_NETNS_MODE, &[mode.number()])
 }
 
-pub(super) fn decode(message: &Message) -> Option<NetnsMode> {
+pub(super) fn decode(message: &RawMessage) -> Option<NetnsMode> {
     let (_, value) = message.attributes(0).find(|(kind, _)| *kind == a::SYS_NETNS_MODE)?;
     [NetnsMode::Shared, NetnsMode::Exclusive].into_iter().find(|mode| value.first() == Some(&mode.number()))
 }
 
-fn failed(doing: &str, failure: Failure) -> Error {
-    failure.about_device(doing, "any RDMA")
+fn system_error(doing: &str, failure: NetlinkError) -> Error {
+    failure.for_device(doing, "any RDMA")
 }

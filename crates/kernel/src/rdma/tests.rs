@@ -1,11 +1,11 @@
 //! The bytes of requests and answers, against rdma/rdma_netlink.h and core/nldev.c, and what a kernel without
 //! RDMA says.
 
-use super::device::{moving, renaming};
-use super::message::Command;
-use super::system::{decode, setting};
-use super::{NetnsMode, Rdma, RdmaLink, RdmaPort};
-use crate::netlink::{Message, serialize};
+use super::device::{move_request, rename_request};
+use super::message::NldevCommand;
+use super::system::{decode, mode_request};
+use super::{NetnsMode, RdmaDeviceInfo, RdmaPort, RdmaSocket};
+use crate::netlink::{RawMessage, serialize};
 use crate::sysfs::infiniband::PortState;
 use crate::{Errno, Error, Netns};
 use ferroband_model::{FaultCode, Guid};
@@ -30,7 +30,7 @@ fn request(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-fn sent(message: &Message) -> Vec<u8> {
+fn sent(message: &RawMessage) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_ACK;
     header.sequence_number = 7;
@@ -39,33 +39,39 @@ fn sent(message: &Message) -> Vec<u8> {
 
 #[test]
 fn message_types_are_client_five_and_the_command() {
-    let kinds = [Command::Get, Command::Set, Command::PortGet, Command::SysGet, Command::SysSet];
-    assert_eq!(kinds.map(Command::kind), [0x1401, 0x1402, 0x1405, 0x1406, 0x1407]);
+    let kinds = [
+        NldevCommand::Get,
+        NldevCommand::Set,
+        NldevCommand::PortGet,
+        NldevCommand::SysGet,
+        NldevCommand::SysSet,
+    ];
+    assert_eq!(kinds.map(NldevCommand::kind), [0x1401, 0x1402, 0x1405, 0x1406, 0x1407]);
 }
 
 #[test]
 fn cni_4_2_a_move_is_index_and_descriptor() {
     let expected = request(0x1402, &[attribute(1, &3u32.to_ne_bytes()), attribute(68, &9u32.to_ne_bytes())]);
-    assert_eq!(sent(&Command::Set.message(moving(3, 9))), expected);
+    assert_eq!(sent(&NldevCommand::Set.message(move_request(3, 9))), expected);
     assert_eq!(expected.len(), 32);
 }
 
 #[test]
 fn a_new_name_has_its_zero() {
     let expected = request(0x1402, &[attribute(1, &3u32.to_ne_bytes()), attribute(2, b"ib_a\0")]);
-    assert_eq!(sent(&Command::Set.message(renaming(3, "ib_a"))), expected);
+    assert_eq!(sent(&NldevCommand::Set.message(rename_request(3, "ib_a"))), expected);
 }
 
 #[test]
 fn the_mode_is_one_byte_and_exclusive_is_zero() {
     for (mode, byte) in [(NetnsMode::Exclusive, 0), (NetnsMode::Shared, 1)] {
-        let message = Command::SysSet.message(setting(mode));
+        let message = NldevCommand::SysSet.message(mode_request(mode));
         assert_eq!(sent(&message), request(0x1407, &[attribute(66, &[byte])]));
         let answer =
-            Message { kind: 0x1406, payload: [attribute(93, &[0]), attribute(66, &[byte])].concat() };
+            RawMessage { kind: 0x1406, payload: [attribute(93, &[0]), attribute(66, &[byte])].concat() };
         assert_eq!(decode(&answer), Some(mode));
     }
-    assert_eq!(decode(&Message { kind: 0x1406, payload: attribute(93, &[0]) }), None);
+    assert_eq!(decode(&RawMessage { kind: 0x1406, payload: attribute(93, &[0]) }), None);
     assert_eq!(serde_json::to_string(&NetnsMode::Exclusive).unwrap(), "\"exclusive\"");
 }
 
@@ -87,20 +93,20 @@ fn a_device_is_read_whole() {
         attribute(67, b"ib\0"),
     ]
     .concat();
-    let device = RdmaLink::decode(&Message { kind: 0x1401, payload: payload.clone() }).unwrap();
+    let device = RdmaDeviceInfo::decode(&RawMessage { kind: 0x1401, payload: payload.clone() }).unwrap();
     assert_eq!((device.index, device.name.as_str(), device.ports), (2, "mlx5_2", 1));
     assert_eq!(device.firmware.as_deref(), Some("20.31.1014"));
     assert_eq!(device.node_guid.unwrap().to_string(), "02:00:00:00:00:00:01:01", "not byte-reversed");
-    assert_eq!(device.system_guid, Some(Guid::new(0x248a_0703_00a1_b2c2)));
+    assert_eq!(device.sys_image_guid, Some(Guid::new(0x248a_0703_00a1_b2c2)));
     assert_eq!(device.protocol.as_deref(), Some("ib"));
-    assert_eq!(RdmaLink::decode(&Message { kind: 0x1405, payload }), None, "about something else");
+    assert_eq!(RdmaDeviceInfo::decode(&RawMessage { kind: 0x1405, payload }), None, "about something else");
 }
 
 #[test]
 fn a_device_without_a_guid_has_none() {
     let payload =
         [attribute(1, &0u32.to_ne_bytes()), attribute(2, b"mlx5_3\0"), attribute(6, &[0; 8])].concat();
-    assert_eq!(RdmaLink::decode(&Message { kind: 0x1401, payload }).unwrap().node_guid, None);
+    assert_eq!(RdmaDeviceInfo::decode(&RawMessage { kind: 0x1401, payload }).unwrap().node_guid, None);
 }
 
 #[test]
@@ -117,10 +123,10 @@ fn ports_of_both_link_layers() {
         attribute(13, &[5]),
     ]
     .concat();
-    let port = RdmaPort::decode(&Message { kind: 0x1405, payload: infiniband }).unwrap();
-    assert_eq!((port.number, port.state, port.physical), (1, PortState::Active, 5));
+    let port = RdmaPort::decode(&RawMessage { kind: 0x1405, payload: infiniband }).unwrap();
+    assert_eq!((port.number, port.state, port.phys_state), (1, PortState::Active, 5));
     assert_eq!((port.lid, port.sm_lid, port.netdev), (Some(4), Some(1), None));
-    assert_eq!(port.subnet, Some(0xfe80 << 48));
+    assert_eq!(port.subnet_prefix, Some(0xfe80 << 48));
     let ethernet = [
         attribute(3, &1u32.to_ne_bytes()),
         attribute(12, &[1]),
@@ -129,7 +135,7 @@ fn ports_of_both_link_layers() {
         attribute(51, b"ens1\0"),
     ]
     .concat();
-    let port = RdmaPort::decode(&Message { kind: 0x1405, payload: ethernet }).unwrap();
+    let port = RdmaPort::decode(&RawMessage { kind: 0x1405, payload: ethernet }).unwrap();
     assert_eq!((port.state, port.lid, port.netdev), (PortState::Down, None, Some((7, "ens1".to_owned()))));
 }
 
@@ -137,14 +143,14 @@ fn ports_of_both_link_layers() {
 /// whole.
 #[test]
 fn the_running_kernel_answers_or_says_that_it_cannot() {
-    match Rdma::here() {
+    match RdmaSocket::open() {
         Err(error) => {
             assert!(matches!(error, Error::NoRdma), "{error:?}");
             assert_eq!(
                 (error.errno(), error.fault().code),
                 (Some(Errno::EPROTONOSUPPORT), FaultCode::NoRdma)
             );
-            let inside = Rdma::inside(&Netns::current().unwrap()).unwrap_err();
+            let inside = RdmaSocket::open_in(&Netns::current().unwrap()).unwrap_err();
             assert!(matches!(inside, Error::NoRdma), "{inside:?}");
         }
         Ok(mut rdma) => {
@@ -154,7 +160,7 @@ fn the_running_kernel_answers_or_says_that_it_cannot() {
                 assert_eq!(rdma.ports(&device.name).unwrap().len(), device.ports as usize);
             }
             rdma.netns_mode().unwrap();
-            let error = rdma.move_to("no-such-device", &Netns::current().unwrap()).unwrap_err();
+            let error = rdma.move_device("no-such-device", &Netns::current().unwrap()).unwrap_err();
             assert!(matches!(error, Error::NoRdmaDevice { .. }), "{error:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Files and links of a sysfs tree.
 
 use crate::Error;
-use ferroband_model::Malformed;
+use ferroband_model::MalformedValue;
 use nix::errno::Errno;
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,16 +16,16 @@ const ABSENT: [Errno; 4] = [Errno::ENOENT, Errno::ENODEV, Errno::EINVAL, Errno::
 const PAGE: usize = 4096;
 
 /// The attribute's text without the line end; nothing when the device does not have it.
-pub(super) fn text(path: &Path) -> Result<Option<String>, Error> {
-    match read(path) {
+pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
+    match read_page(path) {
         Ok(text) => Ok(Some(text)),
-        Err(source) if absent(&source) => Ok(None),
+        Err(source) if is_absent(&source) => Ok(None),
         Err(source) => Err(Error::File { doing: "read", path: path.to_owned(), source }),
     }
 }
 
 /// Half of what the standard library does: it asks for the size first, which sysfs does not know, and once more for the end.
-fn read(path: &Path) -> io::Result<String> {
+fn read_page(path: &Path) -> io::Result<String> {
     let mut page = [0; PAGE];
     let mut file = File::open(path)?;
     let length = loop {
@@ -40,42 +40,42 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 /// The attribute as one of our words.
-pub(super) fn parsed<T: FromStr<Err = Malformed>>(path: &Path) -> Result<Option<T>, Error> {
-    match text(path)? {
+pub(super) fn read_parsed<T: FromStr<Err = MalformedValue>>(path: &Path) -> Result<Option<T>, Error> {
+    match read_text(path)? {
         Some(text) => match text.parse() {
             Ok(value) => Ok(Some(value)),
-            Err(source) => Err(Error::Content { path: path.to_owned(), source }),
+            Err(source) => Err(Error::MalformedFile { path: path.to_owned(), source }),
         },
         None => Ok(None),
     }
 }
 
 /// The attribute as a number, decimal or with `0x`.
-pub(super) fn number(path: &Path) -> Result<Option<i64>, Error> {
-    let Some(text) = text(path)? else { return Ok(None) };
+pub(super) fn read_number(path: &Path) -> Result<Option<i64>, Error> {
+    let Some(text) = read_text(path)? else { return Ok(None) };
     let value = match text.strip_prefix("0x") {
         Some(digits) => i64::from_str_radix(digits, 16),
         None => text.parse(),
     };
     match value {
         Ok(value) => Ok(Some(value)),
-        Err(_) => Err(Error::Number { path: path.to_owned(), text }),
+        Err(_) => Err(Error::NotANumber { path: path.to_owned(), text }),
     }
 }
 
 /// The attribute as a number that fits its type.
-pub(super) fn sized<T: TryFrom<i64>>(path: &Path) -> Result<Option<T>, Error> {
-    match number(path)? {
+pub(super) fn read_sized<T: TryFrom<i64>>(path: &Path) -> Result<Option<T>, Error> {
+    match read_number(path)? {
         Some(value) => match T::try_from(value) {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(Error::Number { path: path.to_owned(), text: value.to_string() }),
+            Err(_) => Err(Error::NotANumber { path: path.to_owned(), text: value.to_string() }),
         },
         None => Ok(None),
     }
 }
 
 /// The names in a directory, sorted; none when it is not there.
-pub(super) fn names(directory: &Path) -> Result<Vec<String>, Error> {
+pub(super) fn list_names(directory: &Path) -> Result<Vec<String>, Error> {
     let list = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(directory)? {
@@ -86,20 +86,20 @@ pub(super) fn names(directory: &Path) -> Result<Vec<String>, Error> {
     };
     match list() {
         Ok(names) => Ok(names),
-        Err(source) if absent(&source) => Ok(Vec::new()),
+        Err(source) if is_absent(&source) => Ok(Vec::new()),
         Err(source) => Err(Error::File { doing: "list", path: directory.to_owned(), source }),
     }
 }
 
 /// The last name of what a link points to.
-pub(super) fn target(link: &Path) -> Result<Option<String>, Error> {
+pub(super) fn link_target(link: &Path) -> Result<Option<String>, Error> {
     match std::fs::read_link(link) {
         Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),
-        Err(source) if absent(&source) => Ok(None),
+        Err(source) if is_absent(&source) => Ok(None),
         Err(source) => Err(Error::File { doing: "read", path: link.to_owned(), source }),
     }
 }
 
-fn absent(error: &io::Error) -> bool {
+fn is_absent(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| ABSENT.contains(&Errno::from_raw(code)))
 }

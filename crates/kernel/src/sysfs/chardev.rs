@@ -11,7 +11,7 @@ pub struct CharDevice {
     /// Its name there: `uverbs0`.
     pub name: String,
     /// What it is for.
-    pub role: Role,
+    pub role: CharDeviceRole,
     /// Its path on this machine, for whoever opens or mounts it.
     pub path: PathBuf,
     /// Its number, major and minor, as sysfs has it.
@@ -20,7 +20,7 @@ pub struct CharDevice {
 
 /// What a device file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum CharDeviceRole {
     /// Verbs: what programs need to send and receive.
     Verbs,
     /// Connection management, one for the whole machine.
@@ -38,36 +38,41 @@ pub enum Role {
 }
 
 /// The device files of the RDMA device called `device`.
-pub fn of(root: &Root, device: &str) -> Result<Vec<CharDevice>, Error> {
-    Ok(read(root, |owner| owner == device)?.remove(device).unwrap_or_default())
+pub fn of_device(root: &Root, device: &str) -> Result<Vec<CharDevice>, Error> {
+    Ok(read_by_device(root, |owner| owner == device)?.remove(device).unwrap_or_default())
 }
 
 /// The device files of all RDMA devices, by the device's name.
-pub fn all(root: &Root) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
-    read(root, |_| true)
+pub fn by_device(root: &Root) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
+    read_by_device(root, |_| true)
 }
 
 /// sysfs keeps the files by themselves, each naming its device: whoever wants those of many reads them once.
-fn read(root: &Root, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
+fn read_by_device(
+    root: &Root,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
     let mut found: BTreeMap<String, Vec<CharDevice>> = BTreeMap::new();
     for class in ["infiniband_verbs", "infiniband_mad"] {
         let directory = root.sys("class").join(class);
-        for name in attribute::names(&directory)? {
+        for name in attribute::list_names(&directory)? {
             let at = |file: &str| directory.join(&name).join(file);
             let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
             // `abi_version` lies among them and belongs to no device.
             if !["uverbs", "umad", "issm"].contains(&kind) {
                 continue;
             }
-            let Some(owner) = attribute::text(&at("ibdev"))?.filter(|owner| wanted(owner)) else { continue };
-            let port = attribute::sized(&at("port"))?.unwrap_or(1);
-            let role = match kind {
-                "umad" => Role::Management { port },
-                "issm" => Role::SubnetManager { port },
-                _ => Role::Verbs,
+            let Some(owner) = attribute::read_text(&at("ibdev"))?.filter(|owner| wanted(owner)) else {
+                continue;
             };
-            let number = attribute::text(&at("dev"))?.and_then(|text| number(&text));
-            let file = CharDevice { path: path(root, &name), name, role, number };
+            let port = attribute::read_sized(&at("port"))?.unwrap_or(1);
+            let role = match kind {
+                "umad" => CharDeviceRole::Management { port },
+                "issm" => CharDeviceRole::SubnetManager { port },
+                _ => CharDeviceRole::Verbs,
+            };
+            let number = attribute::read_text(&at("dev"))?.and_then(|text| parse_number(&text));
+            let file = CharDevice { path: device_path(root, &name), name, role, number };
             found.entry(owner).or_default().push(file);
         }
     }
@@ -80,19 +85,20 @@ fn read(root: &Root, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, V
 /// The connection manager's device file, where the machine has one.
 pub fn connection_manager(root: &Root) -> Result<Option<CharDevice>, Error> {
     let name = "rdma_cm";
-    let path = path(root, name);
+    let path = device_path(root, name);
     if !path.exists() {
         return Ok(None);
     }
-    let number = attribute::text(&root.sys("class/misc/rdma_cm/dev"))?.and_then(|text| number(&text));
-    Ok(Some(CharDevice { name: name.to_owned(), role: Role::ConnectionManager, path, number }))
+    let number =
+        attribute::read_text(&root.sys("class/misc/rdma_cm/dev"))?.and_then(|text| parse_number(&text));
+    Ok(Some(CharDevice { name: name.to_owned(), role: CharDeviceRole::ConnectionManager, path, number }))
 }
 
-fn path(root: &Root, name: &str) -> PathBuf {
+fn device_path(root: &Root, name: &str) -> PathBuf {
     root.dev("infiniband").join(name)
 }
 
-fn number(text: &str) -> Option<(u32, u32)> {
+fn parse_number(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -38,12 +38,12 @@ pub fn netdev(root: &Root, netdev: &str) -> Result<BTreeMap<String, u64>, Error>
 /// that is being reset) is left out: a missing sample is true, a zero is not.
 fn numbers(directory: &Path) -> Result<BTreeMap<String, u64>, Error> {
     let mut numbers = BTreeMap::new();
-    for name in attribute::names(directory)? {
+    for name in attribute::list_names(directory)? {
         // How long drivers may answer from memory, in milliseconds; a setting among the counters.
         if name == "lifespan" {
             continue;
         }
-        let value = attribute::text(&directory.join(&name))?.and_then(|text| text.parse().ok());
+        let value = attribute::read_text(&directory.join(&name))?.and_then(|text| text.parse().ok());
         numbers.extend(value.map(|value| (name, value)));
     }
     Ok(numbers)

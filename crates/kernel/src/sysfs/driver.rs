@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Binds the function to `driver`. Bound to it already is success; to another one, the kernel says EBUSY or
 /// ENODEV.
 pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error> {
-    if attribute::target(&directory(root, address).join("driver"))?.as_deref() == Some(driver) {
+    if attribute::link_target(&directory(root, address).join("driver"))?.as_deref() == Some(driver) {
         return Ok(());
     }
     let file = root.sys("bus/pci/drivers").join(driver).join("bind");
@@ -22,7 +22,9 @@ pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error>
 
 /// Takes the driver from the function. None is success.
 pub fn unbind(root: &Root, address: PciAddress) -> Result<(), Error> {
-    let Some(driver) = attribute::target(&directory(root, address).join("driver"))? else { return Ok(()) };
+    let Some(driver) = attribute::link_target(&directory(root, address).join("driver"))? else {
+        return Ok(());
+    };
     let file = root.sys("bus/pci/drivers").join(&driver).join("unbind");
     match write(&file, &address.to_string(), address, || format!("unbind driver {driver} from")) {
         // Somebody else was faster.
@@ -54,7 +56,7 @@ pub fn probe(root: &Root, address: PciAddress) -> Result<(), Error> {
 /// can be ERANGE, without a driver ENOENT (sriov_numvfs_store of drivers/pci/iov.c).
 pub fn set_vf_count(root: &Root, address: PciAddress, count: u16) -> Result<(), Error> {
     let file = directory(root, address).join("sriov_numvfs");
-    if attribute::sized::<u16>(&file)? == Some(count) {
+    if attribute::read_sized::<u16>(&file)? == Some(count) {
         return Ok(());
     }
     write(&file, &count.to_string(), address, || format!("have {count} virtual functions on"))
@@ -68,7 +70,7 @@ fn directory(root: &Root, address: PciAddress) -> PathBuf {
 fn write(path: &Path, text: &str, address: PciAddress, doing: impl Fn() -> String) -> Result<(), Error> {
     let write = || std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
     write().map_err(|source: std::io::Error| match source.raw_os_error() {
-        Some(code) => Error::Device {
+        Some(code) => Error::DeviceRequest {
             doing: doing(),
             device: address.to_string(),
             errno: Errno::from_raw(code),

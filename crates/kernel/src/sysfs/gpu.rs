@@ -1,7 +1,7 @@
 //! Graphics processors that RDMA adapters send from and receive into directly.
 
 use super::pci;
-use super::topology::{self, Distance, Place};
+use super::topology::{self, Distance, PciLocation};
 use crate::{Error, Root};
 use ferroband_model::PciAddress;
 
@@ -20,7 +20,7 @@ pub struct Gpu {
     /// The driver it is bound to.
     pub driver: Option<String>,
     /// Its place on the PCIe tree.
-    pub place: Place,
+    pub location: PciLocation,
 }
 
 /// All graphics processors, by address.
@@ -30,20 +30,20 @@ pub fn gpus(root: &Root) -> Result<Vec<Gpu>, Error> {
         if function.vendor != NVIDIA || !CLASSES.contains(&(function.class >> 8)) {
             continue;
         }
-        let place = topology::place(root, function.address)?;
+        let place = topology::locate(root, function.address)?;
         gpus.extend(place.map(|place| Gpu {
             address: function.address,
             device: function.device,
             driver: function.driver,
-            place,
+            location: place,
         }));
     }
     Ok(gpus)
 }
 
 /// The processors by their distance from `place`, nearest first.
-pub fn by_distance<'a>(gpus: &'a [Gpu], place: &Place) -> Vec<(Distance, &'a Gpu)> {
-    let mut sorted: Vec<_> = gpus.iter().map(|gpu| (gpu.place.distance(place), gpu)).collect();
+pub fn by_distance<'a>(gpus: &'a [Gpu], place: &PciLocation) -> Vec<(Distance, &'a Gpu)> {
+    let mut sorted: Vec<_> = gpus.iter().map(|gpu| (gpu.location.distance(place), gpu)).collect();
     sorted.sort_by_key(|(distance, gpu)| (*distance, gpu.address));
     sorted
 }

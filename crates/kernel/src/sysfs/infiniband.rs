@@ -1,14 +1,14 @@
 //! RDMA devices and their ports.
 
 use super::chardev::{self, CharDevice};
-use super::{attribute, table};
+use super::{attribute, port_tables};
 use crate::{Error, Root};
-use ferroband_model::{Guid, LinkLayer, Malformed, PKey, PciAddress};
+use ferroband_model::{Guid, LinkLayer, MalformedValue, PKey, PciAddress};
 use std::path::Path;
 
 /// An RDMA device of this namespace: `mlx5_0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RdmaDevice {
+pub struct SysfsRdmaDevice {
     /// Its name. It can change; the PCI address does not.
     pub name: String,
     /// The GUID of the node that it is on the fabric.
@@ -22,14 +22,14 @@ pub struct RdmaDevice {
     /// The interfaces of this network namespace on the same function.
     pub netdevs: Vec<String>,
     /// Its ports, by number.
-    pub ports: Vec<Port>,
+    pub ports: Vec<SysfsPort>,
     /// Its device files.
     pub files: Vec<CharDevice>,
 }
 
 /// A port of an RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct SysfsPort {
     /// Its number, from 1.
     pub number: u32,
     /// What it speaks; nothing when the driver does not say.
@@ -37,7 +37,7 @@ pub struct Port {
     /// Its logical state.
     pub state: PortState,
     /// Its physical state in the kernel's word: `LinkUp`, `Polling`.
-    pub physical: Option<String>,
+    pub phys_state: Option<String>,
     /// Its rate in the kernel's words: `100 Gb/sec (4X EDR)`.
     pub rate: Option<String>,
     /// Its local identifier; 0 until a subnet manager gives one.
@@ -67,7 +67,7 @@ pub enum PortState {
 
 impl PortState {
     /// The state of this number.
-    pub const fn of(number: u8) -> Self {
+    pub const fn from_number(number: u8) -> Self {
         match number {
             1 => Self::Down,
             2 => Self::Init,
@@ -80,7 +80,7 @@ impl PortState {
 
 /// Who an RDMA device is, without its state, its tables and its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct RdmaIdentity {
     /// Its name.
     pub name: String,
     /// The GUID of the node that it is on the fabric.
@@ -92,43 +92,43 @@ pub struct Identity {
 }
 
 /// Who the RDMA device called `name` is. Three files, where [`device`] reads hundreds: this is on the way of a pod.
-pub fn identity(root: &Root, name: &str) -> Result<Identity, Error> {
+pub fn identity(root: &Root, name: &str) -> Result<RdmaIdentity, Error> {
     let directory = root.sys("class/infiniband").join(name);
     let port = directory.join("ports/1");
-    Ok(Identity {
+    Ok(RdmaIdentity {
         name: name.to_owned(),
-        node_guid: attribute::parsed(&directory.join("node_guid"))?,
-        port_guid: port_guid(&port.join("gids/0"))?,
-        link_layer: link_layer(&port)?,
+        node_guid: attribute::read_parsed(&directory.join("node_guid"))?,
+        port_guid: read_port_guid(&port.join("gids/0"))?,
+        link_layer: read_link_layer(&port)?,
     })
 }
 
 /// All RDMA devices, by name. One that vanishes while it is being read is left out.
-pub fn devices(root: &Root) -> Result<Vec<RdmaDevice>, Error> {
+pub fn devices(root: &Root) -> Result<Vec<SysfsRdmaDevice>, Error> {
     let mut devices = Vec::new();
-    let mut files = chardev::all(root)?;
-    for name in attribute::names(&root.sys("class/infiniband"))? {
+    let mut files = chardev::by_device(root)?;
+    for name in attribute::list_names(&root.sys("class/infiniband"))? {
         let files = files.remove(&name).unwrap_or_default();
-        devices.extend(read(root, &name, files)?);
+        devices.extend(read_device(root, &name, files)?);
     }
     Ok(devices)
 }
 
 /// The RDMA device called `name`; nothing when it is not there.
-pub fn device(root: &Root, name: &str) -> Result<Option<RdmaDevice>, Error> {
-    read(root, name, chardev::of(root, name)?)
+pub fn device(root: &Root, name: &str) -> Result<Option<SysfsRdmaDevice>, Error> {
+    read_device(root, name, chardev::of_device(root, name)?)
 }
 
-fn read(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option<RdmaDevice>, Error> {
+fn read_device(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option<SysfsRdmaDevice>, Error> {
     let directory = root.sys("class/infiniband").join(name);
-    let ports = ports(&directory.join("ports"))?;
-    let device = RdmaDevice {
+    let ports = read_ports(&directory.join("ports"))?;
+    let device = SysfsRdmaDevice {
         name: name.to_owned(),
-        node_guid: attribute::parsed(&directory.join("node_guid"))?,
-        firmware: attribute::text(&directory.join("fw_ver"))?,
-        board: attribute::text(&directory.join("board_id"))?,
-        pci: pci(&directory.join("device")),
-        netdevs: attribute::names(&directory.join("device/net"))?,
+        node_guid: attribute::read_parsed(&directory.join("node_guid"))?,
+        firmware: attribute::read_text(&directory.join("fw_ver"))?,
+        board: attribute::read_text(&directory.join("board_id"))?,
+        pci: pci_ancestor(&directory.join("device")),
+        netdevs: attribute::list_names(&directory.join("device/net"))?,
         ports,
         files,
     };
@@ -136,63 +136,64 @@ fn read(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option<RdmaDe
 }
 
 /// The names of the RDMA devices of the function, in this namespace.
-pub fn of_function(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
-    attribute::names(&root.sys("bus/pci/devices").join(address.to_string()).join("infiniband"))
+pub fn device_names_of_function(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
+    attribute::list_names(&root.sys("bus/pci/devices").join(address.to_string()).join("infiniband"))
 }
 
-fn ports(directory: &Path) -> Result<Vec<Port>, Error> {
+fn read_ports(directory: &Path) -> Result<Vec<SysfsPort>, Error> {
     let mut ports = Vec::new();
-    for name in attribute::names(directory)? {
+    for name in attribute::list_names(directory)? {
         if let Ok(number) = name.parse() {
-            ports.push(port(&directory.join(name), number)?);
+            ports.push(read_port(&directory.join(name), number)?);
         }
     }
     ports.sort_by_key(|port| port.number);
     Ok(ports)
 }
 
-fn port(directory: &Path, number: u32) -> Result<Port, Error> {
+fn read_port(directory: &Path, number: u32) -> Result<SysfsPort, Error> {
     let at = |name: &str| directory.join(name);
-    Ok(Port {
+    Ok(SysfsPort {
         number,
-        link_layer: link_layer(directory)?,
-        state: numbered(&at("state"))?.map_or(PortState::Unknown, |(state, _)| PortState::of(state)),
-        physical: numbered(&at("phys_state"))?.map(|(_, word)| word),
-        rate: attribute::text(&at("rate"))?,
-        lid: attribute::sized(&at("lid"))?,
-        sm_lid: attribute::sized(&at("sm_lid"))?,
-        guid: port_guid(&at("gids/0"))?,
-        pkeys: table::read_pkeys(&at("pkeys"))?.into_iter().map(|(_, key)| key).collect(),
+        link_layer: read_link_layer(directory)?,
+        state: read_numbered(&at("state"))?
+            .map_or(PortState::Unknown, |(state, _)| PortState::from_number(state)),
+        phys_state: read_numbered(&at("phys_state"))?.map(|(_, word)| word),
+        rate: attribute::read_text(&at("rate"))?,
+        lid: attribute::read_sized(&at("lid"))?,
+        sm_lid: attribute::read_sized(&at("sm_lid"))?,
+        guid: read_port_guid(&at("gids/0"))?,
+        pkeys: port_tables::read_pkeys(&at("pkeys"))?.into_iter().map(|(_, key)| key).collect(),
     })
 }
 
-fn link_layer(port: &Path) -> Result<Option<LinkLayer>, Error> {
-    Ok(attribute::text(&port.join("link_layer"))?.and_then(|text| text.parse().ok()))
+fn read_link_layer(port: &Path) -> Result<Option<LinkLayer>, Error> {
+    Ok(attribute::read_text(&port.join("link_layer"))?.and_then(|text| text.parse().ok()))
 }
 
 /// `4: ACTIVE` as the number and the word.
-fn numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
-    let Some(text) = attribute::text(path)? else { return Ok(None) };
+fn read_numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
+    let Some(text) = attribute::read_text(path)? else { return Ok(None) };
     let parts =
         text.split_once(':').and_then(|(number, word)| Some((number.parse().ok()?, word.trim().into())));
     match parts {
         Some(parts) => Ok(Some(parts)),
-        None => Err(Error::Number { path: path.to_owned(), text }),
+        None => Err(Error::NotANumber { path: path.to_owned(), text }),
     }
 }
 
 /// A GID is the subnet's prefix and the port's GUID, eight groups of four digits.
-fn port_guid(path: &Path) -> Result<Option<Guid>, Error> {
-    let Some(text) = attribute::text(path)? else { return Ok(None) };
+fn read_port_guid(path: &Path) -> Result<Option<Guid>, Error> {
+    let Some(text) = attribute::read_text(path)? else { return Ok(None) };
     let lower = text.get(20..).unwrap_or_default();
     match lower.parse::<Guid>() {
         Ok(guid) => Ok(Some(guid).filter(|guid| !guid.is_unset())),
-        Err(_) => Err(Error::Content { path: path.to_owned(), source: Malformed::Guid(text) }),
+        Err(_) => Err(Error::MalformedFile { path: path.to_owned(), source: MalformedValue::Guid(text) }),
     }
 }
 
 /// The nearest PCI function above the device; a sub-function sits on the auxiliary bus below one.
-pub(super) fn pci(device: &Path) -> Option<PciAddress> {
+pub(super) fn pci_ancestor(device: &Path) -> Option<PciAddress> {
     let path = device.canonicalize().ok()?;
     path.iter().rev().find_map(|part| part.to_str()?.parse().ok())
 }

@@ -20,9 +20,9 @@ pub mod gpu;
 pub mod infiniband;
 pub mod net;
 pub mod pci;
-#[cfg(test)]
-mod place_tests;
-pub mod table;
+pub mod port_tables;
 #[cfg(test)]
 mod tests;
 pub mod topology;
+#[cfg(test)]
+mod topology_tests;

@@ -31,17 +31,17 @@ pub struct NetDevice {
 pub fn netdev(root: &Root, name: &str) -> Result<Option<NetDevice>, Error> {
     let directory = root.sys("class/net").join(name);
     let at = |file: &str| directory.join(file);
-    let Some(link_type) = attribute::sized(&at("type"))? else { return Ok(None) };
+    let Some(link_type) = attribute::read_sized(&at("type"))? else { return Ok(None) };
     Ok(Some(NetDevice {
         name: name.to_owned(),
         link_type: Some(link_type),
-        address: attribute::text(&at("address"))?,
-        mtu: attribute::sized(&at("mtu"))?,
-        operstate: attribute::text(&at("operstate"))?,
-        carrier: attribute::number(&at("carrier"))?.map(|carrier| carrier != 0),
+        address: attribute::read_text(&at("address"))?,
+        mtu: attribute::read_sized(&at("mtu"))?,
+        operstate: attribute::read_text(&at("operstate"))?,
+        carrier: attribute::read_number(&at("carrier"))?.map(|carrier| carrier != 0),
         // -1: not known.
-        speed: attribute::number(&at("speed"))?.and_then(|speed| u32::try_from(speed).ok()),
-        port: attribute::sized(&at("dev_port"))?,
-        pci: infiniband::pci(&at("device")),
+        speed: attribute::read_number(&at("speed"))?.and_then(|speed| u32::try_from(speed).ok()),
+        port: attribute::read_sized(&at("dev_port"))?,
+        pci: infiniband::pci_ancestor(&at("device")),
     }))
 }

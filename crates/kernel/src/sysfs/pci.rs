@@ -35,7 +35,7 @@ pub struct PciFunction {
 /// All functions, by address.
 pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
     let mut functions = Vec::new();
-    for name in attribute::names(&root.sys("bus/pci/devices"))? {
+    for name in attribute::list_names(&root.sys("bus/pci/devices"))? {
         if let Ok(address) = name.parse() {
             functions.extend(function(root, address)?);
         }
@@ -48,7 +48,8 @@ pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
 pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>, Error> {
     let directory = directory(root, address);
     let at = |name: &str| directory.join(name);
-    let (Some(vendor), Some(device)) = (attribute::sized(&at("vendor"))?, attribute::sized(&at("device"))?)
+    let (Some(vendor), Some(device)) =
+        (attribute::read_sized(&at("vendor"))?, attribute::read_sized(&at("device"))?)
     else {
         return Ok(None);
     };
@@ -56,14 +57,14 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
         address,
         vendor,
         device,
-        class: attribute::sized(&at("class"))?.unwrap_or_default(),
-        driver: attribute::target(&at("driver"))?,
+        class: attribute::read_sized(&at("class"))?.unwrap_or_default(),
+        driver: attribute::link_target(&at("driver"))?,
         // -1 says that the firmware does not tell.
-        numa: attribute::number(&at("numa_node"))?.and_then(|node| u32::try_from(node).ok()),
-        total_vfs: attribute::sized(&at("sriov_totalvfs"))?.unwrap_or_default(),
-        vfs: attribute::sized(&at("sriov_numvfs"))?.unwrap_or_default(),
+        numa: attribute::read_number(&at("numa_node"))?.and_then(|node| u32::try_from(node).ok()),
+        total_vfs: attribute::read_sized(&at("sriov_totalvfs"))?.unwrap_or_default(),
+        vfs: attribute::read_sized(&at("sriov_numvfs"))?.unwrap_or_default(),
         virtual_functions: virtual_functions(root, address)?,
-        physical_function: attribute::target(&at("physfn"))?.and_then(|name| name.parse().ok()),
+        physical_function: attribute::link_target(&at("physfn"))?.and_then(|name| name.parse().ok()),
         netdevs: netdevs(root, address)?,
     }))
 }
@@ -71,7 +72,7 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
 /// The driver that the function is bound to; nothing when the function is not there.
 pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>, Error> {
     let directory = directory(root, address);
-    match attribute::target(&directory.join("driver"))? {
+    match attribute::link_target(&directory.join("driver"))? {
         Some(driver) => Ok(Some(Some(driver))),
         None => Ok(directory.exists().then_some(None)),
     }
@@ -79,34 +80,35 @@ pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>
 
 /// The interfaces of this network namespace that the function has.
 pub fn netdevs(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
-    attribute::names(&directory(root, address).join("net"))
+    attribute::list_names(&directory(root, address).join("net"))
 }
 
 /// The physical function of a virtual one, and the index of the virtual one on it.
 pub fn physical_function(root: &Root, address: PciAddress) -> Result<Option<(PciAddress, u32)>, Error> {
-    let physical = attribute::target(&directory(root, address).join("physfn"))?;
+    let physical = attribute::link_target(&directory(root, address).join("physfn"))?;
     let Some(physical) = physical.and_then(|name| name.parse().ok()) else { return Ok(None) };
-    let found = numbered_functions(root, physical)?.into_iter().find(|(_, function)| *function == address);
+    let found =
+        indexed_virtual_functions(root, physical)?.into_iter().find(|(_, function)| *function == address);
     Ok(found.map(|(index, _)| (physical, index)))
 }
 
 /// The IOMMU group of the function, which is what vfio-pci hands out.
 pub fn iommu_group(root: &Root, address: PciAddress) -> Result<Option<u32>, Error> {
-    let group = attribute::target(&directory(root, address).join("iommu_group"))?;
+    let group = attribute::link_target(&directory(root, address).join("iommu_group"))?;
     Ok(group.and_then(|name| name.parse().ok()))
 }
 
 fn virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<PciAddress>, Error> {
-    Ok(numbered_functions(root, address)?.into_iter().map(|(_, address)| address).collect())
+    Ok(indexed_virtual_functions(root, address)?.into_iter().map(|(_, address)| address).collect())
 }
 
 /// The virtual functions with their indexes; `virtfn3` is index 3 although 2 may be missing for a moment.
-fn numbered_functions(root: &Root, address: PciAddress) -> Result<Vec<(u32, PciAddress)>, Error> {
+fn indexed_virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<(u32, PciAddress)>, Error> {
     let directory = directory(root, address);
     let mut found: Vec<(u32, PciAddress)> = Vec::new();
-    for name in attribute::names(&directory)? {
+    for name in attribute::list_names(&directory)? {
         let Some(Ok(index)) = name.strip_prefix("virtfn").map(str::parse) else { continue };
-        let target = attribute::target(&directory.join(&name))?;
+        let target = attribute::link_target(&directory.join(&name))?;
         found.extend(target.and_then(|target| target.parse().ok()).map(|address| (index, address)));
     }
     found.sort();

@@ -1,6 +1,6 @@
 //! The readers, on trees laid out as the kernel lays out sysfs.
 
-use super::chardev::{self, Role};
+use super::chardev::{self, CharDeviceRole};
 use super::infiniband::{self, PortState};
 use super::pci;
 use crate::{Error, Root};
@@ -102,7 +102,7 @@ fn an_rdma_device_with_its_ports() {
     assert_eq!(device.netdevs, ["ibs5f0"]);
     let [one, two] = device.ports.as_slice() else { panic!("{:?}", device.ports) };
     assert_eq!((one.number, one.link_layer, one.state), (1, Some(LinkLayer::InfiniBand), PortState::Active));
-    assert_eq!(one.physical.as_deref(), Some("LinkUp"));
+    assert_eq!(one.phys_state.as_deref(), Some("LinkUp"));
     assert_eq!(one.rate.as_deref(), Some("100 Gb/sec (4X EDR)"));
     assert_eq!((one.lid, one.sm_lid), (Some(2), Some(1)));
     assert_eq!(one.guid, Some(Guid::new(0x248a_0703_00a1_b2c3)));
@@ -114,14 +114,14 @@ fn an_rdma_device_with_its_ports() {
 #[test]
 fn its_device_files_and_not_those_of_another() {
     let (_directory, root) = fixture();
-    let files = chardev::of(&root, "mlx5_0").unwrap();
+    let files = chardev::of_device(&root, "mlx5_0").unwrap();
     let seen: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.role, file.number)).collect();
     assert_eq!(
         seen,
         [
-            ("uverbs0", Role::Verbs, Some((231, 192))),
-            ("umad0", Role::Management { port: 1 }, Some((231, 0))),
-            ("issm1", Role::SubnetManager { port: 2 }, None),
+            ("uverbs0", CharDeviceRole::Verbs, Some((231, 192))),
+            ("umad0", CharDeviceRole::Management { port: 1 }, Some((231, 0))),
+            ("issm1", CharDeviceRole::SubnetManager { port: 2 }, None),
         ]
     );
     assert_eq!(files[0].path, root.dev("infiniband/uverbs0"));
@@ -162,13 +162,13 @@ fn nonsense_is_named_by_its_file() {
     let guid = root.sys("class/infiniband/mlx5_0/node_guid");
     fs::write(&guid, "248a\n").unwrap();
     match infiniband::devices(&root) {
-        Err(Error::Content { path, .. }) => assert_eq!(path, guid),
+        Err(Error::MalformedFile { path, .. }) => assert_eq!(path, guid),
         other => panic!("{other:?}"),
     }
     let vendor = root.sys("bus/pci/devices/0000:86:00.0/vendor");
     fs::write(&vendor, "0x115b3\n").unwrap();
     match pci::functions(&root) {
-        Err(Error::Number { path, text }) => assert_eq!((path, text.as_str()), (vendor, "71091")),
+        Err(Error::NotANumber { path, text }) => assert_eq!((path, text.as_str()), (vendor, "71091")),
         other => panic!("{other:?}"),
     }
 }

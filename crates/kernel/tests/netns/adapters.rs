@@ -2,10 +2,12 @@
 //! with SR-IOV, in exclusive mode; there run these with `--ignored --test-threads 1`. Each puts back what it
 //! changes.
 
-use super::bench::{another, ip};
-use ferroband_kernel::route::{GuidKind, VfState};
+use super::fixture::{ip_json, new_netns};
+use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
 use ferroband_kernel::sysfs::{counters, infiniband, pci};
-use ferroband_kernel::{Change, Errno, Error, Hardware, Host, Linux, Netns, NetnsMode, Rdma, Watch};
+use ferroband_kernel::{
+    Errno, Error, Hardware, HardwareEvent, HardwareWatch, Host, LinuxHost, Netns, NetnsMode, RdmaSocket,
+};
 use ferroband_model::{Guid, PciAddress};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ fn names(seen: &[Value]) -> Vec<String> {
 
 /// The adapters that have virtual functions, and those.
 fn adapters() -> Vec<(PciAddress, Vec<PciAddress>)> {
-    let functions = pci::functions(Linux::default().root()).unwrap();
+    let functions = pci::functions(LinuxHost::default().root()).unwrap();
     let capable = functions.into_iter().filter(|function| !function.virtual_functions.is_empty());
     let seen: Vec<_> = capable.map(|function| (function.address, function.virtual_functions)).collect();
     assert!(!seen.is_empty(), "this machine has no adapter with virtual functions");
@@ -36,20 +38,22 @@ fn adapters() -> Vec<(PciAddress, Vec<PciAddress>)> {
 fn last() -> (PciAddress, u32, PciAddress, String) {
     let (pf, vfs) = adapters().pop().unwrap();
     let vf = *vfs.last().unwrap();
-    let [device] = infiniband::of_function(Linux::default().root(), vf).unwrap().try_into().unwrap();
+    let [device] =
+        infiniband::device_names_of_function(LinuxHost::default().root(), vf).unwrap().try_into().unwrap();
     (pf, u32::try_from(vfs.len() - 1).unwrap(), vf, device)
 }
 
 /// The virtual functions of an adapter as `ip` shows them.
 fn shown_vfs(pf: PciAddress) -> Vec<Value> {
-    let [netdev] = pci::function(Linux::default().root(), pf).unwrap().unwrap().netdevs.try_into().unwrap();
-    ip(&format!("link show dev {netdev}"))[0]["vfinfo_list"].as_array().unwrap().clone()
+    let [netdev] =
+        pci::function(LinuxHost::default().root(), pf).unwrap().unwrap().netdevs.try_into().unwrap();
+    ip_json(&format!("link show dev {netdev}"))[0]["vfinfo_list"].as_array().unwrap().clone()
 }
 
 #[test]
 #[ignore = "needs adapters"]
 fn devices_and_ports_are_as_rdma_shows_them() {
-    let mut socket = Rdma::here().unwrap();
+    let mut socket = RdmaSocket::open().unwrap();
     let shown = rdma("dev show");
     let devices = socket.devices().unwrap();
     assert_eq!(devices.iter().map(|device| device.name.clone()).collect::<Vec<_>>(), names(&shown));
@@ -62,7 +66,7 @@ fn devices_and_ports_are_as_rdma_shows_them() {
         assert_eq!(shown["fw"].as_str(), device.firmware.as_deref());
         let guid: Guid = shown["node_guid"].as_str().unwrap().parse().unwrap();
         assert_eq!(device.node_guid, Some(guid).filter(|guid| !guid.is_unset()));
-        let sysfs = infiniband::device(Linux::default().root(), &device.name).unwrap().unwrap();
+        let sysfs = infiniband::device(LinuxHost::default().root(), &device.name).unwrap().unwrap();
         assert_eq!(sysfs.node_guid, Some(guid), "and as sysfs has it");
         let ports = socket.ports(&device.name).unwrap();
         assert_eq!((ports.len(), device.ports as usize), (sysfs.ports.len(), sysfs.ports.len()));
@@ -82,12 +86,12 @@ fn devices_and_ports_are_as_rdma_shows_them() {
 #[test]
 #[ignore = "needs adapters"]
 fn the_mode_is_as_rdma_shows_it_and_fixed_while_there_are_namespaces() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     let mode = linux.rdma_netns_mode().unwrap();
     // What `rdma -j` of iproute2 6.1 prints of this is not JSON.
     let shown = Command::new("rdma").args(["system", "show"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).starts_with(&format!("netns {mode}")), "{shown:?}");
-    let _other = another();
+    let _other = new_netns();
     linux.set_rdma_netns_mode(mode).unwrap();
     let opposite = if mode == NetnsMode::Shared { NetnsMode::Exclusive } else { NetnsMode::Shared };
     let error = linux.set_rdma_netns_mode(opposite).unwrap_err();
@@ -97,7 +101,7 @@ fn the_mode_is_as_rdma_shows_it_and_fixed_while_there_are_namespaces() {
 #[test]
 #[ignore = "needs adapters"]
 fn virtual_functions_are_as_ip_shows_them() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     for (pf, addresses) in adapters() {
         let vfs = linux.vfs(pf).unwrap();
         let shown = shown_vfs(pf);
@@ -107,7 +111,7 @@ fn virtual_functions_are_as_ip_shows_them() {
             let guid = |key: &str| shown[key].as_str().map(|text| text.parse::<Guid>().unwrap());
             assert_eq!(guid("node guid").or(guid("node_guid")), vf.node_guid, "{shown}");
             assert_eq!(guid("port guid").or(guid("port_guid")), vf.port_guid);
-            assert_eq!(shown["link_state"], vf.state.unwrap().to_string());
+            assert_eq!(shown["link_state"], vf.link_state.unwrap().to_string());
         }
     }
 }
@@ -115,7 +119,7 @@ fn virtual_functions_are_as_ip_shows_them() {
 #[test]
 #[ignore = "needs adapters"]
 fn a_guid_is_set_and_taken_on_with_the_next_driver() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     let (pf, index, vf, device) = last();
     let before = linux.vfs(pf).unwrap()[index as usize];
     let other = Guid::new(0x02ab_cdef_0123_4567);
@@ -131,7 +135,7 @@ fn a_guid_is_set_and_taken_on_with_the_next_driver() {
     assert!(!names(&rdma("dev show")).contains(&device));
     linux.bind_driver(vf, &driver).unwrap();
     linux.bind_driver(vf, &driver).unwrap();
-    let [bound] = infiniband::of_function(linux.root(), vf).unwrap().try_into().unwrap();
+    let [bound] = infiniband::device_names_of_function(linux.root(), vf).unwrap().try_into().unwrap();
     assert_eq!(node_guid(&bound), Some(other));
     linux.set_vf_guid(pf, index, GuidKind::Node, before.node_guid.unwrap()).unwrap();
     linux.set_vf_guid(pf, index, GuidKind::Port, before.port_guid.unwrap()).unwrap();
@@ -145,19 +149,19 @@ fn a_guid_is_set_and_taken_on_with_the_next_driver() {
 #[test]
 #[ignore = "needs adapters"]
 fn link_states_are_set() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     let (pf, index, ..) = last();
-    for state in [VfState::Disable, VfState::Enable, VfState::Auto] {
-        linux.set_vf_state(pf, index, state).unwrap();
+    for state in [VfLinkState::Disable, VfLinkState::Enable, VfLinkState::Auto] {
+        linux.set_vf_link_state(pf, index, state).unwrap();
         assert_eq!(shown_vfs(pf)[index as usize]["link_state"], state.to_string());
-        assert_eq!(linux.vfs(pf).unwrap()[index as usize].state, Some(state));
+        assert_eq!(linux.vfs(pf).unwrap()[index as usize].link_state, Some(state));
     }
 }
 
 #[test]
 #[ignore = "needs adapters"]
 fn their_number_changes_only_by_way_of_none() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     let (pf, vfs) = adapters().pop().unwrap();
     let count = u16::try_from(vfs.len()).unwrap();
     linux.set_vf_count(pf, count).unwrap();
@@ -172,22 +176,22 @@ fn their_number_changes_only_by_way_of_none() {
 #[test]
 #[ignore = "needs adapters"]
 fn a_device_moves_to_a_namespace_and_back() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     let (_, _, vf, device) = last();
     let here = Netns::current().unwrap();
-    let pod = another();
+    let pod = new_netns();
     let before = linux.interfaces(vf, None).unwrap();
     assert_eq!(before.len(), 1);
     linux.move_rdma_device(&device, None, &pod).unwrap();
     assert!(!names(&rdma("dev show")).contains(&device));
     assert_eq!(pod.run(|| names(&rdma("dev show"))).unwrap(), [device.as_str()]);
     assert_eq!(linux.rdma_devices(Some(&pod)).unwrap()[0].name, device);
-    assert!(infiniband::of_function(linux.root(), vf).unwrap().is_empty());
+    assert!(infiniband::device_names_of_function(linux.root(), vf).unwrap().is_empty());
     let (host, moved) = (linux.interfaces(vf, None).unwrap(), linux.interfaces(vf, Some(&pod)).unwrap());
     assert_eq!(host.len() + moved.len(), 1, "in one of the two: {host:?} {moved:?}");
     let mut seen = Vec::new();
     linux
-        .look_inside(&pod, &mut |root| {
+        .with_netns_sysfs(&pod, &mut |root| {
             for found in infiniband::devices(root).unwrap() {
                 let counted = counters::port(root, &found.name, 1).unwrap().port.len();
                 seen.push((found.name, found.pci, counted > 0));
@@ -206,33 +210,34 @@ fn a_device_moves_to_a_namespace_and_back() {
 #[ignore = "needs adapters"]
 fn a_device_is_renamed() {
     let (.., device) = last();
-    let mut socket = Rdma::here().unwrap();
-    socket.rename(&device, "renamed_0").unwrap();
+    let mut socket = RdmaSocket::open().unwrap();
+    socket.rename_device(&device, "renamed_0").unwrap();
     assert!(names(&rdma("dev show")).contains(&"renamed_0".to_owned()));
-    socket.rename("renamed_0", &device).unwrap();
+    socket.rename_device("renamed_0", &device).unwrap();
     assert!(names(&rdma("dev show")).contains(&device));
     let taken = rdma("dev show")[0]["ifname"].as_str().unwrap().to_owned();
-    assert_eq!(socket.rename(&device, &taken).unwrap_err().errno(), Some(Errno::EEXIST));
+    assert_eq!(socket.rename_device(&device, &taken).unwrap_err().errno(), Some(Errno::EEXIST));
 }
 
 #[test]
 #[ignore = "needs adapters"]
 fn changes_are_heard_within_a_second() {
-    let linux = Linux::default();
+    let linux = LinuxHost::default();
     let (pf, index, vf, _) = last();
-    let expect = |watch: &mut Watch, wanted: &str, mut right: Box<dyn FnMut(&Change) -> bool>| {
-        let until = Instant::now() + Duration::from_secs(1);
-        while let Some(change) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
-            if right(&change) {
-                return;
+    let expect =
+        |watch: &mut HardwareWatch, wanted: &str, mut right: Box<dyn FnMut(&HardwareEvent) -> bool>| {
+            let until = Instant::now() + Duration::from_secs(1);
+            while let Some(change) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
+                if right(&change) {
+                    return;
+                }
             }
-        }
-        panic!("nobody said {wanted}");
-    };
-    let device = |one: &'static str, of: &'static str| -> Box<dyn FnMut(&Change) -> bool> {
+            panic!("nobody said {wanted}");
+        };
+    let device = |one: &'static str, of: &'static str| -> Box<dyn FnMut(&HardwareEvent) -> bool> {
         let address = vf.to_string();
         Box::new(move |change| {
-            matches!(change, Change::Device { action, subsystem, path }
+            matches!(change, HardwareEvent::Device { action, subsystem, path }
                 if action == one && subsystem == of && path.contains(&address))
         })
     };
@@ -245,11 +250,11 @@ fn changes_are_heard_within_a_second() {
     expect(&mut watch, "that the driver came", device("bind", "pci"));
     // There is no event of the port, but its interface loses the carrier.
     let link = linux.interfaces(vf, None).unwrap().remove(0);
-    ip(&format!("link set {} up", link.name));
-    let carrier = |wanted: bool| -> Box<dyn FnMut(&Change) -> bool> {
+    ip_json(&format!("link set {} up", link.name));
+    let carrier = |wanted: bool| -> Box<dyn FnMut(&HardwareEvent) -> bool> {
         let index = link.index;
         Box::new(
-            move |change| matches!(change, Change::Link(link) if link.index == index && link.carrier == wanted),
+            move |change| matches!(change, HardwareEvent::LinkChanged(link) if link.index == index && link.carrier == wanted),
         )
     };
     let until = Instant::now() + Duration::from_secs(20);
@@ -258,8 +263,8 @@ fn changes_are_heard_within_a_second() {
         std::thread::sleep(Duration::from_millis(100));
     }
     while watch.poll().unwrap().is_some() {}
-    linux.set_vf_state(pf, index, VfState::Disable).unwrap();
+    linux.set_vf_link_state(pf, index, VfLinkState::Disable).unwrap();
     expect(&mut watch, "that the carrier is lost", carrier(false));
-    linux.set_vf_state(pf, index, VfState::Auto).unwrap();
-    ip(&format!("link set {} down", link.name));
+    linux.set_vf_link_state(pf, index, VfLinkState::Auto).unwrap();
+    ip_json(&format!("link set {} down", link.name));
 }

@@ -1,7 +1,7 @@
 //! Addresses and routes.
 
-use super::bench::{fresh, ip, wire};
-use ferroband_kernel::route::{Link, Path, Route};
+use super::fixture::{create_veth, enter_new_netns, ip_json};
+use ferroband_kernel::rtnetlink::{Link, MainRoute, RouteSocket};
 use ferroband_kernel::{Errno, Error};
 use ipnet::IpNet;
 
@@ -10,16 +10,16 @@ fn net(text: &str) -> IpNet {
 }
 
 /// A wire whose both ends are up, so that IPv6 routes hold.
-fn lively(route: &mut Route) -> Link {
-    let link = wire(route, "net1", "peer");
+fn lively(route: &mut RouteSocket) -> Link {
+    let link = create_veth(route, "net1", "peer");
     let peer = route.link("peer").unwrap().unwrap();
-    route.up(peer.index).unwrap();
-    route.up(link.index).unwrap();
+    route.set_up(peer.index).unwrap();
+    route.set_up(link.index).unwrap();
     link
 }
 
 fn shown_addresses() -> Vec<String> {
-    let links = ip("address show dev net1");
+    let links = ip_json("address show dev net1");
     let infos = links[0]["addr_info"].as_array().unwrap().clone();
     let global = infos.iter().filter(|info| info["scope"] == "global");
     global.map(|info| format!("{}/{}", info["local"].as_str().unwrap(), info["prefixlen"])).collect()
@@ -27,14 +27,14 @@ fn shown_addresses() -> Vec<String> {
 
 #[test]
 fn an_address_is_added_once() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let link = lively(&mut route);
     for _ in 0..2 {
         route.add_address(link.index, net("192.168.0.5/24")).unwrap();
         route.add_address(link.index, net("fd00::5/64")).unwrap();
     }
     assert_eq!(shown_addresses(), ["192.168.0.5/24", "fd00::5/64"]);
-    let broadcast = ip("-4 address show dev net1")[0]["addr_info"][0]["broadcast"].clone();
+    let broadcast = ip_json("-4 address show dev net1")[0]["addr_info"][0]["broadcast"].clone();
     assert_eq!(broadcast, "192.168.0.255");
     let mut seen = route.addresses(link.index).unwrap();
     seen.retain(|address| !matches!(address, IpNet::V6(v6) if v6.addr().is_unicast_link_local()));
@@ -45,11 +45,11 @@ fn an_address_is_added_once() {
 
 #[test]
 fn the_same_address_with_another_prefix_length_is_not_the_same() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let link = lively(&mut route);
     route.add_address(link.index, net("fd00::5/64")).unwrap();
     match route.add_address(link.index, net("fd00::5/48")) {
-        Err(Error::Refused { interface, errno, doing, .. }) => {
+        Err(Error::InterfaceRequest { interface, errno, doing, .. }) => {
             assert_eq!((interface.as_str(), errno), ("net1", Errno::EEXIST));
             assert!(doing.contains("fd00::5/48"), "{doing}");
         }
@@ -63,31 +63,31 @@ fn the_same_address_with_another_prefix_length_is_not_the_same() {
 
 #[test]
 fn a_host_address_has_no_broadcast() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let link = lively(&mut route);
     route.add_address(link.index, net("10.0.0.1/32")).unwrap();
-    assert_eq!(ip("-4 address show dev net1")[0]["addr_info"][0]["broadcast"], serde_json::Value::Null);
+    assert_eq!(ip_json("-4 address show dev net1")[0]["addr_info"][0]["broadcast"], serde_json::Value::Null);
 }
 
 #[test]
 fn a_route_is_added_once() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let link = lively(&mut route);
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
     route.add_address(link.index, net("fd00::5/64")).unwrap();
     let paths = [
-        Path { destination: net("0.0.0.0/0"), gateway: Some([192, 168, 0, 1].into()) },
-        Path { destination: net("10.1.0.0/16"), gateway: Some([192, 168, 0, 2].into()) },
-        Path { destination: net("10.2.0.0/16"), gateway: None },
-        Path { destination: net("::/0"), gateway: Some("fd00::1".parse().unwrap()) },
-        Path { destination: net("fd01::/64"), gateway: None },
+        MainRoute { destination: net("0.0.0.0/0"), gateway: Some([192, 168, 0, 1].into()) },
+        MainRoute { destination: net("10.1.0.0/16"), gateway: Some([192, 168, 0, 2].into()) },
+        MainRoute { destination: net("10.2.0.0/16"), gateway: None },
+        MainRoute { destination: net("::/0"), gateway: Some("fd00::1".parse().unwrap()) },
+        MainRoute { destination: net("fd01::/64"), gateway: None },
     ];
     for _ in 0..2 {
         for path in paths {
             route.add_route(link.index, path.destination, path.gateway).unwrap();
         }
     }
-    let four = ip("-4 route show");
+    let four = ip_json("-4 route show");
     let find = |to: &str| four.as_array().unwrap().iter().find(|route| route["dst"] == to).unwrap().clone();
     assert_eq!(
         (&find("default")["gateway"], &find("default")["dev"]),
@@ -98,7 +98,7 @@ fn a_route_is_added_once() {
         (&find("10.2.0.0/16")["scope"], &find("10.2.0.0/16")["gateway"]),
         (&"link".into(), &serde_json::Value::Null)
     );
-    let six = ip("-6 route show default");
+    let six = ip_json("-6 route show default");
     assert_eq!((six.as_array().unwrap().len(), &six[0]["gateway"]), (1, &"fd00::1".into()));
     let seen = route.routes(link.index).unwrap();
     for path in paths {
@@ -108,17 +108,17 @@ fn a_route_is_added_once() {
 
 #[test]
 fn host_bits_of_a_destination_do_not_matter() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let link = lively(&mut route);
     for _ in 0..2 {
         route.add_route(link.index, net("10.1.2.3/16"), None).unwrap();
     }
-    assert_eq!(ip("-4 route show")[0]["dst"], "10.1.0.0/16");
+    assert_eq!(ip_json("-4 route show")[0]["dst"], "10.1.0.0/16");
 }
 
 #[test]
 fn a_gateway_that_is_nowhere_is_refused() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let link = lively(&mut route);
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
     let error = route.add_route(link.index, net("10.9.0.0/16"), Some([172, 16, 0, 1].into())).unwrap_err();

@@ -1,18 +1,18 @@
 //! Finding, making and changing interfaces.
 
-use super::bench::{another, fresh, ip, names, shown, wire};
+use super::fixture::{create_veth, enter_new_netns, ip_json, ip_link, ip_link_names, new_netns};
 use ferroband_kernel::ethtool::statistics;
-use ferroband_kernel::route::{Kind, NewLink, Vxlan};
+use ferroband_kernel::rtnetlink::{LinkKind, NewLink, Vxlan};
 use ferroband_kernel::{Errno, Error};
 
 const LONG: &str = "an-altname-longer-than-fifteen-characters";
 
 #[test]
 fn found_by_every_name_and_by_nothing_else() {
-    let mut route = fresh();
-    let made = wire(&mut route, "ibs5f0", "peer");
-    ip("link property add dev ibs5f0 altname ib0");
-    ip(&format!("link property add dev ibs5f0 altname {LONG}"));
+    let mut route = enter_new_netns();
+    let made = create_veth(&mut route, "ibs5f0", "peer");
+    ip_json("link property add dev ibs5f0 altname ib0");
+    ip_json(&format!("link property add dev ibs5f0 altname {LONG}"));
     for name in ["ibs5f0", "ib0", LONG] {
         let link = route.link(name).unwrap().unwrap_or_else(|| panic!("{name}"));
         assert_eq!((link.index, link.name.as_str()), (made.index, "ibs5f0"));
@@ -30,9 +30,9 @@ fn found_by_every_name_and_by_nothing_else() {
 
 #[test]
 fn seen_as_ip_sees_it() {
-    let mut route = fresh();
-    let link = wire(&mut route, "one", "two");
-    let shown = shown("one");
+    let mut route = enter_new_netns();
+    let link = create_veth(&mut route, "one", "two");
+    let shown = ip_link("one");
     assert_eq!(shown["ifindex"], link.index);
     assert_eq!(shown["mtu"], link.mtu);
     assert_eq!(shown["linkinfo"]["info_kind"], link.kind.as_deref().unwrap());
@@ -46,12 +46,12 @@ fn seen_as_ip_sees_it() {
 
 #[test]
 fn three_hundred_links_are_listed_whole() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     for number in 0..300 {
-        route.create(&NewLink::new(&format!("br{number}"), Kind::Bridge)).unwrap();
+        route.create_link(&NewLink::new(&format!("br{number}"), LinkKind::Bridge)).unwrap();
     }
     let mut seen: Vec<String> = route.links().unwrap().into_iter().map(|link| link.name).collect();
-    let mut expected = names();
+    let mut expected = ip_link_names();
     expected.push("lo".to_owned());
     seen.sort();
     expected.sort();
@@ -61,33 +61,33 @@ fn three_hundred_links_are_listed_whole() {
 
 #[test]
 fn a_wire_into_a_bridge_is_made_in_one_request() {
-    let mut route = fresh();
-    route.create(&NewLink { up: true, ..NewLink::new("bridge0", Kind::Bridge) }).unwrap();
+    let mut route = enter_new_netns();
+    route.create_link(&NewLink { up: true, ..NewLink::new("bridge0", LinkKind::Bridge) }).unwrap();
     let bridge = route.link("bridge0").unwrap().unwrap();
-    let kind = Kind::Veth { peer: "net1" };
+    let kind = LinkKind::Veth { peer: "net1" };
     let pair =
         NewLink { mtu: Some(2044), master: Some(bridge.index), up: true, ..NewLink::new("port%d", kind) };
-    route.create(&pair).unwrap();
-    let port = shown("port0");
+    route.create_link(&pair).unwrap();
+    let port = ip_link("port0");
     assert_eq!((&port["master"], &port["mtu"]), (&"bridge0".into(), &2044.into()));
     assert!(port["flags"].as_array().unwrap().contains(&"UP".into()), "{port}");
-    let child = shown("net1");
+    let child = ip_link("net1");
     assert_eq!(child["mtu"], 2044);
     assert!(!child["flags"].as_array().unwrap().contains(&"UP".into()), "{child}");
     assert_eq!(route.link("port0").unwrap().unwrap().master, Some(bridge.index));
-    assert_eq!(shown("bridge0")["linkinfo"]["info_data"]["mcast_snooping"], 0);
+    assert_eq!(ip_link("bridge0")["linkinfo"]["info_data"]["mcast_snooping"], 0);
 
     route.set_master(port["ifindex"].as_u64().unwrap().try_into().unwrap(), None).unwrap();
-    assert_eq!(shown("port0")["master"], serde_json::Value::Null);
+    assert_eq!(ip_link("port0")["master"], serde_json::Value::Null);
 }
 
 #[test]
 fn a_vxlan_goes_where_it_is_told() {
-    let mut route = fresh();
-    let uplink = wire(&mut route, "uplink", "far");
+    let mut route = enter_new_netns();
+    let uplink = create_veth(&mut route, "uplink", "far");
     let vxlan = Vxlan { id: 0xfb7fff, group: [239, 251, 127, 255].into(), port: 4789, device: uplink.index };
-    route.create(&NewLink { mtu: Some(1400), ..NewLink::new("vx", Kind::Vxlan(vxlan)) }).unwrap();
-    let shown = shown("vx");
+    route.create_link(&NewLink { mtu: Some(1400), ..NewLink::new("vx", LinkKind::Vxlan(vxlan)) }).unwrap();
+    let shown = ip_link("vx");
     let data = &shown["linkinfo"]["info_data"];
     assert_eq!(shown["linkinfo"]["info_kind"], "vxlan");
     assert_eq!((&data["id"], &data["group"]), (&0xfb7fff.into(), &"239.251.127.255".into()));
@@ -96,11 +96,11 @@ fn a_vxlan_goes_where_it_is_told() {
 
 #[test]
 fn a_taken_name_is_said_to_be_taken() {
-    let mut route = fresh();
-    wire(&mut route, "net1", "peer");
+    let mut route = enter_new_netns();
+    create_veth(&mut route, "net1", "peer");
     let attempts = [
-        route.create(&NewLink::new("net1", Kind::Bridge)),
-        route.create(&NewLink::new("port%d", Kind::Veth { peer: "net1" })),
+        route.create_link(&NewLink::new("net1", LinkKind::Bridge)),
+        route.create_link(&NewLink::new("port%d", LinkKind::Veth { peer: "net1" })),
     ];
     for attempt in attempts {
         match attempt {
@@ -109,54 +109,54 @@ fn a_taken_name_is_said_to_be_taken() {
         }
     }
     let peer = route.link("peer").unwrap().unwrap();
-    assert!(matches!(route.rename(peer.index, "net1"), Err(Error::NameTaken { .. })));
-    assert_eq!(names().len(), 2, "nothing half-made is left");
+    assert!(matches!(route.rename_link(peer.index, "net1"), Err(Error::NameTaken { .. })));
+    assert_eq!(ip_link_names().len(), 2, "nothing half-made is left");
 }
 
 #[test]
 fn name_mtu_and_flags_change() {
-    let mut route = fresh();
-    let link = wire(&mut route, "before", "peer");
-    route.rename(link.index, "after").unwrap();
+    let mut route = enter_new_netns();
+    let link = create_veth(&mut route, "before", "peer");
+    route.rename_link(link.index, "after").unwrap();
     route.set_mtu(link.index, 1496).unwrap();
-    route.up(link.index).unwrap();
-    let up = shown("after");
+    route.set_up(link.index).unwrap();
+    let up = ip_link("after");
     assert_eq!((&up["ifindex"], &up["mtu"]), (&link.index.into(), &1496.into()));
     assert!(up["flags"].as_array().unwrap().contains(&"UP".into()));
     assert!(route.link("after").unwrap().unwrap().up);
-    route.down(link.index).unwrap();
-    assert!(!shown("after")["flags"].as_array().unwrap().contains(&"UP".into()));
+    route.set_down(link.index).unwrap();
+    assert!(!ip_link("after")["flags"].as_array().unwrap().contains(&"UP".into()));
 }
 
 #[test]
 fn altnames_come_and_go() {
-    let mut route = fresh();
-    let link = wire(&mut route, "one", "two");
+    let mut route = enter_new_netns();
+    let link = create_veth(&mut route, "one", "two");
     let two = route.link("two").unwrap().unwrap();
     for _ in 0..2 {
         route.add_altname(link.index, "ib0").unwrap();
         route.add_altname(link.index, LONG).unwrap();
     }
-    assert_eq!(shown("one")["altnames"], serde_json::json!(["ib0", LONG]));
+    assert_eq!(ip_link("one")["altnames"], serde_json::json!(["ib0", LONG]));
     assert!(matches!(route.add_altname(two.index, "ib0"), Err(Error::NameTaken { .. })));
     for _ in 0..2 {
         route.remove_altname(link.index, "ib0").unwrap();
     }
-    assert_eq!(shown("one")["altnames"], serde_json::json!([LONG]));
+    assert_eq!(ip_link("one")["altnames"], serde_json::json!([LONG]));
     route.add_altname(two.index, "ib0").unwrap();
 }
 
 #[test]
 fn deleting_is_for_good_and_can_be_repeated() {
-    let mut route = fresh();
-    let link = wire(&mut route, "one", "two");
+    let mut route = enter_new_netns();
+    let link = create_veth(&mut route, "one", "two");
     for _ in 0..2 {
-        route.delete(link.index).unwrap();
+        route.delete_link(link.index).unwrap();
     }
-    assert!(names().is_empty());
+    assert!(ip_link_names().is_empty());
     let lo = route.link("lo").unwrap().unwrap();
-    match route.delete(lo.index) {
-        Err(Error::Refused { interface, errno, .. }) => {
+    match route.delete_link(lo.index) {
+        Err(Error::InterfaceRequest { interface, errno, .. }) => {
             assert_eq!((interface.as_str(), errno), ("lo", Errno::EOPNOTSUPP));
         }
         other => panic!("{other:?}"),
@@ -165,70 +165,70 @@ fn deleting_is_for_good_and_can_be_repeated() {
 
 #[test]
 fn the_kernels_words_are_passed_on() {
-    let mut route = fresh();
-    let link = wire(&mut route, "one", "two");
+    let mut route = enter_new_netns();
+    let link = create_veth(&mut route, "one", "two");
     match route.set_mtu(link.index, 70_000) {
-        Err(Error::Refused { interface, errno, message, .. }) => {
+        Err(Error::InterfaceRequest { interface, errno, message, .. }) => {
             assert_eq!((interface.as_str(), errno), ("one", Errno::EINVAL));
             assert!(message.as_deref().unwrap_or_default().contains("mtu"), "{message:?}");
         }
         other => panic!("{other:?}"),
     }
-    let error = route.up(99_999).unwrap_err();
+    let error = route.set_up(99_999).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::ENODEV));
     assert!(error.to_string().contains("#99999"), "{error}");
 }
 
 #[test]
 fn a_move_may_change_the_index() {
-    let mut route = fresh();
-    let pod = another();
-    let mut inside = ferroband_kernel::Route::inside(&pod).unwrap();
-    let link = wire(&mut route, "moving", "stays");
+    let mut route = enter_new_netns();
+    let pod = new_netns();
+    let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
+    let link = create_veth(&mut route, "moving", "stays");
     // Takes the same indexes in the other namespace.
-    wire(&mut inside, "there", "before");
+    create_veth(&mut inside, "there", "before");
     let taken = inside.link_by_index(link.index).unwrap().unwrap();
-    route.move_to(link.index, &pod).unwrap();
+    route.move_link(link.index, &pod).unwrap();
     assert_eq!(route.link("moving").unwrap(), None);
     let moved = inside.link("moving").unwrap().unwrap();
     assert_ne!(moved.index, link.index);
     assert_eq!(inside.link_by_index(link.index).unwrap().unwrap().name, taken.name, "left alone");
-    inside.rename(moved.index, "net1").unwrap();
-    assert_eq!(pod.run(|| shown("net1")["ifindex"].clone()).unwrap(), moved.index);
+    inside.rename_link(moved.index, "net1").unwrap();
+    assert_eq!(pod.run(|| ip_link("net1")["ifindex"].clone()).unwrap(), moved.index);
 }
 
 #[test]
 fn a_move_with_a_name_is_one_request_and_tells_when_the_name_is_taken() {
-    let mut route = fresh();
-    let pod = another();
-    let mut inside = ferroband_kernel::Route::inside(&pod).unwrap();
-    let link = wire(&mut route, "moving", "stays");
-    wire(&mut inside, "moving", "taken");
-    route.up(link.index).unwrap();
+    let mut route = enter_new_netns();
+    let pod = new_netns();
+    let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
+    let link = create_veth(&mut route, "moving", "stays");
+    create_veth(&mut inside, "moving", "taken");
+    route.set_up(link.index).unwrap();
     // Both the name that it has and the one that it asks for are somebody else's: it stays.
-    let refused = route.move_as(link.index, &pod, "taken").unwrap_err();
+    let refused = route.move_and_rename(link.index, &pod, "taken").unwrap_err();
     assert!(
         matches!(&refused, ferroband_kernel::Error::NameTaken { interface } if interface == "taken"),
         "{refused:?}"
     );
     assert_eq!(route.link("moving").unwrap().unwrap().index, link.index);
-    route.move_as(link.index, &pod, "net1").unwrap();
+    route.move_and_rename(link.index, &pod, "net1").unwrap();
     let moved = inside.link("net1").unwrap().unwrap();
     assert_eq!((moved.address, moved.up), (link.address, false));
-    assert_eq!(pod.run(|| shown("net1")["ifindex"].clone()).unwrap(), moved.index);
+    assert_eq!(pod.run(|| ip_link("net1")["ifindex"].clone()).unwrap(), moved.index);
 }
 
 #[test]
 fn what_is_written_on_a_link_goes_with_it() {
-    let mut route = fresh();
-    let pod = another();
-    let link = wire(&mut route, "one", "two");
+    let mut route = enter_new_netns();
+    let pod = new_netns();
+    let link = create_veth(&mut route, "one", "two");
     route.set_alias(link.index, "0000:86:00.2").unwrap();
-    assert_eq!(shown("one")["ifalias"], "0000:86:00.2");
-    route.move_to(link.index, &pod).unwrap();
-    let mut inside = ferroband_kernel::Route::inside(&pod).unwrap();
+    assert_eq!(ip_link("one")["ifalias"], "0000:86:00.2");
+    route.move_link(link.index, &pod).unwrap();
+    let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
     let moved = inside.link("one").unwrap().unwrap();
-    inside.rename(moved.index, "net1").unwrap();
+    inside.rename_link(moved.index, "net1").unwrap();
     assert_eq!(inside.link("net1").unwrap().unwrap().alias.as_deref(), Some("0000:86:00.2"));
     let left = route.link("two").unwrap().unwrap();
     assert!(left.parent_netns.is_some(), "its other end is in another namespace");
@@ -237,18 +237,18 @@ fn what_is_written_on_a_link_goes_with_it() {
 
 #[test]
 fn traffic_is_counted_as_ip_counts_it() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let lo = route.link("lo").unwrap().unwrap();
-    route.up(lo.index).unwrap();
+    route.set_up(lo.index).unwrap();
     let ping =
         std::process::Command::new("ping").args(["-c", "2", "-i", "0.2", "127.0.0.1"]).output().unwrap();
     assert!(ping.status.success());
     let seen = route.links().unwrap();
-    let traffic = seen.iter().find(|link| link.name == "lo").unwrap().traffic.unwrap();
-    let shown = ip("-s link show dev lo");
+    let traffic = seen.iter().find(|link| link.name == "lo").unwrap().stats.unwrap();
+    let shown = ip_json("-s link show dev lo");
     let counted = &shown[0]["stats64"];
     assert_eq!(
-        (traffic.received, traffic.received_bytes, traffic.sent, traffic.sent_bytes),
+        (traffic.rx_packets, traffic.rx_bytes, traffic.tx_packets, traffic.tx_bytes),
         (
             counted["rx"]["packets"].as_u64().unwrap(),
             counted["rx"]["bytes"].as_u64().unwrap(),
@@ -256,21 +256,21 @@ fn traffic_is_counted_as_ip_counts_it() {
             counted["tx"]["bytes"].as_u64().unwrap()
         )
     );
-    assert!(traffic.received >= 4);
+    assert!(traffic.rx_packets >= 4);
 }
 
 #[test]
 fn a_drivers_statistics_are_the_kernels_own() {
-    let mut route = fresh();
-    wire(&mut route, "one", "two");
+    let mut route = enter_new_netns();
+    create_veth(&mut route, "one", "two");
     let value = |interface: &str| {
         let all = statistics(interface, None).unwrap();
         all.into_iter().find(|(name, _)| name == "peer_ifindex").map(|(_, value)| value)
     };
     // What veth counts first is where its other end is.
-    assert_eq!(value("one"), shown("two")["ifindex"].as_u64());
-    assert_eq!(value("two"), shown("one")["ifindex"].as_u64());
-    let other = another();
+    assert_eq!(value("one"), ip_link("two")["ifindex"].as_u64());
+    assert_eq!(value("two"), ip_link("one")["ifindex"].as_u64());
+    let other = new_netns();
     let error = statistics("one", Some(&other)).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::ENODEV), "in another namespace");
 }

@@ -1,14 +1,14 @@
 //! Working in another network namespace.
 
-use super::bench::{another, fresh, names, wire};
-use ferroband_kernel::{Error, Netns, Route};
+use super::fixture::{create_veth, enter_new_netns, ip_link_names, new_netns};
+use ferroband_kernel::{Error, Netns, RouteSocket};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 #[test]
 fn work_is_done_inside_and_the_caller_stays_outside() {
-    fresh();
+    enter_new_netns();
     let here = Netns::current().unwrap();
-    let pod = another();
+    let pod = new_netns();
     assert_ne!(here.id(), pod.id());
     let inside = pod.run(|| Netns::current().unwrap().id()).unwrap();
     assert_eq!(inside, pod.id());
@@ -17,27 +17,27 @@ fn work_is_done_inside_and_the_caller_stays_outside() {
 
 #[test]
 fn a_socket_keeps_the_namespace_it_was_opened_in() {
-    fresh();
-    let pod = another();
-    let mut inside = Route::inside(&pod).unwrap();
-    wire(&mut inside, "net1", "peer");
-    assert_eq!(pod.run(names).unwrap().len(), 2);
-    assert!(names().is_empty());
-    assert_eq!(Route::here().unwrap().link("net1").unwrap(), None);
+    enter_new_netns();
+    let pod = new_netns();
+    let mut inside = RouteSocket::open_in(&pod).unwrap();
+    create_veth(&mut inside, "net1", "peer");
+    assert_eq!(pod.run(ip_link_names).unwrap().len(), 2);
+    assert!(ip_link_names().is_empty());
+    assert_eq!(RouteSocket::open().unwrap().link("net1").unwrap(), None);
 }
 
 #[test]
 fn a_panic_inside_goes_on_outside() {
-    fresh();
-    let pod = another();
+    enter_new_netns();
+    let pod = new_netns();
     let outcome = std::panic::catch_unwind(|| pod.run(|| panic!("on purpose")));
     assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"on purpose"));
 }
 
 #[test]
 fn a_mounted_namespace_is_opened_by_its_path_and_its_leftover_file_is_not() {
-    fresh();
-    let pod = another();
+    enter_new_netns();
+    let pod = new_netns();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cni-1");
     std::fs::write(&path, "").unwrap();

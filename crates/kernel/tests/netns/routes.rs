@@ -1,7 +1,7 @@
 //! Routes beside others, with everything that can be said of them, and the rules that choose their tables.
 
-use super::bench::{fresh, ip, wire};
-use ferroband_kernel::route::{Link, Path, Route, RouteSpec, Rule};
+use super::fixture::{create_veth, enter_new_netns, ip_json};
+use ferroband_kernel::rtnetlink::{Link, MainRoute, RouteSocket, RouteSpec, RoutingRule};
 use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -15,24 +15,24 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// A wire with addresses, both ends up.
-fn lively(route: &mut Route, name: &str, addresses: &[&str]) -> Link {
+fn lively(route: &mut RouteSocket, name: &str, addresses: &[&str]) -> Link {
     let peer = format!("{name}p");
-    let link = wire(route, name, &peer);
+    let link = create_veth(route, name, &peer);
     let other = route.link(&peer).unwrap().unwrap();
     for one in addresses {
         route.add_address(link.index, net(one)).unwrap();
     }
-    route.up(other.index).unwrap();
-    route.up(link.index).unwrap();
+    route.set_up(other.index).unwrap();
+    route.set_up(link.index).unwrap();
     link
 }
 
 fn routes(question: &str) -> Vec<Value> {
-    ip(question).as_array().unwrap().clone()
+    ip_json(question).as_array().unwrap().clone()
 }
 
 /// The pod's `eth0` and the network's `net1`, each with an address of both families.
-fn pod(route: &mut Route) -> (Link, Link) {
+fn pod(route: &mut RouteSocket) -> (Link, Link) {
     let eth0 = lively(route, "eth0", &["10.244.0.7/24", "fd44::7/64"]);
     let net1 = lively(route, "net1", &["192.168.0.5/24", "fd00::5/64"]);
     (eth0, net1)
@@ -40,7 +40,7 @@ fn pod(route: &mut Route) -> (Link, Link) {
 
 #[test]
 fn cni_1_3_a_second_default_route_stands_beside_the_first_and_after_it() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let (eth0, net1) = pod(&mut route);
     for _ in 0..2 {
         route.add_route(eth0.index, net("0.0.0.0/0"), address("10.244.0.1")).unwrap();
@@ -55,18 +55,18 @@ fn cni_1_3_a_second_default_route_stands_beside_the_first_and_after_it() {
         [(&"eth0".into(), &"10.244.0.1".into()), (&"net1".into(), &"192.168.0.1".into())],
         "the pod's own one stays first"
     );
-    assert_eq!(ip("-4 route get 8.8.8.8")[0]["dev"], "eth0");
+    assert_eq!(ip_json("-4 route get 8.8.8.8")[0]["dev"], "eth0");
     // IPv6 makes one route with two next hops of them.
     for (link, gateway) in [(&eth0, "fd44::1"), (&net1, "fd00::1")] {
         let seen = route.routes(link.index).unwrap();
-        let wanted = Path { destination: net("::/0"), gateway: address(gateway) };
+        let wanted = MainRoute { destination: net("::/0"), gateway: address(gateway) };
         assert_eq!(seen.iter().filter(|path| **path == wanted).count(), 1, "{seen:?}");
     }
 }
 
 #[test]
 fn everything_said_of_a_route_is_kept() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let (_, net1) = pod(&mut route);
     let four = RouteSpec {
         priority: Some(77),
@@ -74,15 +74,15 @@ fn everything_said_of_a_route_is_kept() {
         mtu: Some(1400),
         advmss: Some(1360),
         source: address("192.168.0.5"),
-        ..RouteSpec::to(net("10.1.2.3/16"), address("192.168.0.1"))
+        ..RouteSpec::new(net("10.1.2.3/16"), address("192.168.0.1"))
     };
     let six = RouteSpec {
         priority: Some(78),
         table: Some(100),
         mtu: Some(1380),
-        ..RouteSpec::to(net("fd01::/48"), address("fd00::1"))
+        ..RouteSpec::new(net("fd01::/48"), address("fd00::1"))
     };
-    let host = RouteSpec { scope: Some(254), ..RouteSpec::to(net("10.7.0.0/16"), None) };
+    let host = RouteSpec { scope: Some(254), ..RouteSpec::new(net("10.7.0.0/16"), None) };
     for _ in 0..2 {
         for spec in [&four, &six, &host] {
             route.append_route(net1.index, spec).unwrap();
@@ -112,7 +112,7 @@ fn everything_said_of_a_route_is_kept() {
     for _ in 0..2 {
         route.remove_route(net1.index, &four).unwrap();
         route.remove_route(net1.index, &six).unwrap();
-        route.remove_route(net1.index, &RouteSpec::to(net("10.7.0.0/16"), None)).unwrap();
+        route.remove_route(net1.index, &RouteSpec::new(net("10.7.0.0/16"), None)).unwrap();
     }
     assert!(routes("-4 route show table 1000").is_empty());
     assert!(routes("-6 route show table 100").is_empty());
@@ -121,9 +121,9 @@ fn everything_said_of_a_route_is_kept() {
 
 #[test]
 fn routes_over_several_hops_are_several() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     let (eth0, net1) = pod(&mut route);
-    ip("-4 route add 10.5.0.0/16 nexthop via 10.244.0.1 nexthop via 192.168.0.1");
+    ip_json("-4 route add 10.5.0.0/16 nexthop via 10.244.0.1 nexthop via 192.168.0.1");
     let entries: Vec<_> = route
         .all_routes()
         .unwrap()
@@ -139,15 +139,15 @@ fn routes_over_several_hops_are_several() {
 
 #[test]
 fn rules_come_and_go_as_ip_sees_them() {
-    let mut route = fresh();
+    let mut route = enter_new_netns();
     pod(&mut route);
-    let from = Rule { priority: Some(1000), ..Rule::from(net("192.168.0.5/32"), 100) };
-    let six = Rule { priority: Some(1001), ..Rule::to(net("fd00::/64"), 2000) };
-    let marked = Rule {
+    let from = RoutingRule { priority: Some(1000), ..RoutingRule::from_source(net("192.168.0.5/32"), 100) };
+    let six = RoutingRule { priority: Some(1001), ..RoutingRule::to_destination(net("fd00::/64"), 2000) };
+    let marked = RoutingRule {
         priority: Some(1002),
         mark: Some((0x10, 0xff)),
-        input: Some("eth0".to_owned()),
-        ..Rule::all(false, 101)
+        input_interface: Some("eth0".to_owned()),
+        ..RoutingRule::for_family(false, 101)
     };
     for _ in 0..2 {
         for rule in [&from, &six, &marked] {
@@ -165,7 +165,8 @@ fn rules_come_and_go_as_ip_sees_them() {
         assert_eq!(seen.iter().filter(|seen| *seen == rule).count(), 1, "{rule:?} in {seen:?}");
     }
     assert!(
-        seen.iter().any(|rule| !rule.v6 && rule.table == RouteSpec::MAIN && rule.priority == Some(32766))
+        seen.iter()
+            .any(|rule| !rule.v6 && rule.table == RouteSpec::MAIN_TABLE && rule.priority == Some(32766))
     );
     for _ in 0..2 {
         for rule in [&from, &six, &marked] {

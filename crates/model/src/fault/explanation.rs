@@ -2,8 +2,8 @@
 //! codes and nothing else. A test finds a code without its entry.
 
 mod addresses;
-mod asked;
-mod machine;
+mod configuration;
+mod node;
 
 use super::FaultCode;
 
@@ -18,7 +18,7 @@ pub struct Explanation {
     pub remedies: &'static [&'static str],
 }
 
-const fn about(
+const fn explain(
     meaning: &'static str,
     causes: &'static [&'static str],
     remedies: &'static [&'static str],
@@ -27,12 +27,12 @@ const fn about(
 }
 
 /// For a code that somebody forgot to explain; a test finds it.
-const UNEXPLAINED: Explanation = about("It has no explanation yet.", &[], &[]);
+const UNEXPLAINED: Explanation = explain("It has no explanation yet.", &[], &[]);
 
 impl FaultCode {
     /// Whether the runtime is asked to try again: such a failure ends by itself when its cause is gone.
-    pub fn is_tried_again(self) -> bool {
-        self.cni() == 11
+    pub fn is_retried(self) -> bool {
+        self.cni_code() == 11
     }
 
     /// What it means, why, and what to do.
@@ -43,7 +43,7 @@ impl FaultCode {
 }
 
 /// By what they are about.
-const TABLES: [&[(FaultCode, Explanation)]; 3] = [asked::TABLE, addresses::TABLE, machine::TABLE];
+const TABLES: [&[(FaultCode, Explanation)]; 3] = [configuration::TABLE, addresses::TABLE, node::TABLE];
 
 #[cfg(test)]
 mod tests {

@@ -10,21 +10,21 @@
 //! One task commits. Whatever is ordered while it waits for the API server goes into its next round together, one
 //! write for each granule, so the rate does not depend on how long one write takes.
 
-mod commit;
-mod desk;
+mod allocator;
+mod batch;
+mod batch_writer;
+mod block_cache;
+mod detection;
 mod evidence;
-mod ledger;
-mod probing;
-mod round;
+mod queue;
 pub mod sandboxes;
 mod store;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
-pub use commit::Committer;
-pub use desk::{Desk, Place, open};
-pub use evidence::{Evidence, QUARANTINE};
-pub use ledger::Ledger;
-pub use probing::{Finding, Mode, Probing, findings};
-pub use store::{ApiStore, Store, StoreError};
+pub use allocator::{AllocatorHandle, IpWithGateway, create_allocator};
+pub use batch_writer::BatchWriter;
+pub use block_cache::AddressBlockCache;
+pub use detection::{DetectionFinding, DetectionMode, DetectionSettings, detect};
+pub use evidence::{Evidence, QUARANTINE_UID};
+pub use store::{ApiBlockStore, BlockStore, BlockStoreError};

@@ -7,23 +7,23 @@
 //!                                or a socket in the folder that the kubelet watches
 //! ```
 
-mod authority;
-mod board;
-mod health;
-mod held;
-mod leaving;
-mod offer;
-mod plugin;
-mod prefer;
-mod register;
-mod session;
+mod checkpoint;
+mod device_plugins;
+mod device_state;
+mod h2_authority;
+mod plugin_server;
+mod port_health;
+mod preferred_allocation;
+mod registration;
+mod resource_plugin;
+mod terminating;
 #[cfg(test)]
 mod tests;
 
-pub use board::{Board, Given, keep_board};
-pub use held::{Held, held};
-pub use offer::keep_offered;
-pub use register::{Kubelet, Way};
+pub use checkpoint::{HeldDevices, read_checkpoint};
+pub use device_plugins::run_device_plugins;
+pub use device_state::{AllocatedDevices, DeviceState, run_device_state};
+pub use registration::{KubeletDir, RegistrationMode};
 
 /// The kubelet's interface, from `proto/deviceplugin.proto`.
 #[expect(missing_docs, reason = "its words are in the file")]

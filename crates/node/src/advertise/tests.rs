@@ -1,13 +1,13 @@
 //! The contract's cases between us and a kubelet, by their ids.
 
-mod dialled_by_path;
+mod path_authority;
 
 use super::{
-    Board, Given, Kubelet, Way,
-    board::keep_board,
-    health::Health,
-    keep_offered,
+    AllocatedDevices, DeviceState, KubeletDir, RegistrationMode,
+    device_state::run_device_state,
+    port_health::PortHealth,
     registry::{InfoRequest, RegistrationStatus, registration_client::RegistrationClient},
+    run_device_plugins,
     wire::{
         AllocateRequest, ContainerAllocateRequest, ContainerPreferredAllocationRequest, DeviceSpec, Empty,
         ListAndWatchResponse, PreferredAllocationRequest, RegisterRequest,
@@ -16,11 +16,11 @@ use super::{
     },
 };
 use crate::{
-    allocate::Desk,
-    discover::{Inventory, RdmaDevice, Sight},
+    allocate::ContainerAllocator,
+    discover::{DiscoveryRoots, Inventory, InventoryRdmaDevice},
     pools::{
-        Configured,
-        fixture::{A, configured, jarvice, node, vf},
+        PoolConfig,
+        fixture::{A, jarvice_pool, node, parse_config, vf_address},
     },
 };
 use ferroband_kernel::Root;
@@ -50,10 +50,10 @@ struct FakeKubelet {
     server: JoinHandle<()>,
 }
 
-struct Registrar(mpsc::UnboundedSender<RegisterRequest>);
+struct FakeRegistrationService(mpsc::UnboundedSender<RegisterRequest>);
 
 #[tonic::async_trait]
-impl Registration for Registrar {
+impl Registration for FakeRegistrationService {
     async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<Empty>, Status> {
         self.0.send(request.into_inner()).map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(Empty {}))
@@ -74,7 +74,7 @@ impl FakeKubelet {
         let listener = UnixListener::bind(folder.join("kubelet.sock")).unwrap();
         let (sender, registrations) = mpsc::unbounded_channel();
         let server = tokio::spawn(async move {
-            let service = RegistrationServer::new(Registrar(sender));
+            let service = RegistrationServer::new(FakeRegistrationService(sender));
             let incoming = UnixListenerStream::new(listener);
             Server::builder().add_service(service).serve_with_incoming(incoming).await.unwrap();
         });
@@ -82,7 +82,7 @@ impl FakeKubelet {
     }
 
     /// Who registers next.
-    async fn registered(&mut self) -> (RegisterRequest, DevicePluginClient<Channel>) {
+    async fn next_registration(&mut self) -> (RegisterRequest, DevicePluginClient<Channel>) {
         let request = timeout(Duration::from_secs(5), self.registrations.recv());
         let request = request.await.expect("registered in time").unwrap();
         let socket = format!("unix://{}", self.folder.join(&request.endpoint).display());
@@ -98,7 +98,7 @@ impl FakeKubelet {
 fn inventory(uverbs: &[&str]) -> Arc<Inventory> {
     let path = |file: &&str| PathBuf::from(format!("/x/dev/infiniband/{file}"));
     Arc::new(Inventory {
-        devices: uverbs.iter().map(|file| RdmaDevice::named("mlx5_0", Some(path(file)))).collect(),
+        devices: uverbs.iter().map(|file| InventoryRdmaDevice::named("mlx5_0", Some(path(file)))).collect(),
         verbs: uverbs.iter().map(path).collect(),
         rdma_cm: Some(PathBuf::from("/x/dev/infiniband/rdma_cm")),
         ..Default::default()
@@ -116,29 +116,33 @@ async fn healthy(list: &mut Streaming<ListAndWatchResponse>) -> Vec<String> {
 }
 
 /// The plugin under test; it ends with the guard.
-struct Offering {
+struct DevicePluginFixture {
     inventory: watch::Sender<Arc<Inventory>>,
-    configured: watch::Sender<Arc<Configured>>,
+    configured: watch::Sender<Arc<PoolConfig>>,
     registered: watch::Receiver<bool>,
     _stop: tokio_util::sync::DropGuard,
 }
 
-fn offer_all(folder: &Path, first: Arc<Inventory>, pools: Configured) -> Offering {
-    let kubelet = Kubelet { folder: folder.to_owned(), way: Way::Auto };
+fn offer_all(folder: &Path, first: Arc<Inventory>, pools: PoolConfig) -> DevicePluginFixture {
+    let kubelet = KubeletDir { path: folder.to_owned(), registration: RegistrationMode::Auto };
     let (inventory, seen) = watch::channel(first);
     let (configured, said) = watch::channel(Arc::new(pools));
     let (told, registered) = watch::channel(false);
-    let (tell, board) = watch::channel(Arc::new(Board::default()));
-    let (stop, given) = (CancellationToken::new(), Given::default());
+    let (tell, board) = watch::channel(Arc::new(DeviceState::default()));
+    let (stop, given) = (CancellationToken::new(), AllocatedDevices::default());
     let root = Root::at(folder.join("root"));
-    let desk = Desk::new(Sight { files: root.dev("infiniband"), simulated: false, root });
-    tokio::spawn(keep_board(said, seen, kubelet.clone(), given.clone(), tell, stop.clone()));
-    tokio::spawn(keep_offered(kubelet, board, Arc::new(desk), given, told, stop.clone()));
-    Offering { inventory, configured, registered, _stop: stop.drop_guard() }
+    let desk = ContainerAllocator::new(DiscoveryRoots {
+        device_dir: root.dev("infiniband"),
+        simulated: false,
+        root,
+    });
+    tokio::spawn(run_device_state(said, seen, kubelet.clone(), given.clone(), tell, stop.clone()));
+    tokio::spawn(run_device_plugins(kubelet, board, Arc::new(desk), given, told, stop.clone()));
+    DevicePluginFixture { inventory, configured, registered, _stop: stop.drop_guard() }
 }
 
-fn offer(folder: &Path, first: Arc<Inventory>) -> Offering {
-    offer_all(folder, first, Configured { pools: vec![jarvice()], problems: Vec::new() })
+fn offer(folder: &Path, first: Arc<Inventory>) -> DevicePluginFixture {
+    offer_all(folder, first, PoolConfig { pools: vec![jarvice_pool()], problems: Vec::new() })
 }
 
 fn request(ids: &[&str]) -> AllocateRequest {
@@ -154,7 +158,7 @@ async fn c101_one_unit_with_a_stable_id_and_each_device_file_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
     let _offering = offer(dir.path(), inventory(&["uverbs0", "uverbs1"]));
-    let (request, mut plugin) = kubelet.registered().await;
+    let (request, mut plugin) = kubelet.next_registration().await;
     assert_eq!((request.version.as_str(), request.resource_name.as_str()), ("v1beta1", "jarvice.com/rdma"));
     assert!(!request.endpoint.contains('/'), "{}", request.endpoint);
 
@@ -181,7 +185,7 @@ async fn c80_an_unknown_id_is_refused_and_nothing_is_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
     let _offering = offer(dir.path(), inventory(&["uverbs0"]));
-    let (_, mut plugin) = kubelet.registered().await;
+    let (_, mut plugin) = kubelet.next_registration().await;
     let refused = plugin.allocate(request(&["rdma-7"])).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::NotFound);
     assert!(refused.message().contains("rdma-7"), "{refused}");
@@ -199,7 +203,7 @@ async fn c103_nothing_is_offered_before_there_is_a_device_and_the_list_follows()
     assert!(timeout(Duration::from_millis(300), kubelet.registrations.recv()).await.is_err());
 
     offering.inventory.send_replace(inventory(&["uverbs0"]));
-    let (_, mut plugin) = kubelet.registered().await;
+    let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
     assert_eq!(next(&mut list).await.len(), 1);
 
@@ -208,7 +212,8 @@ async fn c103_nothing_is_offered_before_there_is_a_device_and_the_list_follows()
     offering.inventory.send_replace(Arc::default());
     assert!(next(&mut list).await.is_empty());
 
-    let without_file = Inventory { devices: vec![RdmaDevice::named("mlx5_0", None)], ..Default::default() };
+    let without_file =
+        Inventory { devices: vec![InventoryRdmaDevice::named("mlx5_0", None)], ..Default::default() };
     offering.inventory.send_replace(Arc::new(without_file));
     assert_eq!(next(&mut list).await, [("rdma-0".to_owned(), "Unhealthy".to_owned())]);
 }
@@ -219,14 +224,14 @@ async fn a_new_kubelet_is_told_within_a_second() {
     let folder = dir.path();
     let mut offering = offer(folder, inventory(&["uverbs0"]));
     let mut kubelet = FakeKubelet::start(folder);
-    kubelet.registered().await;
+    kubelet.next_registration().await;
     offering.registered.wait_for(|yes| *yes).await.unwrap();
 
     for _ in 0..3 {
         kubelet.stop();
         kubelet = FakeKubelet::start(folder);
         let back = Instant::now();
-        let (_, mut plugin) = kubelet.registered().await;
+        let (_, mut plugin) = kubelet.next_registration().await;
         assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
         let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
         assert_eq!(next(&mut list).await, [("rdma-0".to_owned(), "Healthy".to_owned())]);
@@ -242,12 +247,12 @@ async fn several_resources_are_offered_at_once_and_a_function_has_its_numa_node(
         r#"}],"configList":[{"resourceName":"s","rdmaHcaMax":2,"devices":["ibs1"]},
             {"resourceName":"none","rdmaHcaMax":2,"devices":["ib9"]}]}"#,
     );
-    let mut pools = configured(&text);
-    pools.pools.push(jarvice());
+    let mut pools = parse_config(&text);
+    pools.pools.push(jarvice_pool());
     let _offering = offer_all(dir.path(), Arc::new(node(2)), pools);
     let mut seen = Vec::new();
     for _ in 0..4 {
-        let (request, mut plugin) = kubelet.registered().await;
+        let (request, mut plugin) = kubelet.next_registration().await;
         let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
         let devices = list.message().await.unwrap().unwrap().devices;
         let numa = devices.first().and_then(|device| device.topology.clone()).map(|at| at.nodes[0].id);
@@ -267,22 +272,22 @@ async fn several_resources_are_offered_at_once_and_a_function_has_its_numa_node(
 async fn c89_more_functions_are_more_units_and_remade_ones_keep_their_ids() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let offering = offer_all(dir.path(), Arc::new(node(2)), configured(VFS));
-    let (_, mut plugin) = kubelet.registered().await;
+    let offering = offer_all(dir.path(), Arc::new(node(2)), parse_config(VFS));
+    let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(healthy(&mut list).await, [vf(0), vf(1)]);
+    assert_eq!(healthy(&mut list).await, [vf_address(0), vf_address(1)]);
     // The kernel has all of them removed before it makes others.
     offering.inventory.send_replace(Arc::new(node(0)));
-    let unhealthy = |index| (vf(index), "Unhealthy".to_owned());
+    let unhealthy = |index| (vf_address(index), "Unhealthy".to_owned());
     assert_eq!(next(&mut list).await, [unhealthy(0), unhealthy(1)]);
     offering.inventory.send_replace(Arc::new(node(4)));
-    assert_eq!(healthy(&mut list).await, [vf(0), vf(1), vf(2), vf(3)]);
+    assert_eq!(healthy(&mut list).await, [vf_address(0), vf_address(1), vf_address(2), vf_address(3)]);
     assert!(kubelet.registrations.try_recv().is_err(), "registered once");
 }
 
 #[test]
 fn c90_a_port_that_flaps_is_not_told_and_one_that_stays_down_is() {
-    let mut health = Health::default();
+    let mut health = PortHealth::default();
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let with = |state: &str| {
@@ -291,8 +296,8 @@ fn c90_a_port_that_flaps_is_not_told_and_one_that_stays_down_is() {
         inventory
     };
     let mut see = |state: &str, seconds| {
-        health.see(&with(state), at(seconds));
-        (health.is_up(A), health.due())
+        health.update(&with(state), at(seconds));
+        (health.is_up(A), health.next_deadline())
     };
     assert_eq!(see("Active", 0), (true, None));
     assert_eq!(see("Down", 1), (true, Some(at(6))));
@@ -309,25 +314,25 @@ fn c90_a_port_that_flaps_is_not_told_and_one_that_stays_down_is() {
 async fn what_a_pod_holds_stays_when_the_configuration_changes() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let offering = offer_all(dir.path(), Arc::new(node(2)), configured(VFS));
-    let (_, mut plugin) = kubelet.registered().await;
+    let offering = offer_all(dir.path(), Arc::new(node(2)), parse_config(VFS));
+    let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
     assert_eq!(healthy(&mut list).await.len(), 2);
     let notes = format!(
         r#"{{"Data":{{"PodDeviceEntries":[{{"PodUID":"u","ResourceName":"openshift.io/ib_vfs","DeviceIDs":{{"0":["{}"]}}}}]}}}}"#,
-        vf(0)
+        vf_address(0)
     );
     fs::write(dir.path().join("device-plugins/kubelet_internal_checkpoint"), notes).unwrap();
     // All functions are another pool's now.
-    offering.configured.send_replace(Arc::new(configured(&VFS.replace("ib_vfs", "other"))));
+    offering.configured.send_replace(Arc::new(parse_config(&VFS.replace("ib_vfs", "other"))));
     let listed = next(&mut list).await;
-    assert!(listed.contains(&(vf(0), "Unhealthy".to_owned())), "{listed:?}");
-    plugin.allocate(request(&[&vf(0)])).await.expect_err("it is not given again");
-    let (request, mut other) = kubelet.registered().await;
+    assert!(listed.contains(&(vf_address(0), "Unhealthy".to_owned())), "{listed:?}");
+    plugin.allocate(request(&[&vf_address(0)])).await.expect_err("it is not given again");
+    let (request, mut other) = kubelet.next_registration().await;
     assert_eq!(request.resource_name, "openshift.io/other");
     let mut list = other.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(healthy(&mut list).await, [vf(1)], "the other one is in use");
-    other.allocate(self::request(&[&vf(0)])).await.expect_err("nor to others");
+    assert_eq!(healthy(&mut list).await, [vf_address(1)], "the other one is in use");
+    other.allocate(self::request(&[&vf_address(0)])).await.expect_err("nor to others");
 }
 
 #[tokio::test]
@@ -379,15 +384,15 @@ async fn the_plugin_watcher_finds_the_socket_and_may_refuse_it_once() {
 async fn the_kubelet_is_advised_as_many_units_as_it_asks_for() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let _offering = offer_all(dir.path(), Arc::new(node(4)), configured(VFS));
-    let (request, mut plugin) = kubelet.registered().await;
+    let _offering = offer_all(dir.path(), Arc::new(node(4)), parse_config(VFS));
+    let (request, mut plugin) = kubelet.next_registration().await;
     assert!(request.options.unwrap().get_preferred_allocation_available);
     let asked = ContainerPreferredAllocationRequest {
-        available_device_i_ds: (0..4).map(vf).collect(),
-        must_include_device_i_ds: vec![vf(3)],
+        available_device_i_ds: (0..4).map(vf_address).collect(),
+        must_include_device_i_ds: vec![vf_address(3)],
         allocation_size: 2,
     };
     let request = PreferredAllocationRequest { container_requests: vec![asked] };
     let answer = plugin.get_preferred_allocation(request).await.unwrap().into_inner();
-    assert_eq!(answer.container_responses[0].device_i_ds, [vf(3), vf(0)]);
+    assert_eq!(answer.container_responses[0].device_i_ds, [vf_address(3), vf_address(0)]);
 }

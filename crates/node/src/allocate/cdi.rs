@@ -3,21 +3,21 @@
 use crate::{
     Error,
     advertise::wire::{ContainerAllocateResponse, DeviceSpec},
-    install::replace,
+    install::write_atomically,
 };
 use ferroband_model::ResourceName;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// The devices of a pool, by address.
-pub type Devices = BTreeMap<String, Vec<DeviceSpec>>;
+pub type CdiDevices = BTreeMap<String, Vec<DeviceSpec>>;
 
 /// Turn the device files of `answer` into names of `devices`, and write their specification into `folder`.
-pub fn by_name(
+pub fn use_cdi_names(
     answer: &mut ContainerAllocateResponse,
     folder: &Path,
     resource: &ResourceName,
-    devices: &Devices,
+    devices: &CdiDevices,
     ids: &[String],
 ) -> Result<(), Error> {
     let kind = format!("{}/net-pci", resource.prefix());
@@ -36,7 +36,7 @@ pub fn by_name(
         source,
     })?;
     let file = folder.join(format!("ferroband-{}-{}.json", resource.prefix(), resource.name()));
-    replace(&file, &mut content.as_bytes(), 0o644)?;
+    write_atomically(&file, &mut content.as_bytes(), 0o644)?;
     let names: Vec<_> = ids.iter().map(|id| format!("{kind}={id}")).collect();
     answer.annotations.insert(format!("cdi.k8s.io/{}_net-pci", resource.prefix()), names.join(","));
     answer.devices.clear();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// `PCIDEVICE_<RESOURCE>` with the addresses and `…_INFO` with everything else. A hyphen stays in the name, as upstream
 /// has it; because no shell can read such a variable, the same is given with an underscore.
-pub fn variables(
+pub fn device_variables(
     resource: &ResourceName,
     ids: &[String],
     info: Map<String, Value>,

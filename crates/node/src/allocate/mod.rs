@@ -8,12 +8,12 @@
 //! ```
 
 mod cdi;
-mod desk;
+mod container_allocator;
+mod device_info;
+mod device_specs;
 mod environment;
-mod files;
-mod given;
-mod info_file;
+mod function_devices;
 #[cfg(test)]
 mod tests;
 
-pub use desk::Desk;
+pub use container_allocator::ContainerAllocator;

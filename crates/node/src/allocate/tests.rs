@@ -1,34 +1,42 @@
 //! The contract's cases about what containers get, by their ids.
 
-use super::Desk;
+use super::ContainerAllocator;
 use crate::{
     advertise::wire::ContainerAllocateResponse,
-    discover::Sight,
+    discover::DiscoveryRoots,
     pools::{
-        fixture::{configured, jarvice, node, vf},
-        share,
+        build_advertised_pools,
+        fixture::{jarvice_pool, node, parse_config, vf_address},
     },
 };
 use ferroband_kernel::Root;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, sync::Arc};
 
-struct Machine {
+struct AllocatorFixture {
     folder: tempfile::TempDir,
-    desk: Desk,
+    allocator: ContainerAllocator,
 }
 
-fn machine() -> Machine {
+fn machine() -> AllocatorFixture {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
-    Machine { desk: Desk::new(Sight { files: root.dev("infiniband"), simulated: false, root }), folder }
+    AllocatorFixture {
+        allocator: ContainerAllocator::new(DiscoveryRoots {
+            device_dir: root.dev("infiniband"),
+            simulated: false,
+            root,
+        }),
+        folder,
+    }
 }
 
-async fn ask(desk: &Desk, text: &str, ids: &[&str]) -> ContainerAllocateResponse {
+async fn ask(desk: &ContainerAllocator, text: &str, ids: &[&str]) -> ContainerAllocateResponse {
     let inventory = Arc::new(node(4));
-    let (shares, _) = share(&configured(text).pools, &inventory, &BTreeSet::new(), &|_| true);
+    let (shares, _) =
+        build_advertised_pools(&parse_config(text).pools, &inventory, &BTreeSet::new(), &|_| true);
     let ids: Vec<_> = ids.iter().map(|id| (*id).to_owned()).collect();
-    desk.container(&shares[0], &ids, &inventory).await.unwrap()
+    desk.allocate(&shares[0], &ids, &inventory).await.unwrap()
 }
 
 fn files(answer: &ContainerAllocateResponse) -> Vec<(&str, &str)> {
@@ -41,7 +49,7 @@ const POOL: &str = r#"{"resourceList":[{"resourceName":"ib_vfs","selectors":{"pf
 #[tokio::test]
 async fn c77_environment_and_files_of_two_functions() {
     let machine = machine();
-    let answer = ask(&machine.desk, POOL, &[&vf(0), &vf(2)]).await;
+    let answer = ask(&machine.allocator, POOL, &[&vf_address(0), &vf_address(2)]).await;
     assert_eq!(answer.envs["PCIDEVICE_OPENSHIFT_IO_IB_VFS"], "0000:3b:00.2,0000:3b:00.4");
     let info: Value = serde_json::from_str(&answer.envs["PCIDEVICE_OPENSHIFT_IO_IB_VFS_INFO"]).unwrap();
     assert_eq!(
@@ -55,7 +63,7 @@ async fn c77_environment_and_files_of_two_functions() {
     assert_eq!(files(&answer), given.map(|path| (path, "rw")));
 
     let asking = POOL.replace(r#""additionalInfo""#, r#""managementDevices":true,"additionalInfo""#);
-    let answer = ask(&machine.desk, &asking, &[&vf(0)]).await;
+    let answer = ask(&machine.allocator, &asking, &[&vf_address(0)]).await;
     let given = ["uverbs2", "umad2", "issm2", "rdma_cm"].map(|name| format!("/dev/infiniband/{name}"));
     assert_eq!(files(&answer), given.each_ref().map(|path| (path.as_str(), "rw")));
 }
@@ -63,7 +71,7 @@ async fn c77_environment_and_files_of_two_functions() {
 #[tokio::test]
 async fn c78_a_hyphen_stays_and_shells_get_an_underscore() {
     let machine = machine();
-    let answer = ask(&machine.desk, &POOL.replace("ib_vfs", "ib-vfs"), &[&vf(0)]).await;
+    let answer = ask(&machine.allocator, &POOL.replace("ib_vfs", "ib-vfs"), &[&vf_address(0)]).await;
     let mut names: Vec<_> = answer.envs.keys().map(String::as_str).collect();
     names.sort_unstable();
     assert_eq!(
@@ -81,7 +89,7 @@ async fn c78_a_hyphen_stays_and_shells_get_an_underscore() {
 async fn c79_the_device_info_file_is_there_and_can_be_written_again() {
     let machine = machine();
     for _ in 0..2 {
-        ask(&machine.desk, POOL, &[&vf(0)]).await;
+        ask(&machine.allocator, POOL, &[&vf_address(0)]).await;
     }
     let name = "var/run/k8s.cni.cncf.io/devinfo/dp/openshift.io-ib_vfs-0000:3b:00.2-device.json";
     let path = machine.folder.path().join(name);
@@ -95,8 +103,8 @@ async fn c79_the_device_info_file_is_there_and_can_be_written_again() {
 
 #[tokio::test]
 async fn c81_by_cdi_the_answer_is_a_name() {
-    let Machine { folder, desk } = machine();
-    let answer = ask(&desk.with_cdi(), POOL, &[&vf(0), &vf(1)]).await;
+    let AllocatorFixture { folder, allocator } = machine();
+    let answer = ask(&allocator.with_cdi(), POOL, &[&vf_address(0), &vf_address(1)]).await;
     assert!(answer.devices.is_empty());
     let names = "openshift.io/net-pci=0000:3b:00.2,openshift.io/net-pci=0000:3b:00.3";
     assert_eq!(answer.annotations["cdi.k8s.io/openshift.io_net-pci"], names);
@@ -114,12 +122,12 @@ async fn c81_by_cdi_the_answer_is_a_name() {
 async fn c95_any_unit_is_all_chosen_adapters_and_rdma_cm_once() {
     let machine = machine();
     let text = r#"{"configList":[{"resourceName":"s","rdmaHcaMax":9,"selectors":{"deviceIDs":["1017"]}}]}"#;
-    let answer = ask(&machine.desk, text, &["7"]).await;
+    let answer = ask(&machine.allocator, text, &["7"]).await;
     let given = ["uverbs0", "uverbs1", "rdma_cm"].map(|name| format!("/dev/infiniband/{name}"));
     assert_eq!(files(&answer), given.each_ref().map(|path| (path.as_str(), "rwm")));
     assert!(answer.envs.is_empty() && answer.mounts.is_empty());
     let asking = text.replace(r#""rdmaHcaMax""#, r#""managementDevices":true,"rdmaHcaMax""#);
-    assert_eq!(ask(&machine.desk, &asking, &["7", "8"]).await.devices.len(), 7);
+    assert_eq!(ask(&machine.allocator, &asking, &["7", "8"]).await.devices.len(), 7);
 }
 
 #[tokio::test]
@@ -127,12 +135,12 @@ async fn c102_knem_is_given_where_it_is_a_device() {
     let machine = machine();
     let knem = machine.folder.path().join("dev/knem");
     fs::create_dir_all(&knem).unwrap();
-    assert_eq!(machine.desk.sight.look().unwrap().knem, None, "a folder of that name");
+    assert_eq!(machine.allocator.roots.read_inventory().unwrap().knem, None, "a folder of that name");
     let mut inventory = node(0);
     inventory.knem = Some("/dev/knem".into());
-    let (shares, _) = share(&[jarvice()], &inventory, &BTreeSet::new(), &|_| true);
+    let (shares, _) = build_advertised_pools(&[jarvice_pool()], &inventory, &BTreeSet::new(), &|_| true);
     let answer =
-        machine.desk.container(&shares[0], &["rdma-0".to_owned()], &Arc::new(inventory)).await.unwrap();
+        machine.allocator.allocate(&shares[0], &["rdma-0".to_owned()], &Arc::new(inventory)).await.unwrap();
     let given =
         ["/dev/infiniband/uverbs0", "/dev/infiniband/uverbs1", "/dev/infiniband/rdma_cm", "/dev/knem"];
     assert_eq!(files(&answer), given.map(|path| (path, "rw")));

@@ -9,20 +9,20 @@
 //! | foreign | records of Whereabouts | which addresses are its own |
 //! | granules | all address granules, in [`Ledger`](crate::address::Ledger) | which addresses are free |
 
-mod foreign;
-mod granules;
+mod address_blocks;
+mod coordinator_defaults;
 mod networks;
 mod owners;
 mod pods;
 mod spiderpool;
-mod surroundings;
+mod whereabouts_records;
 
-use ferroband_daemon::watching;
-pub use ferroband_daemon::watching::Cache;
-pub use foreign::Foreign;
-pub use granules::watch as watch_granules;
-pub use networks::Networks;
+pub use address_blocks::watch_address_blocks as watch_granules;
+pub use coordinator_defaults::CoordinatorDefaults;
+use ferroband_daemon::watch_cache;
+pub use ferroband_daemon::watch_cache::WatchCache;
+pub use networks::NetworkDefinitionCache;
 pub use owners::PodOwner;
-pub use pods::{PodFacts, Pods};
-pub use spiderpool::{Around, Interface, Spiderpool};
-pub use surroundings::Surroundings;
+pub use pods::{NodePodCache, PodFacts};
+pub use spiderpool::{PoolSelectionInput, SpiderpoolCache, SpiderpoolInterface};
+pub use whereabouts_records::WhereaboutsRecords;

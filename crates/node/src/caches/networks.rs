@@ -1,7 +1,7 @@
 //! The network attachment definitions.
 
-use super::watching::{Cache, Name, follow, map};
-use crate::{Error, call::bounded};
+use super::watch_cache::{ObjectKey, WatchCache, map_event, watch_forever};
+use crate::{Error, api_call::with_timeout};
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use kube::{
     Api, Client, ResourceExt,
@@ -13,19 +13,19 @@ use tracing::warn;
 
 /// All network attachment definitions.
 #[derive(Clone)]
-pub struct Networks {
-    cache: Arc<Cache<NetworkAttachmentDefinition>>,
+pub struct NetworkDefinitionCache {
+    cache: Arc<WatchCache<NetworkAttachmentDefinition>>,
     client: Client,
 }
 
-impl Networks {
+impl NetworkDefinitionCache {
     /// None yet.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), client }
     }
 
     /// The cache, for whoever waits for it to be complete.
-    pub fn cache(&self) -> &Cache<NetworkAttachmentDefinition> {
+    pub fn cache(&self) -> &WatchCache<NetworkAttachmentDefinition> {
         &self.cache
     }
 
@@ -33,7 +33,8 @@ impl Networks {
     pub async fn watch(self) {
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(self.client.clone());
         let config = watcher::Config::default();
-        follow("network attachment definitions", api, config, |event| self.cache.apply(reduce(event))).await;
+        watch_forever("network attachment definitions", api, config, |event| self.cache.apply(reduce(event)))
+            .await;
     }
 
     /// The definition, from the cache, else by one read: it may have been made a moment before the pod.
@@ -46,7 +47,7 @@ impl Networks {
             return Ok(Some(known));
         }
         let api: Api<NetworkAttachmentDefinition> = Api::namespaced(self.client.clone(), namespace);
-        let found = bounded(api.get_opt(name)).await.map_err(|e| Error::Api {
+        let found = with_timeout(api.get_opt(name)).await.map_err(|e| Error::Api {
             action: "get",
             object: format!("NetworkAttachmentDefinition {namespace}/{name}"),
             source: Box::new(e),
@@ -57,8 +58,8 @@ impl Networks {
 
 fn reduce(
     event: Event<DeserializeGuard<NetworkAttachmentDefinition>>,
-) -> Event<(Name, Option<NetworkAttachmentDefinition>)> {
-    map(event, |object| {
+) -> Event<(ObjectKey, Option<NetworkAttachmentDefinition>)> {
+    map_event(event, |object| {
         let name = (object.namespace().unwrap_or_default(), object.name_any());
         let definition = object.0.map(|mut definition| {
             definition.metadata.managed_fields = None;

@@ -13,7 +13,7 @@ pub struct PodOwner {
 
 impl PodOwner {
     /// What `metadata` says.
-    pub fn of(metadata: ObjectMeta) -> Self {
+    pub fn from_metadata(metadata: ObjectMeta) -> Self {
         let owners = metadata.owner_references.unwrap_or_default();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         Self {

@@ -2,9 +2,9 @@
 
 use super::{
     owners::PodOwner,
-    watching::{Cache, Name, follow},
+    watch_cache::{ObjectKey, WatchCache, watch_forever},
 };
-use crate::{Error, call::bounded};
+use crate::{Error, api_call::with_timeout};
 use ferroband_daemon::addresses::is_stateful;
 use ferroband_model::PodRef;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,9 +16,9 @@ use kube::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long a pod that the runtime knows may take to be known here: its event is under way.
-const LATE: Duration = Duration::from_secs(1);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Annotations that matter here start with one of these.
-const ANNOTATIONS: [&str; 4] =
+const ANNOTATION_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "ipam.spidernet.io/"];
 
 /// What is needed of a pod.
@@ -33,22 +33,23 @@ pub struct PodFacts {
     /// Whether it belongs to a StatefulSet, so that its name stands for it over re-creations.
     pub stateful: bool,
     /// Whether it is being deleted.
-    pub leaving: bool,
+    pub terminating: bool,
 }
 
 impl PodFacts {
     /// What `metadata` says.
-    pub fn of(metadata: ObjectMeta) -> Self {
+    pub fn from_metadata(metadata: ObjectMeta) -> Self {
         let stateful = is_stateful(&metadata);
         let mut annotations = metadata.annotations.unwrap_or_default();
         annotations.retain(|name, _| {
-            ANNOTATIONS.iter().any(|start| name.starts_with(start)) && !name.ends_with("/network-status")
+            ANNOTATION_PREFIXES.iter().any(|start| name.starts_with(start))
+                && !name.ends_with("/network-status")
         });
         Self {
             uid: metadata.uid.unwrap_or_default(),
             annotations,
             labels: metadata.labels.unwrap_or_default(),
-            leaving: metadata.deletion_timestamp.is_some(),
+            terminating: metadata.deletion_timestamp.is_some(),
             stateful,
         }
     }
@@ -62,30 +63,30 @@ impl PodFacts {
 
 /// The pods of this node, and a way to ask for one that is not among them.
 #[derive(Clone)]
-pub struct Pods {
-    cache: Arc<Cache<PodFacts>>,
-    owners: Arc<Cache<PodOwner>>,
+pub struct NodePodCache {
+    cache: Arc<WatchCache<PodFacts>>,
+    owners: Arc<WatchCache<PodOwner>>,
     client: Client,
 }
 
-impl Pods {
+impl NodePodCache {
     /// No pod yet.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), owners: Arc::default(), client }
     }
 
     /// The cache, for whoever waits for it to be complete.
-    pub fn cache(&self) -> &Cache<PodFacts> {
+    pub fn cache(&self) -> &WatchCache<PodFacts> {
         &self.cache
     }
 
     /// The cache, for whoever looks pods up beside us.
-    pub fn shared(&self) -> Arc<Cache<PodFacts>> {
+    pub fn shared_cache(&self) -> Arc<WatchCache<PodFacts>> {
         self.cache.clone()
     }
 
     /// Who they belong to.
-    pub fn owners(&self) -> &Arc<Cache<PodOwner>> {
+    pub fn owners(&self) -> &Arc<WatchCache<PodOwner>> {
         &self.owners
     }
 
@@ -93,9 +94,9 @@ impl Pods {
     pub async fn watch(self, node: String) {
         let api: Api<PartialObjectMeta<Pod>> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
-        follow("pods of this node", api, config, |event: Event<PartialObjectMeta<Pod>>| {
-            self.owners.apply(reduce(event.clone(), PodOwner::of));
-            self.cache.apply(reduce(event, PodFacts::of));
+        watch_forever("pods of this node", api, config, |event: Event<PartialObjectMeta<Pod>>| {
+            self.owners.apply(reduce(event.clone(), PodOwner::from_metadata));
+            self.cache.apply(reduce(event, PodFacts::from_metadata));
         })
         .await;
     }
@@ -104,23 +105,23 @@ impl Pods {
     pub async fn find(&self, pod: &PodRef) -> Result<Option<Arc<PodFacts>>, Error> {
         // A pod of a StatefulSet may have been made again, and its predecessor be what is still known.
         let meant = |facts: &PodFacts| pod.uid.is_empty() || facts.uid == pod.uid || facts.is_static();
-        if let Some(facts) = self.cache.await_object(&pod.namespace, &pod.name, LATE, meant).await {
+        if let Some(facts) = self.cache.wait_for(&pod.namespace, &pod.name, EVENT_TIMEOUT, meant).await {
             return Ok(Some(facts));
         }
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
-        let found = bounded(api.get_opt(&pod.name)).await.map_err(|e| Error::Api {
+        let found = with_timeout(api.get_opt(&pod.name)).await.map_err(|e| Error::Api {
             action: "get",
             object: format!("pod {pod}"),
             source: Box::new(e),
         })?;
-        Ok(found.map(|object| Arc::new(PodFacts::of(object.metadata))))
+        Ok(found.map(|object| Arc::new(PodFacts::from_metadata(object.metadata))))
     }
 }
 
-fn reduce<V>(event: Event<PartialObjectMeta<Pod>>, of: fn(ObjectMeta) -> V) -> Event<(Name, Option<V>)> {
+fn reduce<V>(event: Event<PartialObjectMeta<Pod>>, of: fn(ObjectMeta) -> V) -> Event<(ObjectKey, Option<V>)> {
     let read = |object: PartialObjectMeta<Pod>| {
         let name = (object.namespace().unwrap_or_default(), object.name_any());
         (name, Some(of(object.metadata)))
     };
-    super::watching::map(event, read)
+    super::watch_cache::map_event(event, read)
 }

@@ -1,39 +1,39 @@
 //! What is to be done to an adapter. Pure.
 
 use super::{
-    Adapter, GuidSource, PfIdentity, Vf,
-    record::Record,
-    want::{Group, Want},
+    GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
+    record::AdapterOriginalState,
+    want::{DesiredAdapter, DesiredVfGroup},
 };
-use ferroband_kernel::route::VfState;
+use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Fault, FaultCode, Guid, LinkLayer, PciAddress};
 use std::collections::BTreeSet;
 
 /// Drivers that hand a function to user space.
-const USER_SPACE: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
+const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 
 /// What is to be done to an adapter, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
+pub struct AdapterChanges {
     /// Write down what it was like.
-    pub record: Option<Record>,
+    pub original_state: Option<AdapterOriginalState>,
     /// Have so many functions, by way of none.
-    pub count: Option<u16>,
+    pub vf_count: Option<u16>,
     /// Put functions in order.
-    pub vfs: Vec<VfDue>,
+    pub vfs: Vec<VfChanges>,
     /// Give its interface this MTU.
     pub mtu: Option<u32>,
     /// Bring its interface up, or take it down.
     pub up: Option<bool>,
     /// All is as it was before us: forget it.
-    pub forget: bool,
+    pub remove_original_state: bool,
     /// The functions that nobody may hold meanwhile.
-    pub touches: BTreeSet<PciAddress>,
+    pub disrupted_vfs: BTreeSet<PciAddress>,
 }
 
 /// What is to be done to a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VfDue {
+pub struct VfChanges {
     /// Where it is.
     pub pci: PciAddress,
     /// Its number.
@@ -41,52 +41,52 @@ pub struct VfDue {
     /// Give it this GUID, before its driver.
     pub guid: Option<Guid>,
     /// Let its link follow the adapter's.
-    pub follow: bool,
+    pub set_link_auto: bool,
     /// Take its driver and give it one.
-    pub rebind: Option<Driver>,
+    pub rebind: Option<VfDriver>,
     /// Give its interface, of this name, this MTU.
     pub mtu: Option<(String, u32)>,
 }
 
 /// Whom a function is given to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
+pub enum VfDriver {
     /// The kernel's.
-    Own,
+    Kernel,
     /// vfio-pci.
     Vfio,
 }
 
-impl Due {
+impl AdapterChanges {
     /// Whether there is nothing.
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 /// What is to be done to the adapter `seen`. `held` are the functions that pods have.
-pub fn due(
-    want: Option<&Want>,
-    seen: &Adapter,
-    record: Option<&Record>,
+pub fn plan_changes(
+    want: Option<&DesiredAdapter>,
+    seen: &ObservedAdapter,
+    record: Option<&AdapterOriginalState>,
     guids: &dyn GuidSource,
     held: &BTreeSet<PciAddress>,
-) -> Result<Due, Fault> {
+) -> Result<AdapterChanges, Fault> {
     match (want, record) {
         // Nobody selects it, and it is as somebody else left it.
-        (None, None) => Ok(Due::default()),
-        (None, Some(record)) => Ok(undo(seen, record)),
-        (Some(want), _) => todo(want, seen, record, guids, held),
+        (None, None) => Ok(AdapterChanges::default()),
+        (None, Some(record)) => Ok(plan_restore(seen, record)),
+        (Some(want), _) => plan_desired(want, seen, record, guids, held),
     }
 }
 
 /// Back to what was before.
-fn undo(seen: &Adapter, record: &Record) -> Due {
-    let mut due = Due::default();
-    let now = count(seen);
+fn plan_restore(seen: &ObservedAdapter, record: &AdapterOriginalState) -> AdapterChanges {
+    let mut due = AdapterChanges::default();
+    let now = vf_count(seen);
     if !record.external && now != record.vfs {
-        due.count = Some(record.vfs);
-        due.touches = seen.vfs.iter().map(|vf| vf.pci).collect();
+        due.vf_count = Some(record.vfs);
+        due.disrupted_vfs = seen.vfs.iter().map(|vf| vf.pci).collect();
         return due;
     }
     if !record.external
@@ -95,45 +95,52 @@ fn undo(seen: &Adapter, record: &Record) -> Due {
         due.mtu = record.mtu.filter(|mtu| *mtu != interface.mtu);
         due.up = record.up.filter(|up| *up != interface.up);
     }
-    due.forget = due.mtu.is_none() && due.up.is_none();
+    due.remove_original_state = due.mtu.is_none() && due.up.is_none();
     due
 }
 
-fn todo(
-    want: &Want,
-    seen: &Adapter,
-    record: Option<&Record>,
+fn plan_desired(
+    want: &DesiredAdapter,
+    seen: &ObservedAdapter,
+    record: Option<&AdapterOriginalState>,
     guids: &dyn GuidSource,
     held: &BTreeSet<PciAddress>,
-) -> Result<Due, Fault> {
-    let mut due = Due { record: record.is_none().then(|| Record::of(seen, want.external)), ..Due::default() };
-    let now = count(seen);
-    if want.external {
+) -> Result<AdapterChanges, Fault> {
+    let mut due = AdapterChanges {
+        original_state: record
+            .is_none()
+            .then(|| AdapterOriginalState::capture(seen, want.externally_managed)),
+        ..AdapterChanges::default()
+    };
+    let now = vf_count(seen);
+    if want.externally_managed {
         check_external(want, seen, now)?;
-    } else if want.count > now {
-        if want.count > seen.total {
-            return Err(too_many(want, seen));
+    } else if want.vf_count > now {
+        if want.vf_count > seen.total_vfs {
+            return Err(too_many_vfs_fault(want, seen));
         }
-        due.count = Some(want.count);
-        due.touches = seen.vfs.iter().map(|vf| vf.pci).collect();
+        due.vf_count = Some(want.vf_count);
+        due.disrupted_vfs = seen.vfs.iter().map(|vf| vf.pci).collect();
         // The functions will be others.
         return Ok(due);
     }
     let pf = PfIdentity { pci: seen.pci, guid: seen.guid };
     for vf in &seen.vfs {
-        let Some(group) = want.groups.iter().find(|group| group.span.contains(&vf.index)) else { continue };
-        let wanted = function(want, seen, vf, group, || guids.guid(pf, vf.index))?;
+        let Some(group) = want.groups.iter().find(|group| group.vf_range.contains(&vf.index)) else {
+            continue;
+        };
+        let wanted = plan_vf(want, seen, vf, group, || guids.guid(pf, vf.index))?;
         // A driver that is away for a moment, under a pod, is that pod's business.
         if let Some(wanted) = wanted
             && !(held.contains(&vf.pci) && vf.driver.is_none())
         {
             if wanted.rebind.is_some() || wanted.guid.is_some() {
-                due.touches.insert(vf.pci);
+                due.disrupted_vfs.insert(vf.pci);
             }
             due.vfs.push(wanted);
         }
     }
-    if let Some(interface) = seen.interface.as_ref().filter(|_| !want.external) {
+    if let Some(interface) = seen.interface.as_ref().filter(|_| !want.externally_managed) {
         // Never lowered: others may have set it.
         due.mtu = want.mtu.filter(|mtu| *mtu > interface.mtu);
         due.up = (!interface.up).then_some(true);
@@ -143,40 +150,44 @@ fn todo(
 }
 
 /// What is to be done to one function; nothing if it is right.
-fn function(
-    want: &Want,
-    seen: &Adapter,
-    vf: &Vf,
-    group: &Group,
+fn plan_vf(
+    want: &DesiredAdapter,
+    seen: &ObservedAdapter,
+    vf: &ObservedFunction,
+    group: &DesiredVfGroup,
     guid: impl FnOnce() -> Result<Guid, Fault>,
-) -> Result<Option<VfDue>, Fault> {
-    let mut due = VfDue { pci: vf.pci, index: vf.index, guid: None, follow: false, rebind: None, mtu: None };
+) -> Result<Option<VfChanges>, Fault> {
+    let mut due =
+        VfChanges { pci: vf.pci, index: vf.index, guid: None, set_link_auto: false, rebind: None, mtu: None };
     let bound = vf.driver.as_deref();
     if group.vfio {
         if bound != Some("vfio-pci") {
-            if !vf.iommu && vf.driver.is_some() {
-                return Err(no_iommu(vf.pci));
+            if !vf.has_iommu_group && vf.driver.is_some() {
+                return Err(no_iommu_fault(vf.pci));
             }
-            due.rebind = Some(Driver::Vfio);
+            due.rebind = Some(VfDriver::Vfio);
         }
         return Ok(due.rebind.is_some().then_some(due));
     }
-    if bound.is_none_or(|driver| USER_SPACE.contains(&driver)) {
-        due.rebind = Some(Driver::Own);
+    if bound.is_none_or(|driver| USER_SPACE_DRIVERS.contains(&driver)) {
+        due.rebind = Some(VfDriver::Kernel);
     }
-    if want.link.or(seen.link) == Some(LinkLayer::InfiniBand) && seen.link == Some(LinkLayer::InfiniBand) {
-        let given = vf.given.and_then(|(guid, _)| guid);
+    if want.link_layer.or(seen.link_layer) == Some(LinkLayer::InfiniBand)
+        && seen.link_layer == Some(LinkLayer::InfiniBand)
+    {
+        let given = vf.assigned.and_then(|(guid, _)| guid);
         // Moved into a pod, its device is out of sight, and what it was given tells.
         let has = vf.guid.or(given).filter(|guid| !guid.is_unset());
-        if !(want.external && has.is_some()) {
+        if !(want.externally_managed && has.is_some()) {
             let wanted = guid()?;
             // What was given cannot be asked for without an interface of the adapter.
             if has != Some(wanted) || given.is_some_and(|given| given != wanted) {
                 due.guid = Some(wanted);
-                due.rebind = Some(Driver::Own);
+                due.rebind = Some(VfDriver::Kernel);
             }
         }
-        due.follow = due.guid.is_some() && vf.given.is_some_and(|(_, state)| state != Some(VfState::Auto));
+        due.set_link_auto =
+            due.guid.is_some() && vf.assigned.is_some_and(|(_, state)| state != Some(VfLinkState::Auto));
     }
     let mtu = group.mtu.zip(vf.interface.as_ref()).filter(|(mtu, (_, now))| mtu != now);
     due.mtu = mtu.map(|(mtu, (name, _))| (name.clone(), mtu));
@@ -185,26 +196,32 @@ fn function(
 }
 
 /// Whether a function is as its group wants it, so that it may be given out.
-pub fn is_right(want: &Want, seen: &Adapter, vf: &Vf, group: &Group, guids: &dyn GuidSource) -> bool {
+pub fn is_vf_ready(
+    want: &DesiredAdapter,
+    seen: &ObservedAdapter,
+    vf: &ObservedFunction,
+    group: &DesiredVfGroup,
+    guids: &dyn GuidSource,
+) -> bool {
     let pf = PfIdentity { pci: seen.pci, guid: seen.guid };
-    let due = function(want, seen, vf, group, || guids.guid(pf, vf.index));
+    let due = plan_vf(want, seen, vf, group, || guids.guid(pf, vf.index));
     due.is_ok_and(|due| due.is_none_or(|due| due.rebind.is_none() && due.guid.is_none()))
 }
 
-fn count(seen: &Adapter) -> u16 {
+fn vf_count(seen: &ObservedAdapter) -> u16 {
     u16::try_from(seen.vfs.len()).unwrap_or(u16::MAX)
 }
 
-fn too_many(want: &Want, seen: &Adapter) -> Fault {
+fn too_many_vfs_fault(want: &DesiredAdapter, seen: &ObservedAdapter) -> Fault {
     Fault::new(
         FaultCode::InvalidConfig,
         format!("adapter {}", seen.pci),
-        format!("{} virtual functions are wanted, sriov_totalvfs is {}", want.count, seen.total),
+        format!("{} virtual functions are wanted, sriov_totalvfs is {}", want.vf_count, seen.total_vfs),
         "lower numVfs of the policy, or raise NUM_OF_VFS of the firmware",
     )
 }
 
-fn no_iommu(pci: PciAddress) -> Fault {
+fn no_iommu_fault(pci: PciAddress) -> Fault {
     Fault::new(
         FaultCode::KernelRefused,
         format!("virtual function {pci}"),
@@ -213,7 +230,7 @@ fn no_iommu(pci: PciAddress) -> Fault {
     )
 }
 
-fn check_external(want: &Want, seen: &Adapter, now: u16) -> Result<(), Fault> {
+fn check_external(want: &DesiredAdapter, seen: &ObservedAdapter, now: u16) -> Result<(), Fault> {
     let fault = |cause: String| {
         Fault::new(
             FaultCode::InvalidConfig,
@@ -222,15 +239,15 @@ fn check_external(want: &Want, seen: &Adapter, now: u16) -> Result<(), Fault> {
             "it is externallyManaged: change it there, or change the policy",
         )
     };
-    if want.count > now {
-        return Err(fault(format!("{} virtual functions are wanted, there are {now}", want.count)));
+    if want.vf_count > now {
+        return Err(fault(format!("{} virtual functions are wanted, there are {now}", want.vf_count)));
     }
     if let (Some(mtu), Some(interface)) = (want.mtu, &seen.interface)
         && mtu > interface.mtu
     {
         return Err(fault(format!("MTU {mtu} is wanted, it has {}", interface.mtu)));
     }
-    if let (Some(wanted), Some(link)) = (want.link, seen.link)
+    if let (Some(wanted), Some(link)) = (want.link_layer, seen.link_layer)
         && wanted != link
     {
         return Err(fault(format!("{wanted} is wanted, it speaks {link}")));

@@ -1,22 +1,25 @@
 //! The loop: look, say, do, and look again.
 
 use super::{
-    Desk, GuidSource, Look,
-    guids::{Derived, Listed, Pooled},
-    object::Object,
-    reboot::{Reboot, Reboots},
-    record::Records,
-    want::Wanted,
+    ConfigurationPass, Configurator, GuidSource,
+    guids::{DerivedGuids, GuidFile, PooledGuids},
+    object::NodeStateObject,
+    reboot::{RebootLog, RebootStatus},
+    record::OriginalStateStore,
+    want::DesiredNodeConfig,
 };
-use crate::{Error, advertise::Board, caches::PodOwner, error::chain, partition::Claims, pools::Pool};
+use crate::{
+    Error, advertise::DeviceState, caches::PodOwner, error::error_chain, partition::GuidClaimClient,
+    pools::DevicePool,
+};
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, FAILED, IDLE, IN_PROGRESS, REBOOT_REQUIRED,
     SUCCEEDED, SriovNetworkNodeState, SriovNetworkNodeStateStatus, SystemState,
 };
-use ferroband_daemon::{condition, tasks::Tasks, watching::Cache};
+use ferroband_daemon::{condition, tasks::TaskSet, watch_cache::WatchCache};
 use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_model::{Fault, FaultCode};
-use ferroband_partition::{GuidRange, Share};
+use ferroband_partition::{ClusterSlice, GuidRange};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Client, ResourceExt};
 use std::{
@@ -28,19 +31,19 @@ use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time};
 use tracing::{info, warn};
 
 /// How often the hardware is looked at without a sign.
-const AGAIN: Duration = Duration::from_secs(30);
+const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 /// How often while pods have to go.
-const WAITING: Duration = Duration::from_secs(1);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// What only the hardware changed is told this often at most: pods come and go.
-const QUIET: Duration = Duration::from_secs(30);
+const STATUS_INTERVAL: Duration = Duration::from_secs(30);
 /// How far the cache may be behind what was written.
-const BEHIND: Duration = Duration::from_secs(5);
+const CACHE_LAG: Duration = Duration::from_secs(5);
 /// The pauses after a failure.
-const SHORTEST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(60);
+const MIN_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// A node to keep configured.
-pub struct Configure {
+pub struct ConfiguratorInputs {
     /// Its hardware.
     pub hardware: Arc<dyn Hardware>,
     /// Its firmware.
@@ -54,42 +57,48 @@ pub struct Configure {
     /// The prefix of resources.
     pub prefix: String,
     /// The pods of the node.
-    pub pods: Arc<Cache<PodOwner>>,
+    pub pods: Arc<WatchCache<PodOwner>>,
     /// The kubelet's folder of device plugins.
-    pub kubelet: PathBuf,
+    pub device_plugins_dir: PathBuf,
     /// What is offered, and the hardware that is in it.
-    pub board: watch::Receiver<Arc<Board>>,
+    pub devices: watch::Receiver<Arc<DeviceState>>,
     /// Where the pools go.
-    pub pools: watch::Sender<Arc<Vec<Pool>>>,
+    pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
 }
 
 /// Keep the node as its state says, for ever.
-pub fn keep_configured(configure: Configure, tasks: &mut Tasks<Error>) -> Result<(), Error> {
-    let records = Records::under(configure.hardware.root())?;
-    let reboots = Reboots::under(configure.hardware.root())?;
-    let object = Object::new(configure.client.clone(), &configure.namespace, &configure.node);
+pub fn start_configurator(configure: ConfiguratorInputs, tasks: &mut TaskSet<Error>) -> Result<(), Error> {
+    let records = OriginalStateStore::open(configure.hardware.root())?;
+    let reboots = RebootLog::open(configure.hardware.root())?;
+    let object = NodeStateObject::new(configure.client.clone(), &configure.namespace, &configure.node);
     tasks.start_endless("watch of the node's state", object.clone().watch());
-    let mut board = configure.board.clone();
+    let mut board = configure.devices.clone();
     let mut changes = object.cache().changes();
     let running = async move {
-        let guids = guids(&configure).await;
-        let desk = Arc::new(Desk {
+        let guids = guid_source(&configure).await;
+        let desk = Arc::new(Configurator {
             hardware: configure.hardware,
             firmware: configure.firmware,
-            records,
+            original_states: records,
             guids,
-            kubelet: configure.kubelet,
+            device_plugins_dir: configure.device_plugins_dir,
             pods: configure.pods.clone(),
             pools: configure.pools,
             prefix: configure.prefix,
         });
-        object.cache().complete().await;
-        configure.pods.complete().await;
-        let mut keeper =
-            Keeper { object, desk, reboots, pause: SHORTEST, trouble: String::new(), told: None };
+        object.cache().wait_synced().await;
+        configure.pods.wait_synced().await;
+        let mut keeper = NodeStateReconciler {
+            object,
+            configurator: desk,
+            reboots,
+            backoff: MIN_BACKOFF,
+            last_error: String::new(),
+            last_written: None,
+        };
         let mut seen = board.borrow_and_update().inventory.clone();
         loop {
-            let next = keeper.pass().await;
+            let next = keeper.reconcile().await;
             let due = time::sleep(next);
             tokio::pin!(due);
             loop {
@@ -111,11 +120,11 @@ pub fn keep_configured(configure: Configure, tasks: &mut Tasks<Error>) -> Result
 }
 
 /// The source of GUIDs, once the cluster's identity and the administrator's range are known.
-async fn guids(configure: &Configure) -> Arc<dyn GuidSource> {
-    let claims = Claims::new(configure.client.clone(), configure.node.clone());
+async fn guid_source(configure: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
+    let claims = GuidClaimClient::new(configure.client.clone(), configure.node.clone());
     let mut trouble = String::new();
     let (cluster, range) = loop {
-        let fault = match tokio::try_join!(claims.cluster(), claims.range()) {
+        let fault = match tokio::try_join!(claims.cluster_uid(), claims.guid_range()) {
             Ok(known) => break known,
             Err(fault) => fault.to_string(),
         };
@@ -123,80 +132,80 @@ async fn guids(configure: &Configure) -> Arc<dyn GuidSource> {
             warn!(error = fault, "cannot learn what GUIDs are made of; trying again");
             trouble = fault;
         }
-        time::sleep(SHORTEST).await;
+        time::sleep(MIN_BACKOFF).await;
     };
-    let path = configure.hardware.root().path(Listed::PATH);
-    let listed = match Listed::read(&path) {
+    let path = configure.hardware.root().path(GuidFile::PATH);
+    let listed = match GuidFile::read(&path) {
         Ok(listed) => listed,
         Err(fault) => {
             warn!(%fault, "no GUIDs are given");
             // Every question is answered with what is wrong.
-            Some(Listed::default())
+            Some(GuidFile::default())
         }
     };
     // In all of ib-kubernetes' own range what follows from cluster and adapter meets nothing else; in a smaller one it may.
     if range == GuidRange::DEFAULT {
-        Arc::new(Derived { cluster, node: configure.node.clone(), listed })
+        Arc::new(DerivedGuids { cluster, node: configure.node.clone(), guid_file: listed })
     } else {
         info!(first = %range.first, last = %range.last, "functions get GUIDs of this range");
-        Arc::new(Pooled::new(claims, Share::of(range, &cluster), listed, Handle::current()))
+        Arc::new(PooledGuids::new(claims, ClusterSlice::new(range, &cluster), listed, Handle::current()))
     }
 }
 
-struct Keeper {
-    object: Object,
-    desk: Arc<Desk>,
-    reboots: Reboots,
-    pause: Duration,
-    trouble: String,
+struct NodeStateReconciler {
+    object: NodeStateObject,
+    configurator: Arc<Configurator>,
+    reboots: RebootLog,
+    backoff: Duration,
+    last_error: String,
     /// What was told last, and when.
-    told: Option<(Instant, SriovNetworkNodeStateStatus)>,
+    last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
 
-impl Keeper {
+impl NodeStateReconciler {
     /// One pass; how long until the next one.
-    async fn pass(&mut self) -> Duration {
-        match self.attempt().await {
+    async fn reconcile(&mut self) -> Duration {
+        match self.try_reconcile().await {
             Ok(next) => {
-                self.trouble.clear();
+                self.last_error.clear();
                 next
             }
             Err(e) => {
-                let problem = chain(&e);
-                if problem != self.trouble {
+                let problem = error_chain(&e);
+                if problem != self.last_error {
                     warn!(error = problem, "configuration; trying again");
-                    self.trouble = problem;
+                    self.last_error = problem;
                 }
-                self.later()
+                self.next_backoff()
             }
         }
     }
 
-    fn later(&mut self) -> Duration {
-        let pause = self.pause;
-        self.pause = (self.pause * 2).min(LONGEST);
+    fn next_backoff(&mut self) -> Duration {
+        let pause = self.backoff;
+        self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
         pause
     }
 
-    async fn attempt(&mut self) -> Result<Duration, Error> {
+    async fn try_reconcile(&mut self) -> Result<Duration, Error> {
         let Some(state) = self.object.get() else {
             self.object.create().await?;
-            return Ok(WAITING);
+            return Ok(DRAIN_POLL_INTERVAL);
         };
-        let wanted = Arc::new(Wanted::of(&state.spec));
+        let wanted = Arc::new(DesiredNodeConfig::from_spec(&state.spec));
         let mut failures = Vec::new();
-        let mut look = self.look(&wanted).await?;
-        for _ in 0..Desk::ROUNDS {
+        let mut look = self.prepare(&wanted).await?;
+        for _ in 0..Configurator::MAX_ROUNDS {
             if look.ready.is_empty() || !failures.is_empty() {
                 break;
             }
-            self.tell(&state, &look, &[], true).await?;
-            let (desk, before) = (self.desk.clone(), look);
-            failures = blocking(move || Ok(desk.act(&before))).await?;
-            look = self.look(&wanted).await?;
+            self.write_status(&state, &look, &[], true).await?;
+            let (desk, before) = (self.configurator.clone(), look);
+            failures = blocking(move || Ok(desk.apply_ready(&before))).await?;
+            look = self.prepare(&wanted).await?;
         }
-        let rebooting = self.reboot(&state, &wanted, &look, &mut failures)?;
-        let drift = self.tell(&state, &look, &failures, rebooting).await?;
+        let rebooting = self.request_reboot(&state, &wanted, &look, &mut failures)?;
+        let drift = self.write_status(&state, &look, &failures, rebooting).await?;
         let desired = match (rebooting, look.holders.is_empty()) {
             (true, _) => REBOOT_REQUIRED,
             (false, true) => IDLE,
@@ -204,25 +213,25 @@ impl Keeper {
         };
         if state.annotations().get(DESIRED_STATE).map(String::as_str) != Some(desired) {
             info!(desired, holders = look.holders.len(), "what is needed to go on");
-            self.object.desire(desired).await?;
+            self.object.set_desired_state(desired).await?;
         }
         if !failures.is_empty() || !look.faults.is_empty() {
-            return Ok(self.later());
+            return Ok(self.next_backoff());
         }
-        self.pause = SHORTEST;
+        self.backoff = MIN_BACKOFF;
         Ok(match (look.holders.is_empty(), drift) {
-            (false, _) => WAITING,
+            (false, _) => DRAIN_POLL_INTERVAL,
             (true, Some(due)) => due,
-            (true, None) => AGAIN,
+            (true, None) => RESYNC_INTERVAL,
         })
     }
 
     /// Ask for a reboot where it takes one, it is allowed, and the pods are gone. Whether one is on its way.
-    fn reboot(
+    fn request_reboot(
         &self,
         state: &SriovNetworkNodeState,
-        wanted: &Wanted,
-        look: &Look,
+        wanted: &DesiredNodeConfig,
+        look: &ConfigurationPass,
         failures: &mut Vec<Fault>,
     ) -> Result<bool, Error> {
         if look.reboot.is_empty() {
@@ -231,54 +240,55 @@ impl Keeper {
         let what = look.reboot.join(", ");
         let fault =
             |cause: String, remedy: &str| Fault::new(FaultCode::DeviceBusy, "this node", cause, remedy);
-        let key = format!("{:?} {:?}", wanted.adapters, wanted.mode);
-        match self.reboots.state(&key)? {
-            Reboot::Useless => {
+        let key = format!("{:?} {:?}", wanted.adapters, wanted.rdma_mode);
+        match self.reboots.status(&key)? {
+            RebootStatus::Ineffective => {
                 let cause = format!("it was rebooted for {what}, which is still not in force");
                 failures.push(fault(
                     cause,
                     "see the kernel's log and the firmware's settings; it is not rebooted again",
                 ));
             }
-            Reboot::Due if !wanted.reboot => {
+            RebootStatus::Due if !wanted.allow_reboot => {
                 let remedy = "reboot it, or set allowReboot in its SriovNetworkPoolConfig";
                 failures.push(fault(format!("RebootRequired for {what}"), remedy));
             }
-            Reboot::Due => {
+            RebootStatus::Due => {
                 let annotation = |key: &str| state.annotations().get(key).map(String::as_str);
                 if annotation(DESIRED_STATE) == Some(REBOOT_REQUIRED)
                     && annotation(CURRENT_STATE) == Some(DRAIN_COMPLETE)
                 {
                     info!(what, "rebooting");
-                    self.reboots.note(&key)?;
-                    let asked = self.desk.firmware.reboot();
+                    self.reboots.record(&key)?;
+                    let asked = self.configurator.firmware.reboot();
                     asked.map_err(|e| Error::Task { task: "reboot", source: Some(Box::new(e)) })?;
                 }
                 return Ok(true);
             }
-            Reboot::Asked => return Ok(true),
+            RebootStatus::Requested => return Ok(true),
         }
         Ok(false)
     }
 
-    async fn look(&self, wanted: &Arc<Wanted>) -> Result<Look, Error> {
-        let (desk, wanted) = (self.desk.clone(), wanted.clone());
-        blocking(move || desk.look(&wanted)).await
+    async fn prepare(&self, wanted: &Arc<DesiredNodeConfig>) -> Result<ConfigurationPass, Error> {
+        let (desk, wanted) = (self.configurator.clone(), wanted.clone());
+        blocking(move || desk.prepare(&wanted)).await
     }
 
     /// Write the status if it says something new; when to try again, if what is new is not urgent.
-    async fn tell(
+    async fn write_status(
         &mut self,
         state: &SriovNetworkNodeState,
-        look: &Look,
+        look: &ConfigurationPass,
         failures: &[Fault],
         acting: bool,
     ) -> Result<Option<Duration>, Error> {
         // What was written a moment ago may not be in the cache yet.
         let known = self.object.get();
         let before = known.as_ref().and_then(|state| state.status.as_ref());
-        let status = status(state, before, look, failures, acting);
-        let just_told = self.told.as_ref().is_some_and(|(at, told)| *told == status && at.elapsed() < BEHIND);
+        let status = build_status(state, before, look, failures, acting);
+        let just_told =
+            self.last_written.as_ref().is_some_and(|(at, told)| *told == status && at.elapsed() < CACHE_LAG);
         if before == Some(&status) || just_told {
             return Ok(None);
         }
@@ -297,21 +307,21 @@ impl Keeper {
             };
             key(before) != key(&status)
         });
-        let since = self.told.as_ref().map(|(at, _)| at.elapsed());
-        let quiet = since.map(|since| QUIET.saturating_sub(since)).filter(|left| !left.is_zero());
+        let since = self.last_written.as_ref().map(|(at, _)| at.elapsed());
+        let quiet = since.map(|since| STATUS_INTERVAL.saturating_sub(since)).filter(|left| !left.is_zero());
         if let (false, Some(left)) = (urgent, quiet) {
             return Ok(Some(left));
         }
-        self.object.tell(&status).await?;
-        self.told = Some((Instant::now(), status));
+        self.object.write_status(&status).await?;
+        self.last_written = Some((Instant::now(), status));
         Ok(None)
     }
 }
 
-fn status(
+fn build_status(
     state: &SriovNetworkNodeState,
     before: Option<&SriovNetworkNodeStateStatus>,
-    look: &Look,
+    look: &ConfigurationPass,
     failures: &[Fault],
     acting: bool,
 ) -> SriovNetworkNodeStateStatus {
@@ -333,11 +343,11 @@ fn status(
         ..condition(told, "Configured", Some(holds), reason, message)
     };
     SriovNetworkNodeStateStatus {
-        interfaces: look.survey.adapters.iter().map(|adapter| adapter.told.clone()).collect(),
+        interfaces: look.observed.adapters.iter().map(|adapter| adapter.status.clone()).collect(),
         bridges: None,
         system: look
-            .survey
-            .mode
+            .observed
+            .rdma_mode
             .map(|mode| SystemState { rdma_mode: Some(mode.to_string()), ..SystemState::default() }),
         sync_status: Some(sync.to_owned()),
         last_sync_error: error,
@@ -362,9 +372,9 @@ mod tests {
     fn c64_a_node_without_rdma_tells_no_mode() {
         let state = SriovNetworkNodeState::new("n", Default::default());
         let told = |mode| {
-            let mut look = Look::default();
-            look.survey.mode = mode;
-            status(&state, None, &look, &[], false)
+            let mut look = ConfigurationPass::default();
+            look.observed.rdma_mode = mode;
+            build_status(&state, None, &look, &[], false)
         };
         let without = told(None);
         assert_eq!((without.system, without.sync_status.as_deref()), (None, Some(SUCCEEDED)));

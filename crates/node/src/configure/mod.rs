@@ -33,10 +33,10 @@ mod system;
 mod tests;
 mod want;
 
-pub use desk::{Desk, Look};
-pub use due::{Driver, Due, VfDue, due};
-pub use guids::{Derived, GuidSource, Listed, PfIdentity};
-pub use keep::{Configure, keep_configured};
-pub use record::{Record, Records};
-pub use survey::{Adapter, Interface, Survey, Vf, survey};
-pub use want::{Group, Want, Wanted};
+pub use desk::{ConfigurationPass, Configurator};
+pub use due::{AdapterChanges, VfChanges, VfDriver, plan_changes};
+pub use guids::{DerivedGuids, GuidFile, GuidSource, PfIdentity};
+pub use keep::{ConfiguratorInputs, start_configurator};
+pub use record::{AdapterOriginalState, OriginalStateStore};
+pub use survey::{AdapterInterface, ObservedAdapter, ObservedFunction, ObservedNode, observe_node};
+pub use want::{DesiredAdapter, DesiredNodeConfig, DesiredVfGroup};

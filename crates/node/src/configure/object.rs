@@ -2,13 +2,13 @@
 
 use crate::{
     Error,
-    call::{Failure, bounded, failure},
+    api_call::{ApiFailure, classify, with_timeout},
 };
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, IDLE, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
     SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::watching::{Cache, follow, map};
+use ferroband_daemon::watch_cache::{WatchCache, map_event, watch_forever};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -18,18 +18,18 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Who writes, for server-side apply.
-const WRITER: &str = "ferroband-node";
+const FIELD_MANAGER: &str = "ferroband-node";
 
 /// The object.
 #[derive(Clone)]
-pub struct Object {
+pub struct NodeStateObject {
     api: Api<SriovNetworkNodeState>,
     namespace: String,
     node: String,
-    cache: Arc<Cache<SriovNetworkNodeState>>,
+    cache: Arc<WatchCache<SriovNetworkNodeState>>,
 }
 
-impl Object {
+impl NodeStateObject {
     /// That of `node`.
     pub fn new(client: Client, namespace: &str, node: &str) -> Self {
         let api = Api::namespaced(client, namespace);
@@ -40,8 +40,8 @@ impl Object {
     pub async fn watch(self) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
         let cache = self.cache.clone();
-        follow("the node's state", self.api.clone(), config, move |event| {
-            cache.apply(map(event, |state: SriovNetworkNodeState| {
+        watch_forever("the node's state", self.api.clone(), config, move |event| {
+            cache.apply(map_event(event, |state: SriovNetworkNodeState| {
                 ((state.namespace().unwrap_or_default(), state.name_any()), Some(state))
             }));
         })
@@ -49,7 +49,7 @@ impl Object {
     }
 
     /// The cache of it.
-    pub fn cache(&self) -> &Cache<SriovNetworkNodeState> {
+    pub fn cache(&self) -> &WatchCache<SriovNetworkNodeState> {
         &self.cache
     }
 
@@ -63,34 +63,34 @@ impl Object {
         let mut state = SriovNetworkNodeState::new(&self.node, SriovNetworkNodeStateSpec::default());
         let annotations = [DESIRED_STATE, CURRENT_STATE].map(|key| (key.to_owned(), IDLE.to_owned()));
         state.metadata.annotations = Some(annotations.into());
-        match bounded(self.api.create(&PostParams::default(), &state)).await {
+        match with_timeout(self.api.create(&PostParams::default(), &state)).await {
             Ok(_) => Ok(()),
             // The cache is behind.
-            Err(e) if failure(&e) == Failure::Conflict => Ok(()),
-            Err(e) => Err(self.failed("create", e)),
+            Err(e) if classify(&e) == ApiFailure::Conflict => Ok(()),
+            Err(e) => Err(self.api_error("create", e)),
         }
     }
 
     /// Write the status.
-    pub async fn tell(&self, status: &SriovNetworkNodeStateStatus) -> Result<(), Error> {
+    pub async fn write_status(&self, status: &SriovNetworkNodeStateStatus) -> Result<(), Error> {
         let state = json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeState",
             "metadata": { "name": self.node }, "status": status,
         });
-        let params = PatchParams::apply(WRITER).force();
-        let told = bounded(self.api.patch_status(&self.node, &params, &Patch::Apply(&state))).await;
-        told.map(drop).map_err(|e| self.failed("tell", e))
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let told = with_timeout(self.api.patch_status(&self.node, &params, &Patch::Apply(&state))).await;
+        told.map(drop).map_err(|e| self.api_error("tell", e))
     }
 
     /// Say what is needed to go on.
-    pub async fn desire(&self, desired: &str) -> Result<(), Error> {
+    pub async fn set_desired_state(&self, desired: &str) -> Result<(), Error> {
         let patch = json!({ "metadata": { "annotations": { DESIRED_STATE: desired } } });
         let patch = Patch::Merge(&patch);
-        let told = bounded(self.api.patch_metadata(&self.node, &PatchParams::default(), &patch)).await;
-        told.map(drop).map_err(|e| self.failed("annotate", e))
+        let told = with_timeout(self.api.patch_metadata(&self.node, &PatchParams::default(), &patch)).await;
+        told.map(drop).map_err(|e| self.api_error("annotate", e))
     }
 
-    fn failed(&self, action: &'static str, source: kube::Error) -> Error {
+    fn api_error(&self, action: &'static str, source: kube::Error) -> Error {
         let object = format!("SriovNetworkNodeState {}/{}", self.namespace, self.node);
         Error::Api { action, object, source: Box::new(source) }
     }

@@ -1,39 +1,39 @@
 //! The functions that may be given out now, as pools.
 
 use super::{
-    GuidSource, Survey,
-    due::is_right,
-    want::{Group, Wanted},
+    GuidSource, ObservedNode,
+    due::is_vf_ready,
+    want::{DesiredNodeConfig, DesiredVfGroup},
 };
 use crate::{
-    discover::Class,
-    pools::{Functions, Kind, Pool, Selector},
+    discover::DeviceClass,
+    pools::{DevicePool, DevicePoolKind, DeviceSelector, FunctionPool},
 };
 use ferroband_model::{PciAddress, ResourceName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The pools of what is wanted and right. What is about to be touched is in none: nobody new shall get it.
-pub fn offer(
-    wanted: &Wanted,
-    survey: &Survey,
+pub fn ready_pools(
+    wanted: &DesiredNodeConfig,
+    survey: &ObservedNode,
     guids: &dyn GuidSource,
     touched: &BTreeSet<PciAddress>,
     prefix: &str,
-) -> Vec<Pool> {
-    let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+) -> Vec<DevicePool> {
+    let mut pools: BTreeMap<String, DevicePool> = BTreeMap::new();
     for adapter in &survey.adapters {
         let Some(want) = wanted.adapters.get(&adapter.pci) else { continue };
         for group in &want.groups {
-            let right = |vf: &&super::Vf| {
-                group.span.contains(&vf.index)
+            let right = |vf: &&super::ObservedFunction| {
+                group.vf_range.contains(&vf.index)
                     && !touched.contains(&vf.pci)
-                    && is_right(want, adapter, vf, group, guids)
+                    && is_vf_ready(want, adapter, vf, group, guids)
             };
             let addresses: Vec<String> =
                 adapter.vfs.iter().filter(right).map(|vf| vf.pci.to_string()).collect();
             let Ok(resource) = ResourceName::new(prefix, &group.resource) else { continue };
-            let pool = pools.entry(group.resource.clone()).or_insert_with(|| empty(resource, group));
-            if let Kind::Functions(functions) = &mut pool.kind
+            let pool = pools.entry(group.resource.clone()).or_insert_with(|| empty_pool(resource, group));
+            if let DevicePoolKind::Functions(functions) = &mut pool.kind
                 && !addresses.is_empty()
             {
                 functions.exclude_topology |= group.exclude_topology;
@@ -42,27 +42,26 @@ pub fn offer(
         }
     }
     // A pool without selectors would take everything.
-    let some =
-        |pool: &Pool| matches!(&pool.kind, Kind::Functions(functions) if !functions.selectors.is_empty());
+    let some = |pool: &DevicePool| matches!(&pool.kind, DevicePoolKind::Functions(functions) if !functions.selectors.is_empty());
     pools.into_values().filter(some).collect()
 }
 
-fn empty(resource: ResourceName, group: &Group) -> Pool {
-    let functions = Functions { class: Class::Network, ..Functions::default() };
-    Pool {
+fn empty_pool(resource: ResourceName, group: &DesiredVfGroup) -> DevicePool {
+    let functions = FunctionPool { class: DeviceClass::Network, ..FunctionPool::default() };
+    DevicePool {
         resource,
         file: format!("policy {}", group.policy),
         field: "spec".to_owned(),
-        kind: Kind::Functions(functions),
-        management: false,
+        kind: DevicePoolKind::Functions(functions),
+        management_files: false,
     }
 }
 
-fn selector(group: &Group, addresses: Vec<String>) -> Selector {
-    Selector {
+fn selector(group: &DesiredVfGroup, addresses: Vec<String>) -> DeviceSelector {
+    DeviceSelector {
         pci_addresses: addresses,
         rdma: group.rdma && !group.vfio,
         vhost_net: group.vhost_net,
-        ..Selector::default()
+        ..DeviceSelector::default()
     }
 }

@@ -3,8 +3,8 @@
 //! One file for each adapter that we have anything to do with. It is written before the first change and removed after
 //! the last one is undone: killed in between, the next daemon finds it and goes on.
 
-use super::Adapter;
-use crate::{Error, install::replace};
+use super::ObservedAdapter;
+use crate::{Error, install::write_atomically};
 use ferroband_kernel::Root;
 use ferroband_model::PciAddress;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use std::{
 /// An adapter before us.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct AdapterOriginalState {
     /// How many functions it had.
     pub vfs: u16,
     /// The MTU of its interface.
@@ -33,10 +33,10 @@ pub struct Record {
     pub names: Vec<String>,
 }
 
-impl Record {
+impl AdapterOriginalState {
     /// The adapter as it is now.
-    pub fn of(seen: &Adapter, external: bool) -> Self {
-        let names = seen.told.name.iter().chain(&seen.told.alt_names).cloned().collect();
+    pub fn capture(seen: &ObservedAdapter, external: bool) -> Self {
+        let names = seen.status.name.iter().chain(&seen.status.alt_names).cloned().collect();
         Self {
             vfs: u16::try_from(seen.vfs.len()).unwrap_or(u16::MAX),
             mtu: seen.interface.as_ref().map(|interface| interface.mtu),
@@ -49,13 +49,13 @@ impl Record {
 
 /// The records of a node.
 #[derive(Clone, Debug)]
-pub struct Records {
+pub struct OriginalStateStore {
     folder: PathBuf,
 }
 
-impl Records {
+impl OriginalStateStore {
     /// Those under `root`.
-    pub fn under(root: &Root) -> Result<Self, Error> {
+    pub fn open(root: &Root) -> Result<Self, Error> {
         let folder = root.state("configure");
         let made = DirBuilder::new().recursive(true).create(&folder);
         made.map_err(|source| Error::File { action: "make", path: folder.clone(), source })?;
@@ -67,7 +67,7 @@ impl Records {
     }
 
     /// All of them. One that cannot be read is an error: without it nobody knows what to go back to.
-    pub fn all(&self) -> Result<BTreeMap<PciAddress, Record>, Error> {
+    pub fn read_all(&self) -> Result<BTreeMap<PciAddress, AdapterOriginalState>, Error> {
         let mut all = BTreeMap::new();
         let failed = |source| Error::File { action: "list", path: self.folder.clone(), source };
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
@@ -89,11 +89,11 @@ impl Records {
     }
 
     /// Write one down.
-    pub fn put(&self, pci: PciAddress, record: &Record) -> Result<(), Error> {
+    pub fn write(&self, pci: PciAddress, record: &AdapterOriginalState) -> Result<(), Error> {
         let path = self.path(pci);
         let text = serde_json::to_vec(record)
             .map_err(|e| Error::Unreadable { object: path.display().to_string(), source: Box::new(e) })?;
-        replace(&path, &mut text.as_slice(), 0o600)
+        write_atomically(&path, &mut text.as_slice(), 0o600)
     }
 
     /// Forget one.

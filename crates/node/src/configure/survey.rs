@@ -2,9 +2,9 @@
 
 use ferroband_api::sriov::{InterfaceStatus, VirtualFunction};
 use ferroband_kernel::{
-    Error, Hardware, Link, NetnsMode, route,
+    Error, Hardware, Link, NetnsMode, rtnetlink,
     sysfs::{
-        infiniband::{self, RdmaDevice},
+        infiniband::{self, SysfsRdmaDevice},
         net,
         pci::{self, PciFunction},
     },
@@ -14,37 +14,37 @@ use std::collections::BTreeMap;
 
 /// All adapters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Survey {
+pub struct ObservedNode {
     /// By address.
-    pub adapters: Vec<Adapter>,
+    pub adapters: Vec<ObservedAdapter>,
     /// How RDMA devices and namespaces go together; nothing on a kernel without RDMA.
-    pub mode: Option<NetnsMode>,
+    pub rdma_mode: Option<NetnsMode>,
 }
 
 /// A physical function of a network controller.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Adapter {
+pub struct ObservedAdapter {
     /// Where it is.
     pub pci: PciAddress,
     /// The vendor.
     pub vendor: u16,
     /// What it speaks, where that is known.
-    pub link: Option<LinkLayer>,
+    pub link_layer: Option<LinkLayer>,
     /// Its own GUID, where it has an RDMA device.
     pub guid: Option<Guid>,
     /// How many functions it can have now.
-    pub total: u16,
+    pub total_vfs: u16,
     /// Its interface.
-    pub interface: Option<Interface>,
+    pub interface: Option<AdapterInterface>,
     /// Its virtual functions, by index.
-    pub vfs: Vec<Vf>,
+    pub vfs: Vec<ObservedFunction>,
     /// All of this and more, as it is told.
-    pub told: InterfaceStatus,
+    pub status: InterfaceStatus,
 }
 
 /// The interface of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub struct AdapterInterface {
     /// Its index.
     pub index: u32,
     /// Its MTU.
@@ -55,7 +55,7 @@ pub struct Interface {
 
 /// A virtual function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vf {
+pub struct ObservedFunction {
     /// Where it is.
     pub pci: PciAddress,
     /// Its number.
@@ -65,37 +65,37 @@ pub struct Vf {
     /// The GUID of its RDMA device; nothing if that is not here.
     pub guid: Option<Guid>,
     /// The GUID that it was given, and the link state, where the adapter's interface tells.
-    pub given: Option<(Option<Guid>, Option<route::VfState>)>,
+    pub assigned: Option<(Option<Guid>, Option<rtnetlink::VfLinkState>)>,
     /// Its interface here, and that one's MTU.
     pub interface: Option<(String, u32)>,
     /// Whether it has an IOMMU group, without which vfio-pci does not take it.
-    pub iommu: bool,
+    pub has_iommu_group: bool,
 }
 
 /// Look at everything.
-pub fn survey(hardware: &dyn Hardware) -> Result<Survey, Error> {
+pub fn observe_node(hardware: &dyn Hardware) -> Result<ObservedNode, Error> {
     hardware.refresh()?;
     let root = hardware.root();
     let functions = pci::functions(root)?;
-    let devices: BTreeMap<PciAddress, RdmaDevice> =
+    let devices: BTreeMap<PciAddress, SysfsRdmaDevice> =
         infiniband::devices(root)?.into_iter().filter_map(|device| Some((device.pci?, device))).collect();
     let by_address: BTreeMap<PciAddress, &PciFunction> = functions.iter().map(|f| (f.address, f)).collect();
     let mut adapters = Vec::new();
     // The first byte of the class: 02 is a network controller, InfiniBand included.
     for function in functions.iter().filter(|f| f.class >> 16 == 0x02 && f.physical_function.is_none()) {
-        adapters.push(adapter(hardware, function, &by_address, &devices)?);
+        adapters.push(observe_adapter(hardware, function, &by_address, &devices)?);
     }
     // A kernel without RDMA is no failure: there is no mode then.
     let mode = hardware.rdma_netns_mode().ok();
-    Ok(Survey { adapters, mode })
+    Ok(ObservedNode { adapters, rdma_mode: mode })
 }
 
-fn adapter(
+fn observe_adapter(
     hardware: &dyn Hardware,
     function: &PciFunction,
     functions: &BTreeMap<PciAddress, &PciFunction>,
-    devices: &BTreeMap<PciAddress, RdmaDevice>,
-) -> Result<Adapter, Error> {
+    devices: &BTreeMap<PciAddress, SysfsRdmaDevice>,
+) -> Result<ObservedAdapter, Error> {
     let root = hardware.root();
     // An IPoIB child that nobody moved is on the same function, but stands on another interface.
     let mut links = hardware.interfaces(function.address, None)?;
@@ -116,7 +116,7 @@ fn adapter(
     let mut told = Vec::new();
     for (index, address) in (0..).zip(&function.virtual_functions) {
         let Some(function) = functions.get(address) else { continue };
-        let (vf, shown) = vf(hardware, function, index, devices.get(address), &given)?;
+        let (vf, shown) = observe_vf(hardware, function, index, devices.get(address), &given)?;
         vfs.push(vf);
         told.push(shown);
     }
@@ -143,25 +143,25 @@ fn adapter(
         vfs: told,
         alt_names: link.as_ref().map(|link| link.altnames.clone()).unwrap_or_default(),
     };
-    Ok(Adapter {
+    Ok(ObservedAdapter {
         pci: function.address,
         vendor: function.vendor,
-        link: layer,
+        link_layer: layer,
         guid: device.and_then(|device| device.node_guid).filter(|guid| !guid.is_unset()),
-        total: function.total_vfs,
-        interface: link.map(|link| Interface { index: link.index, mtu: link.mtu, up: link.up }),
+        total_vfs: function.total_vfs,
+        interface: link.map(|link| AdapterInterface { index: link.index, mtu: link.mtu, up: link.up }),
         vfs,
-        told,
+        status: told,
     })
 }
 
-fn vf(
+fn observe_vf(
     hardware: &dyn Hardware,
     function: &PciFunction,
     index: u32,
-    device: Option<&RdmaDevice>,
-    given: &[route::Vf],
-) -> Result<(Vf, VirtualFunction), Error> {
+    device: Option<&SysfsRdmaDevice>,
+    given: &[rtnetlink::VfInfo],
+) -> Result<(ObservedFunction, VirtualFunction), Error> {
     let root = hardware.root();
     let netdev = match function.netdevs.first() {
         Some(name) => net::netdev(root, name)?,
@@ -182,14 +182,14 @@ fn vf(
         guid: guid.map(|guid| guid.to_string()),
         ..VirtualFunction::default()
     };
-    let vf = Vf {
+    let vf = ObservedFunction {
         pci: function.address,
         index,
         driver: function.driver.clone(),
         guid: device.and_then(|device| device.node_guid),
-        given: given.map(|vf| (vf.node_guid, vf.state)),
+        assigned: given.map(|vf| (vf.node_guid, vf.link_state)),
         interface: netdev.and_then(|netdev| Some((netdev.name, netdev.mtu?))),
-        iommu: pci::iommu_group(root, function.address)?.is_some(),
+        has_iommu_group: pci::iommu_group(root, function.address)?.is_some(),
     };
     Ok((vf, told))
 }

@@ -1,11 +1,11 @@
 //! What is wanted of the whole node: firmware, and how RDMA devices and namespaces go together.
 
 use super::{
-    Survey,
-    card::{CardDue, Port, card, card_due, is_needed, locked_down},
-    want::Wanted,
+    ObservedNode,
+    card::{CardPort, FirmwarePlan, card_address, lockdown_fault, needs_firmware, plan_firmware},
+    want::DesiredNodeConfig,
 };
-use crate::{Error, install::replace};
+use crate::{Error, install::write_atomically};
 use ferroband_kernel::{
     Errno, Hardware, NetnsMode,
     firmware::{self, Firmware, FirmwareError},
@@ -17,11 +17,11 @@ use tracing::info;
 /// The vendor whose firmware mstconfig changes.
 pub const MELLANOX: u16 = 0x15b3;
 /// The options of ib_core that are ours.
-const OPTIONS: &str = "etc/modprobe.d/ferroband.conf";
+const MODPROBE_CONF: &str = "etc/modprobe.d/ferroband.conf";
 
 /// How it stands with the whole node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct System {
+pub struct SystemChanges {
     /// What comes into force with a reboot only.
     pub reboot: Vec<String>,
     /// What cannot be.
@@ -29,60 +29,64 @@ pub struct System {
 }
 
 /// Bring it to what is wanted as far as it goes without a reboot.
-pub fn bring(
+pub fn apply_system_settings(
     hardware: &dyn Hardware,
     firmware: &dyn Firmware,
-    wanted: &Wanted,
-    survey: &Survey,
-) -> Result<System, Error> {
-    let mut system = System::default();
-    if !wanted.no_firmware {
-        cards(hardware, firmware, wanted, survey, &mut system);
+    wanted: &DesiredNodeConfig,
+    survey: &ObservedNode,
+) -> Result<SystemChanges, Error> {
+    let mut system = SystemChanges::default();
+    if !wanted.skip_firmware {
+        apply_firmware(hardware, firmware, wanted, survey, &mut system);
     }
-    mode(hardware, wanted.mode, survey.mode, &mut system)?;
+    apply_rdma_mode(hardware, wanted.rdma_mode, survey.rdma_mode, &mut system)?;
     Ok(system)
 }
 
-fn cards(
+fn apply_firmware(
     hardware: &dyn Hardware,
     firmware: &dyn Firmware,
-    wanted: &Wanted,
-    survey: &Survey,
-    system: &mut System,
+    wanted: &DesiredNodeConfig,
+    survey: &ObservedNode,
+    system: &mut SystemChanges,
 ) {
-    let mut all: BTreeMap<_, Vec<Port<'_>>> = BTreeMap::new();
+    let mut all: BTreeMap<_, Vec<CardPort<'_>>> = BTreeMap::new();
     for adapter in survey.adapters.iter().filter(|adapter| adapter.vendor == MELLANOX) {
-        all.entry(card(adapter.pci)).or_default().push((adapter, wanted.adapters.get(&adapter.pci)));
+        all.entry(card_address(adapter.pci)).or_default().push((adapter, wanted.adapters.get(&adapter.pci)));
     }
-    for ports in all.values().filter(|ports| is_needed(ports)) {
+    for ports in all.values().filter(|ports| needs_firmware(ports)) {
         let lockdown = fs::read_to_string(hardware.root().sys("kernel/security/lockdown")).ok();
-        if let Some(fault) = locked_down(lockdown.as_deref()) {
+        if let Some(fault) = lockdown_fault(lockdown.as_deref()) {
             system.faults.push(fault);
             return;
         }
         let Some(pci) = ports.first().map(|(adapter, _)| adapter.pci) else { continue };
-        match one(firmware, pci, ports) {
-            Ok(due) if due.reboot => system.reboot.push(format!("firmware of {pci}")),
+        match apply_card_firmware(firmware, pci, ports) {
+            Ok(due) if due.needs_reboot => system.reboot.push(format!("firmware of {pci}")),
             Ok(_) => {}
             Err(fault) => system.faults.push(fault),
         }
     }
 }
 
-fn one(firmware: &dyn Firmware, pci: PciAddress, ports: &[Port<'_>]) -> Result<CardDue, Fault> {
-    let settings = firmware::query(firmware, pci).map_err(|e| refused(pci, ports, &e))?;
-    let due = card_due(ports, &settings)?;
+fn apply_card_firmware(
+    firmware: &dyn Firmware,
+    pci: PciAddress,
+    ports: &[CardPort<'_>],
+) -> Result<FirmwarePlan, Fault> {
+    let settings = firmware::query(firmware, pci).map_err(|e| firmware_fault(pci, ports, &e))?;
+    let due = plan_firmware(ports, &settings)?;
     if !due.set.is_empty() {
         info!(%pci, settings = ?due.set, "firmware settings");
-        firmware::set(firmware, pci, &due.set).map_err(|e| refused(pci, ports, &e))?;
+        firmware::set(firmware, pci, &due.set).map_err(|e| firmware_fault(pci, ports, &e))?;
     }
     Ok(due)
 }
 
-fn refused(pci: PciAddress, ports: &[Port<'_>], error: &FirmwareError) -> Fault {
+fn firmware_fault(pci: PciAddress, ports: &[CardPort<'_>], error: &FirmwareError) -> Fault {
     let short = ports.iter().find_map(|(seen, want)| {
-        want.filter(|want| want.count > seen.total).map(|want| {
-            format!("{} virtual functions are wanted, sriov_totalvfs is {}; ", want.count, seen.total)
+        want.filter(|want| want.vf_count > seen.total_vfs).map(|want| {
+            format!("{} virtual functions are wanted, sriov_totalvfs is {}; ", want.vf_count, seen.total_vfs)
         })
     });
     Fault::new(
@@ -91,20 +95,20 @@ fn refused(pci: PciAddress, ports: &[Port<'_>], error: &FirmwareError) -> Fault 
         format!(
             "{}its firmware cannot be asked: {}",
             short.unwrap_or_default(),
-            ferroband_daemon::chain(error)
+            ferroband_daemon::error_chain(error)
         ),
         "install mstconfig (package mstflint) where the node daemon runs, set NUM_OF_VFS and LINK_TYPE by hand, or change the policy",
     )
 }
 
 /// The running kernel is asked first: a node that has the mode already needs nothing.
-fn mode(
+fn apply_rdma_mode(
     hardware: &dyn Hardware,
     wanted: Option<NetnsMode>,
     now: Option<NetnsMode>,
-    system: &mut System,
+    system: &mut SystemChanges,
 ) -> Result<(), Error> {
-    let path = hardware.root().path(OPTIONS);
+    let path = hardware.root().path(MODPROBE_CONF);
     let written = fs::read_to_string(&path).ok();
     let Some(wanted) = wanted else {
         // What was ours is taken away; the next boot has what the administrator says.
@@ -126,7 +130,7 @@ fn mode(
                 source,
             })?;
         }
-        replace(&path, &mut options.as_bytes(), 0o644)?;
+        write_atomically(&path, &mut options.as_bytes(), 0o644)?;
     }
     if now == wanted {
         return Ok(());

@@ -3,12 +3,13 @@
 mod offered;
 
 use super::{
-    Adapter, Derived, Due, GuidSource, Interface, Listed, PfIdentity, Record, Vf, Want, Wanted,
-    due::{Driver, due, is_right},
-    want::Group,
+    AdapterChanges, AdapterInterface, AdapterOriginalState, DerivedGuids, DesiredAdapter, DesiredNodeConfig,
+    GuidFile, GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
+    due::{VfDriver, is_vf_ready, plan_changes},
+    want::DesiredVfGroup,
 };
 use ferroband_api::sriov::SriovNetworkNodeStateSpec;
-use ferroband_kernel::{NetnsMode, route::VfState};
+use ferroband_kernel::{NetnsMode, rtnetlink::VfLinkState};
 use ferroband_model::{Guid, LinkLayer, PciAddress};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -19,39 +20,39 @@ fn pci(text: &str) -> PciAddress {
     text.parse().unwrap()
 }
 
-fn guids() -> Derived {
-    Derived { cluster: "c".to_owned(), node: "n".to_owned(), listed: None }
+fn guids() -> DerivedGuids {
+    DerivedGuids { cluster: "c".to_owned(), node: "n".to_owned(), guid_file: None }
 }
 
 /// Adapter A with so many functions, all as they should be.
-fn adapter(count: u32) -> Adapter {
+fn adapter(count: u32) -> ObservedAdapter {
     let (address, guid) = (pci(A), Some(Guid::new(0x0200_0000_0000_00aa)));
     let vf = |index: u32| {
         let wanted = guids().guid(PfIdentity { pci: address, guid }, index).unwrap();
-        Vf {
-            pci: address.further(2 + index as u16).unwrap(),
+        ObservedFunction {
+            pci: address.offset_by(2 + index as u16).unwrap(),
             index,
             driver: Some("mlx5_core".to_owned()),
             guid: Some(wanted),
-            given: Some((Some(wanted), Some(VfState::Auto))),
+            assigned: Some((Some(wanted), Some(VfLinkState::Auto))),
             interface: Some((format!("ibs1v{index}"), 2044)),
-            iommu: true,
+            has_iommu_group: true,
         }
     };
-    Adapter {
+    ObservedAdapter {
         pci: address,
         vendor: 0x15b3,
-        link: Some(LinkLayer::InfiniBand),
+        link_layer: Some(LinkLayer::InfiniBand),
         guid,
-        total: 16,
-        interface: Some(Interface { index: 7, mtu: 2044, up: true }),
+        total_vfs: 16,
+        interface: Some(AdapterInterface { index: 7, mtu: 2044, up: true }),
         vfs: (0..count).map(vf).collect(),
-        told: Default::default(),
+        status: Default::default(),
     }
 }
 
 /// A state's spec for adapter A.
-fn want(interface: Value) -> Want {
+fn want(interface: Value) -> DesiredAdapter {
     let mut whole = json!({
         "pciAddress": A, "numVfs": 4,
         "vfGroups": [{"resourceName": "r", "deviceType": "netdevice", "vfRange": "0-3", "isRdma": true, "policyName": "p"}],
@@ -60,57 +61,66 @@ fn want(interface: Value) -> Want {
         whole[key] = value.clone();
     }
     let spec: SriovNetworkNodeStateSpec = serde_json::from_value(json!({"interfaces": [whole]})).unwrap();
-    let wanted = Wanted::of(&spec);
+    let wanted = DesiredNodeConfig::from_spec(&spec);
     assert_eq!(wanted.faults, []);
     wanted.adapters[&pci(A)].clone()
 }
 
-fn ours(seen: &Adapter) -> Record {
-    Record { vfs: 0, ..Record::of(seen, false) }
+fn ours(seen: &ObservedAdapter) -> AdapterOriginalState {
+    AdapterOriginalState { vfs: 0, ..AdapterOriginalState::capture(seen, false) }
 }
 
-fn with(want: &Want, seen: &Adapter, record: Option<&Record>) -> Due {
-    due(Some(want), seen, record, &guids(), &BTreeSet::new()).unwrap()
+fn with(
+    want: &DesiredAdapter,
+    seen: &ObservedAdapter,
+    record: Option<&AdapterOriginalState>,
+) -> AdapterChanges {
+    plan_changes(Some(want), seen, record, &guids(), &BTreeSet::new()).unwrap()
 }
 
 #[test]
 fn c43_from_none_nobody_has_to_go() {
     let seen = adapter(0);
     let due = with(&want(json!({})), &seen, None);
-    assert_eq!((due.count, due.touches.len()), (Some(4), 0));
-    assert_eq!(due.record, Some(Record::of(&seen, false)), "what was before is written down first");
+    assert_eq!((due.vf_count, due.disrupted_vfs.len()), (Some(4), 0));
+    assert_eq!(
+        due.original_state,
+        Some(AdapterOriginalState::capture(&seen, false)),
+        "what was before is written down first"
+    );
 }
 
 #[test]
 fn c44_more_functions_touch_all_of_the_adapter() {
     let seen = adapter(4);
     let due = with(&want(json!({"numVfs": 8})), &seen, Some(&ours(&seen)));
-    assert_eq!((due.count, due.touches.len()), (Some(8), 4));
+    assert_eq!((due.vf_count, due.disrupted_vfs.len()), (Some(8), 4));
 }
 
 #[test]
 fn c45_what_is_right_is_left_alone() {
     let seen = adapter(4);
-    assert!(with(&want(json!({})), &seen, Some(&ours(&seen))).is_nothing());
+    assert!(with(&want(json!({})), &seen, Some(&ours(&seen))).is_empty());
 }
 
 #[test]
 fn fewer_functions_change_nothing_on_the_adapter() {
     let seen = adapter(8);
-    assert!(with(&want(json!({})), &seen, Some(&ours(&seen))).is_nothing());
+    assert!(with(&want(json!({})), &seen, Some(&ours(&seen))).is_empty());
 }
 
 #[test]
 fn c46_more_than_the_adapter_has() {
     let fault =
-        due(Some(&want(json!({"numVfs": 17}))), &adapter(0), None, &guids(), &BTreeSet::new()).unwrap_err();
+        plan_changes(Some(&want(json!({"numVfs": 17}))), &adapter(0), None, &guids(), &BTreeSet::new())
+            .unwrap_err();
     assert!(fault.cause.contains("17") && fault.cause.contains("16"), "{fault}");
 }
 
 #[test]
 fn c47_guids_are_the_same_whenever_they_are_asked_for_and_differ_otherwise() {
     let of = |cluster: &str, guid: u64, vf| {
-        let source = Derived { cluster: cluster.to_owned(), ..guids() };
+        let source = DerivedGuids { cluster: cluster.to_owned(), ..guids() };
         source.guid(PfIdentity { pci: pci(A), guid: Some(Guid::new(guid)) }, vf).unwrap()
     };
     assert_eq!(of("c", 1, 0), of("c", 1, 0));
@@ -122,18 +132,18 @@ fn c47_guids_are_the_same_whenever_they_are_asked_for_and_differ_otherwise() {
     // A function without one gets both GUIDs and its driver anew.
     let mut seen = adapter(4);
     seen.vfs[1].guid = None;
-    seen.vfs[1].given = Some((None, Some(VfState::Disable)));
+    seen.vfs[1].assigned = Some((None, Some(VfLinkState::Disable)));
     let due = with(&want(json!({})), &seen, Some(&ours(&seen)));
     let [vf] = due.vfs.as_slice() else { panic!("{due:?}") };
-    assert_eq!((vf.index, vf.follow, vf.rebind), (1, true, Some(Driver::Own)));
+    assert_eq!((vf.index, vf.set_link_auto, vf.rebind), (1, true, Some(VfDriver::Kernel)));
     assert!(vf.guid.is_some());
-    assert_eq!(due.touches, BTreeSet::from([seen.vfs[1].pci]));
+    assert_eq!(due.disrupted_vfs, BTreeSet::from([seen.vfs[1].pci]));
 }
 
 #[test]
 fn c48_a_file_of_guids() {
     let file = r#"[{"pciAddress":"0000:3b:00.0","guidsRange":{"start":"02:00:00:00:00:00:00:10","end":"02:00:00:00:00:00:00:11"}}]"#;
-    let listed = Derived { listed: Some(Listed::parse(file).unwrap()), ..guids() };
+    let listed = DerivedGuids { guid_file: Some(GuidFile::parse(file).unwrap()), ..guids() };
     let guid = |vf| listed.guid(PfIdentity { pci: pci(A), guid: None }, vf);
     assert_eq!(guid(0).unwrap().to_string(), "02:00:00:00:00:00:00:10");
     assert_eq!(guid(1).unwrap().to_string(), "02:00:00:00:00:00:00:11");
@@ -146,7 +156,7 @@ fn c48_a_file_of_guids() {
         r#"[{"guids":[]}]"#,
         r#"[{"pci_address":"0000:3b:00.0","guids":[]}]"#,
     ] {
-        Listed::parse(wrong).unwrap_err();
+        GuidFile::parse(wrong).unwrap_err();
     }
 }
 
@@ -170,7 +180,7 @@ fn c54_functions_of_no_group_are_ignored() {
     let mut seen = adapter(6);
     seen.vfs[5].driver = Some("something-odd".to_owned());
     seen.vfs[5].guid = None;
-    assert!(with(&want(json!({})), &seen, Some(&ours(&seen))).is_nothing());
+    assert!(with(&want(json!({})), &seen, Some(&ours(&seen))).is_empty());
 }
 
 #[test]
@@ -178,16 +188,20 @@ fn c55_vfio_needs_an_iommu() {
     let vfio = want(json!({"vfGroups": [{"resourceName": "r", "deviceType": "vfio-pci", "vfRange": "0-3"}]}));
     let seen = adapter(4);
     let due_ = with(&vfio, &seen, Some(&ours(&seen)));
-    assert!(due_.vfs.iter().all(|vf| vf.rebind == Some(Driver::Vfio) && vf.guid.is_none()));
+    assert!(due_.vfs.iter().all(|vf| vf.rebind == Some(VfDriver::Vfio) && vf.guid.is_none()));
     let mut without = adapter(4);
-    without.vfs.iter_mut().for_each(|vf| vf.iommu = false);
-    let fault = due(Some(&vfio), &without, Some(&ours(&without)), &guids(), &BTreeSet::new()).unwrap_err();
+    without.vfs.iter_mut().for_each(|vf| vf.has_iommu_group = false);
+    let fault =
+        plan_changes(Some(&vfio), &without, Some(&ours(&without)), &guids(), &BTreeSet::new()).unwrap_err();
     assert!(fault.to_string().contains("IOMMU"), "{fault}");
     // Bound and wanted for the kernel again.
     let mut bound = adapter(4);
     bound.vfs[2].driver = Some("vfio-pci".to_owned());
     let back = with(&want(json!({})), &bound, Some(&ours(&bound)));
-    assert_eq!(back.vfs.iter().map(|vf| (vf.index, vf.rebind)).collect::<Vec<_>>(), [(2, Some(Driver::Own))]);
+    assert_eq!(
+        back.vfs.iter().map(|vf| (vf.index, vf.rebind)).collect::<Vec<_>>(),
+        [(2, Some(VfDriver::Kernel))]
+    );
 }
 
 #[test]
@@ -195,11 +209,11 @@ fn c72_a_driver_that_is_away_under_a_pod_drains_nobody() {
     let mut seen = adapter(4);
     seen.vfs[0].driver = None;
     let held = BTreeSet::from([seen.vfs[0].pci]);
-    let under = due(Some(&want(json!({}))), &seen, Some(&ours(&seen)), &guids(), &held).unwrap();
-    assert!(under.is_nothing(), "{under:?}");
+    let under = plan_changes(Some(&want(json!({}))), &seen, Some(&ours(&seen)), &guids(), &held).unwrap();
+    assert!(under.is_empty(), "{under:?}");
     // Nobody has it: it gets its driver back.
     let free = with(&want(json!({})), &seen, Some(&ours(&seen)));
-    assert_eq!(free.vfs[0].rebind, Some(Driver::Own));
+    assert_eq!(free.vfs[0].rebind, Some(VfDriver::Kernel));
 }
 
 #[test]
@@ -212,18 +226,24 @@ fn the_mtu_is_raised_and_never_lowered() {
 #[test]
 fn what_a_policy_did_is_undone_step_by_step_and_what_no_policy_selects_is_never_touched() {
     let nobody = BTreeSet::new();
-    let undo = |seen: &Adapter, record: Option<&Record>| due(None, seen, record, &guids(), &nobody).unwrap();
-    assert!(undo(&adapter(4), None).is_nothing(), "functions of somebody else");
+    let undo = |seen: &ObservedAdapter, record: Option<&AdapterOriginalState>| {
+        plan_changes(None, seen, record, &guids(), &nobody).unwrap()
+    };
+    assert!(undo(&adapter(4), None).is_empty(), "functions of somebody else");
     let mut seen = adapter(4);
-    let before = Record { vfs: 0, mtu: Some(2044), up: Some(false), external: false, names: Vec::new() };
+    let before =
+        AdapterOriginalState { vfs: 0, mtu: Some(2044), up: Some(false), external: false, names: Vec::new() };
     let first = undo(&seen, Some(&before));
-    assert_eq!((first.count, first.touches.len(), first.forget), (Some(0), 4, false));
+    assert_eq!((first.vf_count, first.disrupted_vfs.len(), first.remove_original_state), (Some(0), 4, false));
     seen.vfs.clear();
-    seen.interface = Some(Interface { index: 7, mtu: 4092, up: true });
+    seen.interface = Some(AdapterInterface { index: 7, mtu: 4092, up: true });
     let second = undo(&seen, Some(&before));
-    assert_eq!((second.mtu, second.up, second.forget), (Some(2044), Some(false), false));
-    seen.interface = Some(Interface { index: 7, mtu: 2044, up: false });
-    assert_eq!(undo(&seen, Some(&before)), Due { forget: true, ..Due::default() });
+    assert_eq!((second.mtu, second.up, second.remove_original_state), (Some(2044), Some(false), false));
+    seen.interface = Some(AdapterInterface { index: 7, mtu: 2044, up: false });
+    assert_eq!(
+        undo(&seen, Some(&before)),
+        AdapterChanges { remove_original_state: true, ..AdapterChanges::default() }
+    );
 }
 
 #[test]
@@ -231,25 +251,33 @@ fn functions_of_somebody_else_are_used_and_left() {
     let external = want(json!({"externallyManaged": true}));
     let seen = adapter(8);
     let first = with(&external, &seen, None);
-    assert_eq!(first.record.as_ref().map(|record| record.external), Some(true));
-    assert_eq!((first.count, first.up, first.mtu), (None, None, None));
-    let record = Record::of(&seen, true);
-    assert!(with(&external, &seen, Some(&record)).is_nothing());
-    let undo = due(None, &seen, Some(&record), &guids(), &BTreeSet::new()).unwrap();
-    assert_eq!(undo, Due { forget: true, ..Due::default() }, "only forgotten");
+    assert_eq!(first.original_state.as_ref().map(|record| record.external), Some(true));
+    assert_eq!((first.vf_count, first.up, first.mtu), (None, None, None));
+    let record = AdapterOriginalState::capture(&seen, true);
+    assert!(with(&external, &seen, Some(&record)).is_empty());
+    let undo = plan_changes(None, &seen, Some(&record), &guids(), &BTreeSet::new()).unwrap();
+    assert_eq!(
+        undo,
+        AdapterChanges { remove_original_state: true, ..AdapterChanges::default() },
+        "only forgotten"
+    );
     let more = want(json!({"externallyManaged": true, "numVfs": 9}));
-    due(Some(&more), &seen, Some(&record), &guids(), &BTreeSet::new()).unwrap_err();
+    plan_changes(Some(&more), &seen, Some(&record), &guids(), &BTreeSet::new()).unwrap_err();
 }
 
 #[test]
 fn only_what_is_right_is_given_out() {
     let mut seen = adapter(4);
     seen.vfs[2].guid = None;
-    seen.vfs[2].given = None;
+    seen.vfs[2].assigned = None;
     let want = want(json!({}));
-    let group: &Group = &want.groups[0];
-    let right: Vec<_> =
-        seen.vfs.iter().filter(|vf| is_right(&want, &seen, vf, group, &guids())).map(|vf| vf.index).collect();
+    let group: &DesiredVfGroup = &want.groups[0];
+    let right: Vec<_> = seen
+        .vfs
+        .iter()
+        .filter(|vf| is_vf_ready(&want, &seen, vf, group, &guids()))
+        .map(|vf| vf.index)
+        .collect();
     assert_eq!(right, [0, 1, 3]);
 }
 
@@ -263,29 +291,29 @@ fn a_state_that_was_edited_by_hand_is_named_and_the_rest_stands() {
         ],
         "system": {"rdmaMode": "exclusive", "allowReboot": true},
     });
-    let wanted = Wanted::of(&serde_json::from_value(spec).unwrap());
+    let wanted = DesiredNodeConfig::from_spec(&serde_json::from_value(spec).unwrap());
     assert_eq!((wanted.adapters.len(), wanted.faults.len()), (1, 2));
-    assert_eq!(wanted.adapters[&pci(A)].link, Some(LinkLayer::InfiniBand));
-    assert_eq!((wanted.mode, wanted.reboot), (Some(NetnsMode::Exclusive), true));
+    assert_eq!(wanted.adapters[&pci(A)].link_layer, Some(LinkLayer::InfiniBand));
+    assert_eq!((wanted.rdma_mode, wanted.allow_reboot), (Some(NetnsMode::Exclusive), true));
 }
 
 mod firmware {
     use super::{adapter, want};
     use crate::configure::{
-        Adapter, Want,
-        card::{CardDue, card_due, is_needed, locked_down},
+        DesiredAdapter, ObservedAdapter,
+        card::{FirmwarePlan, lockdown_fault, needs_firmware, plan_firmware},
     };
-    use ferroband_kernel::firmware::parse;
+    use ferroband_kernel::firmware::parse_query;
     use ferroband_model::LinkLayer;
     use serde_json::json;
 
-    fn settings(lines: &[(&str, &str, &str)]) -> ferroband_kernel::firmware::Settings {
+    fn settings(lines: &[(&str, &str, &str)]) -> ferroband_kernel::firmware::FirmwareSettings {
         let lines: Vec<_> =
             lines.iter().map(|(name, current, next)| format!("  {name}  x  {current}  {next}")).collect();
-        parse(&lines.join("\n"))
+        parse_query(&lines.join("\n"))
     }
 
-    fn usual(count: &str) -> ferroband_kernel::firmware::Settings {
+    fn usual(count: &str) -> ferroband_kernel::firmware::FirmwareSettings {
         settings(&[
             ("NUM_OF_VFS", count, count),
             ("SRIOV_EN", "True(1)", "True(1)"),
@@ -293,19 +321,26 @@ mod firmware {
         ])
     }
 
-    fn set(pairs: &[(&str, &str)], reboot: bool) -> CardDue {
-        CardDue { set: pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(), reboot }
+    fn set(pairs: &[(&str, &str)], reboot: bool) -> FirmwarePlan {
+        FirmwarePlan {
+            set: pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            needs_reboot: reboot,
+        }
     }
 
-    fn one(want: &Want, seen: &Adapter, settings: &ferroband_kernel::firmware::Settings) -> CardDue {
-        card_due(&[(seen, Some(want))], settings).unwrap()
+    fn one(
+        want: &DesiredAdapter,
+        seen: &ObservedAdapter,
+        settings: &ferroband_kernel::firmware::FirmwareSettings,
+    ) -> FirmwarePlan {
+        plan_firmware(&[(seen, Some(want))], settings).unwrap()
     }
 
     #[test]
     fn c56_another_link_is_set_and_takes_a_reboot() {
         let ethernet = want(json!({"linkType": "eth"}));
         let seen = adapter(0);
-        assert!(is_needed(&[(&seen, Some(&ethernet))]));
+        assert!(needs_firmware(&[(&seen, Some(&ethernet))]));
         assert_eq!(one(&ethernet, &seen, &usual("16")), set(&[("LINK_TYPE_P1", "ETH")], true));
         // Set before, but not booted yet: not set again.
         let next = settings(&[
@@ -320,33 +355,33 @@ mod firmware {
     fn c57_a_card_of_one_kind_cannot_change() {
         let only = settings(&[("NUM_OF_VFS", "16", "16"), ("SRIOV_EN", "True(1)", "True(1)")]);
         let seen = adapter(0);
-        let fault = card_due(&[(&seen, Some(&want(json!({"linkType": "eth"}))))], &only).unwrap_err();
+        let fault = plan_firmware(&[(&seen, Some(&want(json!({"linkType": "eth"}))))], &only).unwrap_err();
         assert!(fault.cause.contains("does not support a change"), "{fault}");
         let same = want(json!({"linkType": "IB"}));
-        assert!(!is_needed(&[(&seen, Some(&same))]));
-        assert_eq!(one(&same, &seen, &only), CardDue::default());
+        assert!(!needs_firmware(&[(&seen, Some(&same))]));
+        assert_eq!(one(&same, &seen, &only), FirmwarePlan::default());
         let vpi = settings(&[
             ("NUM_OF_VFS", "16", "16"),
             ("SRIOV_EN", "True(1)", "True(1)"),
             ("LINK_TYPE_P1", "VPI(3)", "VPI(3)"),
         ]);
-        let fault = card_due(&[(&seen, Some(&want(json!({"linkType": "eth"}))))], &vpi).unwrap_err();
+        let fault = plan_firmware(&[(&seen, Some(&want(json!({"linkType": "eth"}))))], &vpi).unwrap_err();
         assert!(fault.cause.contains("Unknown link type"), "{fault}");
     }
 
     #[test]
     fn c58_more_than_enough_is_enough() {
-        assert_eq!(one(&want(json!({"numVfs": 8})), &adapter(0), &usual("16")), CardDue::default());
+        assert_eq!(one(&want(json!({"numVfs": 8})), &adapter(0), &usual("16")), FirmwarePlan::default());
     }
 
     #[test]
     fn c59_the_ports_of_a_card_share_one_number() {
         let mut second = adapter(0);
         second.pci = "0000:3b:00.1".parse().unwrap();
-        second.total = 2;
+        second.total_vfs = 2;
         let (a, b) = (want(json!({"numVfs": 4})), want(json!({"numVfs": 8})));
-        let first = Adapter { total: 2, ..adapter(0) };
-        let due = card_due(&[(&first, Some(&a)), (&second, Some(&b))], &usual("2")).unwrap();
+        let first = ObservedAdapter { total_vfs: 2, ..adapter(0) };
+        let due = plan_firmware(&[(&first, Some(&a)), (&second, Some(&b))], &usual("2")).unwrap();
         assert_eq!(due, set(&[("NUM_OF_VFS", "8")], true));
     }
 
@@ -363,21 +398,23 @@ mod firmware {
 
     #[test]
     fn c62_locked_kernels_and_cards_with_a_mind_of_their_own() {
-        assert!(locked_down(Some("none [integrity] confidentiality")).unwrap().cause.contains("integrity"));
-        assert_eq!(locked_down(Some("[none] integrity confidentiality")), None);
-        assert_eq!(locked_down(None), None);
+        assert!(
+            lockdown_fault(Some("none [integrity] confidentiality")).unwrap().cause.contains("integrity")
+        );
+        assert_eq!(lockdown_fault(Some("[none] integrity confidentiality")), None);
+        assert_eq!(lockdown_fault(None), None);
         let dpu = settings(&[
             ("INTERNAL_CPU_MODEL", "EMBEDDED_CPU(1)", "x"),
             ("INTERNAL_CPU_OFFLOAD_ENGINE", "ENABLED(0)", "x"),
         ]);
         let seen = adapter(0);
-        assert!(card_due(&[(&seen, Some(&want(json!({}))))], &dpu).unwrap_err().cause.contains("DPU"));
+        assert!(plan_firmware(&[(&seen, Some(&want(json!({}))))], &dpu).unwrap_err().cause.contains("DPU"));
     }
 
     #[test]
     fn what_is_managed_elsewhere_is_not_asked_for() {
         let external = want(json!({"externallyManaged": true, "linkType": "eth", "numVfs": 99}));
-        assert!(!is_needed(&[(&adapter(0), Some(&external))]));
-        assert_eq!(adapter(0).link, Some(LinkLayer::InfiniBand));
+        assert!(!needs_firmware(&[(&adapter(0), Some(&external))]));
+        assert_eq!(adapter(0).link_layer, Some(LinkLayer::InfiniBand));
     }
 }

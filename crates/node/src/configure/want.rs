@@ -7,26 +7,26 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// What an adapter shall be like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct DesiredAdapter {
     /// How many virtual functions it shall have, at least.
-    pub count: u16,
+    pub vf_count: u16,
     /// The least MTU of its interface.
     pub mtu: Option<u32>,
     /// What it shall speak.
-    pub link: Option<LinkLayer>,
+    pub link_layer: Option<LinkLayer>,
     /// Whether somebody else makes its functions.
-    pub external: bool,
+    pub externally_managed: bool,
     /// What the functions are for.
-    pub groups: Vec<Group>,
+    pub groups: Vec<DesiredVfGroup>,
 }
 
 /// Functions of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct DesiredVfGroup {
     /// The resource, without prefix.
     pub resource: String,
     /// Which.
-    pub span: RangeInclusive<u32>,
+    pub vf_range: RangeInclusive<u32>,
     /// Whether they are handed to user space, by vfio-pci.
     pub vfio: bool,
     /// Whether their RDMA devices go with them.
@@ -43,24 +43,24 @@ pub struct Group {
 
 /// All that is wanted of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredNodeConfig {
     /// The adapters.
-    pub adapters: BTreeMap<PciAddress, Want>,
+    pub adapters: BTreeMap<PciAddress, DesiredAdapter>,
     /// How RDMA devices and namespaces shall go together.
-    pub mode: Option<NetnsMode>,
+    pub rdma_mode: Option<NetnsMode>,
     /// Whether the node may be rebooted.
-    pub reboot: bool,
+    pub allow_reboot: bool,
     /// Whether functions may be changed under the pods that hold them.
-    pub under_pods: bool,
+    pub skip_drain: bool,
     /// Whether the firmware is left alone.
-    pub no_firmware: bool,
+    pub skip_firmware: bool,
     /// What cannot be read of it.
     pub faults: Vec<Fault>,
 }
 
-impl Wanted {
+impl DesiredNodeConfig {
     /// What `spec` says.
-    pub fn of(spec: &SriovNetworkNodeStateSpec) -> Self {
+    pub fn from_spec(spec: &SriovNetworkNodeStateSpec) -> Self {
         let mut wanted = Self::default();
         for interface in &spec.interfaces {
             match adapter(interface) {
@@ -74,20 +74,20 @@ impl Wanted {
             }
         }
         if let Some(system) = &spec.system {
-            wanted.mode = match system.rdma_mode.as_deref() {
+            wanted.rdma_mode = match system.rdma_mode.as_deref() {
                 Some("exclusive") => Some(NetnsMode::Exclusive),
                 Some("shared") => Some(NetnsMode::Shared),
                 _ => None,
             };
-            wanted.reboot = system.allow_reboot == Some(true);
-            wanted.under_pods = system.disable_drain == Some(true);
-            wanted.no_firmware = system.disable_plugins.iter().any(|name| name == "mellanox");
+            wanted.allow_reboot = system.allow_reboot == Some(true);
+            wanted.skip_drain = system.disable_drain == Some(true);
+            wanted.skip_firmware = system.disable_plugins.iter().any(|name| name == "mellanox");
         }
         wanted
     }
 }
 
-fn adapter(spec: &InterfaceSpec) -> Result<(PciAddress, Want), String> {
+fn adapter(spec: &InterfaceSpec) -> Result<(PciAddress, DesiredAdapter), String> {
     let address = spec.pci_address.parse().map_err(|e| format!("pciAddress: {e}"))?;
     let count = u16::try_from(spec.num_vfs.unwrap_or_default()).map_err(|_| "numVfs: not 0 to 65535")?;
     let link = match spec.link_type.as_deref().unwrap_or_default().to_lowercase().as_str() {
@@ -98,18 +98,27 @@ fn adapter(spec: &InterfaceSpec) -> Result<(PciAddress, Want), String> {
     };
     let groups = spec.vf_groups.iter().map(group).collect::<Result<_, _>>()?;
     let external = spec.externally_managed == Some(true);
-    Ok((address, Want { count, mtu: mtu(spec.mtu)?, link, external, groups }))
+    Ok((
+        address,
+        DesiredAdapter {
+            vf_count: count,
+            mtu: mtu(spec.mtu)?,
+            link_layer: link,
+            externally_managed: external,
+            groups,
+        },
+    ))
 }
 
-fn group(spec: &VfGroup) -> Result<Group, String> {
+fn group(spec: &VfGroup) -> Result<DesiredVfGroup, String> {
     let range = spec.vf_range.as_deref().unwrap_or_default();
     let number =
         |text: &str| text.parse::<u32>().map_err(|_| format!("vfRange: `{range}` is not FIRST-LAST"));
     let (first, last) =
         range.split_once('-').ok_or_else(|| format!("vfRange: `{range}` is not FIRST-LAST"))?;
-    Ok(Group {
+    Ok(DesiredVfGroup {
         resource: spec.resource_name.clone().unwrap_or_default(),
-        span: number(first)?..=number(last)?,
+        vf_range: number(first)?..=number(last)?,
         vfio: spec.device_type.as_deref() == Some("vfio-pci"),
         rdma: spec.is_rdma == Some(true),
         mtu: mtu(spec.mtu)?,

@@ -1,6 +1,6 @@
 //! The functions on the PCI bus that matter to pods: network controllers, accelerators, and the GPUs beside them.
 
-use super::sysfs::{link_type, names, text};
+use super::sysfs::{link_type, read_text, sorted_names};
 use ferroband_kernel::{
     Error, Root,
     sysfs::pci::{self, PciFunction},
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A function on the PCI bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Function {
+pub struct InventoryFunction {
     /// Its address, which is what it is: `0000:86:00.0`.
     pub pci: String,
     /// What it does.
-    pub class: Class,
+    pub class: DeviceClass,
     /// The vendor: `15b3`.
     pub vendor: String,
     /// The device: `1017`.
@@ -35,7 +35,7 @@ pub struct Function {
     /// Its virtual functions, by index.
     pub vfs: Vec<String>,
     /// Its interfaces in the host's network namespace.
-    pub netdevs: Vec<Netdev>,
+    pub netdevs: Vec<FunctionNetdev>,
     /// Its RDMA devices in the host's RDMA namespace.
     pub rdma: Vec<String>,
     /// The first entry of its first port's P_Key table, as the kernel writes it.
@@ -49,7 +49,7 @@ pub struct Function {
 /// What a function does, by its PCI class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Class {
+pub enum DeviceClass {
     /// 0x02: a network controller.
     #[default]
     Network,
@@ -62,16 +62,16 @@ pub enum Class {
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Netdev {
+pub struct FunctionNetdev {
     /// Its name.
     pub name: String,
     /// `ether` or `infiniband`.
     pub link_type: Option<String>,
 }
 
-impl Function {
+impl InventoryFunction {
     /// All that matter, by address.
-    pub fn all(root: &Root) -> Result<Vec<Self>, Error> {
+    pub fn list(root: &Root) -> Result<Vec<Self>, Error> {
         let functions = pci::functions(root)?;
         let mut places = BTreeMap::new();
         for function in &functions {
@@ -79,9 +79,9 @@ impl Function {
                 places.insert(*vf, index);
             }
         }
-        let routed = default_routes(root);
+        let routed = default_route_interfaces(root);
         let read = |function: PciFunction| {
-            let class = Class::of(function.class)?;
+            let class = DeviceClass::from_class_code(function.class)?;
             let index = places.get(&function.address).copied();
             Some(Self::read(root, function, class, index, &routed))
         };
@@ -91,19 +91,23 @@ impl Function {
     fn read(
         root: &Root,
         function: PciFunction,
-        class: Class,
+        class: DeviceClass,
         vf_index: Option<usize>,
         routed: &BTreeSet<String>,
     ) -> Self {
         let address = function.address.to_string();
         let at = root.sys("bus/pci/devices").join(&address);
-        let rdma = names(&at.join("infiniband"));
-        let first_pkey =
-            rdma.first().and_then(|name| text(&at.join("infiniband").join(name).join("ports/1/pkeys/0")));
-        let netdevs: Vec<Netdev> = function
+        let rdma = sorted_names(&at.join("infiniband"));
+        let first_pkey = rdma
+            .first()
+            .and_then(|name| read_text(&at.join("infiniband").join(name).join("ports/1/pkeys/0")));
+        let netdevs: Vec<FunctionNetdev> = function
             .netdevs
             .iter()
-            .map(|name| Netdev { name: name.clone(), link_type: link_type(&at.join("net").join(name)) })
+            .map(|name| FunctionNetdev {
+                name: name.clone(),
+                link_type: link_type(&at.join("net").join(name)),
+            })
             .collect();
         let group = at.join("iommu_group").read_link().ok();
         Self {
@@ -112,8 +116,8 @@ impl Function {
             device: format!("{:04x}", function.device),
             driver: function.driver,
             numa: function.numa,
-            acpi_index: text(&at.join("acpi_index")),
-            path: way(&at),
+            acpi_index: read_text(&at.join("acpi_index")),
+            path: pci_path(&at),
             pf: function.physical_function.map(|pf| pf.to_string()),
             vf_index,
             vfs: function.virtual_functions.iter().map(ToString::to_string).collect(),
@@ -127,9 +131,9 @@ impl Function {
     }
 }
 
-impl Class {
+impl DeviceClass {
     /// The class code's first byte decides (PCI Code and ID Assignment Specification, 1.1).
-    fn of(code: u32) -> Option<Self> {
+    fn from_class_code(code: u32) -> Option<Self> {
         match code >> 16 {
             0x02 => Some(Self::Network),
             0x03 => Some(Self::Gpu),
@@ -140,7 +144,7 @@ impl Class {
 }
 
 /// The root complex and the bridges above a function.
-fn way(function: &std::path::Path) -> Vec<String> {
+fn pci_path(function: &std::path::Path) -> Vec<String> {
     let Ok(path) = function.canonicalize() else { return Vec::new() };
     let mut way: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     way.pop();
@@ -149,8 +153,8 @@ fn way(function: &std::path::Path) -> Vec<String> {
 }
 
 /// The interfaces with an IPv4 default route, from `/proc/net/route`: name, destination, …, mask in the eighth column.
-fn default_routes(root: &Root) -> BTreeSet<String> {
-    let table = text(&root.proc_("net/route")).unwrap_or_default();
+fn default_route_interfaces(root: &Root) -> BTreeSet<String> {
+    let table = read_text(&root.proc_("net/route")).unwrap_or_default();
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.get(1) == Some(&"00000000") && row.get(7) == Some(&"00000000"))
         .map(|row| row[0].to_owned())

@@ -1,13 +1,13 @@
 //! What this node has, in a form that can be shown, compared and sent.
 
 use super::{
-    Function, Sight,
-    sysfs::{names, text},
+    DiscoveryRoots, InventoryFunction,
+    sysfs::{read_text, sorted_names},
 };
 use ferroband_kernel::{
     Error, Root,
     sysfs::{
-        chardev::{CharDevice, Role},
+        chardev::{CharDevice, CharDeviceRole},
         infiniband, pci,
     },
 };
@@ -24,11 +24,11 @@ pub struct Inventory {
     /// Whether the hardware is simulated.
     pub simulated: bool,
     /// The devices, by name.
-    pub devices: Vec<RdmaDevice>,
+    pub devices: Vec<InventoryRdmaDevice>,
     /// The connection manager's device file, one for the whole node.
     pub rdma_cm: Option<PathBuf>,
     /// The functions on the PCI bus that matter to pods, by address.
-    pub functions: Vec<Function>,
+    pub functions: Vec<InventoryFunction>,
     /// Every file for verbs in the folder of device files, known to sysfs or not.
     pub verbs: Vec<PathBuf>,
     /// The device file of KNEM, which MPI libraries use between processes of a node.
@@ -40,7 +40,7 @@ pub struct Inventory {
 /// An RDMA device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RdmaDevice {
+pub struct InventoryRdmaDevice {
     /// Its name: `mlx5_0`.
     pub name: String,
     /// The PCI function it is; software devices have none.
@@ -60,7 +60,7 @@ pub struct RdmaDevice {
     /// Its interfaces in the host's network namespace.
     pub netdevs: Vec<String>,
     /// Its ports.
-    pub ports: Vec<Port>,
+    pub ports: Vec<InventoryPort>,
     /// Its device files that exist.
     pub files: Vec<DeviceFile>,
 }
@@ -68,7 +68,7 @@ pub struct RdmaDevice {
 /// A port of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Port {
+pub struct InventoryPort {
     /// Its number, from 1.
     pub number: u32,
     /// `InfiniBand` or `Ethernet`.
@@ -94,13 +94,13 @@ pub struct DeviceFile {
     /// Where it is on this machine.
     pub path: PathBuf,
     /// What it is for.
-    pub role: FileRole,
+    pub role: DeviceFileRole,
 }
 
 /// What a device file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum FileRole {
+pub enum DeviceFileRole {
     /// Verbs: `uverbs0`.
     Verbs,
     /// Management datagrams: `umad0`. Who has it can rewrite the fabric.
@@ -112,31 +112,33 @@ pub enum FileRole {
 impl Inventory {
     /// Read it from the trees under `root`.
     pub fn read(root: &Root, simulated: bool) -> Result<Self, Error> {
-        Self::look(&Sight { root: root.clone(), simulated, files: root.dev("infiniband") })
+        Self::read_from(&DiscoveryRoots { root: root.clone(), simulated, device_dir: root.dev("infiniband") })
     }
 
     /// Read it where `sight` says.
-    pub(super) fn look(sight: &Sight) -> Result<Self, Error> {
+    pub(super) fn read_from(sight: &DiscoveryRoots) -> Result<Self, Error> {
         let root = &sight.root;
-        let devices = infiniband::devices(root)?.into_iter().map(|device| RdmaDevice::read(sight, device));
-        let verbs = names(&sight.files).into_iter().filter(|name| name.starts_with("uverbs"));
+        let devices =
+            infiniband::devices(root)?.into_iter().map(|device| InventoryRdmaDevice::read(sight, device));
+        let verbs = sorted_names(&sight.device_dir).into_iter().filter(|name| name.starts_with("uverbs"));
         let knem = root.dev("knem");
         let is_device = knem.metadata().is_ok_and(|file| file.file_type().is_char_device());
         Ok(Self {
             simulated: sight.simulated,
             devices: devices.collect::<Result<_, _>>()?,
-            rdma_cm: Some(sight.files.join("rdma_cm")).filter(|path| path.exists()),
-            functions: Function::all(root)?,
-            verbs: verbs.map(|name| sight.files.join(name)).collect(),
+            rdma_cm: Some(sight.device_dir.join("rdma_cm")).filter(|path| path.exists()),
+            functions: InventoryFunction::list(root)?,
+            verbs: verbs.map(|name| sight.device_dir.join(name)).collect(),
             // A runtime that mounts what is not there makes a folder of that name.
             knem: is_device.then_some(knem),
             // The parameter shows the mode in force: `rdma system set netns` writes the same variable.
-            exclusive: text(&root.sys("module/ib_core/parameters/netns_mode")).map(|shared| shared == "N"),
+            exclusive: read_text(&root.sys("module/ib_core/parameters/netns_mode"))
+                .map(|shared| shared == "N"),
         })
     }
 
     /// The function at `pci`.
-    pub fn function(&self, pci: &str) -> Option<&Function> {
+    pub fn function(&self, pci: &str) -> Option<&InventoryFunction> {
         let at = self.functions.binary_search_by(|function| function.pci.as_str().cmp(pci));
         match at {
             Ok(at) => self.functions.get(at),
@@ -146,24 +148,24 @@ impl Inventory {
     }
 
     /// The RDMA devices of the function at `pci`.
-    pub fn rdma_of<'a>(&'a self, pci: &'a str) -> impl Iterator<Item = &'a RdmaDevice> {
+    pub fn rdma_devices_of<'a>(&'a self, pci: &'a str) -> impl Iterator<Item = &'a InventoryRdmaDevice> {
         self.devices.iter().filter(move |device| device.pci.as_deref() == Some(pci))
     }
 }
 
-impl RdmaDevice {
+impl InventoryRdmaDevice {
     /// A device of which only the name and the verbs file are known.
     pub fn named(name: &str, uverbs: Option<PathBuf>) -> Self {
-        let files = uverbs.into_iter().map(|path| DeviceFile { path, role: FileRole::Verbs }).collect();
+        let files = uverbs.into_iter().map(|path| DeviceFile { path, role: DeviceFileRole::Verbs }).collect();
         Self { name: name.to_owned(), files, ..Self::default() }
     }
 
     /// The file through which programs use the device, if it is there.
     pub fn uverbs(&self) -> Option<&Path> {
-        self.files.iter().find(|file| file.role == FileRole::Verbs).map(|file| file.path.as_path())
+        self.files.iter().find(|file| file.role == DeviceFileRole::Verbs).map(|file| file.path.as_path())
     }
 
-    fn read(sight: &Sight, device: infiniband::RdmaDevice) -> Result<Self, Error> {
+    fn read(sight: &DiscoveryRoots, device: infiniband::SysfsRdmaDevice) -> Result<Self, Error> {
         let root = &sight.root;
         let function = match device.pci {
             Some(address) => pci::function(root, address)?,
@@ -180,18 +182,18 @@ impl RdmaDevice {
             firmware: device.firmware,
             node_guid: device.node_guid.map(|guid| guid.to_string()),
             netdevs: device.netdevs,
-            ports: device.ports.into_iter().map(Port::from).collect(),
+            ports: device.ports.into_iter().map(InventoryPort::from).collect(),
             files: device
                 .files
                 .into_iter()
-                .filter_map(|file| DeviceFile::existing(&sight.files, &file))
+                .filter_map(|file| DeviceFile::existing(&sight.device_dir, &file))
                 .collect(),
         })
     }
 }
 
-impl From<infiniband::Port> for Port {
-    fn from(port: infiniband::Port) -> Self {
+impl From<infiniband::SysfsPort> for InventoryPort {
+    fn from(port: infiniband::SysfsPort) -> Self {
         Self {
             number: port.number,
             link_layer: port.link_layer.map(|layer| layer.to_string()),
@@ -209,10 +211,10 @@ impl DeviceFile {
     /// sysfs knows of device files that udev has yet to make.
     fn existing(folder: &Path, file: &CharDevice) -> Option<Self> {
         let role = match file.role {
-            Role::Verbs => FileRole::Verbs,
-            Role::Management { .. } => FileRole::Management,
-            Role::SubnetManager { .. } => FileRole::SubnetManager,
-            Role::ConnectionManager => return None,
+            CharDeviceRole::Verbs => DeviceFileRole::Verbs,
+            CharDeviceRole::Management { .. } => DeviceFileRole::Management,
+            CharDeviceRole::SubnetManager { .. } => DeviceFileRole::SubnetManager,
+            CharDeviceRole::ConnectionManager => return None,
         };
         let path = folder.join(&file.name);
         path.exists().then_some(Self { path, role })

@@ -1,15 +1,15 @@
 //! Stage discover: what this node has.
 
 mod function;
+mod hw_events;
 mod inventory;
-mod sight;
-mod signs;
+mod roots;
 pub(crate) mod sysfs;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-pub use function::{Class, Function, Netdev};
-pub use inventory::{DeviceFile, FileRole, Inventory, Port, RdmaDevice};
-pub use sight::Sight;
-pub use watch::{keep_current, look};
+pub use function::{DeviceClass, FunctionNetdev, InventoryFunction};
+pub use inventory::{DeviceFile, DeviceFileRole, Inventory, InventoryPort, InventoryRdmaDevice};
+pub use roots::DiscoveryRoots;
+pub use watch::{read_inventory, watch_inventory};

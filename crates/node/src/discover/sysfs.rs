@@ -3,29 +3,29 @@
 use std::{fs, path::Path};
 
 /// The text of an attribute, without its line end; nothing when it is empty.
-pub fn text(path: &Path) -> Option<String> {
+pub fn read_text(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// The names in a directory, sorted so that `mlx5_10` comes after `mlx5_9`.
-pub fn names(directory: &Path) -> Vec<String> {
+pub fn sorted_names(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort_by_cached_key(|name| numbered(name));
+    names.sort_by_cached_key(|name| split_number(name));
     names
 }
 
 /// `uverbs12` as the word and the number.
-fn numbered(name: &str) -> (String, u64) {
+fn split_number(name: &str) -> (String, u64) {
     let word = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     (word.to_owned(), name[word.len()..].parse().unwrap_or_default())
 }
 
 /// What an interface speaks, by its ARPHRD number (linux/if_arp.h).
 pub fn link_type(netdev: &Path) -> Option<String> {
-    match text(&netdev.join("type"))?.as_str() {
+    match read_text(&netdev.join("type"))?.as_str() {
         "1" => Some("ether".to_owned()),
         "32" => Some("infiniband".to_owned()),
         other => Some(other.to_owned()),

@@ -1,5 +1,5 @@
-use super::{Class, Inventory, Netdev, Sight, keep_current};
-use ferroband_kernel::{Linux, Root};
+use super::{DeviceClass, DiscoveryRoots, FunctionNetdev, Inventory, watch_inventory};
+use ferroband_kernel::{LinuxHost, Root};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -99,16 +99,16 @@ fn functions_are_read_with_their_place_and_what_they_carry() {
     assert_eq!(
         classes,
         [
-            ("0000:3b:00.0", Class::Network),
-            ("0000:3b:00.2", Class::Network),
-            ("0000:3b:00.3", Class::Network),
-            ("0000:3c:00.0", Class::Gpu),
-            ("0000:3e:00.0", Class::Network),
+            ("0000:3b:00.0", DeviceClass::Network),
+            ("0000:3b:00.2", DeviceClass::Network),
+            ("0000:3b:00.3", DeviceClass::Network),
+            ("0000:3c:00.0", DeviceClass::Gpu),
+            ("0000:3e:00.0", DeviceClass::Network),
         ],
         "a bridge is no function of ours"
     );
     let at = |pci| inventory.function(pci).unwrap();
-    let netdev = Netdev { name: "ibs1".to_owned(), link_type: Some("infiniband".to_owned()) };
+    let netdev = FunctionNetdev { name: "ibs1".to_owned(), link_type: Some("infiniband".to_owned()) };
     assert_eq!(
         (at("0000:3b:00.0").netdevs.as_slice(), at("0000:3b:00.0").vfs.len()),
         ([netdev].as_slice(), 2)
@@ -130,11 +130,11 @@ async fn a_device_file_that_comes_or_goes_is_seen_within_a_second() {
     plug(folder.path());
     fs::create_dir_all(folder.path().join("dev/infiniband")).unwrap();
     let root = Root::at(folder.path());
-    let hardware = Arc::new(Linux::new(root.clone()));
-    let sight = Sight { files: root.dev("infiniband"), simulated: true, root };
+    let hardware = Arc::new(LinuxHost::new(root.clone()));
+    let sight = DiscoveryRoots { device_dir: root.dev("infiniband"), simulated: true, root };
     let (sender, mut seen) = watch::channel(Arc::default());
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(keep_current(sight, hardware, sender, stop.clone()));
+    let watching = tokio::spawn(watch_inventory(sight, hardware, sender, stop.clone()));
     let soon = Duration::from_secs(1);
     let has = |inventory: &Arc<Inventory>| inventory.devices.iter().any(|device| device.uverbs().is_some());
     timeout(soon, seen.wait_for(|inventory| !inventory.devices.is_empty())).await.unwrap().unwrap();

@@ -1,12 +1,12 @@
 //! The configuration that makes the runtime call Ferroband.
 
-use super::{leave, replace};
+use super::{uninstall, write_atomically};
 use crate::{
     Error,
-    folder::Folder,
-    plan::{DefaultNetwork, first},
+    dir_watch::WatchedDir,
+    plan::{DefaultNetwork, find_default_network},
 };
-use ferroband_attach::Version;
+use ferroband_attach::CniVersion;
 use ferroband_kernel::Root;
 use serde_json::json;
 use std::{
@@ -21,17 +21,18 @@ use tracing::{info, warn};
 /// Our file; runtimes take the first by name.
 pub const CONFLIST: &str = "00-ferroband.conflist";
 /// The lowest version that we write: results of older default networks are converted.
-const LOWEST: Version = Version::V1_0_0;
+const MIN_CNI_VERSION: CniVersion = CniVersion::V1_0_0;
 /// How often the folder is looked at without an event, should one be lost.
-const LOOK: Duration = Duration::from_secs(30);
+const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Our configuration in front of `wrapped`.
 ///
 /// It has the wrapped network's name, which runtimes show and cache by, and its capabilities, so that the runtime
 /// hands over what the wrapped plugins need (port mappings, bandwidth). The network itself is in it as well: a DEL, GC
 /// or STATUS that finds no record of ours, for pods from before us or without the daemon, still reaches its plugins.
-pub fn render(wrapped: &DefaultNetwork) -> String {
-    let version = Version::parse(&wrapped.network.cni_version).unwrap_or(LOWEST).max(LOWEST);
+pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
+    let version =
+        CniVersion::parse(&wrapped.network.cni_version).unwrap_or(MIN_CNI_VERSION).max(MIN_CNI_VERSION);
     let conflist = json!({
         "cniVersion": version.as_str(),
         "name": wrapped.network.name,
@@ -46,7 +47,7 @@ pub fn render(wrapped: &DefaultNetwork) -> String {
 
 /// Keep our configuration in `folder` in step with the network that it wraps, until `stop`. `written` tells
 /// whether it is there.
-pub async fn keep(
+pub async fn keep_conflist(
     root: Root,
     folder: PathBuf,
     written: watch::Sender<bool>,
@@ -55,9 +56,9 @@ pub async fn keep(
     let keeping = async {
         let mut last_problem = String::new();
         loop {
-            let mut watched = Folder::appear(&folder).await?;
+            let mut watched = WatchedDir::watch_when_present(&folder).await?;
             loop {
-                match settle(&root, &folder).await {
+                match sync_conflist(&root, &folder).await {
                     Ok(()) => {
                         last_problem.clear();
                         written.send_replace(true);
@@ -72,7 +73,7 @@ pub async fn keep(
                         written.send_replace(fs::exists(folder.join(CONFLIST)).unwrap_or(false));
                     }
                 }
-                match time::timeout(LOOK, watched.changed()).await {
+                match time::timeout(RESYNC_INTERVAL, watched.changed()).await {
                     Ok(true) | Err(_) => {}
                     Ok(false) => break,
                 }
@@ -85,12 +86,12 @@ pub async fn keep(
     }
 }
 
-async fn settle(root: &Root, folder: &Path) -> Result<(), Error> {
+async fn sync_conflist(root: &Root, folder: &Path) -> Result<(), Error> {
     let (root, folder) = (root.clone(), folder.to_owned());
-    let settled = tokio::task::spawn_blocking(move || match leave::is_left(&root) {
+    let settled = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
         // Somebody takes us off the node.
         true => Ok(()),
-        false => write(&folder),
+        false => write_conflist(&folder),
     });
     settled
         .await
@@ -98,14 +99,14 @@ async fn settle(root: &Root, folder: &Path) -> Result<(), Error> {
 }
 
 /// Write our file if it is not as it should be.
-pub(super) fn write(folder: &Path) -> Result<(), Error> {
-    let wrapped = first(folder)?;
-    let content = render(&wrapped);
+pub(super) fn write_conflist(folder: &Path) -> Result<(), Error> {
+    let wrapped = find_default_network(folder)?;
+    let content = render_conflist(&wrapped);
     let path = folder.join(CONFLIST);
     if fs::read_to_string(&path).is_ok_and(|now| now == content) {
         return Ok(());
     }
-    replace(&path, &mut content.as_bytes(), 0o600)?;
+    write_atomically(&path, &mut content.as_bytes(), 0o600)?;
     info!(file = %path.display(), wraps = %wrapped.file.display(), network = wrapped.network.name, "written");
     Ok(())
 }

@@ -8,15 +8,15 @@
 //! Nothing of it is removed when the daemon stops: a runtime that finds no Ferroband would silently give pods the
 //! default network only. [`leave`] removes it, when the last pod that needs it is gone.
 
-mod binary;
+mod atomic_write;
+mod cni_binary;
 mod conflist;
-mod leave;
-mod replace;
 #[cfg(test)]
 mod tests;
+mod uninstall;
 
-pub use binary::install as binaries;
-pub use conflist::{CONFLIST, keep as keep_conflist, render};
-pub(crate) use leave::is_left;
-pub use leave::{held, leave, stay};
-pub use replace::replace;
+pub use atomic_write::write_atomically;
+pub use cni_binary::install_binaries as binaries;
+pub use conflist::{CONFLIST, keep_conflist, render_conflist};
+pub(crate) use uninstall::is_uninstalled;
+pub use uninstall::{cancel_uninstall, termination_signal, uninstall};

@@ -1,4 +1,6 @@
-use super::{CONFLIST, binaries, conflist::write, keep_conflist, leave, render, stay};
+use super::{
+    CONFLIST, binaries, cancel_uninstall, conflist::write_conflist, keep_conflist, render_conflist, uninstall,
+};
 use crate::plan::DefaultNetwork;
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_kernel::Root;
@@ -24,7 +26,7 @@ fn default_network(text: &str) -> DefaultNetwork {
 #[test]
 fn the_wrapped_networks_name_and_capabilities_are_ours() {
     let network = default_network(BRIDGE);
-    let conflist: Value = serde_json::from_str(&render(&network)).unwrap();
+    let conflist: Value = serde_json::from_str(&render_conflist(&network)).unwrap();
     assert_eq!(
         conflist,
         json!({
@@ -41,18 +43,18 @@ fn the_wrapped_networks_name_and_capabilities_are_ours() {
 #[test]
 fn a_newer_version_of_the_wrapped_network_is_kept() {
     let network = default_network(r#"{"cniVersion":"1.1.0","name":"n","type":"bridge"}"#);
-    assert!(render(&network).contains(r#""cniVersion": "1.1.0""#));
+    assert!(render_conflist(&network).contains(r#""cniVersion": "1.1.0""#));
 }
 
 #[test]
 fn the_file_is_private_and_not_rewritten_without_need() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("10-bridge.conflist"), BRIDGE).unwrap();
-    write(dir.path()).unwrap();
+    write_conflist(dir.path()).unwrap();
     let path = dir.path().join(CONFLIST);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let before = fs::metadata(&path).unwrap().modified().unwrap();
-    write(dir.path()).unwrap();
+    write_conflist(dir.path()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
 }
@@ -92,10 +94,10 @@ async fn the_file_follows_the_default_network_and_outlives_the_daemon() {
     // Uninstalled under its hands, it lets go.
     let root = Root::at(dir.path());
     fs::create_dir_all(dir.path().join("bin")).unwrap();
-    assert!(leave(&root, &folder, &dir.path().join("bin")).unwrap());
+    assert!(uninstall(&root, &folder, &dir.path().join("bin")).unwrap());
     time::sleep(Duration::from_millis(300)).await;
     assert!(!folder.join(CONFLIST).exists());
-    stay(&root).unwrap();
+    cancel_uninstall(&root).unwrap();
     fs::write(folder.join("10-bridge.conflist"), BRIDGE).unwrap();
     assert!(eventually(|| folder.join(CONFLIST).exists()).await);
 
@@ -151,7 +153,7 @@ fn a_node_that_is_left_is_as_it_was_before() {
     let before = (files(&net_d), files(&programs));
     let install = || {
         binaries(&dir.path().join("image"), &programs, &aliases).unwrap();
-        write(&net_d).unwrap();
+        write_conflist(&net_d).unwrap();
         (files(&net_d), files(&programs))
     };
     let installed = install();
@@ -159,13 +161,13 @@ fn a_node_that_is_left_is_as_it_was_before() {
     // A pod of ours is running.
     fs::create_dir_all(root.state("journal")).unwrap();
     fs::write(root.state("journal/c1.json"), "{}").unwrap();
-    assert!(!leave(&root, &net_d, &programs).unwrap());
+    assert!(!uninstall(&root, &net_d, &programs).unwrap());
     assert_eq!((files(&net_d), files(&programs)), installed);
-    stay(&root).unwrap();
+    cancel_uninstall(&root).unwrap();
     fs::remove_file(root.state("journal/c1.json")).unwrap();
-    assert!(leave(&root, &net_d, &programs).unwrap());
+    assert!(uninstall(&root, &net_d, &programs).unwrap());
     assert_eq!((files(&net_d), files(&programs)), before);
     assert_eq!(fs::read_to_string(programs.join("ipoib")).unwrap(), "theirs");
-    assert!(leave(&root, &net_d, &programs).unwrap(), "again is as good");
+    assert!(uninstall(&root, &net_d, &programs).unwrap(), "again is as good");
     assert_eq!(install(), installed);
 }

@@ -1,47 +1,49 @@
 //! The kubelet's own file of devices, for where its socket is missing.
 
-use super::Devices;
+use super::PodDevices;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Checkpoint {
-    data: Data,
+struct PodDevicesCheckpoint {
+    data: PodDevicesCheckpointData,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Data {
-    pod_device_entries: Option<Vec<Entry>>,
+struct PodDevicesCheckpointData {
+    pod_device_entries: Option<Vec<PodDevicesCheckpointEntry>>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct PodDevicesCheckpointEntry {
     #[serde(rename = "PodUID")]
     pod: String,
     #[serde(rename = "ResourceName")]
     resource: String,
     #[serde(rename = "DeviceIDs")]
-    ids: Option<Ids>,
+    ids: Option<CheckpointDeviceIds>,
 }
 
 /// By NUMA node, or as a plain list, as before Kubernetes 1.20.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Ids {
-    ByNode(BTreeMap<String, Vec<String>>),
-    Plain(Vec<String>),
+enum CheckpointDeviceIds {
+    ByNumaNode(BTreeMap<String, Vec<String>>),
+    Flat(Vec<String>),
 }
 
 /// The devices of the pod with this UID.
-pub(super) fn devices(text: &[u8], uid: &str) -> Result<Devices, serde_json::Error> {
-    let checkpoint: Checkpoint = serde_json::from_slice(text)?;
-    let mut devices = Devices::default();
+pub(super) fn parse_pod_devices(text: &[u8], uid: &str) -> Result<PodDevices, serde_json::Error> {
+    let checkpoint: PodDevicesCheckpoint = serde_json::from_slice(text)?;
+    let mut devices = PodDevices::default();
     for entry in checkpoint.data.pod_device_entries.into_iter().flatten().filter(|entry| entry.pod == uid) {
         match entry.ids {
-            Some(Ids::ByNode(nodes)) => devices.add(&entry.resource, nodes.into_values().flatten()),
-            Some(Ids::Plain(ids)) => devices.add(&entry.resource, ids),
+            Some(CheckpointDeviceIds::ByNumaNode(nodes)) => {
+                devices.add(&entry.resource, nodes.into_values().flatten());
+            }
+            Some(CheckpointDeviceIds::Flat(ids)) => devices.add(&entry.resource, ids),
             None => {}
         }
     }

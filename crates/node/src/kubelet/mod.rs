@@ -10,11 +10,11 @@
 //! relies on it, so nothing is sorted.
 
 mod checkpoint;
-mod devices;
+mod pod_devices;
 #[cfg(test)]
 mod tests;
 
-pub use devices::Devices;
+pub use pod_devices::PodDevices;
 
 use crate::Error;
 use ferroband_kernel::Root;
@@ -40,27 +40,27 @@ mod wire {
 }
 
 /// How long the kubelet may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where somebody waits for the answer who can do without.
-const BRIEF: Duration = Duration::from_millis(500);
+const SHORT_QUERY_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the answer may be: it is about every pod of the node.
-const LONGEST: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// The kubelet of this node.
 #[derive(Clone, Debug)]
-pub struct Kubelet {
+pub struct PodResourcesClient {
     socket: PathBuf,
     checkpoint: PathBuf,
 }
 
-impl Kubelet {
+impl PodResourcesClient {
     /// The one that keeps its files under `root`.
-    pub fn of(root: &Root) -> Self {
-        Self::at(&root.path("var/lib/kubelet"))
+    pub fn new(root: &Root) -> Self {
+        Self::in_kubelet_dir(&root.path("var/lib/kubelet"))
     }
 
     /// The one that keeps its files in `folder`.
-    pub fn at(folder: &Path) -> Self {
+    pub fn in_kubelet_dir(folder: &Path) -> Self {
         Self {
             socket: folder.join("pod-resources/kubelet.sock"),
             checkpoint: folder.join("device-plugins/kubelet_internal_checkpoint"),
@@ -68,18 +68,23 @@ impl Kubelet {
     }
 
     /// The devices of `pod`. None is an answer as well: it asked for none.
-    pub async fn devices(&self, pod: &PodRef) -> Result<Devices, Error> {
+    pub async fn pod_devices(&self, pod: &PodRef) -> Result<PodDevices, Error> {
         match self.socket.try_exists() {
             Ok(false) => self.read_checkpoint(pod),
-            _ => self.ask_socket(pod).await,
+            _ => self.query_socket(pod).await,
         }
     }
 
     /// Every unit of every resource that a pod has, by resource and id; nothing when the kubelet does not say.
-    pub async fn given(&self) -> Option<BTreeSet<(String, String)>> {
+    pub async fn list_allocated_devices(&self) -> Option<BTreeSet<(String, String)>> {
         let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display())).ok()?;
-        let channel = endpoint.connect_timeout(BRIEF).timeout(BRIEF).connect().await.ok()?;
-        let mut client = PodResourcesListerClient::new(channel).max_decoding_message_size(LONGEST);
+        let channel = endpoint
+            .connect_timeout(SHORT_QUERY_TIMEOUT)
+            .timeout(SHORT_QUERY_TIMEOUT)
+            .connect()
+            .await
+            .ok()?;
+        let mut client = PodResourcesListerClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
         let pods = client.list(ListPodResourcesRequest {}).await.ok()?.into_inner().pod_resources;
         let containers = pods.into_iter().flat_map(|pod| pod.containers);
         let given = containers.flat_map(|container| container.devices).flat_map(|given| {
@@ -89,7 +94,7 @@ impl Kubelet {
         Some(given.collect())
     }
 
-    async fn ask_socket(&self, pod: &PodRef) -> Result<Devices, Error> {
+    async fn query_socket(&self, pod: &PodRef) -> Result<PodDevices, Error> {
         let failed = |source: Status| Error::Kubelet {
             path: self.socket.clone(),
             pod: pod.to_string(),
@@ -102,14 +107,14 @@ impl Kubelet {
         };
         let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display()))
             .map_err(unreachable)?
-            .connect_timeout(PATIENCE)
-            .timeout(PATIENCE);
+            .connect_timeout(QUERY_TIMEOUT)
+            .timeout(QUERY_TIMEOUT);
         let channel = endpoint.connect().await.map_err(unreachable)?;
-        let client = PodResourcesListerClient::new(channel).max_decoding_message_size(LONGEST);
-        Ok(Devices::of(&ask(client, pod).await.map_err(failed)?))
+        let client = PodResourcesListerClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
+        Ok(PodDevices::from_pod_resources(&query_pod_resources(client, pod).await.map_err(failed)?))
     }
 
-    fn read_checkpoint(&self, pod: &PodRef) -> Result<Devices, Error> {
+    fn read_checkpoint(&self, pod: &PodRef) -> Result<PodDevices, Error> {
         let file = |source| Error::File { action: "read", path: self.checkpoint.clone(), source };
         let text = match std::fs::read(&self.checkpoint) {
             Ok(text) => text,
@@ -118,12 +123,15 @@ impl Kubelet {
             }
             Err(e) => return Err(file(e)),
         };
-        checkpoint::devices(&text, &pod.uid).map_err(|e| file(e.into()))
+        checkpoint::parse_pod_devices(&text, &pod.uid).map_err(|e| file(e.into()))
     }
 }
 
 /// Ask for one pod; of a kubelet that does not answer that, for all.
-async fn ask(mut client: PodResourcesListerClient<Channel>, pod: &PodRef) -> Result<PodResources, Status> {
+async fn query_pod_resources(
+    mut client: PodResourcesListerClient<Channel>,
+    pod: &PodRef,
+) -> Result<PodResources, Status> {
     let request = GetPodResourcesRequest { pod_name: pod.name.clone(), pod_namespace: pod.namespace.clone() };
     match client.get(request).await {
         Ok(answer) => return Ok(answer.into_inner().pod_resources.unwrap_or_default()),

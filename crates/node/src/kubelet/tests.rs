@@ -1,5 +1,5 @@
 use super::{
-    Devices, Kubelet, checkpoint,
+    PodDevices, PodResourcesClient, checkpoint,
     wire::{
         ContainerDevices, ContainerResources, GetPodResourcesRequest, GetPodResourcesResponse,
         ListPodResourcesRequest, ListPodResourcesResponse, PodResources,
@@ -16,7 +16,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
 /// A kubelet that knows two pods, and may not know how to be asked for one.
-struct Lister {
+struct FakePodResourcesLister {
     get: bool,
 }
 
@@ -36,7 +36,7 @@ fn resources(name: &str) -> PodResources {
 }
 
 #[tonic::async_trait]
-impl PodResourcesLister for Lister {
+impl PodResourcesLister for FakePodResourcesLister {
     async fn list(
         &self,
         _: Request<ListPodResourcesRequest>,
@@ -61,12 +61,12 @@ fn serve(root: &Path, get: bool) {
     let folder = root.join("var/lib/kubelet/pod-resources");
     fs::create_dir_all(&folder).unwrap();
     let listener = UnixListener::bind(folder.join("kubelet.sock")).unwrap();
-    let server = Server::builder().add_service(PodResourcesListerServer::new(Lister { get }));
+    let server = Server::builder().add_service(PodResourcesListerServer::new(FakePodResourcesLister { get }));
     tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
 }
 
-fn all(mut devices: Devices, resource: &str) -> Vec<String> {
-    std::iter::from_fn(|| devices.take(resource)).collect()
+fn all(mut devices: PodDevices, resource: &str) -> Vec<String> {
+    std::iter::from_fn(|| devices.take_next(resource)).collect()
 }
 
 #[tokio::test]
@@ -74,19 +74,19 @@ async fn c87_the_order_is_the_kubelets_whichever_way_it_is_asked() {
     for get in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         serve(folder.path(), get);
-        let kubelet = Kubelet::of(&Root::at(folder.path()));
-        let devices = kubelet.devices(&pod("a")).await.unwrap();
+        let kubelet = PodResourcesClient::new(&Root::at(folder.path()));
+        let devices = kubelet.pod_devices(&pod("a")).await.unwrap();
         assert_eq!(all(devices.clone(), "x/vf"), ["d9", "d1", "d5", "d4"], "get {get}");
         assert_eq!((all(devices.clone(), "x/other"), all(devices, "y")), (vec!["o1".to_owned()], vec![]));
-        assert_eq!(kubelet.devices(&pod("nobody")).await.unwrap(), Devices::default());
+        assert_eq!(kubelet.pod_devices(&pod("nobody")).await.unwrap(), PodDevices::default());
     }
 }
 
 #[tokio::test]
 async fn c91_without_the_socket_the_checkpoint_serves_and_without_both_it_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let kubelet = Kubelet::of(&Root::at(folder.path()));
-    let error = kubelet.devices(&pod("a")).await.unwrap_err();
+    let kubelet = PodResourcesClient::new(&Root::at(folder.path()));
+    let error = kubelet.pod_devices(&pod("a")).await.unwrap_err();
     assert!(matches!(error, Error::NoKubelet { .. }), "{error:?}");
     let plugins = folder.path().join("var/lib/kubelet/device-plugins");
     fs::create_dir_all(&plugins).unwrap();
@@ -96,20 +96,20 @@ async fn c91_without_the_socket_the_checkpoint_serves_and_without_both_it_is_an_
         {"PodUID": "uid-a", "ContainerName": "d", "ResourceName": "x/vf", "DeviceIDs": ["d7"]},
     ], "RegisteredDevices": {}}, "Checksum": 1});
     fs::write(plugins.join("kubelet_internal_checkpoint"), text.to_string()).unwrap();
-    assert_eq!(all(kubelet.devices(&pod("a")).await.unwrap(), "x/vf"), ["d2", "d1", "d0", "d7"]);
+    assert_eq!(all(kubelet.pod_devices(&pod("a")).await.unwrap(), "x/vf"), ["d2", "d1", "d0", "d7"]);
     fs::write(plugins.join("kubelet_internal_checkpoint"), "{").unwrap();
-    assert!(matches!(kubelet.devices(&pod("a")).await.unwrap_err(), Error::File { .. }));
+    assert!(matches!(kubelet.pod_devices(&pod("a")).await.unwrap_err(), Error::File { .. }));
 
     // A socket that nobody answers on is a kubelet that is restarting, not one that is missing.
     fs::create_dir_all(folder.path().join("var/lib/kubelet/pod-resources")).unwrap();
     fs::write(folder.path().join("var/lib/kubelet/pod-resources/kubelet.sock"), "").unwrap();
-    let error = kubelet.devices(&pod("a")).await.unwrap_err();
+    let error = kubelet.pod_devices(&pod("a")).await.unwrap_err();
     assert!(matches!(error, Error::Kubelet { .. }), "{error:?}");
-    assert_eq!(error.fault().code.cni(), 11, "it is tried again");
+    assert_eq!(error.fault().code.cni_code(), 11, "it is tried again");
 }
 
 #[test]
 fn an_empty_checkpoint_has_no_devices() {
-    let devices = checkpoint::devices(br#"{"Data":{"PodDeviceEntries":null}}"#, "u").unwrap();
-    assert_eq!(devices, Devices::default());
+    let devices = checkpoint::parse_pod_devices(br#"{"Data":{"PodDeviceEntries":null}}"#, "u").unwrap();
+    assert_eq!(devices, PodDevices::default());
 }

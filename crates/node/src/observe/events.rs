@@ -1,7 +1,7 @@
 //! Events on pods.
 
-use super::told::{Failure, Ledger, Telling};
-use crate::{call::bounded, error::chain};
+use super::event_dedup::{PodEventAction, PodEventDedup, PodFailureKey};
+use crate::{api_call::with_timeout, error::error_chain};
 use ferroband_model::{Fault, PodRef};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -21,50 +21,57 @@ use std::{
 use tracing::debug;
 
 /// The longest message that the API server takes.
-const LONGEST: usize = 1024;
+const MAX_MESSAGE_CHARS: usize = 1024;
 
 /// Tells failures as events. Cheap to clone.
 #[derive(Clone)]
-pub struct Events {
+pub struct PodEventRecorder {
     client: Client,
     node: String,
-    ledger: Arc<Mutex<Ledger>>,
+    dedup: Arc<Mutex<PodEventDedup>>,
 }
 
-impl Events {
+impl PodEventRecorder {
     /// Events by way of `client`, from `node`.
     pub fn new(client: Client, node: String) -> Self {
-        Self { client, node, ledger: Arc::default() }
+        Self { client, node, dedup: Arc::default() }
     }
 
     /// Tell what went wrong with `pod`, unless that was done a moment ago.
     pub async fn warn(self, pod: PodRef, fault: Fault) {
         let reason = fault.code.reason().to_owned();
-        let message = shortened(&fault.to_string());
+        let message = truncate_message(&fault.to_string());
         let who = if pod.uid.is_empty() { pod.to_string() } else { pod.uid.clone() };
-        let failure: Failure = (who, reason.clone());
+        let failure: PodFailureKey = (who, reason.clone());
         let now = Timestamp::now();
         let name = || format!("{}.{:x}", pod.name, now.as_nanosecond());
-        let telling = self.lock().happened(failure.clone(), &message, name, Instant::now());
+        let telling = self.lock().record(failure.clone(), &message, name, Instant::now());
         let events: Api<Event> = Api::namespaced(self.client.clone(), &pod.namespace);
         let told = match telling {
-            Telling::Quiet => return,
-            Telling::First(name) => {
-                let event = self.event(name, &pod, reason, message, now);
-                bounded(events.create(&PostParams::default(), &event)).await
+            PodEventAction::Suppress => return,
+            PodEventAction::Create(name) => {
+                let event = self.build_event(name, &pod, reason, message, now);
+                with_timeout(events.create(&PostParams::default(), &event)).await
             }
-            Telling::Again(name, count) => {
+            PodEventAction::UpdateCount(name, count) => {
                 let patch = json!({ "count": count, "lastTimestamp": Time(now) });
-                bounded(events.patch(&name, &PatchParams::default(), &Patch::Merge(patch))).await
+                with_timeout(events.patch(&name, &PatchParams::default(), &Patch::Merge(patch))).await
             }
         };
         if let Err(e) = told {
-            debug!(%pod, error = %chain(&e), "cannot tell the event");
-            self.lock().forget(&failure);
+            debug!(%pod, error = %error_chain(&e), "cannot tell the event");
+            self.lock().remove(&failure);
         }
     }
 
-    fn event(&self, name: String, pod: &PodRef, reason: String, message: String, now: Timestamp) -> Event {
+    fn build_event(
+        &self,
+        name: String,
+        pod: &PodRef,
+        reason: String,
+        message: String,
+        now: Timestamp,
+    ) -> Event {
         Event {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -93,15 +100,15 @@ impl Events {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, PodEventDedup> {
+        self.dedup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST - 1) {
+fn truncate_message(text: &str) -> String {
+    match text.char_indices().nth(MAX_MESSAGE_CHARS - 1) {
         // Characters, not bytes, are counted by the API server.
-        Some((end, _)) if text.chars().count() > LONGEST => format!("{}…", &text[..end]),
+        Some((end, _)) if text.chars().count() > MAX_MESSAGE_CHARS => format!("{}…", &text[..end]),
         _ => text.to_owned(),
     }
 }

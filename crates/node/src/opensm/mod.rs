@@ -9,16 +9,16 @@
 //! Nothing is remembered but the file: a running opensm is found again by what it was started with, so it outlives this daemon
 //! and is not started twice, whenever either is killed. It is ended when the node is not chosen any more, or is left.
 
-mod arguments;
-mod chosen;
-mod found;
-mod keeper;
-mod master;
+mod controller;
+mod hang_detector;
+mod port_select;
 mod process;
+mod process_handle;
+mod program;
+mod sm_master;
 mod supervisor;
-mod vigil;
 
-pub use arguments::Program;
-pub use chosen::{Chosen, port};
-pub use keeper::keep;
-pub use supervisor::{Supervisor, Wish};
+pub use controller::run_opensm_controller;
+pub use port_select::{SmPort, select_port};
+pub use program::OpensmProgram;
+pub use supervisor::{DesiredOpensm, OpensmSupervisor};

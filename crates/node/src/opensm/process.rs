@@ -12,23 +12,23 @@ pub struct Process {
     /// Its number.
     pub pid: i32,
     /// When it was started, in ticks since the boot: with the number, nobody else.
-    started: u64,
+    start_ticks: u64,
     /// What it was started with.
     pub arguments: Vec<String>,
 }
 
 impl Process {
     /// The process with this number, if it lives.
-    pub fn of(pid: i32) -> Option<Self> {
-        let started = started(pid)?;
+    pub fn from_pid(pid: i32) -> Option<Self> {
+        let started = start_time(pid)?;
         let text = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let words = text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-        Some(Self { pid, started, arguments: words.filter(|word| !word.is_empty()).collect() })
+        Some(Self { pid, start_ticks: started, arguments: words.filter(|word| !word.is_empty()).collect() })
     }
 
     /// All that are ours. What a pod runs looks like whatever it likes, but neither is it in our PID namespace nor, mostly, our
     /// user's.
-    pub fn all() -> Vec<Self> {
+    pub fn list_own() -> Vec<Self> {
         let own = fs::read_link("/proc/self/ns/pid").ok();
         let user = fs::metadata("/proc/self").map(|meta| meta.uid()).ok();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -37,18 +37,18 @@ impl Process {
             fs::read_link(format!("/proc/{pid}/ns/pid")).ok() == own
                 && fs::metadata(format!("/proc/{pid}")).map(|meta| meta.uid()).ok() == user
         })
-        .filter_map(Self::of)
+        .filter_map(Self::from_pid)
         .collect()
     }
 
     /// Whether it still lives.
     pub fn is_alive(&self) -> bool {
-        started(self.pid) == Some(self.started)
+        start_time(self.pid) == Some(self.start_ticks)
     }
 
     /// The processor time that it has used, in ticks.
-    pub fn used(&self) -> u64 {
-        [14, 15].into_iter().filter_map(|field| stat(self.pid, field)).sum()
+    pub fn cpu_ticks(&self) -> u64 {
+        [14, 15].into_iter().filter_map(|field| read_stat_field(self.pid, field)).sum()
     }
 
     /// Sends it a signal. `false` if it is gone.
@@ -70,13 +70,13 @@ impl Process {
     }
 }
 
-fn started(pid: i32) -> Option<u64> {
-    stat(pid, 22)
+fn start_time(pid: i32) -> Option<u64> {
+    read_stat_field(pid, 22)
 }
 
 /// proc(5): field 3 is the state, 14 and 15 the processor time, 22 the start; the name in field 2 may have anything in it, so
 /// it is read from behind.
-fn stat(pid: i32, field: usize) -> Option<u64> {
+fn read_stat_field(pid: i32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -97,7 +97,8 @@ mod tests {
         let mark = format!("{}.5", 77_000 + std::process::id());
         let mut child = Command::new("sleep").arg(&mark).spawn().unwrap();
         let found = loop {
-            let found = Process::all().into_iter().find(|process| process.argument("sleep") == Some(&mark));
+            let found =
+                Process::list_own().into_iter().find(|process| process.argument("sleep") == Some(&mark));
             if let Some(found) = found {
                 break found;
             }
@@ -108,6 +109,6 @@ mod tests {
         while found.is_alive() {}
         assert!(!found.signal(Signal::SIGHUP).unwrap());
         child.wait().unwrap();
-        assert_eq!(Process::of(found.pid).filter(|other| *other == found), None);
+        assert_eq!(Process::from_pid(found.pid).filter(|other| *other == found), None);
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedRdmaPort {
     /// Its function.
     pub pci: PciAddress,
     /// Its GUID.
@@ -19,25 +19,25 @@ pub struct Seen {
 }
 
 /// The first port of a function, where the host can see it: a device that is in a pod's namespace it cannot.
-pub fn of_function(root: &Root, function: PciAddress) -> Option<Seen> {
-    let names = infiniband::of_function(root, function).ok()?;
+pub fn read_function_port(root: &Root, function: PciAddress) -> Option<ObservedRdmaPort> {
+    let names = infiniband::device_names_of_function(root, function).ok()?;
     let device = infiniband::device(root, names.first()?).ok()??;
     let port = device.ports.first()?;
-    Some(Seen { pci: function, guid: port.guid, pkeys: port.pkeys.clone() })
+    Some(ObservedRdmaPort { pci: function, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
 /// The port of the adapter whose IPoIB interface is called `parent`.
-pub fn of_parent(hardware: &dyn Hardware, parent: &str) -> Option<Seen> {
+pub fn read_parent_port(hardware: &dyn Hardware, parent: &str) -> Option<ObservedRdmaPort> {
     let name = hardware.ipoib_parent(parent).ok()?.name;
     let devices = infiniband::devices(hardware.root()).ok()?;
     let device = devices.into_iter().find(|device| device.netdevs.contains(&name))?;
     let port = device.ports.first()?;
-    Some(Seen { pci: device.pci?, guid: port.guid, pkeys: port.pkeys.clone() })
+    Some(ObservedRdmaPort { pci: device.pci?, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
 /// The virtual functions of the node with the GUIDs that they show, which may be zeros, and those whose RDMA device the host
 /// cannot see.
-pub fn functions(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
+pub fn list_function_guids(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
     let mut functions: BTreeMap<PciAddress, Option<Guid>> = pci::functions(root)
         .ok()?
         .into_iter()

@@ -1,30 +1,30 @@
 //! One attachment of a plan.
 
 use super::{
-    Chosen, DefaultNetwork, Given, capability,
-    step::{steps, within},
+    DefaultNetwork, PlanInput, ResolvedNetwork, capability,
+    step::{build_steps, fault_in_network},
 };
-use crate::kubelet::Devices;
+use crate::kubelet::PodDevices;
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::{
-    Version, device_info,
-    plan::{Attachment, Device, Doer, Step},
+    CniVersion, device_info,
+    plan::{Attachment, AttachmentDevice, PlanStep, StepKind},
 };
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
 /// The network that the runtime would use without us.
-pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
+pub fn build_wrapped(given: &PlanInput<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
     let network = &default.network;
     let steps = network.plugins.iter().cloned().map(|mut config| {
-        capability::grant(&mut config, given.runtime_config);
+        capability::set_runtime_config(&mut config, given.runtime_config);
         // Never ours, whatever it is called: it is what the cluster had before.
-        Step { config, by: Doer::Foreign }
+        PlanStep { config, kind: StepKind::Foreign }
     });
     Ok(Attachment {
         network: network.name.clone(),
         name: network.name.clone(),
-        cni_version: version(&network.name, network)?,
+        cni_version: parse_version(&network.name, network)?,
         ifname: given.ifname.to_owned(),
         default: true,
         steps: steps.collect(),
@@ -35,13 +35,13 @@ pub fn wrapped(given: &Given<'_>, default: &DefaultNetwork) -> Result<Attachment
 
 /// Whether a plugin of ours can do nothing without a device and is not told one in its configuration. A foreign one
 /// says so itself (case 87).
-fn wants_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
+fn needs_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
     let text = |key: &str| plugin.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
     text("type") == "ib-sriov" && text("deviceID").is_empty() && text("pciBusID").is_empty()
 }
 
 /// The webhook fills in the resources of pods, but nobody waits for it: a pod may have been created without.
-fn no_device(network: &str, resource: &str) -> Fault {
+fn no_device_fault(network: &str, resource: &str) -> Fault {
     Fault::new(
         FaultCode::NoDevice,
         format!("network {network}"),
@@ -56,13 +56,13 @@ fn no_device(network: &str, resource: &str) -> Fault {
 }
 
 /// A network that a definition describes, at `position` of the plan. At the first it is the pod's default network.
-pub fn chosen(
-    given: &Given<'_>,
+pub fn build_resolved(
+    given: &PlanInput<'_>,
     position: usize,
-    chosen: &Chosen,
-    devices: &mut Devices,
+    chosen: &ResolvedNetwork,
+    devices: &mut PodDevices,
 ) -> Result<Attachment, Fault> {
-    let Chosen { selection, config, resource } = chosen;
+    let ResolvedNetwork { selection, config, resource } = chosen;
     let network = selection.display_name();
     let default = position == 0;
     let ifname = match &selection.interface {
@@ -73,34 +73,34 @@ pub fn chosen(
         None => format!("net{position}"),
     };
     let device = resource.as_ref().and_then(|resource| {
-        let id = devices.take(resource)?;
-        Some(Device { resource: resource.clone(), id })
+        let id = devices.take_next(resource)?;
+        Some(AttachmentDevice { resource: resource.clone(), id })
     });
     if let (Some(resource), None) = (resource, &device)
         && selection.device_id.is_none()
-        && config.plugins.iter().any(wants_device)
+        && config.plugins.iter().any(needs_device)
     {
-        return Err(no_device(&network, resource));
+        return Err(no_device_fault(&network, resource));
     }
     // What the runtime gives is meant for the default network alone.
     let mut values = if default { given.runtime_config.clone() } else { serde_json::Map::new() };
-    values.extend(capability::of_selection(selection));
-    let info_file = device_info::told_path(&network, given.container, &ifname);
-    capability::of_device(&mut values, device.as_ref(), info_file);
+    values.extend(capability::from_selection(selection));
+    let info_file = device_info::cni_file_for_plugin(&network, given.container, &ifname);
+    capability::add_device(&mut values, device.as_ref(), info_file);
     let plugins = config.plugins.iter().cloned().map(|mut plugin| {
         if let Some(device) = &device {
-            capability::inject(&mut plugin, device);
+            capability::inject_device(&mut plugin, device);
         }
-        capability::grant(&mut plugin, &values);
-        capability::add_args(&mut plugin, &selection.cni_args);
-        capability::choose_default_route(&mut plugin, given.facts);
-        manage(&mut plugin);
+        capability::set_runtime_config(&mut plugin, &values);
+        capability::merge_cni_args(&mut plugin, &selection.cni_args);
+        capability::set_default_route_nic(&mut plugin, given.facts);
+        remove_ib_kubernetes_flag(&mut plugin);
         plugin
     });
     Ok(Attachment {
-        steps: steps(&network, plugins)?,
+        steps: build_steps(&network, plugins)?,
         name: config.name.clone(),
-        cni_version: version(&network, config)?,
+        cni_version: parse_version(&network, config)?,
         ifname,
         default,
         device,
@@ -113,19 +113,19 @@ pub fn chosen(
 
 /// A fabric manager of another name is not waited for: we are it. What its mark in the annotation says is user input and
 /// counts for nothing; the port's own table does.
-fn manage(plugin: &mut Map<String, Value>) {
+fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
     if plugin.get("type").and_then(Value::as_str) == Some("ib-sriov") {
         plugin.remove("ibKubernetesEnabled");
     }
 }
 
-fn version(network: &str, config: &NetworkConfig) -> Result<String, Fault> {
+fn parse_version(network: &str, config: &NetworkConfig) -> Result<String, Fault> {
     let asked = &config.cni_version;
-    match Version::parse(asked) {
+    match CniVersion::parse(asked) {
         Some(version) => Ok(version.to_string()),
         None => {
             let error = ferroband_attach::Error::IncompatibleVersion { asked: asked.clone() };
-            Err(within(network, error.fault()))
+            Err(fault_in_network(network, error.fault()))
         }
     }
 }

@@ -4,13 +4,13 @@
 //! fields"); `cni-args` go to every plugin of a chain.
 
 use crate::caches::PodFacts;
-use ferroband_api::annotation::Selection;
-use ferroband_attach::plan::Device;
+use ferroband_api::annotation::NetworkSelection;
+use ferroband_attach::plan::AttachmentDevice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// What the pod's annotation asks of a network, by capability.
-pub fn of_selection(selection: &Selection) -> Map<String, Value> {
+pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     let mut values = Map::new();
     let mut put = |key: &str, value: Value| drop(values.insert(key.to_owned(), value));
     if !selection.ips.is_empty() {
@@ -35,7 +35,7 @@ pub fn of_selection(selection: &Selection) -> Map<String, Value> {
 }
 
 /// What is known of the device behind a network: it goes before what the annotation says.
-pub fn of_device(values: &mut Map<String, Value>, device: Option<&Device>, info_file: String) {
+pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDevice>, info_file: String) {
     if let Some(device) = device {
         values.insert("deviceID".to_owned(), json!(device.id));
     }
@@ -45,14 +45,14 @@ pub fn of_device(values: &mut Map<String, Value>, device: Option<&Device>, info_
 }
 
 /// Put the device into the configuration of `plugin`, under both names that plugins know.
-pub fn inject(plugin: &mut Map<String, Value>, device: &Device) {
+pub fn inject_device(plugin: &mut Map<String, Value>, device: &AttachmentDevice) {
     for key in ["deviceID", "pciBusID"] {
         plugin.insert(key.to_owned(), json!(device.id));
     }
 }
 
 /// What the annotation asks of a network, in the way before capabilities: pairs of `CNI_ARGS`.
-pub fn legacy_args(selection: &Selection) -> BTreeMap<String, String> {
+pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
     let ips = (!selection.ips.is_empty()).then(|| ("IP".to_owned(), selection.ips.join(",")));
     let mac = selection.mac.clone().map(|mac| ("MAC".to_owned(), mac));
     ips.into_iter().chain(mac).collect()
@@ -60,7 +60,7 @@ pub fn legacy_args(selection: &Selection) -> BTreeMap<String, String> {
 
 /// Put the `values` that `plugin` is capable of into its `runtimeConfig`, in place of what a user wrote there. With
 /// nothing to put, that stays, as with libcni.
-pub fn grant(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
+pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
     let able = |key: &str| plugin.get("capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
     let granted: Map<_, _> =
         values.iter().filter(|(key, _)| able(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -70,7 +70,7 @@ pub fn grant(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
 }
 
 /// Merge the annotation's `cni-args` into `args.cni` of `plugin`; on the same key the annotation wins.
-pub fn add_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
+pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
     if args.is_empty() {
         return;
     }
@@ -90,7 +90,7 @@ pub fn add_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
 
 /// The interface that the pod's default route is to go through, which its annotation decides before the coordinator's
 /// configuration does.
-pub fn choose_default_route(plugin: &mut Map<String, Value>, facts: &PodFacts) {
+pub fn set_default_route_nic(plugin: &mut Map<String, Value>, facts: &PodFacts) {
     let asked = facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());
     if let Some(nic) = asked
         && plugin.get("type").and_then(Value::as_str) == Some("coordinator")

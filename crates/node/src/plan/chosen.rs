@@ -1,9 +1,9 @@
 //! A network that a pod gets, with the configuration that it has on this node.
 
-use super::default_network::{files, is_meta, read};
+use super::default_network::{is_meta_plugin, list_files, read_network};
 use crate::install::CONFLIST;
 use ferroband_api::{
-    annotation::Selection,
+    annotation::NetworkSelection,
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
 };
 use ferroband_model::{Fault, FaultCode};
@@ -11,43 +11,43 @@ use std::path::{Path, PathBuf};
 
 /// One network of a pod besides the one that the runtime's configuration names.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct ResolvedNetwork {
     /// What the pod asks for.
-    pub selection: Selection,
+    pub selection: NetworkSelection,
     /// Its plugins.
     pub config: NetworkConfig,
     /// The resource whose devices it uses.
     pub resource: Option<String>,
 }
 
-impl Chosen {
+impl ResolvedNetwork {
     /// The network of a definition. One without a configuration has it in a file of the `folders`.
-    pub fn of(
-        selection: Selection,
+    pub fn from_definition(
+        selection: NetworkSelection,
         definition: &NetworkAttachmentDefinition,
         folders: &[PathBuf],
     ) -> Result<Self, Fault> {
         let config = match definition.config() {
-            Some(_) => NetworkConfig::of_definition(definition).map_err(|e| e.fault())?,
-            None => Self::in_file(&selection, folders)?,
+            Some(_) => NetworkConfig::from_definition(definition).map_err(|e| e.fault())?,
+            None => Self::find_in_files(&selection, folders)?,
         };
         let resource = definition.resource_name().map(str::to_owned);
         Ok(Self { selection, config, resource })
     }
 
-    fn in_file(selection: &Selection, folders: &[PathBuf]) -> Result<NetworkConfig, Fault> {
+    fn find_in_files(selection: &NetworkSelection, folders: &[PathBuf]) -> Result<NetworkConfig, Fault> {
         let broken = |path: &Path, cause: String| {
             let what = format!("network {}", selection.display_name());
             let cause = format!("its configuration is looked for in files, and {}: {cause}", path.display());
             Fault::new(FaultCode::InvalidConfig, what, cause, "repair or remove that file")
         };
         for folder in folders {
-            let found =
-                files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
+            let found = list_files(folder, &["conf", "conflist", "json"])
+                .map_err(|e| broken(folder, e.to_string()))?;
             for file in found.iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
                 // A broken file may be the one that is looked for.
-                let network = read(file).map_err(|cause| broken(file, cause))?;
-                if network.name == selection.name && !is_meta(&network) {
+                let network = read_network(file).map_err(|cause| broken(file, cause))?;
+                if network.name == selection.name && !is_meta_plugin(&network) {
                     return Ok(network);
                 }
             }
@@ -84,8 +84,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folders = [dir.path().join("multus"), dir.path().join("net.d")];
         folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
-        let selection = || Selection::networks("x", "default").unwrap().remove(0);
-        let chosen = |spec: Value| Chosen::of(selection(), &definition(spec), &folders);
+        let selection = || NetworkSelection::parse_networks("x", "default").unwrap().remove(0);
+        let chosen = |spec: Value| ResolvedNetwork::from_definition(selection(), &definition(spec), &folders);
         for config in [json!({"type": "a"}), json!({"type": "a", "name": ""})] {
             let config = chosen(json!({"config": config.to_string()})).unwrap().config;
             assert_eq!((config.name.as_str(), &config.plugins[0]["name"]), ("x", &json!("x")));

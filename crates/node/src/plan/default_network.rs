@@ -5,7 +5,7 @@
 
 use crate::install::CONFLIST;
 use ferroband_api::cncf::NetworkConfig;
-use ferroband_attach::Fields;
+use ferroband_attach::ConfigFields;
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 use std::{
@@ -16,7 +16,7 @@ use std::{
 
 /// Meta plugins that stand in front of the default network like we do. They are not the default network, and to
 /// wrap them would attach every annotation network twice.
-const META: [&str; 3] = ["ferroband", "multus", "multus-shim"];
+const META_PLUGINS: [&str; 3] = ["ferroband", "multus", "multus-shim"];
 
 /// The default network and the file it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +40,16 @@ impl DefaultNetwork {
 ///
 /// A file that cannot be read stops the search: the next one may be another network altogether, and a pod on the
 /// wrong network is worse than a pod that waits.
-pub fn first(folder: &Path) -> Result<DefaultNetwork, Fault> {
+pub fn find_default_network(folder: &Path) -> Result<DefaultNetwork, Fault> {
     let broken = |path: &Path, cause: String| {
         let what = format!("default network in {}", path.display());
         Fault::new(FaultCode::NoDefaultNetwork, what, cause, "repair it; the pod is tried again by itself")
     };
-    let files = files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
+    let files =
+        list_files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
     for file in files.into_iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
-        let network = read(&file).map_err(|cause| broken(&file, cause))?;
-        if !is_meta(&network) {
+        let network = read_network(&file).map_err(|cause| broken(&file, cause))?;
+        if !is_meta_plugin(&network) {
             return Ok(DefaultNetwork { file, network });
         }
     }
@@ -61,11 +62,11 @@ pub fn first(folder: &Path) -> Result<DefaultNetwork, Fault> {
 }
 
 /// The network at `path`: a file, or the first of a folder.
-pub fn at(path: &Path) -> Result<DefaultNetwork, Fault> {
+pub fn read_default_network(path: &Path) -> Result<DefaultNetwork, Fault> {
     if path.is_dir() {
-        return first(path);
+        return find_default_network(path);
     }
-    match read(path) {
+    match read_network(path) {
         Ok(network) => Ok(DefaultNetwork { file: path.to_owned(), network }),
         Err(cause) => {
             let what = format!("clusterNetwork {}", path.display());
@@ -77,7 +78,7 @@ pub fn at(path: &Path) -> Result<DefaultNetwork, Fault> {
 }
 
 /// The network called `name` in a file of `folder`.
-pub fn named(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
+pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
     let missing = || {
         Fault::new(
             FaultCode::NoDefaultNetwork,
@@ -86,8 +87,8 @@ pub fn named(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
             "correct `clusterNetwork` in the CNI configuration that calls us",
         )
     };
-    for file in files(folder, &["conf", "conflist", "json"]).map_err(|_| missing())? {
-        let network = at(&file)?;
+    for file in list_files(folder, &["conf", "conflist", "json"]).map_err(|_| missing())? {
+        let network = read_default_network(&file)?;
         if network.network.name == name {
             return Ok(network);
         }
@@ -96,15 +97,15 @@ pub fn named(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
 }
 
 /// Whether the network is a meta plugin.
-pub(super) fn is_meta(network: &NetworkConfig) -> bool {
+pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
     let kind = |plugin: &Map<String, Value>| {
-        plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META.contains(&kind))
+        plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META_PLUGINS.contains(&kind))
     };
     network.plugins.iter().any(kind)
 }
 
 /// The files with one of these endings, by name. A folder that does not exist has none.
-pub(super) fn files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
+pub(super) fn list_files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
@@ -123,13 +124,13 @@ pub(super) fn files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>>
 }
 
 /// The network in a file.
-pub(super) fn read(file: &Path) -> Result<NetworkConfig, String> {
+pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     let text = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
     let object = |path: &Path| -> Result<Map<String, Value>, String> {
         serde_json::from_str(&text(path)?).map_err(|e| format!("{}: {e}", path.display()))
     };
     let mut whole = object(file)?;
-    let fields = Fields(&whole);
+    let fields = ConfigFields(&whole);
     let name = fields.text("name").map_err(|e| e.to_string())?.unwrap_or_default().to_owned();
     if name.is_empty() {
         return Err("it has no `name`".to_owned());
@@ -138,7 +139,7 @@ pub(super) fn read(file: &Path) -> Result<NetworkConfig, String> {
     let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
     if !whole.contains_key("type") && !inlined_only {
         let mut more = Vec::new();
-        for path in files(&file.with_file_name(&name), &["conf"]).map_err(|e| e.to_string())? {
+        for path in list_files(&file.with_file_name(&name), &["conf"]).map_err(|e| e.to_string())? {
             more.push(Value::Object(object(&path)?));
         }
         if let Value::Array(plugins) = whole.entry("plugins").or_insert_with(|| Value::Array(Vec::new())) {

@@ -1,11 +1,14 @@
 //! The plan of one sandbox.
 
-use super::{Chosen, DefaultNetwork, Legacy, Policy, Wanted, attachment, route};
-use crate::{
-    caches::{Around, Interface, PodFacts},
-    kubelet::Devices,
+use super::{
+    AttachmentIpRequests, DefaultNetwork, NetworkAccessPolicy, ResolvedNetwork, WhereaboutsLegacy,
+    attachment, route,
 };
-use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
+use crate::{
+    caches::{PodFacts, PoolSelectionInput, SpiderpoolInterface},
+    kubelet::PodDevices,
+};
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use ferroband_attach::plan::{Attachment, Plan};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Map, Value};
@@ -13,7 +16,7 @@ use std::collections::HashSet;
 
 /// Everything that a plan follows from, but for the pod's devices.
 #[derive(Debug)]
-pub struct Given<'a> {
+pub struct PlanInput<'a> {
     /// The pod, with the UID that its addresses are kept under.
     pub pod: &'a PodRef,
     /// What the API server knows of it.
@@ -23,76 +26,80 @@ pub struct Given<'a> {
     /// `CNI_IFNAME`: the interface of the default network.
     pub ifname: &'a str,
     /// The default network.
-    pub default: &'a DefaultChoice,
+    pub default: &'a DefaultNetworkChoice,
     /// `runtimeConfig` as the runtime gave it. It is meant for the default network alone.
     pub runtime_config: &'a Map<String, Value>,
     /// The other networks, in order.
-    pub networks: &'a [Chosen],
+    pub networks: &'a [ResolvedNetwork],
     /// Where addresses may come from, if a network leaves that to pools.
-    pub around: Option<&'a Around>,
+    pub spiderpool_context: Option<&'a PoolSelectionInput>,
     /// What Whereabouts left here.
-    pub legacy: &'a Legacy,
+    pub legacy: &'a WhereaboutsLegacy,
 }
 
 /// The pod's default network.
 #[derive(Clone, Debug)]
-pub enum DefaultChoice {
+pub enum DefaultNetworkChoice {
     /// The cluster's.
     Wrapped(DefaultNetwork),
     /// One that the pod asks for in its place.
-    Chosen(Box<Chosen>),
+    Resolved(Box<ResolvedNetwork>),
 }
 
 /// The networks that a pod is to get.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct RequestedNetworks {
     /// In place of the cluster's default network.
-    pub default: Option<Selection>,
+    pub default: Option<NetworkSelection>,
     /// Those that every pod gets, which no pod may be denied.
-    pub of_everybody: Vec<Selection>,
+    pub cluster_wide: Vec<NetworkSelection>,
     /// Those that this pod asks for.
-    pub networks: Vec<Selection>,
+    pub networks: Vec<NetworkSelection>,
 }
 
 /// A plan, and the addresses that it needs.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlanOutput {
     /// What is to be done.
     pub plan: Plan,
     /// Addresses to assign while it is being done.
-    pub wanted: Vec<Wanted>,
+    pub ip_requests: Vec<AttachmentIpRequests>,
 }
 
 /// The networks that a pod in `namespace` is to get besides the cluster's default one.
-pub fn selections(facts: &PodFacts, namespace: &str, policy: &Policy) -> Result<Asked, Fault> {
+pub fn requested_networks(
+    facts: &PodFacts,
+    namespace: &str,
+    policy: &NetworkAccessPolicy,
+) -> Result<RequestedNetworks, Fault> {
     let asked = |annotation| facts.annotations.get(annotation).map(String::as_str).unwrap_or_default();
-    let networks = Selection::networks(asked(NETWORKS), namespace).map_err(|e| e.fault())?;
+    let networks = NetworkSelection::parse_networks(asked(NETWORKS), namespace).map_err(|e| e.fault())?;
     for selection in &networks {
-        policy.allow(namespace, selection)?;
+        policy.check_allowed(namespace, selection)?;
     }
     // Not subject to isolation: its networks are the administrator's.
-    let default =
-        Selection::default_network(asked(DEFAULT_NETWORK), &policy.namespace).map_err(|e| e.fault())?;
-    Ok(Asked { default, of_everybody: policy.of_everybody(namespace)?, networks })
+    let default = NetworkSelection::parse_default_network(asked(DEFAULT_NETWORK), &policy.namespace)
+        .map_err(|e| e.fault())?;
+    Ok(RequestedNetworks { default, cluster_wide: policy.cluster_wide_networks(namespace)?, networks })
 }
 
 /// Which of the pod's interfaces `ifname` is, for a plugin that knows its name only.
-pub fn interface_of(asked: &Asked, ifname: &str) -> Interface {
-    let networks = asked.of_everybody.iter().chain(&asked.networks).enumerate();
+pub fn find_interface(asked: &RequestedNetworks, ifname: &str) -> SpiderpoolInterface {
+    let networks = asked.cluster_wide.iter().chain(&asked.networks).enumerate();
     let named = networks.map(|(at, selection)| {
         let name = selection.interface.clone().unwrap_or_else(|| format!("net{}", at + 1));
-        Interface { name, position: at + 1, network: Some(selection.display_name()) }
+        SpiderpoolInterface { name, position: at + 1, network: Some(selection.display_name()) }
     });
-    let default = || Interface {
+    let default = || SpiderpoolInterface {
         name: ifname.to_owned(),
         position: 0,
-        network: asked.default.as_ref().map(Selection::display_name),
+        network: asked.default.as_ref().map(NetworkSelection::display_name),
     };
     named.into_iter().find(|interface| interface.name == ifname).unwrap_or_else(default)
 }
 
 /// The UID to know the pod by, or a fault if the runtime means another pod than the API server.
-pub fn settle_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
+pub fn resolve_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
     if pod.uid.is_empty() {
         return Ok(PodRef { uid: facts.uid.clone(), ..pod.clone() });
     }
@@ -108,31 +115,34 @@ pub fn settle_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
 }
 
 /// Make the plan. Networks take their devices from `devices` in the order of the attachments.
-pub fn make(given: &Given<'_>, devices: &mut Devices) -> Result<Planned, Fault> {
+pub fn build_plan(given: &PlanInput<'_>, devices: &mut PodDevices) -> Result<PlanOutput, Fault> {
     let mut asked = Vec::new();
     let default = match given.default {
-        DefaultChoice::Wrapped(network) => attachment::wrapped(given, network)?,
-        DefaultChoice::Chosen(chosen) => {
+        DefaultNetworkChoice::Wrapped(network) => attachment::build_wrapped(given, network)?,
+        DefaultNetworkChoice::Resolved(chosen) => {
             asked.push((0, &chosen.selection));
-            attachment::chosen(given, 0, chosen, devices)?
+            attachment::build_resolved(given, 0, chosen, devices)?
         }
     };
     let mut attachments = vec![default];
     for (position, chosen) in given.networks.iter().enumerate() {
         asked.push((position + 1, &chosen.selection));
-        attachments.push(attachment::chosen(given, position + 1, chosen, devices)?);
+        attachments.push(attachment::build_resolved(given, position + 1, chosen, devices)?);
     }
-    refuse_same_names(&attachments)?;
-    route::settle(&mut attachments, &asked)?;
+    check_unique_ifnames(&attachments)?;
+    route::set_default_routes(&mut attachments, &asked)?;
     let wanted = attachments
         .iter()
         .enumerate()
-        .map(|(position, attachment)| Wanted::of_attachment(given, position, attachment));
+        .map(|(position, attachment)| AttachmentIpRequests::for_attachment(given, position, attachment));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    Ok(Planned { plan: Plan { pod: given.pod.clone(), attachments, membership: false }, wanted })
+    Ok(PlanOutput {
+        plan: Plan { pod: given.pod.clone(), attachments, membership: false },
+        ip_requests: wanted,
+    })
 }
 
-fn refuse_same_names(attachments: &[Attachment]) -> Result<(), Fault> {
+fn check_unique_ifnames(attachments: &[Attachment]) -> Result<(), Fault> {
     let mut names = HashSet::new();
     for attachment in attachments {
         if !names.insert(attachment.ifname.as_str()) {

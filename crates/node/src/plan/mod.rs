@@ -23,11 +23,14 @@ mod step;
 mod tests;
 mod wanted;
 
-pub use chosen::Chosen;
-pub use default_network::{DefaultNetwork, at, first, named};
-pub use ipam::Ipam;
-pub use legacy::Legacy;
-pub use make::{Asked, DefaultChoice, Given, Planned, interface_of, make, selections, settle_uid};
-pub use policy::Policy;
-pub use step::within;
-pub use wanted::Wanted;
+pub use chosen::ResolvedNetwork;
+pub use default_network::{DefaultNetwork, find_default_network, find_network_by_name, read_default_network};
+pub use ipam::IpamSource;
+pub use legacy::WhereaboutsLegacy;
+pub use make::{
+    DefaultNetworkChoice, PlanInput, PlanOutput, RequestedNetworks, build_plan, find_interface,
+    requested_networks, resolve_uid,
+};
+pub use policy::NetworkAccessPolicy;
+pub use step::fault_in_network;
+pub use wanted::AttachmentIpRequests;

@@ -1,13 +1,13 @@
 //! What the cluster's administrator decided about networks, for all pods.
 
-use ferroband_api::annotation::{NETWORKS, Selection};
-use ferroband_attach::Fields;
+use ferroband_api::annotation::{NETWORKS, NetworkSelection};
+use ferroband_attach::ConfigFields;
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
 /// Where networks are looked for, and who may use which.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct NetworkAccessPolicy {
     /// The namespace of the networks that `v1.multus-cni.io/default-network` and `default_networks` name without one.
     pub namespace: String,
     /// The namespaces whose networks every pod may use; all others are for pods of the same namespace only. `None`:
@@ -19,7 +19,7 @@ pub struct Policy {
     pub system_namespaces: Vec<String>,
 }
 
-impl Default for Policy {
+impl Default for NetworkAccessPolicy {
     fn default() -> Self {
         Self {
             namespace: "kube-system".to_owned(),
@@ -30,9 +30,9 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl NetworkAccessPolicy {
     /// With isolation, if it is `isolated`; of the lists an empty one is as good as none.
-    pub fn of(
+    pub fn new(
         namespace: String,
         isolated: bool,
         global: Vec<String>,
@@ -40,10 +40,10 @@ impl Policy {
         system: Vec<String>,
     ) -> Self {
         let default = Self::default();
-        let trimmed = |list: Vec<String>| listed(&list.join(","));
+        let trimmed = |list: Vec<String>| split_list(&list.join(","));
         Self {
             namespace: Some(namespace).filter(|name| !name.is_empty()).unwrap_or(default.namespace),
-            isolation: isolated.then(|| trimmed(global).unwrap_or_else(shared)),
+            isolation: isolated.then(|| trimmed(global).unwrap_or_else(default_global_namespaces)),
             default_networks: trimmed(default_networks).unwrap_or_default(),
             system_namespaces: trimmed(system).unwrap_or(default.system_namespaces),
         }
@@ -54,7 +54,7 @@ impl Policy {
     /// isolation on but not off.
     pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
         let none = Map::new();
-        let fields = Fields(config.as_object().unwrap_or(&none));
+        let fields = ConfigFields(config.as_object().unwrap_or(&none));
         let wrong = |e: ferroband_attach::Error| e.fault();
         let mut policy = self.clone();
         let texts = |key: &str| -> Result<Option<Vec<String>>, Fault> {
@@ -68,7 +68,7 @@ impl Policy {
         }
         if fields.flag("namespaceIsolation").map_err(wrong)? && policy.isolation.is_none() {
             let global = fields.text("globalNamespaces").map_err(wrong)?.unwrap_or_default();
-            policy.isolation = Some(listed(global).unwrap_or_else(shared));
+            policy.isolation = Some(split_list(global).unwrap_or_else(default_global_namespaces));
         }
         if let Some(networks) = texts("defaultNetworks")? {
             policy.default_networks = networks;
@@ -80,7 +80,7 @@ impl Policy {
     }
 
     /// Whether a pod in `namespace` may use the network.
-    pub fn allow(&self, namespace: &str, selection: &Selection) -> Result<(), Fault> {
+    pub fn check_allowed(&self, namespace: &str, selection: &NetworkSelection) -> Result<(), Fault> {
         let Some(global) = &self.isolation else { return Ok(()) };
         if selection.namespace == namespace || global.contains(&selection.namespace) {
             return Ok(());
@@ -97,25 +97,25 @@ impl Policy {
     }
 
     /// The networks that a pod in `namespace` gets without asking.
-    pub fn of_everybody(&self, namespace: &str) -> Result<Vec<Selection>, Fault> {
+    pub fn cluster_wide_networks(&self, namespace: &str) -> Result<Vec<NetworkSelection>, Fault> {
         if self.system_namespaces.iter().any(|system| system == namespace) {
             return Ok(Vec::new());
         }
         let networks = self.default_networks.iter();
-        let read =
-            networks.map(|network| Selection::networks(network, &self.namespace).map_err(|e| e.fault()));
+        let read = networks
+            .map(|network| NetworkSelection::parse_networks(network, &self.namespace).map_err(|e| e.fault()));
         Ok(read.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
 
 /// The items of a list that is separated by commas; none if there are none.
-fn listed(text: &str) -> Option<Vec<String>> {
+fn split_list(text: &str) -> Option<Vec<String>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned);
     Some(items.collect::<Vec<_>>()).filter(|items| !items.is_empty())
 }
 
 /// The namespaces that are everybody's. As with Multus, a list of one's own replaces it.
-fn shared() -> Vec<String> {
+fn default_global_namespaces() -> Vec<String> {
     vec!["default".to_owned()]
 }
 
@@ -124,27 +124,34 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn policy(isolated: bool, global: &[&str], networks: &[&str]) -> Policy {
+    fn policy(isolated: bool, global: &[&str], networks: &[&str]) -> NetworkAccessPolicy {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
-        Policy::of(String::new(), isolated, owned(global), owned(networks), Vec::new())
+        NetworkAccessPolicy::new(String::new(), isolated, owned(global), owned(networks), Vec::new())
     }
 
-    fn network(text: &str) -> Selection {
-        Selection::networks(text, "A").unwrap().remove(0)
+    fn network(text: &str) -> NetworkSelection {
+        NetworkSelection::parse_networks(text, "A").unwrap().remove(0)
     }
 
     #[test]
     fn c80_isolation_lets_through_the_pods_own_and_the_global_namespaces() {
-        assert_eq!(policy(false, &["b"], &[]), Policy::default());
-        assert!(Policy::default().allow("A", &network("b/x")).is_ok(), "off unless asked for");
+        assert_eq!(policy(false, &["b"], &[]), NetworkAccessPolicy::default());
+        assert!(
+            NetworkAccessPolicy::default().check_allowed("A", &network("b/x")).is_ok(),
+            "off unless asked for"
+        );
         let on = policy(true, &[], &[]);
-        assert!(on.allow("A", &network("x")).is_ok() && on.allow("A", &network("default/x")).is_ok());
-        let fault = on.allow("A", &network("b/x")).unwrap_err();
+        assert!(
+            on.check_allowed("A", &network("x")).is_ok()
+                && on.check_allowed("A", &network("default/x")).is_ok()
+        );
+        let fault = on.check_allowed("A", &network("b/x")).unwrap_err();
         assert_eq!(fault.code, FaultCode::InvalidAnnotation);
         assert!(fault.cause.contains("namespace isolation enabled") && fault.what.contains("b/x"), "{fault}");
         let global = policy(true, &[" b ", "c"], &[]);
         assert!(
-            global.allow("A", &network("b/x")).is_ok() && global.allow("A", &network("default/x")).is_err()
+            global.check_allowed("A", &network("b/x")).is_ok()
+                && global.check_allowed("A", &network("default/x")).is_err()
         );
     }
 
@@ -152,8 +159,8 @@ mod tests {
     fn c80_the_configuration_of_multus_is_heard_and_cannot_loosen() {
         let config = json!({"namespaceIsolation": true, "globalNamespaces": "b, c", "multusNamespace": "m",
             "defaultNetworks": ["d"], "systemNamespaces": ["s"]});
-        let policy = Policy::default().with_config(&config).unwrap();
-        let expected = Policy {
+        let policy = NetworkAccessPolicy::default().with_config(&config).unwrap();
+        let expected = NetworkAccessPolicy {
             namespace: "m".into(),
             isolation: Some(vec!["b".into(), "c".into()]),
             default_networks: vec!["d".into()],
@@ -174,7 +181,12 @@ mod tests {
     fn c85_networks_of_everybody_are_not_for_system_pods() {
         let policy = policy(false, &[], &["d1", "other/d2"]);
         let names = |namespace: &str| -> Vec<_> {
-            policy.of_everybody(namespace).unwrap().iter().map(Selection::display_name).collect()
+            policy
+                .cluster_wide_networks(namespace)
+                .unwrap()
+                .iter()
+                .map(NetworkSelection::display_name)
+                .collect()
         };
         assert_eq!(names("default"), ["kube-system/d1", "other/d2"]);
         assert_eq!(names("kube-system"), [""; 0]);

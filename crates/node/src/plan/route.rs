@@ -1,6 +1,6 @@
 //! Which attachment the pod's default routes go through.
 
-use ferroband_api::annotation::{NETWORKS, Selection};
+use ferroband_api::annotation::{NETWORKS, NetworkSelection};
 use ferroband_attach::plan::{Attachment, DefaultRoute, DefaultRoutes};
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
@@ -9,7 +9,10 @@ use std::net::IpAddr;
 ///
 /// A gateway that is asked for takes the default route of its family away from all other interfaces; the other family
 /// stays as it is. A list without a gateway takes away both, where no other network asks for one.
-pub fn settle(attachments: &mut [Attachment], asked: &[(usize, &Selection)]) -> Result<(), Fault> {
+pub fn set_default_routes(
+    attachments: &mut [Attachment],
+    asked: &[(usize, &NetworkSelection)],
+) -> Result<(), Fault> {
     let asked: Vec<_> =
         asked.iter().filter_map(|(position, s)| Some((*position, s.default_route.as_ref()?))).collect();
     if asked.is_empty() {
@@ -21,7 +24,7 @@ pub fn settle(attachments: &mut [Attachment], asked: &[(usize, &Selection)]) -> 
             asked.iter().flat_map(|(position, gateways)| gateways.iter().map(move |ip| (*position, *ip)));
         let mut of_family = all.filter(|(_, gateway)| gateway.is_ipv4() == v4);
         match (of_family.next(), of_family.next()) {
-            (_, Some(_)) => Err(several(v4)),
+            (_, Some(_)) => Err(several_gateways(v4)),
             (only, None) => Ok(only),
         }
     };
@@ -38,7 +41,7 @@ pub fn settle(attachments: &mut [Attachment], asked: &[(usize, &Selection)]) -> 
     Ok(())
 }
 
-fn several(v4: bool) -> Fault {
+fn several_gateways(v4: bool) -> Fault {
     let family = if v4 { "IPv4" } else { "IPv6" };
     Fault::new(
         FaultCode::InvalidAnnotation,

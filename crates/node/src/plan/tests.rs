@@ -1,11 +1,11 @@
 use super::{
-    Asked, Chosen, DefaultChoice, DefaultNetwork, Given, Legacy, Planned, Policy, first, make, selections,
-    settle_uid,
+    DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, PlanInput, PlanOutput, RequestedNetworks,
+    ResolvedNetwork, WhereaboutsLegacy, build_plan, find_default_network, requested_networks, resolve_uid,
 };
-use crate::{caches::PodFacts, kubelet::Devices};
-use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, Selection};
+use crate::{caches::PodFacts, kubelet::PodDevices};
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
-use ferroband_attach::plan::{Attachment, DefaultRoute, Doer, IpoibStep};
+use ferroband_attach::plan::{Attachment, DefaultRoute, IpoibStep, StepKind};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Value, json};
 use std::{collections::HashMap, fs};
@@ -19,8 +19,8 @@ fn facts(networks: &str) -> PodFacts {
 }
 
 /// The plan of a pod with this annotation, given these networks.
-fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<Planned, Fault> {
-    plan_with(&facts(annotation), networks, runtime_config, &mut Devices::default())
+fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<PlanOutput, Fault> {
+    plan_with(&facts(annotation), networks, runtime_config, &mut PodDevices::default())
 }
 
 /// The plan of a pod, given these networks and devices. A network `<name>:<resource>` uses the devices of a resource.
@@ -28,8 +28,8 @@ fn plan_with(
     facts: &PodFacts,
     networks: &[(&str, Value)],
     runtime_config: Value,
-    devices: &mut Devices,
-) -> Result<Planned, Fault> {
+    devices: &mut PodDevices,
+) -> Result<PlanOutput, Fault> {
     let network = |(name, config): &(&str, Value)| {
         let (name, resource) = name.split_once(':').unwrap_or((name, ""));
         let object = json!({
@@ -41,9 +41,10 @@ fn plan_with(
         (name.to_owned(), object)
     };
     let known: HashMap<_, _> = networks.iter().map(network).collect();
-    let Asked { default, of_everybody, networks } = selections(facts, "default", &Policy::default())?;
+    let RequestedNetworks { default, cluster_wide: of_everybody, networks } =
+        requested_networks(facts, "default", &NetworkAccessPolicy::default())?;
     assert_eq!(of_everybody, []);
-    let choose = |s: Selection| Chosen::of(s.clone(), &known[&s.name], &[]);
+    let choose = |s: NetworkSelection| ResolvedNetwork::from_definition(s.clone(), &known[&s.name], &[]);
     let networks: Vec<_> = networks.into_iter().map(choose).collect::<Result<_, _>>()?;
     let bridge = json!({"cniVersion": "0.4.0", "name": "k8s", "plugins": [
         {"type": "bridge"},
@@ -52,10 +53,10 @@ fn plan_with(
     ]});
     let network = NetworkConfig::parse("k8s", &bridge.to_string(), "k8s").unwrap();
     let default = match default {
-        Some(selection) => DefaultChoice::Chosen(Box::new(choose(selection)?)),
-        None => DefaultChoice::Wrapped(DefaultNetwork { file: "10-k8s.conflist".into(), network }),
+        Some(selection) => DefaultNetworkChoice::Resolved(Box::new(choose(selection)?)),
+        None => DefaultNetworkChoice::Wrapped(DefaultNetwork { file: "10-k8s.conflist".into(), network }),
     };
-    let given = Given {
+    let given = PlanInput {
         pod: &PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() },
         facts,
         container: "c1",
@@ -63,10 +64,10 @@ fn plan_with(
         default: &default,
         runtime_config: runtime_config.as_object().unwrap(),
         networks: &networks,
-        around: None,
-        legacy: &Legacy::default(),
+        spiderpool_context: None,
+        legacy: &WhereaboutsLegacy::default(),
     };
-    make(&given, devices)
+    build_plan(&given, devices)
 }
 
 fn ipoib() -> Value {
@@ -78,12 +79,12 @@ fn the_pod_of_seed_000() {
     let planned = plan("jarvice-ipoib", &[("jarvice-ipoib", ipoib())], json!({})).unwrap();
     let [default, ib] = planned.plan.attachments.as_slice() else { panic!() };
     assert_eq!((default.network.as_str(), default.ifname.as_str(), default.default), ("k8s", "eth0", true));
-    assert!(default.steps.iter().all(|step| step.by == Doer::Foreign));
+    assert!(default.steps.iter().all(|step| step.kind == StepKind::Foreign));
     assert_eq!((ib.network.as_str(), ib.name.as_str()), ("default/jarvice-ipoib", "jarvice-ipoib"));
     assert_eq!((ib.ifname.as_str(), ib.cni_version.as_str(), ib.default), ("net1", "0.3.1", false));
     let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
-    assert_eq!(ib.steps[0].by, Doer::Ipoib { child, addressed: true });
-    let [wanted] = planned.wanted.as_slice() else { panic!() };
+    assert_eq!(ib.steps[0].kind, StepKind::Ipoib { child, daemon_ipam: true });
+    let [wanted] = planned.ip_requests.as_slice() else { panic!() };
     assert_eq!((wanted.attachment, wanted.network.as_str()), (1, "default/jarvice-ipoib"));
     let request = &wanted.requests[0];
     assert_eq!(
@@ -95,7 +96,7 @@ fn the_pod_of_seed_000() {
 #[test]
 fn c79_a_pod_without_annotation_gets_the_default_network_alone() {
     let planned = plan("", &[], json!({})).unwrap();
-    assert_eq!((planned.plan.attachments.len(), planned.wanted.len()), (1, 0));
+    assert_eq!((planned.plan.attachments.len(), planned.ip_requests.len()), (1, 0));
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
     let mut facts = facts("ib");
     let mut of = |default: &str| {
         facts.annotations.insert(DEFAULT_NETWORK.into(), default.into());
-        let mut devices = Devices::default();
+        let mut devices = PodDevices::default();
         devices.add("x/vf", ["d1".to_owned(), "d2".to_owned()]);
         let runtime = json!({"portMappings": [{"hostPort": 80}]});
         plan_with(&facts, &[("x:x/vf", vf.clone()), ("ib:x/vf", vf.clone())], runtime, &mut devices)
@@ -200,15 +201,15 @@ fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
 fn c83_an_infiniband_default_network_is_made_by_us_and_addressed() {
     let mut facts = facts("");
     facts.annotations.insert(DEFAULT_NETWORK.into(), "ib".into());
-    let planned = plan_with(&facts, &[("ib", ipoib())], json!({}), &mut Devices::default()).unwrap();
-    assert!(matches!(planned.plan.attachments[0].steps[0].by, Doer::Ipoib { addressed: true, .. }));
-    let [wanted] = planned.wanted.as_slice() else { panic!() };
+    let planned = plan_with(&facts, &[("ib", ipoib())], json!({}), &mut PodDevices::default()).unwrap();
+    assert!(matches!(planned.plan.attachments[0].steps[0].kind, StepKind::Ipoib { daemon_ipam: true, .. }));
+    let [wanted] = planned.ip_requests.as_slice() else { panic!() };
     assert_eq!((wanted.attachment, wanted.requests[0].interface.as_str()), (0, "eth0"));
 }
 
 #[test]
 fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
-    let mut devices = Devices::default();
+    let mut devices = PodDevices::default();
     devices.add("x/vf", ["d9".to_owned(), "d1".to_owned()]);
     devices.add("x/other", ["o1".to_owned()]);
     let config = || json!({"type": "sriov"});
@@ -230,7 +231,7 @@ fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
 fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it() {
     let chain = json!({"cniVersion": "1.0.0", "plugins": [
         {"type": "sriov", "capabilities": {"deviceID": true, "CNIDeviceInfoFile": true}}, {"type": "rdma"}]});
-    let mut devices = Devices::default();
+    let mut devices = PodDevices::default();
     devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
     let planned = plan_with(&facts("a"), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
     let [vf, rdma] = planned.plan.attachments[1].steps.as_slice() else { panic!() };
@@ -243,13 +244,13 @@ fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it
     assert_eq!(rdma.config.get("runtimeConfig"), None);
 
     let annotation = json!([{"name": "a", "deviceID": "asked"}]).to_string();
-    let of = |network: &str, devices: &mut Devices| {
+    let of = |network: &str, devices: &mut PodDevices| {
         let planned =
             plan_with(&facts(&annotation), &[(network, chain.clone())], json!({}), devices).unwrap();
         let step = &planned.plan.attachments[1].steps[0];
         (step.config["runtimeConfig"]["deviceID"].clone(), step.config.get("deviceID").cloned())
     };
-    assert_eq!(of("a", &mut Devices::default()), (json!("asked"), None), "capability only");
+    assert_eq!(of("a", &mut PodDevices::default()), (json!("asked"), None), "capability only");
     devices.add("x/vf", ["given".to_owned()]);
     assert_eq!(
         of("a:x/vf", &mut devices),
@@ -265,16 +266,16 @@ fn a_function_is_given_in_process_and_its_rdma_device_goes_with_it() {
         {"type": "ib-sriov", "capabilities": {"infinibandGUID": true}, "link_state": "enable",
             "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}},
         {"type": "tuning"}, {"type": "rdma"}]});
-    let mut devices = Devices::default();
+    let mut devices = PodDevices::default();
     devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
     let annotation = json!([{"name": "a", "infiniband-guid": guid}]).to_string();
     let planned =
         plan_with(&facts(&annotation), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
     let [function, tuning] = planned.plan.attachments[1].steps.as_slice() else { panic!() };
-    let Doer::IbSriov { vf, addressed: true } = &function.by else { panic!("{:?}", function.by) };
+    let StepKind::IbSriov { vf, daemon_ipam: true } = &function.kind else { panic!("{:?}", function.kind) };
     assert_eq!((vf.device.to_string().as_str(), vf.guid), ("0000:3b:00.2", Some(guid.parse().unwrap())));
-    assert_eq!((vf.isolation, &tuning.by), (Some(true), &Doer::Foreign));
-    assert_eq!(planned.wanted.len(), 1);
+    assert_eq!((vf.isolation, &tuning.kind), (Some(true), &StepKind::Foreign));
+    assert_eq!(planned.ip_requests.len(), 1);
     // The kubelet has none left for this one.
     let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
     assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
@@ -336,7 +337,7 @@ fn c103_and_c104_the_default_route_goes_through_one_network_of_each_family() {
     let mut facts = facts(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#);
     facts.annotations.insert(DEFAULT_NETWORK.into(), r#"[{"name":"b","default-route":["10.0.0.2"]}]"#.into());
     let networks = [("a", ipoib()), ("b", ipoib())];
-    let fault = plan_with(&facts, &networks, json!({}), &mut Devices::default()).unwrap_err();
+    let fault = plan_with(&facts, &networks, json!({}), &mut PodDevices::default()).unwrap_err();
     assert_eq!(fault.code, FaultCode::InvalidAnnotation);
 }
 
@@ -346,8 +347,8 @@ fn another_ipam_or_none_is_not_ours_to_assign() {
         let config = json!({"type": "ipoib", "master": "ib0", "mtu": 2000, "ipam": ipam});
         let planned = plan("a", &[("a", config)], json!({})).unwrap();
         let child = IpoibStep { parent: "ib0".into(), mtu: Some(2000), pkey: None };
-        assert_eq!(planned.plan.attachments[1].steps[0].by, Doer::Ipoib { child, addressed: false });
-        assert!(planned.wanted.is_empty());
+        assert_eq!(planned.plan.attachments[1].steps[0].kind, StepKind::Ipoib { child, daemon_ipam: false });
+        assert!(planned.ip_requests.is_empty());
     }
 }
 
@@ -355,19 +356,19 @@ fn another_ipam_or_none_is_not_ours_to_assign() {
 fn c99_the_uid_must_be_the_pods_unless_it_is_static() {
     let pod = |uid: &str| PodRef { namespace: "default".into(), name: "a".into(), uid: uid.into() };
     let mut facts = facts("");
-    assert_eq!(settle_uid(&pod("u1"), &facts).unwrap().uid, "u1");
-    assert_eq!(settle_uid(&pod(""), &facts).unwrap().uid, "u1");
-    assert_eq!(settle_uid(&pod("u2"), &facts).unwrap_err().code, FaultCode::PodReplaced);
+    assert_eq!(resolve_uid(&pod("u1"), &facts).unwrap().uid, "u1");
+    assert_eq!(resolve_uid(&pod(""), &facts).unwrap().uid, "u1");
+    assert_eq!(resolve_uid(&pod("u2"), &facts).unwrap_err().code, FaultCode::PodReplaced);
     facts.annotations.insert("kubernetes.io/config.source".into(), "file".into());
-    assert_eq!(settle_uid(&pod("u2"), &facts).unwrap().uid, "u2");
+    assert_eq!(resolve_uid(&pod("u2"), &facts).unwrap().uid, "u2");
 }
 
 #[test]
 fn the_default_network_is_the_first_that_is_not_a_meta_plugin() {
     let dir = tempfile::tempdir().unwrap();
     let put = |name: &str, content: Value| fs::write(dir.path().join(name), content.to_string()).unwrap();
-    assert_eq!(first(dir.path()).unwrap_err().code, FaultCode::NoDefaultNetwork);
-    assert_eq!(first(&dir.path().join("none")).unwrap_err().code, FaultCode::NoDefaultNetwork);
+    assert_eq!(find_default_network(dir.path()).unwrap_err().code, FaultCode::NoDefaultNetwork);
+    assert_eq!(find_default_network(&dir.path().join("none")).unwrap_err().code, FaultCode::NoDefaultNetwork);
     put("00-ferroband.conflist", json!({"name": "k8s", "plugins": [{"type": "ferroband"}]}));
     put("00-multus.conf", json!({"name": "multus-cni-network", "type": "multus-shim"}));
     put("README.txt", json!({}));
@@ -376,7 +377,7 @@ fn the_default_network_is_the_first_that_is_not_a_meta_plugin() {
         "10-flannel.conflist",
         json!({"cniVersion": "1.0.0", "name": "cbr0", "plugins": [{"type": "flannel"}]}),
     );
-    let found = first(dir.path()).unwrap();
+    let found = find_default_network(dir.path()).unwrap();
     assert_eq!((found.network.name.as_str(), found.file.ends_with("10-flannel.conflist")), ("cbr0", true));
 
     fs::create_dir(dir.path().join("cbr0")).unwrap();
@@ -385,18 +386,18 @@ fn the_default_network_is_the_first_that_is_not_a_meta_plugin() {
     let types = |network: &NetworkConfig| -> Vec<Value> {
         network.plugins.iter().map(|p| p["type"].clone()).collect()
     };
-    assert_eq!(types(&first(dir.path()).unwrap().network), ["flannel", "portmap", "tuning"]);
+    assert_eq!(types(&find_default_network(dir.path()).unwrap().network), ["flannel", "portmap", "tuning"]);
     put(
         "10-flannel.conflist",
         json!({"name": "cbr0", "loadOnlyInlinedPlugins": true, "plugins": [{"type": "flannel"}]}),
     );
-    assert_eq!(types(&first(dir.path()).unwrap().network), ["flannel"]);
+    assert_eq!(types(&find_default_network(dir.path()).unwrap().network), ["flannel"]);
     put("10-flannel.conflist", json!({"name": "cbr0"}));
-    assert_eq!(types(&first(dir.path()).unwrap().network), ["portmap", "tuning"]);
+    assert_eq!(types(&find_default_network(dir.path()).unwrap().network), ["portmap", "tuning"]);
 
     // Half written: the next file is another network, so this is a fault and not a choice.
     fs::write(dir.path().join("10-flannel.conflist"), "{").unwrap();
-    let fault = first(dir.path()).unwrap_err();
+    let fault = find_default_network(dir.path()).unwrap_err();
     assert!(fault.what.contains("10-flannel.conflist"), "{fault}");
 }
 
@@ -419,12 +420,12 @@ fn case_18_the_mark_of_ib_kubernetes_counts_nowhere() {
         json!({"type": "ib-sriov", "deviceID": "0000:3b:00.2", "ibKubernetesEnabled": true, "pkey": "0x5"});
     let steps = |facts: &PodFacts| {
         let planned =
-            plan_with(facts, &[("ib", network.clone())], json!({}), &mut Devices::default()).unwrap();
+            plan_with(facts, &[("ib", network.clone())], json!({}), &mut PodDevices::default()).unwrap();
         let attachment = planned.plan.attachments.into_iter().nth(1).unwrap();
         attachment
             .steps
             .into_iter()
-            .map(|step| (step.by, step.config.get("pkey").cloned()))
+            .map(|step| (step.kind, step.config.get("pkey").cloned()))
             .collect::<Vec<_>>()
     };
     let plain = steps(&facts("ib"));

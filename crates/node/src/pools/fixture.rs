@@ -1,60 +1,72 @@
 //! The node of the contract's cases: an InfiniBand adapter A with four virtual functions, its second port B in
 //! Ethernet mode, and somebody else's adapter C.
 
-use super::{Configured, Defaults, Pool, Share, read, share};
-use crate::discover::{DeviceFile, FileRole, Function, Inventory, Netdev, Port, RdmaDevice};
+use super::{AdvertisedPool, DevicePool, PoolConfig, PoolDefaults, build_advertised_pools, parse_pool_file};
+use crate::discover::{
+    DeviceFile, DeviceFileRole, FunctionNetdev, Inventory, InventoryFunction, InventoryPort,
+    InventoryRdmaDevice,
+};
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// The physical function A.
 pub const A: &str = "0000:3b:00.0";
 
 /// The address of virtual function `index` of A.
-pub fn vf(index: usize) -> String {
+pub fn vf_address(index: usize) -> String {
     format!("0000:3b:00.{}", index + 2)
 }
 
 /// A physical function with an interface.
-pub fn physical(pci: &str, id: (&str, &str), netdev: (&str, &str), numa: Option<u32>) -> Function {
-    Function {
+pub fn physical_function(
+    pci: &str,
+    id: (&str, &str),
+    netdev: (&str, &str),
+    numa: Option<u32>,
+) -> InventoryFunction {
+    InventoryFunction {
         pci: pci.to_owned(),
         vendor: id.0.to_owned(),
         device: id.1.to_owned(),
         driver: Some(if id.0 == "15b3" { "mlx5_core" } else { "i40e" }.to_owned()),
         numa,
-        netdevs: vec![Netdev { name: netdev.0.to_owned(), link_type: Some(netdev.1.to_owned()) }],
-        ..Function::default()
+        netdevs: vec![FunctionNetdev { name: netdev.0.to_owned(), link_type: Some(netdev.1.to_owned()) }],
+        ..InventoryFunction::default()
     }
 }
 
 /// An RDMA device with all its files.
-pub fn rdma(index: usize, pci: &str, layer: &str) -> RdmaDevice {
+pub fn rdma_device(index: usize, pci: &str, layer: &str) -> InventoryRdmaDevice {
     let file = |word: &str, role| DeviceFile { path: format!("/dev/infiniband/{word}{index}").into(), role };
-    let port =
-        Port { number: 1, link_layer: Some(layer.to_owned()), state: "Active".to_owned(), ..Port::default() };
-    RdmaDevice {
+    let port = InventoryPort {
+        number: 1,
+        link_layer: Some(layer.to_owned()),
+        state: "Active".to_owned(),
+        ..InventoryPort::default()
+    };
+    InventoryRdmaDevice {
         name: format!("mlx5_{index}"),
         pci: Some(pci.to_owned()),
         ports: vec![port],
         files: vec![
-            file("uverbs", FileRole::Verbs),
-            file("umad", FileRole::Management),
-            file("issm", FileRole::SubnetManager),
+            file("uverbs", DeviceFileRole::Verbs),
+            file("umad", DeviceFileRole::Management),
+            file("issm", DeviceFileRole::SubnetManager),
         ],
-        ..RdmaDevice::default()
+        ..InventoryRdmaDevice::default()
     }
 }
 
 /// The node, with `vfs` virtual functions on A.
 pub fn node(vfs: usize) -> Inventory {
-    let mut a = physical(A, ("15b3", "1017"), ("ibs1", "infiniband"), Some(0));
-    a.vfs = (0..vfs).map(vf).collect();
-    let b = physical("0000:3b:00.1", ("15b3", "1017"), ("ens2f1np1", "ether"), Some(0));
-    let c = physical("0000:d8:00.0", ("8086", "158b"), ("ens3", "ether"), Some(1));
+    let mut a = physical_function(A, ("15b3", "1017"), ("ibs1", "infiniband"), Some(0));
+    a.vfs = (0..vfs).map(vf_address).collect();
+    let b = physical_function("0000:3b:00.1", ("15b3", "1017"), ("ens2f1np1", "ether"), Some(0));
+    let c = physical_function("0000:d8:00.0", ("8086", "158b"), ("ens3", "ether"), Some(1));
     let mut functions = vec![a, b, c];
-    let mut devices = vec![rdma(0, A, "InfiniBand"), rdma(1, "0000:3b:00.1", "Ethernet")];
+    let mut devices = vec![rdma_device(0, A, "InfiniBand"), rdma_device(1, "0000:3b:00.1", "Ethernet")];
     for index in 0..vfs {
-        let function = Function {
-            pci: vf(index),
+        let function = InventoryFunction {
+            pci: vf_address(index),
             vendor: "15b3".to_owned(),
             device: "1018".to_owned(),
             driver: Some("mlx5_core".to_owned()),
@@ -62,10 +74,10 @@ pub fn node(vfs: usize) -> Inventory {
             pf: Some(A.to_owned()),
             vf_index: Some(index),
             first_pkey: Some("0x7fff".to_owned()),
-            ..Function::default()
+            ..InventoryFunction::default()
         };
         functions.push(function);
-        let mut device = rdma(index + 2, &vf(index), "InfiniBand");
+        let mut device = rdma_device(index + 2, &vf_address(index), "InfiniBand");
         // Idle: nobody has set its GUID and link state.
         device.ports[0].state = "Down".to_owned();
         devices.push(device);
@@ -75,31 +87,32 @@ pub fn node(vfs: usize) -> Inventory {
         let own = devices.iter().filter(|device| device.pci.as_ref() == Some(&function.pci));
         function.rdma = own.map(|device| device.name.clone()).collect();
     }
-    let verbs = devices.iter().filter_map(RdmaDevice::uverbs).map(PathBuf::from).collect();
+    let verbs = devices.iter().filter_map(InventoryRdmaDevice::uverbs).map(PathBuf::from).collect();
     let rdma_cm = Some("/dev/infiniband/rdma_cm".into());
     Inventory { devices, functions, verbs, rdma_cm, exclusive: Some(false), ..Inventory::default() }
 }
 
 /// The pools and problems of a file.
-pub fn configured(text: &str) -> Configured {
-    let read = read("f.json", text, &Defaults { prefix: "openshift.io".to_owned() });
-    Configured { pools: read.pools.into_iter().map(Arc::new).collect(), problems: read.problems }
+pub fn parse_config(text: &str) -> PoolConfig {
+    let read = parse_pool_file("f.json", text, &PoolDefaults { prefix: "openshift.io".to_owned() });
+    PoolConfig { pools: read.pools.into_iter().map(Arc::new).collect(), problems: read.problems }
 }
 
 /// The shares of a file's pools, and every problem in words.
-pub fn shares(text: &str, inventory: &Inventory) -> (Vec<Share>, Vec<String>) {
-    let configured = configured(text);
-    let (shares, problems) = share(&configured.pools, inventory, &BTreeSet::new(), &|_| true);
+pub fn advertise(text: &str, inventory: &Inventory) -> (Vec<AdvertisedPool>, Vec<String>) {
+    let configured = parse_config(text);
+    let (shares, problems) =
+        build_advertised_pools(&configured.pools, inventory, &BTreeSet::new(), &|_| true);
     let said = configured.problems.iter().chain(&problems).map(ToString::to_string).collect();
     (shares, said)
 }
 
 /// The ids of a share.
-pub fn ids(share: &Share) -> Vec<&str> {
-    share.units.iter().map(|unit| unit.id.as_str()).collect()
+pub fn device_ids(share: &AdvertisedPool) -> Vec<&str> {
+    share.devices.iter().map(|unit| unit.id.as_str()).collect()
 }
 
 /// JARVICE's pool.
-pub fn jarvice() -> Arc<Pool> {
-    Arc::new(Pool::jarvice().unwrap())
+pub fn jarvice_pool() -> Arc<DevicePool> {
+    Arc::new(DevicePool::jarvice().unwrap())
 }

@@ -8,26 +8,26 @@
 //! JARVICE                     ┘   └─ Problem (file, field, cause) ─┘
 //! ```
 
-mod fields;
+mod advertised_pool;
+mod config_files;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod folder;
+mod json_fields;
+mod parse;
+mod pf_vf_range;
 mod pool;
 mod problem;
-mod range;
-mod read;
-mod select;
-mod share;
-mod shared;
-mod sriov;
+mod selector;
+mod shared_plugin;
+mod sriov_plugin;
 #[cfg(test)]
 mod tests;
 
-pub use folder::{Configured, Sources, keep_read};
-pub use pool::{Functions, Kind, Pool};
-pub use problem::Problem;
-pub use range::Ranged;
-pub use read::{Defaults, Read, read};
-pub use select::Selector;
-pub(crate) use share::wanted;
-pub use share::{Share, Unit, share};
+pub(crate) use advertised_pool::container_files;
+pub use advertised_pool::{AdvertisedDevice, AdvertisedPool, build_advertised_pools};
+pub use config_files::{PoolConfig, PoolSources, watch_pool_config};
+pub use parse::{ParsedPoolFile, PoolDefaults, parse_pool_file};
+pub use pf_vf_range::PfVfRange;
+pub use pool::{DevicePool, DevicePoolKind, FunctionPool};
+pub use problem::PoolProblem;
+pub use selector::DeviceSelector;

@@ -1,14 +1,14 @@
 //! A pool: a resource, and how its devices are chosen and given.
 
-use super::Selector;
-use crate::discover::Class;
+use super::DeviceSelector;
+use crate::discover::DeviceClass;
 use ferroband_model::ResourceName;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A resource as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
+pub struct DevicePool {
     /// Its name in a pod's `resources`.
     pub resource: ResourceName,
     /// The file that it is configured in.
@@ -16,16 +16,16 @@ pub struct Pool {
     /// Where in the file.
     pub field: String,
     /// What it offers.
-    pub kind: Kind,
+    pub kind: DevicePoolKind,
     /// Whether containers get the files for management datagrams too, with which they can rewrite the fabric.
-    pub management: bool,
+    pub management_files: bool,
 }
 
 /// What a pool offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DevicePoolKind {
     /// All RDMA devices of the node in each unit, as the JARVICE plugin offered them.
-    Whole {
+    WholeNode {
         /// How many units.
         count: usize,
     },
@@ -34,34 +34,40 @@ pub enum Kind {
         /// How many units.
         count: usize,
         /// Which devices.
-        selector: Selector,
+        selector: DeviceSelector,
     },
     /// Each chosen function is a unit, as the SR-IOV plugin offers them.
-    Functions(Functions),
+    Functions(FunctionPool),
 }
 
 /// Functions, one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Functions {
+pub struct FunctionPool {
     /// What they must be.
-    pub class: Class,
+    pub class: DeviceClass,
     /// Which; a function that any of these chooses is in.
-    pub selectors: Vec<Selector>,
+    pub selectors: Vec<DeviceSelector>,
     /// Do not tell the kubelet their NUMA nodes.
     pub exclude_topology: bool,
     /// More to tell the container about a function, by address; `*` is for all.
-    pub extra: BTreeMap<String, Map<String, Value>>,
+    pub additional_info: BTreeMap<String, Map<String, Value>>,
 }
 
-impl Pool {
+impl DevicePool {
     /// All RDMA devices of the node in `count` units called `resource`.
-    pub fn whole(resource: ResourceName, count: usize) -> Self {
+    pub fn whole_node(resource: ResourceName, count: usize) -> Self {
         let file = "command line".to_owned();
-        Self { resource, file, field: String::new(), kind: Kind::Whole { count }, management: false }
+        Self {
+            resource,
+            file,
+            field: String::new(),
+            kind: DevicePoolKind::WholeNode { count },
+            management_files: false,
+        }
     }
 
     /// `jarvice.com/rdma`, one unit.
     pub fn jarvice() -> Option<Self> {
-        Some(Self::whole("jarvice.com/rdma".parse().ok()?, 1))
+        Some(Self::whole_node("jarvice.com/rdma".parse().ok()?, 1))
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 /// Something that whoever wrote the configuration should know.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Problem {
+pub struct PoolProblem {
     /// The file.
     pub file: String,
     /// The field in it, by its way from the top: `resourceList[1].selectors.pfNames[0]`. Empty: the whole file.
@@ -15,7 +15,7 @@ pub struct Problem {
     pub cause: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PoolProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.field.is_empty() {
             true => write!(f, "{}: {}", self.file, self.cause),

@@ -18,7 +18,7 @@ mod socket;
 mod tests;
 mod wire;
 
-pub use decider::Decider;
-pub use membership::{Membership, Unmanaged};
-pub use running::Running;
-pub use socket::Socket;
+pub use decider::CniHandler;
+pub use membership::{PartitionManager, UnmanagedPartitions};
+pub use running::CallLimiter;
+pub use socket::CniSocket;

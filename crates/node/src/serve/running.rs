@@ -7,33 +7,34 @@ use std::{
 
 /// Counts calls, bounds them, and lets somebody wait for their end.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct CallLimiter {
     shared: Arc<(Mutex<usize>, Condvar)>,
-    most: usize,
+    max_calls: usize,
 }
 
 /// One running call; it ends when this is dropped.
 #[derive(Debug)]
-pub struct Call(Arc<(Mutex<usize>, Condvar)>);
+pub struct CallPermit(Arc<(Mutex<usize>, Condvar)>);
 
-impl Running {
+impl CallLimiter {
     /// None yet, and never more than `most`.
-    pub fn at_most(most: usize) -> Self {
-        Self { shared: Arc::default(), most }
+    pub fn new(most: usize) -> Self {
+        Self { shared: Arc::default(), max_calls: most }
     }
 
     /// Begin a call, waiting for room.
-    pub fn begin(&self) -> Call {
+    pub fn acquire(&self) -> CallPermit {
         let (count, changed) = &*self.shared;
         let count = count.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count =
-            changed.wait_while(count, |count| *count >= self.most).unwrap_or_else(PoisonError::into_inner);
+        let mut count = changed
+            .wait_while(count, |count| *count >= self.max_calls)
+            .unwrap_or_else(PoisonError::into_inner);
         *count += 1;
-        Call(self.shared.clone())
+        CallPermit(self.shared.clone())
     }
 
     /// Wait until none is running; `false` if that takes longer than `patience`.
-    pub fn wait(&self, patience: Duration) -> bool {
+    pub fn wait_idle(&self, patience: Duration) -> bool {
         let (count, changed) = &*self.shared;
         let end = Instant::now() + patience;
         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +49,7 @@ impl Running {
     }
 }
 
-impl Drop for Call {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         let (count, changed) = &*self.0;
         *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;

@@ -1,6 +1,6 @@
 //! The listening socket.
 
-use super::{Decider, Running, conversation};
+use super::{CallLimiter, CniHandler, conversation};
 use crate::Error;
 use ferroband_attach::socket::Channel;
 use nix::sys::socket::{Shutdown, shutdown};
@@ -19,22 +19,22 @@ use tokio::runtime::Handle;
 use tracing::{debug, info, warn};
 
 /// Calls at once. More wait in the socket's queue: a node that boots starts all its pods at the same time.
-const MOST: usize = 128;
+const MAX_CONCURRENT_CALLS: usize = 128;
 
 /// The socket, and the thread that accepts on it.
-pub struct Socket {
+pub struct CniSocket {
     listener: Arc<UnixListener>,
-    running: Running,
+    running: CallLimiter,
 }
 
-impl Socket {
+impl CniSocket {
     /// Serve calls on the socket at `path`, with `decider` for the answers.
-    pub fn open(path: &Path, decider: Arc<Decider>, runtime: Handle) -> Result<Self, Error> {
+    pub fn open(path: &Path, decider: Arc<CniHandler>, runtime: Handle) -> Result<Self, Error> {
         let listener = Arc::new(bind(path)?);
-        let running = Running::at_most(MOST);
+        let running = CallLimiter::new(MAX_CONCURRENT_CALLS);
         let thread = thread::Builder::new().name("cni-accept".to_owned()).spawn({
             let (listener, running) = (listener.clone(), running.clone());
-            move || accept(&listener, &running, &decider, &runtime)
+            move || accept_calls(&listener, &running, &decider, &runtime)
         });
         thread.map_err(|e| Error::Task { task: "accepting CNI calls", source: Some(Box::new(e)) })?;
         info!(socket = %path.display(), "serving CNI calls");
@@ -42,7 +42,7 @@ impl Socket {
     }
 
     /// Take no more calls. Those that run go on.
-    pub fn close(&self) -> Running {
+    pub fn close(&self) -> CallLimiter {
         // Makes accept(2) return EINVAL (unix_accept: no skb and no error means that receiving was shut down).
         if let Err(errno) = shutdown(self.listener.as_raw_fd(), Shutdown::Both) {
             warn!(%errno, "cannot shut the CNI socket down");
@@ -65,10 +65,10 @@ fn bind(path: &Path) -> Result<UnixListener, Error> {
     Ok(listener)
 }
 
-fn accept(listener: &UnixListener, running: &Running, decider: &Arc<Decider>, runtime: &Handle) {
+fn accept_calls(listener: &UnixListener, running: &CallLimiter, decider: &Arc<CniHandler>, runtime: &Handle) {
     loop {
         // Room first: a call that is not accepted keeps waiting, and one that cannot be served is not taken.
-        let call = running.begin();
+        let call = running.acquire();
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(e) if e.kind() == ErrorKind::InvalidInput => return debug!("the CNI socket is closed"),
@@ -83,7 +83,7 @@ fn accept(listener: &UnixListener, running: &Running, decider: &Arc<Decider>, ru
         let served =
             thread::Builder::new().name("cni-call".to_owned()).stack_size(512 << 10).spawn(move || {
                 let _call = call;
-                conversation::hold(Channel::from(stream), &decider, &runtime);
+                conversation::serve_connection(Channel::from(stream), &decider, &runtime);
             });
         if let Err(e) = served {
             warn!(error = %e, "cannot start a thread for a CNI call");

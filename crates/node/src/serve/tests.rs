@@ -1,16 +1,16 @@
-use super::{Decider, Socket};
+use super::{CniHandler, CniSocket};
 use crate::{
-    address::{self, ApiStore, Ledger, Mode, Probing},
-    caches::{Foreign, Networks, PodFacts, Pods, Spiderpool},
-    fake::FakeApi,
-    kubelet::Kubelet,
-    observe::{Events, Status},
-    plan::Policy,
+    address::{self, AddressBlockCache, ApiBlockStore, DetectionMode, DetectionSettings},
+    caches::{NetworkDefinitionCache, NodePodCache, PodFacts, SpiderpoolCache, WhereaboutsRecords},
+    fake_api::FakeApi,
+    kubelet::PodResourcesClient,
+    observe::{NetworkStatusWriter, PodEventRecorder},
+    plan::NetworkAccessPolicy,
 };
 use ferroband_api::annotation::{NETWORK_STATUS, NETWORKS};
 use ferroband_attach::{
-    message::{Call, Outcome, Reply, Request},
-    plan::{Doer, Plan},
+    message::{AttachmentOutcome, CniCall, DaemonReply, DaemonRequest},
+    plan::{Plan, StepKind},
     socket::Channel,
 };
 use ferroband_kernel::{Error, Host, IpoibChild, IpoibMode, IpoibParent, Root};
@@ -22,14 +22,14 @@ use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
 
 /// A machine with one IPoIB interface, `ib0`.
-struct Machine(Root);
+struct FakeIpoibHost(Root);
 
-impl Host for Machine {
+impl Host for FakeIpoibHost {
     fn root(&self) -> &Root {
         &self.0
     }
 
-    fn simulated(&self) -> bool {
+    fn is_simulated(&self) -> bool {
         true
     }
 
@@ -52,10 +52,10 @@ impl Host for Machine {
 }
 
 /// A daemon's serving half, with its API server.
-struct Node {
+struct CniServerFixture {
     api: FakeApi,
-    decider: Arc<Decider>,
-    socket: Socket,
+    decider: Arc<CniHandler>,
+    socket: CniSocket,
     path: PathBuf,
     runtime: Runtime,
     folder: TempDir,
@@ -63,7 +63,7 @@ struct Node {
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NADS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
-const GRANULES: &str = "/apis/ferroband.io/v1alpha1/addressgranules";
+const GRANULES: &str = "/apis/ferroband.io/v1alpha1/addressblocks";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn definition(name: &str, master: &str) -> Value {
@@ -77,7 +77,7 @@ fn definition(name: &str, master: &str) -> Value {
     })
 }
 
-impl Node {
+impl CniServerFixture {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let net_d = folder.path().join("net.d");
@@ -92,37 +92,38 @@ impl Node {
         let api = FakeApi::default();
         let _inside = runtime.enter();
         let client = api.client();
-        let ledger = Arc::new(Ledger::default());
-        ledger.list_begins();
-        ledger.list_ends();
-        let (desk, committer) = address::open("n1".into(), ledger.clone(), ApiStore::new(client.clone()));
+        let ledger = Arc::new(AddressBlockCache::default());
+        ledger.begin_list();
+        ledger.finish_list();
+        let (desk, committer) =
+            address::create_allocator("n1".into(), ledger.clone(), ApiBlockStore::new(client.clone()));
         runtime.spawn(committer.run());
-        let decider = Arc::new(Decider {
-            surroundings: Default::default(),
+        let decider = Arc::new(CniHandler {
+            coordinator_context: Default::default(),
             hardware: None,
-            membership: Arc::new(super::Unmanaged),
-            host: Arc::new(Machine(Root::at(folder.path()))),
+            partitions: Arc::new(super::UnmanagedPartitions),
+            host: Arc::new(FakeIpoibHost(Root::at(folder.path()))),
             net_d,
-            conf_d: folder.path().join("conf.d"),
-            policy: Policy::default(),
-            kubelet: Kubelet::of(&Root::at(folder.path())),
-            pods: Pods::new(client.clone()),
-            networks: Networks::new(client.clone()),
-            spiderpool: Spiderpool::new(client.clone(), "n1".into()),
-            ledger,
-            desk,
-            probing: Probing { duplicates: Mode::Off, gateways: Mode::Off },
-            foreign: Foreign::new(client.clone()),
-            asserted: tokio::sync::watch::channel(true).1,
-            events: Events::new(client.clone(), "n1".into()),
-            status: Status::new(client),
+            multus_conf_d: folder.path().join("conf.d"),
+            policy: NetworkAccessPolicy::default(),
+            pod_resources: PodResourcesClient::new(&Root::at(folder.path())),
+            pods: NodePodCache::new(client.clone()),
+            networks: NetworkDefinitionCache::new(client.clone()),
+            spiderpool: SpiderpoolCache::new(client.clone(), "n1".into()),
+            blocks: ledger,
+            allocator: desk,
+            probing: DetectionSettings { duplicates: DetectionMode::Off, gateways: DetectionMode::Off },
+            whereabouts_records: WhereaboutsRecords::new(client.clone()),
+            allocations_restored: tokio::sync::watch::channel(true).1,
+            events: PodEventRecorder::new(client.clone(), "n1".into()),
+            network_status: NetworkStatusWriter::new(client),
         });
         decider.pods.cache().apply(Event::InitDone);
         decider.networks.cache().apply(Event::InitDone);
-        decider.spiderpool.complete();
-        decider.foreign.cache().apply(Event::InitDone);
+        decider.spiderpool.mark_synced();
+        decider.whereabouts_records.cache().apply(Event::InitDone);
         let path = folder.path().join("cni.sock");
-        let socket = Socket::open(&path, decider.clone(), Handle::current()).unwrap();
+        let socket = CniSocket::open(&path, decider.clone(), Handle::current()).unwrap();
         drop(_inside);
         Self { api, decider, socket, path, runtime, folder }
     }
@@ -144,17 +145,17 @@ impl Node {
 
     fn connect(&self) -> Channel {
         let channel = Channel::from(UnixStream::connect(&self.path).unwrap());
-        channel.set_patience(Some(Duration::from_secs(20))).unwrap();
+        channel.set_timeout(Some(Duration::from_secs(20))).unwrap();
         channel
     }
 
-    fn ask(&self, request: &Request) -> Reply {
+    fn ask(&self, request: &DaemonRequest) -> DaemonReply {
         ask(&mut self.connect(), request)
     }
 
     fn refused(&self, pod: &str) -> Fault {
-        match self.ask(&Request::Add(call(pod))) {
-            Reply::Fault(fault) => fault,
+        match self.ask(&DaemonRequest::Add(call(pod))) {
+            DaemonReply::Fault(fault) => fault,
             other => panic!("{other:?}"),
         }
     }
@@ -167,17 +168,17 @@ impl Node {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("{:?}", self.api.calls());
+        panic!("{:?}", self.api.list_calls());
     }
 }
 
-fn ask(channel: &mut Channel, request: &Request) -> Reply {
+fn ask(channel: &mut Channel, request: &DaemonRequest) -> DaemonReply {
     channel.send(request).unwrap();
     channel.recv().unwrap()
 }
 
-fn call(pod: &str) -> Call {
-    Call {
+fn call(pod: &str) -> CniCall {
+    CniCall {
         container: format!("c-{pod}"),
         ifname: "eth0".into(),
         pod: Some(PodRef { namespace: "default".into(), name: pod.into(), uid: format!("uid-{pod}") }),
@@ -186,15 +187,15 @@ fn call(pod: &str) -> Call {
 }
 
 fn add(channel: &mut Channel, pod: &str) -> Plan {
-    match ask(channel, &Request::Add(call(pod))) {
-        Reply::Plan(plan) => plan,
+    match ask(channel, &DaemonRequest::Add(call(pod))) {
+        DaemonReply::Plan(plan) => plan,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.network("ib", "ib0");
     node.pod("a", Some("ib"));
     let mut channel = node.connect();
@@ -202,35 +203,35 @@ fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
     let names: Vec<_> = plan.attachments.iter().map(|a| (a.network.as_str(), a.ifname.as_str())).collect();
     assert_eq!(names, [("k8s", "eth0"), ("default/ib", "net1")]);
     assert_eq!(plan.attachments[0].steps[1].config["runtimeConfig"]["portMappings"][0]["hostPort"], 80);
-    assert!(matches!(plan.attachments[1].steps[0].by, Doer::Ipoib { addressed: true, .. }));
+    assert!(matches!(plan.attachments[1].steps[0].kind, StepKind::Ipoib { daemon_ipam: true, .. }));
 
-    let Reply::Addresses(assigned) = ask(&mut channel, &Request::Addresses) else { panic!() };
+    let DaemonReply::Addresses(assigned) = ask(&mut channel, &DaemonRequest::Addresses) else { panic!() };
     assert_eq!(
         (assigned[0].attachment, assigned[0].ips[0].address.to_string()),
         (1, "192.168.0.1/24".to_owned())
     );
 
-    let outcome = |attachment, name: &str, ip: &str| Outcome {
+    let outcome = |attachment, name: &str, ip: &str| AttachmentOutcome {
         attachment,
         result: json!({"interfaces": [{"name": name, "sandbox": "/x"}], "ips": [{"address": ip, "interface": 0}]}),
         device_info: None,
     };
     let outcomes = vec![outcome(0, "eth0", "10.1.0.2/24"), outcome(1, "net1", "192.168.0.1/24")];
-    assert_eq!(ask(&mut channel, &Request::Attached(outcomes)), Reply::Done);
-    assert_eq!(node.api.calls(), [format!("POST {GRANULES}"), format!("PATCH {PODS}/a/status")]);
-    let patch = node.api.body("PATCH", &format!("{PODS}/a/status"));
+    assert_eq!(ask(&mut channel, &DaemonRequest::Attached(outcomes)), DaemonReply::Done);
+    assert_eq!(node.api.list_calls(), [format!("POST {GRANULES}"), format!("PATCH {PODS}/a/status")]);
+    let patch = node.api.last_body("PATCH", &format!("{PODS}/a/status"));
     assert!(patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().contains("192.168.0.1"));
 
-    let release = Request::Release { container: "c-a".into(), ifname: None };
-    assert_eq!(node.ask(&release), Reply::Done);
-    let granule = node.api.object(&format!("{GRANULES}/default-192.168.0.0")).unwrap();
+    let release = DaemonRequest::Release { container: "c-a".into(), ifname: None };
+    assert_eq!(node.ask(&release), DaemonReply::Done);
+    let granule = node.api.get_object(&format!("{GRANULES}/default-192.168.0.0")).unwrap();
     assert_eq!((&granule["spec"]["entries"], &granule["spec"]["used"]), (&json!({}), &json!(0)));
-    assert_eq!(node.ask(&release), Reply::Done, "a second DEL");
-    assert_eq!(node.api.calls().len(), 3, "one write frees: {:?}", node.api.calls());
+    assert_eq!(node.ask(&release), DaemonReply::Done, "a second DEL");
+    assert_eq!(node.api.list_calls().len(), 3, "one write frees: {:?}", node.api.list_calls());
 }
 
 /// Seed 001's pool, and one for the other rails.
-fn pool(node: &Node, name: &str, third: u8) {
+fn pool(node: &CniServerFixture, name: &str, third: u8) {
     let object = json!({
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
         "spec": {
@@ -239,7 +240,7 @@ fn pool(node: &Node, name: &str, third: u8) {
         },
     });
     let object = serde_json::from_value(object).unwrap();
-    let reading = ferroband_daemon::addresses::read_pool(&object).map(Arc::new);
+    let reading = ferroband_daemon::addresses::parse_pool(&object).map(Arc::new);
     node.decider.spiderpool.pools().apply(Event::Apply(((String::new(), name.into()), Some(reading))));
 }
 
@@ -256,7 +257,7 @@ fn pooled(name: &str, pools: &[&str]) -> Value {
 
 #[test]
 fn a01_pools_give_addresses_gateways_and_routes_of_all_networks_in_one_round() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     for (rail, third) in (91..99).enumerate() {
         pool(&node, &format!("v4-{third}"), third);
         let name = format!("rail{rail}");
@@ -267,7 +268,7 @@ fn a01_pools_give_addresses_gateways_and_routes_of_all_networks_in_one_round() {
     node.pod("a", Some(&networks.join(",")));
     let mut channel = node.connect();
     add(&mut channel, "a");
-    let Reply::Addresses(assigned) = ask(&mut channel, &Request::Addresses) else { panic!() };
+    let DaemonReply::Addresses(assigned) = ask(&mut channel, &DaemonRequest::Addresses) else { panic!() };
     for (rail, assigned) in assigned.iter().enumerate() {
         let third = 91 + rail;
         assert_eq!(assigned.ips[0].address.to_string(), format!("172.{third}.0.100/16"));
@@ -275,53 +276,56 @@ fn a01_pools_give_addresses_gateways_and_routes_of_all_networks_in_one_round() {
         let route = assigned.routes[0];
         assert_eq!((route.dst.to_string().as_str(), route.gw), ("0.0.0.0/0", assigned.ips[0].gateway));
     }
-    assert_eq!((assigned.len(), node.api.calls().len()), (8, 8), "one write for each rail's granule");
+    assert_eq!((assigned.len(), node.api.list_calls().len()), (8, 8), "one write for each rail's granule");
 
     // Called by somebody else's plugin for one interface: the same address, as the same owner asks.
     let config: Value =
         serde_json::from_str(pooled("rail2", &["v4-93"])["spec"]["config"].as_str().unwrap()).unwrap();
-    let again = Call { ifname: "net3".into(), config, ..call("a") };
-    let Reply::Addresses(again) = node.ask(&Request::Assign(again)) else { panic!() };
+    let again = CniCall { ifname: "net3".into(), config, ..call("a") };
+    let DaemonReply::Addresses(again) = node.ask(&DaemonRequest::Assign(again)) else { panic!() };
     assert_eq!(again[0].ips[0].address.to_string(), "172.93.0.100/16");
-    assert_eq!(node.api.calls().len(), 8);
+    assert_eq!(node.api.list_calls().len(), 8);
 }
 
 #[test]
 fn a_pool_that_comes_late_is_found_and_one_that_does_not_is_named() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     let object = serde_json::from_value(pooled("ib", &["v4-91"])).unwrap();
     node.decider.networks.cache().apply(Event::Apply((("default".into(), "ib".into()), Some(object))));
     node.pod("a", Some("ib"));
     let fault = node.refused("a");
     assert_eq!(fault.code, FaultCode::NoPool, "{fault}");
     assert!(fault.cause.contains("v4-91 does not exist") && fault.cause.contains("net1"), "{fault}");
-    assert!(node.api.calls().iter().any(|call| call.ends_with("/spiderippools")), "the API server was asked");
+    assert!(
+        node.api.list_calls().iter().any(|call| call.ends_with("/spiderippools")),
+        "the API server was asked"
+    );
 }
 
 #[test]
 fn c81_a_network_that_is_missing_is_named_told_once_and_found_when_it_comes() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.pod("a", Some("ib"));
     let fault = node.refused("a");
     assert_eq!((fault.code, fault.what.as_str()), (FaultCode::NoNetworkFound, "network default/ib"));
-    node.eventually(|api| api.calls().contains(&format!("POST {EVENTS}")));
-    let event = node.api.body("POST", EVENTS);
+    node.eventually(|api| api.list_calls().contains(&format!("POST {EVENTS}")));
+    let event = node.api.last_body("POST", EVENTS);
     assert_eq!((&event["reason"], &event["type"]), (&json!("NoNetworkFound"), &json!("Warning")));
     assert_eq!(event["involvedObject"]["uid"], "uid-a");
     assert!(event["message"].as_str().unwrap().contains("default/ib"), "{event}");
     // The kubelet tries again and again.
     node.refused("a");
     node.refused("a");
-    assert_eq!(node.api.calls().iter().filter(|call| call.contains("events")).count(), 1);
+    assert_eq!(node.api.list_calls().iter().filter(|call| call.contains("events")).count(), 1);
 
     // Made a moment ago, it is in the API server but not yet in the cache.
-    node.api.put(&format!("{NADS}/ib"), definition("ib", "ib0"));
+    node.api.insert_object(&format!("{NADS}/ib"), definition("ib", "ib0"));
     add(&mut node.connect(), "a");
 }
 
 #[test]
 fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.network("ib", "ib0");
     node.pod("a", Some("ib"));
     add(&mut node.connect(), "a");
@@ -331,7 +335,7 @@ fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
     node.decider.networks.cache().apply(Event::Apply((("default".into(), "vf".into()), Some(object))));
     node.pod("b", Some("vf"));
     let fault = node.refused("b");
-    assert!(fault.code.cni() == 11 && fault.what.contains("default/b"), "{fault}");
+    assert!(fault.code.cni_code() == 11 && fault.what.contains("default/b"), "{fault}");
 
     let folder = node.folder.path().join("var/lib/kubelet/device-plugins");
     fs::create_dir_all(&folder).unwrap();
@@ -345,17 +349,17 @@ fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
 
 #[test]
 fn c114_the_device_behind_a_network_is_told_on_the_pod() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.network("ib", "ib0");
     node.pod("a", Some("ib"));
     let mut channel = node.connect();
     add(&mut channel, "a");
-    ask(&mut channel, &Request::Addresses);
+    ask(&mut channel, &DaemonRequest::Addresses);
     let info = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:3b:00.2"}});
     let result = json!({"interfaces": [{"name": "net1", "sandbox": "/x"}]});
-    let outcome = Outcome { attachment: 1, result, device_info: Some(info.clone()) };
-    assert_eq!(ask(&mut channel, &Request::Attached(vec![outcome])), Reply::Done);
-    let patch = node.api.body("PATCH", &format!("{PODS}/a/status"));
+    let outcome = AttachmentOutcome { attachment: 1, result, device_info: Some(info.clone()) };
+    assert_eq!(ask(&mut channel, &DaemonRequest::Attached(vec![outcome])), DaemonReply::Done);
+    let patch = node.api.last_body("PATCH", &format!("{PODS}/a/status"));
     let told = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().to_owned();
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((&told[0]["name"], &told[0]["device-info"]), (&json!("default/ib"), &info));
@@ -363,66 +367,66 @@ fn c114_the_device_behind_a_network_is_told_on_the_pod() {
 
 #[test]
 fn c80_and_c85_through_the_socket() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.network("ib", "ib0");
     node.pod("a", Some("ib"));
     let with = |more: Value| {
         let mut call = call("a");
         call.config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        node.ask(&Request::Add(call))
+        node.ask(&DaemonRequest::Add(call))
     };
-    assert!(matches!(with(json!({"namespaceIsolation": true})), Reply::Plan(_)), "its own namespace");
+    assert!(matches!(with(json!({"namespaceIsolation": true})), DaemonReply::Plan(_)), "its own namespace");
     node.pod("a", Some("other/ib"));
-    let Reply::Fault(fault) = with(json!({"namespaceIsolation": true})) else { panic!() };
+    let DaemonReply::Fault(fault) = with(json!({"namespaceIsolation": true})) else { panic!() };
     assert!(fault.code == FaultCode::InvalidAnnotation && fault.what.contains("other/ib"), "{fault}");
 
     node.pod("a", Some("ib"));
     let everybodys = json!({"defaultNetworks": ["ib", "ib"], "multusNamespace": "default"});
-    let Reply::Plan(plan) = with(everybodys) else { panic!() };
+    let DaemonReply::Plan(plan) = with(everybodys) else { panic!() };
     let names: Vec<_> = plan.attachments.iter().map(|a| a.ifname.as_str()).collect();
     assert_eq!(names, ["eth0", "net1", "net2", "net3"]);
 }
 
 #[test]
 fn the_wrapped_network_of_the_call_stands_in_for_a_missing_file() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.pod("a", None);
     fs::remove_file(node.decider.net_d.join("10-k8s.conflist")).unwrap();
     assert_eq!(node.refused("a").code, FaultCode::NoDefaultNetwork);
     let mut call = call("a");
     call.config["delegates"] = json!([{"cniVersion": "1.0.0", "name": "cbr0", "type": "bridge"}]);
-    let Reply::Plan(plan) = node.ask(&Request::Add(call)) else { panic!() };
+    let DaemonReply::Plan(plan) = node.ask(&DaemonRequest::Add(call)) else { panic!() };
     assert_eq!(plan.attachments[0].network, "cbr0");
 }
 
 #[test]
 fn a_missing_parent_is_told_before_anything_is_made() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.network("ib", "ib9");
     node.pod("a", Some("ib"));
     let fault = node.refused("a");
     assert_eq!(fault.code, FaultCode::NoParent);
     assert!(fault.what.contains("default/ib") && fault.what.contains("ib9"), "{fault}");
-    node.eventually(|api| api.calls() == [format!("POST {EVENTS}")]);
-    assert_eq!(node.api.body("POST", EVENTS)["reason"], "NoParent");
+    node.eventually(|api| api.list_calls() == [format!("POST {EVENTS}")]);
+    assert_eq!(node.api.last_body("POST", EVENTS)["reason"], "NoParent");
 }
 
 #[test]
 fn c99_the_sandbox_of_a_pod_that_was_made_again_is_refused() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.pod("a", None);
     let mut call = call("a");
     call.pod.as_mut().unwrap().uid = "uid-of-before".into();
     let pod = json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}});
-    node.api.put(&format!("{PODS}/a"), pod);
-    let Reply::Fault(fault) = node.ask(&Request::Add(call)) else { panic!() };
+    node.api.insert_object(&format!("{PODS}/a"), pod);
+    let DaemonReply::Fault(fault) = node.ask(&DaemonRequest::Add(call)) else { panic!() };
     assert_eq!(fault.code, FaultCode::PodReplaced);
     assert!(fault.cause.contains("uid-of-before") && fault.cause.contains("uid-a"), "{fault}");
 }
 
 #[test]
 fn the_successor_of_a_pod_is_waited_for() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.pod("a", None);
     let mut call = call("a");
     call.pod.as_mut().unwrap().uid = "uid-of-after".into();
@@ -432,20 +436,20 @@ fn the_successor_of_a_pod_is_waited_for() {
         let facts = PodFacts { uid: "uid-of-after".into(), ..PodFacts::default() };
         decider.pods.cache().apply(Event::Apply((("default".into(), "a".into()), Some(facts))));
     });
-    assert!(matches!(node.ask(&Request::Add(call)), Reply::Plan(_)));
+    assert!(matches!(node.ask(&DaemonRequest::Add(call)), DaemonReply::Plan(_)));
     coming.join().unwrap();
-    assert_eq!(node.api.calls(), Vec::<String>::new());
+    assert_eq!(node.api.list_calls(), Vec::<String>::new());
 }
 
 #[test]
 fn a_pod_that_comes_late_to_the_cache_is_waited_for_then_read_once() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     let path = format!("{PODS}/late");
     let pod = json!({"metadata": {"name": "late", "namespace": "default", "uid": "uid-late"}});
-    node.api.put(&path, pod);
+    node.api.insert_object(&path, pod);
     let plan = add(&mut node.connect(), "late");
     assert_eq!(plan.attachments.len(), 1);
-    assert_eq!(node.api.calls(), [format!("GET {path}")]);
+    assert_eq!(node.api.list_calls(), [format!("GET {path}")]);
 
     let fault = node.refused("nobody");
     assert_eq!(fault.code, FaultCode::PodNotFound);
@@ -453,40 +457,41 @@ fn a_pod_that_comes_late_to_the_cache_is_waited_for_then_read_once() {
 
 #[test]
 fn whereabouts_alone_assigns_one_interface() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.pod("a", None);
     let mut call = call("a");
     call.ifname = "net7".into();
     call.config = json!({"name": "x", "type": "macvlan", "ipam": {"type": "whereabouts", "range": "10.7.0.0/24",
         "routes": [{"dst": "10.8.0.0/16"}]}});
-    let Reply::Addresses(assigned) = node.ask(&Request::Assign(call)) else { panic!() };
+    let DaemonReply::Addresses(assigned) = node.ask(&DaemonRequest::Assign(call)) else { panic!() };
     assert_eq!(assigned[0].ips[0].address.to_string(), "10.7.0.1/24");
     assert_eq!(assigned[0].routes[0].dst.to_string(), "10.8.0.0/16");
-    let other = Request::Release { container: "c-a".into(), ifname: Some("net1".into()) };
-    assert_eq!(node.ask(&other), Reply::Done);
-    let used = || node.api.object(&format!("{GRANULES}/default-10.7.0.0")).unwrap()["spec"]["used"].clone();
+    let other = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net1".into()) };
+    assert_eq!(node.ask(&other), DaemonReply::Done);
+    let used =
+        || node.api.get_object(&format!("{GRANULES}/default-10.7.0.0")).unwrap()["spec"]["used"].clone();
     assert_eq!(used(), 1, "another interface's release");
-    let ours = Request::Release { container: "c-a".into(), ifname: Some("net7".into()) };
-    assert_eq!(node.ask(&ours), Reply::Done);
+    let ours = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net7".into()) };
+    assert_eq!(node.ask(&ours), DaemonReply::Done);
     assert_eq!(used(), 0);
 }
 
 #[test]
 fn messages_out_of_turn_are_answered() {
-    let node = Node::start();
-    for request in [Request::Addresses, Request::Attached(Vec::new())] {
-        assert!(matches!(node.ask(&request), Reply::Fault(_)));
+    let node = CniServerFixture::start();
+    for request in [DaemonRequest::Addresses, DaemonRequest::Attached(Vec::new())] {
+        assert!(matches!(node.ask(&request), DaemonReply::Fault(_)));
     }
-    assert_eq!(node.ask(&Request::Status), Reply::Done);
+    assert_eq!(node.ask(&DaemonRequest::Status), DaemonReply::Done);
     fs::remove_file(node.decider.net_d.join("10-k8s.conflist")).unwrap();
-    let Reply::Fault(fault) = node.ask(&Request::Status) else { panic!() };
+    let DaemonReply::Fault(fault) = node.ask(&DaemonRequest::Status) else { panic!() };
     assert_eq!(fault.code, FaultCode::NoDefaultNetwork);
 }
 
 #[test]
 fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
     use std::os::unix::fs::PermissionsExt;
-    let node = Node::start();
+    let node = CniServerFixture::start();
     assert_eq!(fs::metadata(&node.path).unwrap().permissions().mode() & 0o777, 0o600);
     node.network("ib", "ib0");
     node.pod("a", Some("ib"));
@@ -494,28 +499,28 @@ fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
     add(&mut channel, "a");
 
     let running = node.socket.close();
-    assert!(!running.wait(Duration::from_millis(50)), "an ADD is running");
-    assert!(matches!(ask(&mut channel, &Request::Addresses), Reply::Addresses(_)));
+    assert!(!running.wait_idle(Duration::from_millis(50)), "an ADD is running");
+    assert!(matches!(ask(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(_)));
     drop(channel);
     // The accepting thread gives its own place back as well.
-    assert!(running.wait(Duration::from_secs(5)));
+    assert!(running.wait_idle(Duration::from_secs(5)));
     let late = UnixStream::connect(&node.path);
     if let Ok(stream) = late {
         // It was queued before the listener was gone; nobody answers.
         let mut channel = Channel::from(stream);
-        let _ = channel.send(&Request::Status);
-        channel.recv::<Reply>().unwrap_err();
+        let _ = channel.send(&DaemonRequest::Status);
+        channel.recv::<DaemonReply>().unwrap_err();
     }
     drop(node.runtime);
 }
 
 #[test]
 fn c84_the_default_network_as_the_configuration_of_multus_names_it() {
-    let node = Node::start();
+    let node = CniServerFixture::start();
     node.pod("a", None);
     let network = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "bridge"}).to_string();
     let folder = node.path.parent().unwrap().join("networks");
-    let conf_d = node.decider.conf_d.clone();
+    let conf_d = node.decider.multus_conf_d.clone();
     for folder in [&folder, &conf_d] {
         fs::create_dir_all(folder).unwrap();
     }
@@ -525,9 +530,9 @@ fn c84_the_default_network_as_the_configuration_of_multus_names_it() {
     let default = |named: &str| {
         let mut call = call("a");
         call.config["clusterNetwork"] = json!(named);
-        match node.ask(&Request::Add(call)) {
-            Reply::Plan(plan) => Ok(plan.attachments[0].network.clone()),
-            Reply::Fault(fault) => Err(fault),
+        match node.ask(&DaemonRequest::Add(call)) {
+            DaemonReply::Plan(plan) => Ok(plan.attachments[0].network.clone()),
+            DaemonReply::Fault(fault) => Err(fault),
             other => panic!("{other:?}"),
         }
     };

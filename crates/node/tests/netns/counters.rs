@@ -1,12 +1,14 @@
 //! Counters of devices wherever they are.
 
-use super::machine::{Machine, pod};
+use super::machine::{SimulatedHostFixture, pod};
 use ferroband_kernel::{NetnsMode, sysfs::counters};
-use ferroband_node::observe::metrics::{Counters, Holders, Owner, Sandbox};
-use ferroband_sim::{Change, Profile};
+use ferroband_node::observe::metrics::{
+    MetricsSandbox, PodWithController, PodsByPciAddress, RdmaCounterCollector,
+};
+use ferroband_sim::{Profile, SimulationChange};
 
-fn count(device: &str, counter: &str, by: u64) -> Change {
-    Change::Count { device: device.to_owned(), port: 1, counter: counter.to_owned(), by }
+fn count(device: &str, counter: &str, by: u64) -> SimulationChange {
+    SimulationChange::AddToCounter { device: device.to_owned(), port: 1, counter: counter.to_owned(), by }
 }
 
 /// The value of the first metric with this beginning, and all its labels.
@@ -18,8 +20,9 @@ fn metric<'a>(text: &'a str, name: &str, label: &str) -> Option<(&'a str, u64)> 
 
 #[test]
 fn a_device_in_a_pods_namespace_is_found_and_its_counters_are_what_sysfs_says_there() {
-    let machine = Machine::up(Profile { netns_mode: NetnsMode::Exclusive, ..Profile::default() });
-    machine.change(&Change::Vfs { device: "mlx5_0".to_owned(), count: 1 });
+    let machine =
+        SimulatedHostFixture::up(Profile { netns_mode: NetnsMode::Exclusive, ..Profile::default() });
+    machine.change(&SimulationChange::SetVfCount { device: "mlx5_0".to_owned(), count: 1 });
     machine.change(&count("mlx5_1", "out_of_sequence", 7));
     machine.change(&count("mlx5_1", "port_rcv_errors", 3));
     let pod = pod();
@@ -31,18 +34,18 @@ fn a_device_in_a_pods_namespace_is_found_and_its_counters_are_what_sysfs_says_th
     let from = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pod.fd()));
     let flags = nix::mount::MsFlags::MS_BIND;
     nix::mount::mount(Some(from.as_str()), &path, None::<&str>, flags, None::<&str>).unwrap();
-    let owner = Owner { namespace: "ml".to_owned(), name: "p".to_owned(), controller: None };
+    let owner = PodWithController { namespace: "ml".to_owned(), name: "p".to_owned(), controller: None };
     let sandboxes = [
-        Sandbox { netns: "/nowhere/at/all".into(), owner: owner.clone() },
-        Sandbox { netns: path.clone(), owner },
+        MetricsSandbox { netns: "/nowhere/at/all".into(), pod: owner.clone() },
+        MetricsSandbox { netns: path.clone(), pod: owner },
     ];
-    let exporter = Counters { hardware: machine.hardware.clone(), node: "n1".to_owned() };
-    let text = exporter.read(&Holders::default(), &sandboxes).text();
+    let exporter = RdmaCounterCollector { hardware: machine.hardware.clone(), node: "n1".to_owned() };
+    let text = exporter.collect(&PodsByPciAddress::default(), &sandboxes).render();
     nix::mount::umount2(&path, nix::mount::MntFlags::MNT_DETACH).unwrap();
 
     let mut said = counters::PortCounters::default();
     let mut look = |root: &ferroband_kernel::Root| said = counters::port(root, "mlx5_1", 1).unwrap();
-    machine.hardware.look_inside(&pod, &mut look).unwrap();
+    machine.hardware.with_netns_sysfs(&pod, &mut look).unwrap();
     assert!(said.port.len() > 20 && said.hardware.len() > 20, "{said:?}");
     for (counter, wanted) in said.port.iter().chain(&said.hardware) {
         let name = format!("rdma_{}_total", counter.to_lowercase());
@@ -57,9 +60,9 @@ fn a_device_in_a_pods_namespace_is_found_and_its_counters_are_what_sysfs_says_th
 
 #[test]
 fn the_driver_of_an_ethernet_interface_counts_for_its_virtual_port() {
-    let machine = Machine::up(Profile::builtin("ethernet").unwrap());
-    let exporter = Counters { hardware: machine.hardware.clone(), node: "n1".to_owned() };
-    let text = exporter.read(&Holders::default(), &[]).text();
+    let machine = SimulatedHostFixture::up(Profile::builtin("ethernet").unwrap());
+    let exporter = RdmaCounterCollector { hardware: machine.hardware.clone(), node: "n1".to_owned() };
+    let text = exporter.collect(&PodsByPciAddress::default(), &[]).render();
     let (labels, _) = metric(&text, "rdma_rx_vport_unicast_bytes_total", "mlx5_0").expect(&text);
     assert!(labels.contains("net_dev_name=\"ens5f0np0\""), "{labels}");
     assert!(metric(&text, "rdma_tx_pause_total", "priority=\"0\"").is_some(), "{text}");

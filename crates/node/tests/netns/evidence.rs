@@ -1,15 +1,17 @@
 //! When addresses are taken back, and when not: journals and namespaces here, an API server that a test can take away.
 
 use super::machine::pod;
-use ferroband_address::{Entry, Granule, GranuleId, Space, Version, whereabouts::Whereabouts};
+use ferroband_address::{
+    AddressAllocation, IpBlock, IpBlockId, IpSpace, ResourceVersion, whereabouts::WhereaboutsConfig,
+};
 use ferroband_attach::journal::Journal;
 use ferroband_kernel::{Netns, Root};
 use ferroband_model::PodRef;
 use ferroband_node::{
     Error,
-    address::{Desk, Evidence, Ledger, Store, StoreError, open},
-    caches::{Cache, PodFacts},
-    serve::Unmanaged,
+    address::{AddressBlockCache, AllocatorHandle, BlockStore, BlockStoreError, Evidence, create_allocator},
+    caches::{PodFacts, WatchCache},
+    serve::UnmanagedPartitions,
 };
 use kube::runtime::watcher::Event;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -34,25 +36,32 @@ const FIRST: [u8; 4] = [10, 9, 0, 0];
 
 /// One granule in an API server that may be away.
 #[derive(Clone)]
-struct Server(Arc<(Mutex<Kept>, AtomicBool)>);
+struct FakeBlockStore(Arc<(Mutex<StoredBlock>, AtomicBool)>);
 
 /// The granule and its version.
-type Kept = Option<(Granule, u64)>;
+type StoredBlock = Option<(IpBlock, u64)>;
 
-impl Server {
-    fn put(&self, granule: &Granule, expected: Option<&Version>) -> Result<Version, StoreError> {
+impl FakeBlockStore {
+    fn put(
+        &self,
+        granule: &IpBlock,
+        expected: Option<&ResourceVersion>,
+    ) -> Result<ResourceVersion, BlockStoreError> {
         let (kept, away) = &*self.0;
         if away.load(Ordering::Relaxed) {
-            return Err(StoreError::Away(Error::Task { task: "the test's server", source: None }));
+            return Err(BlockStoreError::Unavailable(Error::Task {
+                task: "the test's server",
+                source: None,
+            }));
         }
         let mut kept = kept.lock().unwrap();
-        let now = kept.as_ref().map(|(_, version)| Version(version.to_string()));
+        let now = kept.as_ref().map(|(_, version)| ResourceVersion(version.to_string()));
         if now.as_ref() != expected {
-            return Err(StoreError::Conflict);
+            return Err(BlockStoreError::Conflict);
         }
         let version = kept.as_ref().map_or(1, |(_, version)| version + 1);
         *kept = Some((granule.clone(), version));
-        Ok(Version(version.to_string()))
+        Ok(ResourceVersion(version.to_string()))
     }
 
     fn assigned(&self) -> BTreeSet<u8> {
@@ -60,32 +69,39 @@ impl Server {
     }
 }
 
-impl Store for Server {
-    async fn create(&self, granule: &Granule) -> Result<Version, StoreError> {
+impl BlockStore for FakeBlockStore {
+    async fn create(&self, granule: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
         self.put(granule, None)
     }
 
-    async fn replace(&self, granule: &Granule, expected: &Version) -> Result<Version, StoreError> {
+    async fn replace(
+        &self,
+        granule: &IpBlock,
+        expected: &ResourceVersion,
+    ) -> Result<ResourceVersion, BlockStoreError> {
         self.put(granule, Some(expected))
     }
 
-    async fn get(&self, _: &GranuleId) -> Result<Option<(Granule, Version)>, StoreError> {
+    async fn get(&self, _: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
         if self.0.1.load(Ordering::Relaxed) {
-            return Err(StoreError::Away(Error::Task { task: "the test's server", source: None }));
+            return Err(BlockStoreError::Unavailable(Error::Task {
+                task: "the test's server",
+                source: None,
+            }));
         }
         let kept = self.0.0.lock().unwrap();
-        Ok(kept.as_ref().map(|(granule, version)| (granule.clone(), Version(version.to_string()))))
+        Ok(kept.as_ref().map(|(granule, version)| (granule.clone(), ResourceVersion(version.to_string()))))
     }
 }
 
 /// A node whose API server has these entries: offset, container, pod's UID.
-struct Node {
+struct EvidenceFixture {
     root: Root,
     folder: TempDir,
-    server: Server,
-    ledger: Arc<Ledger>,
-    desk: Desk,
-    pods: Arc<Cache<PodFacts>>,
+    server: FakeBlockStore,
+    ledger: Arc<AddressBlockCache>,
+    desk: AllocatorHandle,
+    pods: Arc<WatchCache<PodFacts>>,
     asserted: watch::Receiver<bool>,
     stop: CancellationToken,
     evidence: Option<Evidence>,
@@ -93,7 +109,7 @@ struct Node {
     kept: Vec<Netns>,
 }
 
-impl Node {
+impl EvidenceFixture {
     fn new(entries: &[(u8, &str, &str)]) -> Self {
         // Mounts of this thread's own, which go with it.
         unshare(CloneFlags::CLONE_NEWNS).expect("these tests need root");
@@ -104,32 +120,33 @@ impl Node {
             std::fs::create_dir_all(folder.path().join(path)).unwrap();
         }
         std::fs::write(folder.path().join("proc/sys/kernel/random/boot_id"), "this-boot\n").unwrap();
-        let (id, _) = GranuleId::containing(&Space::default_space(), FIRST.into());
-        let mut granule = Granule::new(id, None);
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), FIRST.into());
+        let mut granule = IpBlock::new(id, None);
         for (offset, container, uid) in entries {
             let entry = json!({
                 "pod": format!("default/{uid}"), "uid": uid, "interface": "net1", "container": container, "node": "n1",
             });
-            granule.entries.insert(*offset, serde_json::from_value::<Entry>(entry).unwrap());
+            granule.entries.insert(*offset, serde_json::from_value::<AddressAllocation>(entry).unwrap());
         }
-        let server = Server(Arc::new((Mutex::new(Some((granule.clone(), 1))), AtomicBool::new(false))));
-        let ledger = Arc::new(Ledger::of_node("n1"));
-        ledger.list_begins();
-        ledger.listed(granule, Version("1".into()));
-        ledger.list_ends();
-        let (desk, committer) = open("n1".to_owned(), ledger.clone(), server.clone());
+        let server =
+            FakeBlockStore(Arc::new((Mutex::new(Some((granule.clone(), 1))), AtomicBool::new(false))));
+        let ledger = Arc::new(AddressBlockCache::for_node("n1"));
+        ledger.begin_list();
+        ledger.add_listed(granule, ResourceVersion("1".into()));
+        ledger.finish_list();
+        let (desk, committer) = create_allocator("n1".to_owned(), ledger.clone(), server.clone());
         tokio::spawn(committer.run());
-        let pods = Arc::new(Cache::default());
+        let pods = Arc::new(WatchCache::default());
         let (told, asserted) = watch::channel(false);
         let evidence = Evidence {
             root: root.clone(),
-            namespaces: vec![folder.path().join("netns")],
+            netns_dirs: vec![folder.path().join("netns")],
             node: "n1".to_owned(),
-            ledger: ledger.clone(),
-            desk: desk.clone(),
+            blocks: ledger.clone(),
+            allocator: desk.clone(),
             pods: pods.clone(),
-            membership: Arc::new(Unmanaged),
-            asserted: told,
+            membership: Arc::new(UnmanagedPartitions),
+            allocations_restored: told,
         };
         let stop = CancellationToken::new();
         Self {
@@ -186,17 +203,17 @@ impl Node {
 
     /// Look for so many seconds of the test's clock.
     async fn look_for(&mut self, seconds: u64) {
-        if !self.pods.is_complete() {
+        if !self.pods.is_synced() {
             self.pods.apply(Event::InitDone);
         }
         if let Some(evidence) = self.evidence.take() {
-            tokio::spawn(evidence.keep_confirmed(self.stop.clone()));
+            tokio::spawn(evidence.run(self.stop.clone()));
         }
         sleep(Duration::from_secs(seconds)).await;
     }
 }
 
-impl Drop for Node {
+impl Drop for EvidenceFixture {
     fn drop(&mut self) {
         self.stop.cancel();
         // A folder with a mount in it would stay. Some tests have taken theirs away already.
@@ -212,7 +229,7 @@ fn offsets<const N: usize>(offsets: [u8; N]) -> BTreeSet<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn w33_what_is_certainly_gone_is_released_and_what_may_live_is_not() {
-    let mut node = Node::new(&[
+    let mut node = EvidenceFixture::new(&[
         (1, "alive", "alive"),
         (2, "rebooted", "rebooted"),
         (3, "gone", "gone"),
@@ -248,7 +265,7 @@ async fn w33_what_is_certainly_gone_is_released_and_what_may_live_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_folder_is_a_missing_mount_unless_the_pod_is_gone_too() {
-    let mut node = Node::new(&[(1, "kept", "kept"), (2, "deleted", "deleted")]);
+    let mut node = EvidenceFixture::new(&[(1, "kept", "kept"), (2, "deleted", "deleted")]);
     for container in ["kept", "deleted"] {
         let path = node.folder.path().join("netns").join(container);
         node.journal(container, "this-boot", path.to_str().unwrap(), &json!({"dev": 4, "inode": 1}));
@@ -260,8 +277,12 @@ async fn an_empty_folder_is_a_missing_mount_unless_the_pod_is_gone_too() {
 
 #[tokio::test(start_paused = true)]
 async fn w32_without_a_journal_the_pod_and_all_namespaces_must_not_have_it() {
-    let mut node =
-        Node::new(&[(1, "pod", "pod"), (2, "lingers", "lingers"), (3, "lost", "lost"), (4, "torn", "torn")]);
+    let mut node = EvidenceFixture::new(&[
+        (1, "pod", "pod"),
+        (2, "lingers", "lingers"),
+        (3, "lost", "lost"),
+        (4, "torn", "torn"),
+    ]);
     node.pod("pod");
     // Force-deleted a moment ago; its processes end when the kubelet comes to it.
     let (path, _) = node.namespace("lingers");
@@ -291,17 +312,17 @@ async fn w32_without_a_journal_the_pod_and_all_namespaces_must_not_have_it() {
 
 #[tokio::test(start_paused = true)]
 async fn without_any_namespace_in_sight_nothing_is_lost_on_the_way() {
-    let mut node = Node::new(&[(1, "lost", "lost")]);
+    let mut node = EvidenceFixture::new(&[(1, "lost", "lost")]);
     node.look_for(60).await;
     assert_eq!(node.server.assigned(), offsets([1]), "nobody can say that no pod has it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn before_the_api_server_has_told_all_nothing_is_judged() {
-    let mut node = Node::new(&[(1, "lost", "lost")]);
+    let mut node = EvidenceFixture::new(&[(1, "lost", "lost")]);
     node.namespace("any");
     let evidence = node.evidence.take().unwrap();
-    tokio::spawn(evidence.keep_confirmed(node.stop.clone()));
+    tokio::spawn(evidence.run(node.stop.clone()));
     sleep(Duration::from_secs(60)).await;
     assert_eq!(node.server.assigned(), offsets([1]), "its pods have not been listed");
     assert!(!*node.asserted.borrow());
@@ -311,7 +332,7 @@ async fn before_the_api_server_has_told_all_nothing_is_judged() {
 
 #[tokio::test(start_paused = true)]
 async fn what_lives_is_asserted_before_anything_new_even_if_the_api_server_is_away_at_first() {
-    let mut node = Node::new(&[]);
+    let mut node = EvidenceFixture::new(&[]);
     let (path, id) = node.namespace("alive");
     let mut journal = node.journal("alive", "this-boot", path.to_str().unwrap(), &id);
     let assigned = json!([{"attachment": 0, "ips": [{"address": "10.9.0.3/24"}], "routes": []}]);
@@ -325,7 +346,7 @@ async fn what_lives_is_asserted_before_anything_new_even_if_the_api_server_is_aw
     node.look_for(30).await;
     assert!(*node.asserted.borrow());
     assert_eq!(node.server.assigned(), offsets([3]));
-    let known: Vec<IpAddr> = node.ledger.plan(|view| {
+    let known: Vec<IpAddr> = node.ledger.with_view(|view| {
         view.iter()
             .flat_map(|(g, _)| g.entries.keys().map(|offset| g.address(*offset)).collect::<Vec<_>>())
             .collect()
@@ -335,7 +356,7 @@ async fn what_lives_is_asserted_before_anything_new_even_if_the_api_server_is_aw
 
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_what_lives_comes_first_and_what_others_had_is_left_alone() {
-    let mut node = Node::new(&[]);
+    let mut node = EvidenceFixture::new(&[]);
     let (path, id) = node.namespace("alive");
     let mut journal = node.journal("alive", "this-boot", path.to_str().unwrap(), &id);
     journal.assigned =
@@ -350,19 +371,19 @@ async fn after_a_restore_what_lives_comes_first_and_what_others_had_is_left_alon
     let entry =
         json!({"pod": "default/far", "uid": "far", "interface": "net1", "container": "far", "node": "n2"});
     granule.entries.insert(1, serde_json::from_value(entry).unwrap());
-    node.ledger.seen(granule.clone(), Version("7".into()));
+    node.ledger.apply_watched(granule.clone(), ResourceVersion("7".into()));
 
     // The backup is older than both.
     granule.entries.clear();
     *node.server.0.0.lock().unwrap() = Some((granule.clone(), 1));
-    node.ledger.list_begins();
-    node.ledger.listed(granule, Version("1".into()));
-    node.ledger.list_ends();
+    node.ledger.begin_list();
+    node.ledger.add_listed(granule, ResourceVersion("1".into()));
+    node.ledger.finish_list();
     sleep(Duration::from_secs(2)).await;
     assert!(*node.asserted.borrow());
     assert_eq!(node.server.assigned(), offsets([3]), "at once, not after two looks");
     let ipam = json!({"type": "whereabouts", "range": "10.9.0.0/24"});
-    let ipam = Whereabouts::parse(ipam.as_object().unwrap()).unwrap();
+    let ipam = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap();
     let pod = PodRef { namespace: "default".into(), name: "new".into(), uid: "new".into() };
     let given = node.desk.assign("a test".into(), ipam.requests(&pod, false, "net1", "new")).await.unwrap();
     assert_eq!(

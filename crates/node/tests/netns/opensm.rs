@@ -2,10 +2,10 @@
 
 use ferroband_kernel::Root;
 use ferroband_model::Guid;
-use ferroband_node::opensm::{Chosen, Program, Supervisor, Wish};
+use ferroband_node::opensm::{DesiredOpensm, OpensmProgram, OpensmSupervisor, SmPort};
 use ferroband_partition::opensm::render;
-use ferroband_partition::{Key, Membership, Table};
-use ferroband_testbed::opensm::Bed;
+use ferroband_partition::{Membership, MembershipTable, PKeyBase};
+use ferroband_testbed::opensm::OpensmTestbed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -16,35 +16,35 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A node at the first adapter for managers of a fabric.
-struct Node {
-    bed: Bed,
+struct OpensmFixture {
+    bed: OpensmTestbed,
     folder: TempDir,
     ports: Vec<Guid>,
 }
 
-impl Node {
+impl OpensmFixture {
     fn new() -> Self {
         let ports: Vec<Guid> = (0..2).map(|n| Guid::new(0x0200_0000_0000_1001 + 0x10 * n)).collect();
-        Self { bed: Bed::new(&ports).unwrap(), folder: tempfile::tempdir().unwrap(), ports }
+        Self { bed: OpensmTestbed::new(&ports).unwrap(), folder: tempfile::tempdir().unwrap(), ports }
     }
 
-    fn program(&self) -> Program {
-        let program = Program::new(&Root::at(self.folder.path()), "opensm");
-        let variables = self.bed.variables(0).into_iter();
-        variables.fold(program, |program, (name, value)| program.with_variable(&name, value))
+    fn program(&self) -> OpensmProgram {
+        let program = OpensmProgram::new(&Root::at(self.folder.path()), "opensm");
+        let variables = self.bed.client_env(0).into_iter();
+        variables.fold(program, |program, (name, value)| program.with_env(&name, value))
     }
 
     /// A daemon's supervisor, as after a start.
-    fn daemon(&self) -> Daemon {
-        Daemon::of(self.program())
+    fn daemon(&self) -> SupervisorFixture {
+        SupervisorFixture::of(self.program())
     }
 
     fn file(&self) -> String {
-        fs::read_to_string(self.program().partitions()).unwrap_or_default()
+        fs::read_to_string(self.program().partitions_file()).unwrap_or_default()
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.program().log()).unwrap_or_default()
+        fs::read_to_string(self.program().log_file()).unwrap_or_default()
     }
 
     fn sweeps(&self) -> usize {
@@ -56,53 +56,58 @@ impl Node {
     fn shows(&self, port: usize, wanted: &[u16]) {
         let until = Instant::now() + Duration::from_secs(60);
         while !self.has(port, wanted) {
-            let found = || self.bed.table(self.ports[port]);
+            let found = || self.bed.pkey_table(self.ports[port]);
             assert!(Instant::now() < until, "port {port} has {:04x?}; {}", found(), self.log());
             sleep(Duration::from_millis(20));
         }
     }
 
     fn has(&self, port: usize, wanted: &[u16]) -> bool {
-        let found: BTreeSet<u16> = self.bed.table(self.ports[port]).unwrap().into_iter().collect();
+        let found: BTreeSet<u16> = self.bed.pkey_table(self.ports[port]).unwrap().into_iter().collect();
         found == wanted.iter().copied().collect()
     }
 }
 
-impl Drop for Node {
+impl Drop for OpensmFixture {
     fn drop(&mut self) {
         // Whatever a test has left running.
-        Daemon::of(self.program()).supervisor.step(None, Instant::now());
+        SupervisorFixture::of(self.program()).supervisor.reconcile(None, Instant::now());
     }
 }
 
 /// A supervisor and the clock of its steps, so that nobody waits for its pauses.
-struct Daemon {
-    supervisor: Supervisor,
+struct SupervisorFixture {
+    supervisor: OpensmSupervisor,
     now: Instant,
 }
 
-impl Daemon {
-    fn of(program: Program) -> Self {
+impl SupervisorFixture {
+    fn of(program: OpensmProgram) -> Self {
         let chosen = |label: &str| match label {
             "other" => Err("the node has no InfiniBand port \"other\"".to_owned()),
-            _ => Ok(Chosen { device: String::new(), port: 1, guid: Bed::port(0), lids: (0, 0) }),
+            _ => Ok(SmPort {
+                device: String::new(),
+                port: 1,
+                guid: OpensmTestbed::manager_port(0),
+                lids: (0, 0),
+            }),
         };
-        Self { supervisor: Supervisor::new(program, chosen), now: Instant::now() }
+        Self { supervisor: OpensmSupervisor::new(program, chosen), now: Instant::now() }
     }
 
     /// A step, this much later.
-    fn step(&mut self, wish: &mut Wish, later: u64) -> (String, String) {
+    fn step(&mut self, wish: &mut DesiredOpensm, later: u64) -> (String, String) {
         self.now += Duration::from_secs(later);
-        let status = self.supervisor.step(Some(wish), self.now);
-        wish.told = (status.written, status.signalled);
+        let status = self.supervisor.reconcile(Some(wish), self.now);
+        wish.reported = (status.written, status.signalled);
         (status.state, status.problem.unwrap_or_default())
     }
 }
 
-fn wish(members: &[(u16, Guid)], serial: i64, signal: i64) -> Wish {
-    let table: Table =
-        members.iter().map(|(key, guid)| (Key::new(*key).unwrap(), *guid, Membership::Full)).collect();
-    Wish { members: render(None, &table).unwrap(), serial, signal, ..Wish::default() }
+fn wish(members: &[(u16, Guid)], serial: i64, signal: i64) -> DesiredOpensm {
+    let table: MembershipTable =
+        members.iter().map(|(key, guid)| (PKeyBase::new(*key).unwrap(), *guid, Membership::Full)).collect();
+    DesiredOpensm { members: render(None, &table).unwrap(), serial, signal, ..DesiredOpensm::default() }
 }
 
 fn state(text: &str) -> (String, String) {
@@ -111,21 +116,22 @@ fn state(text: &str) -> (String, String) {
 
 #[test]
 fn it_runs_when_every_host_has_the_file_and_reads_what_it_may() {
-    let node = Node::new();
+    let node = OpensmFixture::new();
     let mut daemon = node.daemon();
     let mut first = wish(&[(5, node.ports[0])], 1, 0);
     assert_eq!(daemon.step(&mut first, 1), state("stopped"));
-    assert_eq!(first.told, (1, 0), "written, and read by nobody: others may not have it yet");
+    assert_eq!(first.reported, (1, 0), "written, and read by nobody: others may not have it yet");
     assert!(node.file().contains("fb0005=0x0005"), "{}", node.file());
     first.signal = 1;
     assert_eq!(daemon.step(&mut first, 1), state("running"));
-    assert_eq!(first.told, (1, 1));
+    assert_eq!(first.reported, (1, 1));
     node.shows(0, &[0x8005, 0x7fff]);
     // The next change: in the file at once, in the tables when it may be.
-    let mut next = Wish { told: first.told, ..wish(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1) };
+    let mut next =
+        DesiredOpensm { reported: first.reported, ..wish(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1) };
     let before = node.sweeps();
     assert_eq!(daemon.step(&mut next, 1), state("running"));
-    assert_eq!((next.told, node.sweeps()), ((2, 1), before));
+    assert_eq!((next.reported, node.sweeps()), ((2, 1), before));
     next.signal = 2;
     daemon.step(&mut next, 1);
     node.shows(0, &[0x8006, 0x7fff]);
@@ -143,7 +149,7 @@ fn it_runs_when_every_host_has_the_file_and_reads_what_it_may() {
 
 #[test]
 fn a_daemon_that_comes_after_one_that_was_killed_takes_it_over_as_it_is() {
-    let node = Node::new();
+    let node = OpensmFixture::new();
     let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
     let mut first = node.daemon();
     first.step(&mut wanted, 1);
@@ -160,14 +166,14 @@ fn a_daemon_that_comes_after_one_that_was_killed_takes_it_over_as_it_is() {
     sleep(Duration::from_millis(300));
     assert_eq!(node.sweeps(), sweeps, "nobody on the fabric has noticed");
     // What changed meanwhile is done.
-    let mut next = Wish { told: wanted.told, ..wish(&[(6, node.ports[0])], 2, 2) };
+    let mut next = DesiredOpensm { reported: wanted.reported, ..wish(&[(6, node.ports[0])], 2, 2) };
     second.step(&mut next, 1);
     node.shows(0, &[0x8006, 0x7fff]);
 }
 
 #[test]
 fn one_that_is_killed_is_started_again_with_pauses() {
-    let node = Node::new();
+    let node = OpensmFixture::new();
     let mut daemon = node.daemon();
     let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
     daemon.step(&mut wanted, 1);
@@ -194,31 +200,31 @@ fn one_that_is_killed_is_started_again_with_pauses() {
 
 #[test]
 fn a_program_that_is_missing_is_told_with_a_remedy_and_found_when_it_is_there() {
-    let node = Node::new();
+    let node = OpensmFixture::new();
     let file = node.folder.path().join("opensm");
-    let variables = node.bed.variables(0).into_iter();
-    let program = Program::new(&Root::at(node.folder.path()), &file);
-    let program = variables.fold(program, |program, (name, value)| program.with_variable(&name, value));
-    let mut daemon = Daemon::of(program);
+    let variables = node.bed.client_env(0).into_iter();
+    let program = OpensmProgram::new(&Root::at(node.folder.path()), &file);
+    let program = variables.fold(program, |program, (name, value)| program.with_env(&name, value));
+    let mut daemon = SupervisorFixture::of(program);
     let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
     let (said, problem) = daemon.step(&mut wanted, 1);
     assert_eq!(said, "stopped");
     assert!(problem.contains("no program") && problem.contains("--opensm"), "{problem}");
-    assert_eq!(wanted.told, (1, 1), "the file is there; whenever one starts, it reads it");
+    assert_eq!(wanted.reported, (1, 1), "the file is there; whenever one starts, it reads it");
     let found = ["/usr/sbin/opensm", "/usr/bin/opensm"].into_iter().find(|file| Path::new(file).exists());
     std::os::unix::fs::symlink(found.unwrap(), &file).unwrap();
     assert_eq!(daemon.step(&mut wanted, 11), state("running"));
     node.shows(0, &[0x8005, 0x7fff]);
     // A port that is not there is told, and what runs is left alone.
-    let mut nowhere = Wish { port: "other".to_owned(), ..wanted.clone() };
+    let mut nowhere = DesiredOpensm { port: "other".to_owned(), ..wanted.clone() };
     let (said, problem) = daemon.step(&mut nowhere, 1);
     assert!(said == "running" && problem.contains("\"other\""), "{said} {problem}");
 }
 
 #[test]
 fn a_file_that_somebody_broke_is_put_right_also_by_a_daemon_that_has_just_started() {
-    let node = Node::new();
-    let path = node.program().partitions();
+    let node = OpensmFixture::new();
+    let path = node.program().partitions_file();
     let mut daemon = node.daemon();
     let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
     daemon.step(&mut wanted, 1);
@@ -249,19 +255,21 @@ fn a_file_that_somebody_broke_is_put_right_also_by_a_daemon_that_has_just_starte
 
 #[test]
 fn it_yields_to_a_stranger_and_stands_by_its_own() {
-    let node = Node::new();
-    let stranger = node.bed.manager(1, 0).unwrap();
+    let node = OpensmFixture::new();
+    let stranger = node.bed.start_opensm(1, 0).unwrap();
     let mut daemon = node.daemon();
     let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
     let (said, problem) = daemon.step(&mut wanted, 1);
     assert_eq!(said, "yielding");
     assert!(
-        problem.contains(&Bed::port(1).to_string()) && problem.contains("ferroband.io/subnet-manager"),
+        problem.contains(&OpensmTestbed::manager_port(1).to_string())
+            && problem.contains("ferroband.io/subnet-manager"),
         "{problem}"
     );
     assert_eq!(daemon.supervisor.pid(), None, "it is not even started");
     // The cluster daemon says that it is one of ours.
-    let mut known = Wish { ours: BTreeSet::from([Bed::port(1)]), ..wanted.clone() };
+    let mut known =
+        DesiredOpensm { own_ports: BTreeSet::from([OpensmTestbed::manager_port(1)]), ..wanted.clone() };
     assert_eq!(daemon.step(&mut known, 11), state("running"));
     let until = Instant::now() + Duration::from_secs(60);
     while !node.log().contains("Entering STANDBY state") && !node.log().contains("Entering MASTER state") {
@@ -281,15 +289,15 @@ fn it_yields_to_a_stranger_and_stands_by_its_own() {
 
 #[test]
 fn who_is_not_chosen_any_more_ends_it_and_nobody_elses() {
-    let node = Node::new();
+    let node = OpensmFixture::new();
     let mut daemon = node.daemon();
     let mut wanted = wish(&[], 1, 1);
     daemon.step(&mut wanted, 1);
     let pid = daemon.supervisor.pid().unwrap();
-    let other = node.bed.manager(1, 0).unwrap();
+    let other = node.bed.start_opensm(1, 0).unwrap();
     // Also by a daemon that finds it so at its start.
     let mut daemon = node.daemon();
-    let status = daemon.supervisor.step(None, Instant::now());
+    let status = daemon.supervisor.reconcile(None, Instant::now());
     assert_eq!((status.state.as_str(), status.written), ("stopped", 0));
     let gone = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

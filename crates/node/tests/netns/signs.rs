@@ -1,9 +1,9 @@
 //! Hardware that changes is seen within a second, by the events that it sends.
 
-use super::machine::Machine;
-use ferroband_kernel::{NetnsMode, Route, route::Kind, route::NewLink};
-use ferroband_node::discover::{Inventory, Sight, keep_current};
-use ferroband_sim::{Change, PortState, Profile};
+use super::machine::SimulatedHostFixture;
+use ferroband_kernel::{NetnsMode, RouteSocket, rtnetlink::LinkKind, rtnetlink::NewLink};
+use ferroband_node::discover::{DiscoveryRoots, Inventory, watch_inventory};
+use ferroband_sim::{Profile, SimPortState, SimulationChange};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -16,15 +16,15 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Runs `test` with the inventory of a machine that is kept current.
 fn watching<F: Future<Output = ()>>(
     profile: Profile,
-    test: impl FnOnce(Arc<Machine>, watch::Receiver<Arc<Inventory>>) -> F,
+    test: impl FnOnce(Arc<SimulatedHostFixture>, watch::Receiver<Arc<Inventory>>) -> F,
 ) {
-    let machine = Arc::new(Machine::up(profile));
+    let machine = Arc::new(SimulatedHostFixture::up(profile));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (sender, mut seen) = watch::channel(Arc::default());
         let stop = CancellationToken::new();
-        let sight = Sight::of(machine.hardware.as_ref());
-        let watching = tokio::spawn(keep_current(sight, machine.hardware.clone(), sender, stop.clone()));
+        let sight = DiscoveryRoots::of_host(machine.hardware.as_ref());
+        let watching = tokio::spawn(watch_inventory(sight, machine.hardware.clone(), sender, stop.clone()));
         seen.wait_for(|inventory| !inventory.devices.is_empty()).await.unwrap();
         test(machine, seen).await;
         stop.cancel();
@@ -34,9 +34,9 @@ fn watching<F: Future<Output = ()>>(
 
 /// Does `change` and waits a second for what it should show.
 async fn within_a_second(
-    machine: &Machine,
+    machine: &SimulatedHostFixture,
     seen: &mut watch::Receiver<Arc<Inventory>>,
-    change: Change,
+    change: SimulationChange,
     shown: impl FnMut(&Arc<Inventory>) -> bool,
 ) {
     let said = format!("{change:?}");
@@ -50,21 +50,21 @@ fn what_comes_goes_and_changes_is_seen_within_a_second() {
     let dgx = Profile::builtin("dgx").unwrap();
     watching(dgx, async |machine, mut seen| {
         let device = || "mlx5_0".to_owned();
-        let vfs = |count| Change::Vfs { device: device(), count };
+        let vfs = |count| SimulationChange::SetVfCount { device: device(), count };
         let devices = |count: usize| move |inventory: &Arc<Inventory>| inventory.devices.len() == count;
         within_a_second(&machine, &mut seen, vfs(16), devices(24)).await;
         within_a_second(&machine, &mut seen, vfs(4), devices(12)).await;
-        within_a_second(&machine, &mut seen, Change::Unplug { device: device() }, devices(7)).await;
-        within_a_second(&machine, &mut seen, Change::Replug { device: device() }, devices(8)).await;
+        within_a_second(&machine, &mut seen, SimulationChange::Unplug { device: device() }, devices(7)).await;
+        within_a_second(&machine, &mut seen, SimulationChange::Replug { device: device() }, devices(8)).await;
         let state = |wanted: &'static str| {
             move |inventory: &Arc<Inventory>| {
                 let found = inventory.devices.iter().find(|device| device.name == "mlx5_3").unwrap();
                 found.ports[0].state == wanted
             }
         };
-        let port = |state| Change::Port { device: "mlx5_3".to_owned(), port: 1, state };
-        within_a_second(&machine, &mut seen, port(PortState::Down), state("Down")).await;
-        within_a_second(&machine, &mut seen, port(PortState::Active), state("Active")).await;
+        let port = |state| SimulationChange::SetPortState { device: "mlx5_3".to_owned(), port: 1, state };
+        within_a_second(&machine, &mut seen, port(SimPortState::Down), state("Down")).await;
+        within_a_second(&machine, &mut seen, port(SimPortState::Active), state("Active")).await;
         machine.hardware.set_rdma_netns_mode(NetnsMode::Exclusive).unwrap();
         // There is no event for it: it is asked for every second.
         let exclusive = seen.wait_for(|inventory| inventory.exclusive == Some(true));
@@ -76,16 +76,16 @@ fn what_comes_goes_and_changes_is_seen_within_a_second() {
 fn the_interfaces_of_pods_do_not_make_the_node_look_again_and_again() {
     watching(Profile::default(), async |machine, mut seen| {
         seen.mark_unchanged();
-        let mut route = Route::here().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let begin = Instant::now();
         while begin.elapsed() < SECOND {
-            route.create(&NewLink::new("pod0", Kind::Veth { peer: "pod0p" })).unwrap();
+            route.create_link(&NewLink::new("pod0", LinkKind::Veth { peer: "pod0p" })).unwrap();
             let link = route.link("pod0").unwrap().unwrap();
-            route.delete(link.index).unwrap();
+            route.delete_link(link.index).unwrap();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(!seen.has_changed().unwrap(), "nothing of the node's own has changed");
-        let unplug = Change::Unplug { device: "mlx5_0".to_owned() };
+        let unplug = SimulationChange::Unplug { device: "mlx5_0".to_owned() };
         within_a_second(&machine, &mut seen, unplug, |inventory| inventory.devices.is_empty()).await;
     });
 }

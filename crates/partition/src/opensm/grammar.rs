@@ -7,18 +7,18 @@ use crate::{Error, Membership};
 use ferroband_model::{Guid, PKey};
 
 /// opensm reads lines into a buffer of 4096 bytes and cuts what is longer.
-const LONGEST_LINE: usize = 4000;
+const MAX_LINE_LENGTH: usize = 4000;
 
 /// A file that has been understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct File {
+pub struct PartitionsFile {
     /// Its statements in order.
-    pub statements: Vec<Statement>,
+    pub statements: Vec<PartitionStatement>,
 }
 
 /// One statement: a partition and some of its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Statement {
+pub struct PartitionStatement {
     /// The partition's name.
     pub name: String,
     /// Its number, without the membership bit.
@@ -34,11 +34,11 @@ pub struct Statement {
 }
 
 /// Reads a file. An empty one is an error: opensm would open the fabric.
-pub fn parse(text: &str) -> Result<File, Error> {
-    let wrong = |problem: String| Error::Unsafe { problem };
+pub fn parse(text: &str) -> Result<PartitionsFile, Error> {
+    let wrong = |problem: String| Error::UnsafePartitionsFile { problem };
     let mut bare = String::new();
     for (number, line) in text.lines().enumerate() {
-        if line.len() > LONGEST_LINE {
+        if line.len() > MAX_LINE_LENGTH {
             return Err(wrong(format!("line {} has {} characters; opensm cuts it", number + 1, line.len())));
         }
         if !line.is_ascii() {
@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<File, Error> {
     }
     let mut statements = Vec::new();
     for statement in bare.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
-        statements.push(read(statement).map_err(|problem| {
+        statements.push(parse_statement(statement).map_err(|problem| {
             let shown: String = statement.chars().take(60).collect();
             wrong(format!("{problem} in {shown:?}"))
         })?);
@@ -68,28 +68,28 @@ pub fn parse(text: &str) -> Result<File, Error> {
     if !bare.trim_end().ends_with(';') {
         return Err(wrong("its last statement has no end".to_owned()));
     }
-    Ok(File { statements })
+    Ok(PartitionsFile { statements })
 }
 
-fn read(text: &str) -> Result<Statement, String> {
+fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
     let (head, members) = text.split_once(':').ok_or("no colon")?;
     if head.contains('\n') {
         return Err("a head over several lines".to_owned());
     }
-    let mut statement = Statement::default();
+    let mut statement = PartitionStatement::default();
     let mut default = Membership::Limited;
     let mut parts = head.split(',').map(str::trim);
     let first = parts.next().unwrap_or_default();
     let (name, number) = first.split_once('=').ok_or("a partition without a number")?;
     statement.name = name.trim().to_owned();
-    statement.number = partition(number.trim())?;
+    statement.number = parse_partition_number(number.trim())?;
     for flag in parts {
         match flag.split_once('=').map_or((flag, None), |(flag, value)| (flag.trim(), Some(value.trim()))) {
             ("indx0", None) => statement.index0 = true,
             ("ipoib", None) => statement.ipoib = true,
             ("defmember", Some(value)) => default = value.parse()?,
             ("rate" | "mtu" | "sl" | "scope" | "Q_Key" | "TClass" | "FlowLabel", Some(value)) => {
-                number_of(value).ok_or_else(|| format!("{flag:?} is no number"))?;
+                parse_c_number(value).ok_or_else(|| format!("{flag:?} is no number"))?;
             }
             _ => return Err(format!("an unknown flag {flag:?}")),
         }
@@ -114,14 +114,14 @@ fn read(text: &str) -> Result<Statement, String> {
 }
 
 /// Never 0: opensm would invent a number. Never more than fifteen bits: it would cut them.
-fn partition(text: &str) -> Result<u16, String> {
-    let number = number_of(text).and_then(|number| u16::try_from(number).ok());
+fn parse_partition_number(text: &str) -> Result<u16, String> {
+    let number = parse_c_number(text).and_then(|number| u16::try_from(number).ok());
     let number = number.filter(|number| (1..=PKey::DEFAULT.base()).contains(number));
     number.ok_or_else(|| format!("{text:?} is no partition"))
 }
 
 /// A number as C reads it.
-fn number_of(text: &str) -> Option<u64> {
+fn parse_c_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None if text.len() > 1 && text.starts_with('0') => u64::from_str_radix(text, 8).ok(),

@@ -10,14 +10,14 @@
 //! flaps makes every port of the fabric a full member of the default partition. So a text is written only when our
 //! own reader, which is stricter than opensm's, understands all of it and finds exactly what was wanted.
 
-mod file;
 mod grammar;
 mod hosts;
-mod place;
+mod local_host;
+mod partitions_file;
 mod render;
 
-pub use file::write;
-pub use grammar::{File, Statement, parse};
-pub use hosts::{Facts, Host, Opensm};
-pub use place::Local;
-pub use render::{BEGIN, END, render, understood};
+pub use grammar::{PartitionStatement, PartitionsFile, parse};
+pub use hosts::{Opensm, OpensmHost, OpensmHostStatus};
+pub use local_host::LocalOpensmHost;
+pub use partitions_file::write_partitions_file;
+pub use render::{BEGIN_MARKER, END_MARKER, parse_members, render};

@@ -1,7 +1,7 @@
 //! Requests with credentials and deadlines.
 
-use super::{Login, Settings, tls};
-use crate::{BadSetting, Error};
+use super::{UfmClientSettings, UfmLogin, tls};
+use crate::{Error, SettingError};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -12,56 +12,56 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a whole request may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest answer: a hundred thousand members are about ten megabytes.
-const LARGEST: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 /// A logged-in client.
-pub(super) struct Client {
+pub(super) struct UfmClient {
     http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: String,
     credentials: Option<HeaderValue>,
     pub(super) name: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A status and a body.
-pub(super) struct Answer {
+pub(super) struct UfmResponse {
     pub(super) status: u16,
     pub(super) body: Value,
     /// The text, shortened, for messages.
     pub(super) text: String,
 }
 
-impl Answer {
+impl UfmResponse {
     /// UFM's versions differ in which of them they use.
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-impl Client {
-    pub(super) fn new(settings: &Settings) -> Result<Self, BadSetting> {
+impl UfmClient {
+    pub(super) fn new(settings: &UfmClientSettings) -> Result<Self, SettingError> {
         let mut tcp = HttpConnector::new();
-        tcp.set_connect_timeout(Some(CONNECT));
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         tcp.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls::config(settings)?)
+            .with_tls_config(tls::client_config(settings)?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
         let credentials = match &settings.login {
-            Login::Basic { user, password } => Some(encode(format!("{user}:{password}").as_bytes())),
-            Login::Token(token) => Some(token.clone()),
-            Login::Certificate { .. } => None,
+            UfmLogin::Basic { user, password } => Some(base64(format!("{user}:{password}").as_bytes())),
+            UfmLogin::Token(token) => Some(token.clone()),
+            UfmLogin::Certificate { .. } => None,
         };
         let credentials = credentials.map(|text| HeaderValue::from_str(&format!("Basic {text}"))).transpose();
-        let mut credentials = credentials.map_err(|_| BadSetting::Value {
+        let mut credentials = credentials.map_err(|_| SettingError::Value {
             name: "UFM_TOKEN",
             value: "(not shown)".to_owned(),
-            wanted: "text without control characters",
+            expected: "text without control characters",
         })?;
         if let Some(value) = &mut credentials {
             value.set_sensitive(true);
@@ -73,28 +73,35 @@ impl Client {
         let server = format!("{}://{host}:{}", settings.schema, settings.port);
         Ok(Self {
             http: Http::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(20)).build(https),
-            base: format!("{server}{}", settings.prefix()),
+            base: format!("{server}{}", settings.path_prefix()),
             credentials,
             name: format!("ufm {server}"),
-            patience: PATIENCE,
+            timeout: REQUEST_TIMEOUT,
         })
     }
 
-    pub(super) fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub(super) fn with_timeout(mut self, patience: Duration) -> Self {
+        self.timeout = patience;
         self
     }
 
     /// Asks, and waits for the answer at most as long as allowed.
-    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer, Error> {
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<UfmResponse, Error> {
         let what = format!("{method} {path}");
-        match tokio::time::timeout(self.patience, self.send(method, path, body)).await {
+        match tokio::time::timeout(self.timeout, self.send(method, path, body)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::Late { manager: self.name.clone(), request: what, patience: self.patience }),
+            Err(_) => {
+                Err(Error::Timeout { manager: self.name.clone(), request: what, timeout: self.timeout })
+            }
         }
     }
 
-    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer, Error> {
+    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<UfmResponse, Error> {
         let unreachable = |source: Box<dyn std::error::Error + Send + Sync>| Error::Unreachable {
             manager: self.name.clone(),
             source,
@@ -108,17 +115,22 @@ impl Client {
         }
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         let request = request.body(Full::new(body)).map_err(|error| unreachable(error.into()))?;
-        let answer = self.http.request(request).await.map_err(|error| unreachable(told(error).into()))?;
+        let answer =
+            self.http.request(request).await.map_err(|error| unreachable(error_chain(error).into()))?;
         let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await.map_err(unreachable)?.to_bytes();
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES)
+            .collect()
+            .await
+            .map_err(unreachable)?
+            .to_bytes();
         let text: String = String::from_utf8_lossy(&body).trim().chars().take(300).collect();
         // Not every answer is JSON; those whose content counts are looked at by who asked.
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        Ok(Answer { status, body, text })
+        Ok(UfmResponse { status, body, text })
     }
 
-    pub(super) fn refused(&self, request: &str, answer: &Answer) -> Error {
-        Error::Refused {
+    pub(super) fn rejected(&self, request: &str, answer: &UfmResponse) -> Error {
+        Error::Rejected {
             manager: self.name.clone(),
             request: request.to_owned(),
             status: answer.status,
@@ -126,8 +138,8 @@ impl Client {
         }
     }
 
-    pub(super) fn garbled(&self, request: &str, problem: impl ToString) -> Error {
-        Error::Garbled {
+    pub(super) fn invalid_response(&self, request: &str, problem: impl ToString) -> Error {
+        Error::InvalidResponse {
             manager: self.name.clone(),
             request: request.to_owned(),
             problem: problem.to_string(),
@@ -136,7 +148,7 @@ impl Client {
 }
 
 /// An error with its causes: the outermost one says only that the request failed.
-fn told(error: hyper_util::client::legacy::Error) -> String {
+fn error_chain(error: hyper_util::client::legacy::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(inner) = cause {
@@ -147,7 +159,7 @@ fn told(error: hyper_util::client::legacy::Error) -> String {
 }
 
 /// Base64 (RFC 4648, section 4).
-fn encode(bytes: &[u8]) -> String {
+fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
@@ -163,15 +175,15 @@ fn encode(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::encode;
+    use super::base64;
 
     #[test]
     fn base64_of_the_rfc() {
         for (plain, text) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {
-            assert_eq!(encode(plain.as_bytes()), text);
+            assert_eq!(base64(plain.as_bytes()), text);
         }
-        assert_eq!(encode(b"admin:123456"), "YWRtaW46MTIzNDU2");
+        assert_eq!(base64(b"admin:123456"), "YWRtaW46MTIzNDU2");
     }
 }

@@ -6,11 +6,11 @@
 //!
 //! An answer of 200 says that UFM knows, not that a port's table shows it; the nodes look at those.
 
-mod answer;
 mod client;
 mod partitions;
+mod response;
 mod settings;
 mod tls;
 
 pub use partitions::Ufm;
-pub use settings::{Login, Settings};
+pub use settings::{UfmClientSettings, UfmLogin};

@@ -1,11 +1,11 @@
 //! How to reach UFM: the variables of ib-kubernetes, and a few more for what it could not do.
 
-use crate::BadSetting;
+use crate::SettingError;
 use std::fmt;
 
 /// Where UFM is and how to log in.
 #[derive(Clone, PartialEq)]
-pub struct Settings {
+pub struct UfmClientSettings {
     /// `http` or `https`.
     pub schema: &'static str,
     /// Host name or address.
@@ -13,14 +13,14 @@ pub struct Settings {
     /// Port.
     pub port: u16,
     /// How to log in.
-    pub login: Login,
+    pub login: UfmLogin,
     /// Certificates to trust: of UFM itself (pinned), or of who signed it. The system's trust where there are none.
     pub certificate: Option<String>,
 }
 
 /// How to log in.
 #[derive(Clone, PartialEq)]
-pub enum Login {
+pub enum UfmLogin {
     /// `UFM_USERNAME` and `UFM_PASSWORD`.
     Basic {
         /// The user.
@@ -39,16 +39,20 @@ pub enum Login {
     },
 }
 
-impl Settings {
+impl UfmClientSettings {
     /// Reads the variables.
-    pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, BadSetting> {
+    pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).filter(|value| !value.trim().is_empty());
         let schema = match of("UFM_HTTP_SCHEMA").map(|schema| schema.to_lowercase()).as_deref() {
             None | Some("https") => "https",
             Some("http") => "http",
             Some(other) => {
                 let wanted = "http or https";
-                return Err(BadSetting::Value { name: "UFM_HTTP_SCHEMA", value: other.to_owned(), wanted });
+                return Err(SettingError::Value {
+                    name: "UFM_HTTP_SCHEMA",
+                    value: other.to_owned(),
+                    expected: wanted,
+                });
             }
         };
         let port = match of("UFM_PORT") {
@@ -59,24 +63,24 @@ impl Settings {
                     80
                 }
             }
-            Some(text) => text.trim().parse().map_err(|_| BadSetting::Value {
+            Some(text) => text.trim().parse().map_err(|_| SettingError::Value {
                 name: "UFM_PORT",
                 value: text.clone(),
-                wanted: "a port number",
+                expected: "a port number",
             })?,
         };
         let address = of("UFM_ADDRESS");
         let login = match (of("UFM_TOKEN"), of("UFM_CLIENT_CERTIFICATE"), of("UFM_CLIENT_KEY")) {
-            (Some(token), _, _) => Some(Login::Token(token)),
-            (None, Some(chain), Some(key)) => Some(Login::Certificate { chain, key }),
+            (Some(token), _, _) => Some(UfmLogin::Token(token)),
+            (None, Some(chain), Some(key)) => Some(UfmLogin::Certificate { chain, key }),
             (None, ..) => {
                 // The name that the documents tell people to use, and the one that the program read.
                 let user = of("UFM_USERNAME").or_else(|| of("UFM_USER"));
-                user.zip(of("UFM_PASSWORD")).map(|(user, password)| Login::Basic { user, password })
+                user.zip(of("UFM_PASSWORD")).map(|(user, password)| UfmLogin::Basic { user, password })
             }
         };
         let (Some(address), Some(login)) = (address, login) else {
-            return Err(BadSetting::Missing { names: vec!["UFM_USERNAME", "UFM_PASSWORD", "UFM_ADDRESS"] });
+            return Err(SettingError::Missing { names: vec!["UFM_USERNAME", "UFM_PASSWORD", "UFM_ADDRESS"] });
         };
         let settings = Self { schema, address, port, login, certificate: of("UFM_CERTIFICATE") };
         super::tls::check(&settings)?;
@@ -84,28 +88,28 @@ impl Settings {
     }
 
     /// What the paths of requests begin with: it depends on the login.
-    pub fn prefix(&self) -> &'static str {
+    pub fn path_prefix(&self) -> &'static str {
         match self.login {
-            Login::Token(_) => "/ufmRestV3",
+            UfmLogin::Token(_) => "/ufmRestV3",
             _ => "/ufmRest",
         }
     }
 }
 
 /// Without anything secret: this goes into logs.
-impl fmt::Debug for Settings {
+impl fmt::Debug for UfmClientSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let login = match &self.login {
-            Login::Basic { user, .. } => format!("user {user}"),
-            Login::Token(_) => "token".to_owned(),
-            Login::Certificate { .. } => "client certificate".to_owned(),
+            UfmLogin::Basic { user, .. } => format!("user {user}"),
+            UfmLogin::Token(_) => "token".to_owned(),
+            UfmLogin::Certificate { .. } => "client certificate".to_owned(),
         };
         let trust = if self.certificate.is_some() { "UFM_CERTIFICATE" } else { "the system" };
         write!(f, "{}://{}:{} as {login}, trusting {trust}", self.schema, self.address, self.port)
     }
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for UfmLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Login(…)")
     }
@@ -115,8 +119,8 @@ impl fmt::Debug for Login {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Settings, BadSetting> {
-        Settings::read(|name| {
+    fn read(pairs: &[(&str, &str)]) -> Result<UfmClientSettings, SettingError> {
+        UfmClientSettings::read(|name| {
             pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
     }
@@ -140,7 +144,10 @@ mod tests {
     fn case_06_the_secret_of_the_document() {
         let settings =
             read(&[("UFM_USER", "admin"), ("UFM_PASSWORD", "12345"), ("UFM_ADDRESS", "172.16.10.10")]);
-        assert_eq!(settings.unwrap().login, Login::Basic { user: "admin".into(), password: "12345".into() });
+        assert_eq!(
+            settings.unwrap().login,
+            UfmLogin::Basic { user: "admin".into(), password: "12345".into() }
+        );
     }
 
     #[test]
@@ -158,7 +165,7 @@ mod tests {
     #[test]
     fn case_09_a_certificate_that_is_none_is_told_at_once() {
         let error = read(&with(&[("UFM_CERTIFICATE", "c2VjcmV0")])).unwrap_err();
-        assert!(matches!(error, BadSetting::Certificate { name: "UFM_CERTIFICATE", .. }));
+        assert!(matches!(error, SettingError::Certificate { name: "UFM_CERTIFICATE", .. }));
         assert!(!error.to_string().contains("c2VjcmV0"));
     }
 
@@ -172,7 +179,7 @@ mod tests {
 
     #[test]
     fn case_52_a_token_goes_to_version_3() {
-        assert_eq!(read(&with(&[("UFM_TOKEN", "t")])).unwrap().prefix(), "/ufmRestV3");
-        assert_eq!(read(&LOGIN).unwrap().prefix(), "/ufmRest");
+        assert_eq!(read(&with(&[("UFM_TOKEN", "t")])).unwrap().path_prefix(), "/ufmRestV3");
+        assert_eq!(read(&LOGIN).unwrap().path_prefix(), "/ufmRest");
     }
 }

@@ -5,8 +5,8 @@
 //! certificate given to us is first a pin: a server that shows exactly it, and proves that it has the key, is UFM. Else
 //! it is the authority that must have signed the server's, for the server's name.
 
-use super::{Login, Settings};
-use crate::BadSetting;
+use super::{UfmClientSettings, UfmLogin};
+use crate::SettingError;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -16,19 +16,19 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use std::sync::Arc;
 
 /// Whether the certificates and keys of the settings can be read.
-pub(super) fn check(settings: &Settings) -> Result<(), BadSetting> {
-    config(settings).map(drop)
+pub(super) fn check(settings: &UfmClientSettings) -> Result<(), SettingError> {
+    client_config(settings).map(drop)
 }
 
 /// The TLS side of a client.
-pub(super) fn config(settings: &Settings) -> Result<ClientConfig, BadSetting> {
+pub(super) fn client_config(settings: &UfmClientSettings) -> Result<ClientConfig, SettingError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| bad("UFM_CERTIFICATE", &error))?;
+        .map_err(|error| certificate_error("UFM_CERTIFICATE", &error))?;
     let builder = match &settings.certificate {
         Some(pem) => {
-            let verifier = Pinned::new(certificates("UFM_CERTIFICATE", pem)?, provider)?;
+            let verifier = PinnedCertVerifier::new(parse_certificates("UFM_CERTIFICATE", pem)?, provider)?;
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         None => {
@@ -38,51 +38,53 @@ pub(super) fn config(settings: &Settings) -> Result<ClientConfig, BadSetting> {
         }
     };
     match &settings.login {
-        Login::Certificate { chain, key } => {
-            let chain = certificates("UFM_CLIENT_CERTIFICATE", chain)?;
+        UfmLogin::Certificate { chain, key } => {
+            let chain = parse_certificates("UFM_CLIENT_CERTIFICATE", chain)?;
             let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-                .map_err(|error| bad("UFM_CLIENT_KEY", &error))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| bad("UFM_CLIENT_KEY", &error))
+                .map_err(|error| certificate_error("UFM_CLIENT_KEY", &error))?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| certificate_error("UFM_CLIENT_KEY", &error))
         }
         _ => Ok(builder.with_no_client_auth()),
     }
 }
 
-fn certificates(name: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, BadSetting> {
+fn parse_certificates(name: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, SettingError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let read = read.map_err(|error| bad(name, &error))?;
+    let read = read.map_err(|error| certificate_error(name, &error))?;
     if read.is_empty() {
-        return Err(bad(name, &"there is no BEGIN CERTIFICATE in it"));
+        return Err(certificate_error(name, &"there is no BEGIN CERTIFICATE in it"));
     }
     Ok(read)
 }
 
-fn bad(name: &'static str, problem: &dyn ToString) -> BadSetting {
-    BadSetting::Certificate { name, problem: problem.to_string() }
+fn certificate_error(name: &'static str, problem: &dyn ToString) -> SettingError {
+    SettingError::Certificate { name, problem: problem.to_string() }
 }
 
 /// Accepts the given certificates themselves, and what they have signed.
 #[derive(Debug)]
-struct Pinned {
+struct PinnedCertVerifier {
     pins: Vec<CertificateDer<'static>>,
     signed: Arc<WebPkiServerVerifier>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Pinned {
-    fn new(pins: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, BadSetting> {
+impl PinnedCertVerifier {
+    fn new(pins: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, SettingError> {
         let mut roots = RootCertStore::empty();
         for pin in &pins {
-            roots.add(pin.clone()).map_err(|error| bad("UFM_CERTIFICATE", &error))?;
+            roots.add(pin.clone()).map_err(|error| certificate_error("UFM_CERTIFICATE", &error))?;
         }
         let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
-            .map_err(|error| bad("UFM_CERTIFICATE", &error))?;
+            .map_err(|error| certificate_error("UFM_CERTIFICATE", &error))?;
         Ok(Self { pins, signed, provider })
     }
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedCertVerifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,

@@ -5,17 +5,17 @@ use Membership::{Full, Limited};
 
 #[tokio::test]
 async fn case_68_in_the_table_soon_and_out_of_it_soon() {
-    let ports = ports(3);
-    let bed = Bed::new(&ports).unwrap();
-    let manager = bed.manager(0, 0).unwrap();
-    let desk = Desk::open(&[&manager], Duration::from_secs(5));
-    desk.want(Table::default());
-    shows(&bed, ports[0], |keys| keys == [0x7fff]).await;
-    desk.want(table(&[(0x3e8, ports[0], Full)]));
-    let took = shows(&bed, ports[0], |keys| keys == [0x83e8, 0x7fff]).await;
-    assert_eq!(bed.table(ports[1]).unwrap(), [0x7fff], "another tenant's port has nothing of it");
-    desk.want(Table::default());
-    let gone = shows(&bed, ports[0], |keys| keys == [0x7fff]).await;
+    let ports = consecutive_guids(3);
+    let bed = OpensmTestbed::new(&ports).unwrap();
+    let manager = bed.start_opensm(0, 0).unwrap();
+    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    desk.set_desired(MembershipTable::default());
+    wait_for_pkeys(&bed, ports[0], |keys| keys == [0x7fff]).await;
+    desk.set_desired(table(&[(0x3e8, ports[0], Full)]));
+    let took = wait_for_pkeys(&bed, ports[0], |keys| keys == [0x83e8, 0x7fff]).await;
+    assert_eq!(bed.pkey_table(ports[1]).unwrap(), [0x7fff], "another tenant's port has nothing of it");
+    desk.set_desired(MembershipTable::default());
+    let gone = wait_for_pkeys(&bed, ports[0], |keys| keys == [0x7fff]).await;
     println!("in after {took:?}, out after {gone:?}");
     // A second is what the contract asks for on an idle machine.
     assert!(took < Duration::from_secs(4) && gone < Duration::from_secs(4), "{took:?} {gone:?}");
@@ -23,25 +23,25 @@ async fn case_68_in_the_table_soon_and_out_of_it_soon() {
 
 #[tokio::test]
 async fn case_39_and_69_limited_members_and_the_first_slot() {
-    let ports = ports(2);
-    let bed = Bed::new(&ports).unwrap();
-    let manager = bed.manager(0, 0).unwrap();
-    let desk = Desk::open(&[&manager], Duration::from_secs(5));
-    desk.want(table(&[(5, ports[0], Full), (5, ports[1], Limited)]));
-    shows(&bed, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
-    shows(&bed, ports[1], |keys| keys == [0x0005, 0x7fff]).await;
+    let ports = consecutive_guids(2);
+    let bed = OpensmTestbed::new(&ports).unwrap();
+    let manager = bed.start_opensm(0, 0).unwrap();
+    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    desk.set_desired(table(&[(5, ports[0], Full), (5, ports[1], Limited)]));
+    wait_for_pkeys(&bed, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
+    wait_for_pkeys(&bed, ports[1], |keys| keys == [0x0005, 0x7fff]).await;
 }
 
 #[tokio::test]
 async fn case_70_five_thousand_members_and_those_that_are_there_have_the_key() {
-    let ports = ports(20);
-    let bed = Bed::new(&ports).unwrap();
-    let manager = bed.manager(0, 0).unwrap();
-    let desk = Desk::open(&[&manager], Duration::from_secs(5));
+    let ports = consecutive_guids(20);
+    let bed = OpensmTestbed::new(&ports).unwrap();
+    let manager = bed.start_opensm(0, 0).unwrap();
+    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
     let many = (0..5000).map(|number| (key(5), Guid::new(POOL + number), Full)).collect();
-    desk.want(many);
+    desk.set_desired(many);
     for port in ports {
-        shows(&bed, port, |keys| keys.contains(&0x8005)).await;
+        wait_for_pkeys(&bed, port, |keys| keys.contains(&0x8005)).await;
     }
     let text = std::fs::read_to_string(&manager.partitions).unwrap();
     assert!(text.lines().all(|line| line.len() < 4000));
@@ -50,18 +50,18 @@ async fn case_70_five_thousand_members_and_those_that_are_there_have_the_key() {
 
 #[tokio::test]
 async fn case_73_a_port_that_comes_later_gets_its_key_without_being_asked() {
-    let ports = ports(2);
-    let mut bed = Bed::new(&ports).unwrap();
-    let manager = bed.manager(0, 0).unwrap();
-    let desk = Desk::open(&[&manager], Duration::from_secs(5));
-    bed.console("Unlink \"P0\"[1]").unwrap();
-    desk.want(table(&[(5, ports[0], Full), (5, ports[1], Full)]));
-    shows(&bed, ports[1], |keys| keys.contains(&0x8005)).await;
-    eventually("the programmer is content", || desk.running.lock().differences().is_empty()).await;
-    bed.console("ReLink \"P0\"[1]").unwrap();
+    let ports = consecutive_guids(2);
+    let mut bed = OpensmTestbed::new(&ports).unwrap();
+    let manager = bed.start_opensm(0, 0).unwrap();
+    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    bed.console_command("Unlink \"P0\"[1]").unwrap();
+    desk.set_desired(table(&[(5, ports[0], Full), (5, ports[1], Full)]));
+    wait_for_pkeys(&bed, ports[1], |keys| keys.contains(&0x8005)).await;
+    wait_until("the programmer is content", || desk.running.lock().pending_changes().is_empty()).await;
+    bed.console_command("ReLink \"P0\"[1]").unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     // It cannot even be asked while it is not there.
-    while !bed.table(ports[0]).is_ok_and(|keys| keys.contains(&0x8005)) {
+    while !bed.pkey_table(ports[0]).is_ok_and(|keys| keys.contains(&0x8005)) {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -69,23 +69,25 @@ async fn case_73_a_port_that_comes_later_gets_its_key_without_being_asked() {
 
 #[tokio::test]
 async fn case_79_two_fabrics_side_by_side() {
-    let ports = ports(1);
-    let (one, two) = (Bed::new(&ports).unwrap(), Bed::new(&ports).unwrap());
-    let (first, second) = (one.manager(0, 0).unwrap(), two.manager(0, 0).unwrap());
-    let (left, right) =
-        (Desk::open(&[&first], Duration::from_secs(5)), Desk::open(&[&second], Duration::from_secs(5)));
-    left.want(table(&[(5, ports[0], Full)]));
-    right.want(table(&[(6, ports[0], Full)]));
-    shows(&one, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
-    shows(&two, ports[0], |keys| keys == [0x8006, 0x7fff]).await;
+    let ports = consecutive_guids(1);
+    let (one, two) = (OpensmTestbed::new(&ports).unwrap(), OpensmTestbed::new(&ports).unwrap());
+    let (first, second) = (one.start_opensm(0, 0).unwrap(), two.start_opensm(0, 0).unwrap());
+    let (left, right) = (
+        OpensmReconcilerFixture::start(&[&first], Duration::from_secs(5)),
+        OpensmReconcilerFixture::start(&[&second], Duration::from_secs(5)),
+    );
+    left.set_desired(table(&[(5, ports[0], Full)]));
+    right.set_desired(table(&[(6, ports[0], Full)]));
+    wait_for_pkeys(&one, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
+    wait_for_pkeys(&two, ports[0], |keys| keys == [0x8006, 0x7fff]).await;
 }
 
 /// The distribution's opensm does not know virtual ports, and is known not to.
 #[tokio::test]
 async fn case_80_an_opensm_without_virtualization_is_known() {
-    let bed = Bed::new(&ports(1)).unwrap();
-    let manager = bed.manager(0, 0).unwrap();
-    let told = Opensm::new(vec![host(&manager)]).observe().await.unwrap();
+    let bed = OpensmTestbed::new(&consecutive_guids(1)).unwrap();
+    let manager = bed.start_opensm(0, 0).unwrap();
+    let told = Opensm::new(vec![local_host(&manager)]).observe().await.unwrap();
     assert_eq!(told.virtualization, Some(false));
     assert_eq!(told.open, Some(true), "without a file everybody is in");
 }

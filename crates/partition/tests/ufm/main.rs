@@ -2,58 +2,61 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-mod calls;
+mod faults;
 mod outage;
+mod requests;
 mod scale;
-mod trouble;
-mod trust;
+mod tls;
 
 use ferroband_model::Guid;
 use ferroband_partition::{
-    Health, Key, Membership, Owned, Plugin, Running, Settings, SubnetManager, Table, run, ufm::Ufm,
+    Membership, MembershipTable, Ownership, PKeyBase, PartitionSettings, ReconcilerHandle, SmPlugin,
+    SubnetManager, SubnetManagerHealth, run_reconciler, ufm::Ufm,
 };
-use ferroband_testbed::ufm::Simulator;
+use ferroband_testbed::ufm::UfmSimulator;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// A programmer at work against a manager.
-struct Desk {
-    running: Running,
+struct UfmReconcilerFixture {
+    running: ReconcilerHandle,
     managers: watch::Sender<Arc<dyn SubnetManager>>,
-    health: watch::Receiver<Health>,
+    health: watch::Receiver<SubnetManagerHealth>,
 }
 
-impl Desk {
-    fn open(manager: Arc<dyn SubnetManager>) -> Self {
-        Self::with_period(manager, Duration::from_secs(5))
+impl UfmReconcilerFixture {
+    fn start(manager: Arc<dyn SubnetManager>) -> Self {
+        Self::start_with_period(manager, Duration::from_secs(5))
     }
 
-    fn with_period(manager: Arc<dyn SubnetManager>, period: Duration) -> Self {
+    fn start_with_period(manager: Arc<dyn SubnetManager>, period: Duration) -> Self {
         let (managers, receiver) = watch::channel(manager);
-        let (told, health) = watch::channel(Health::default());
-        let running = Running::default();
-        running.set_period(period);
-        tokio::spawn(run(running.clone(), receiver, told));
+        let (told, health) = watch::channel(SubnetManagerHealth::default());
+        let running = ReconcilerHandle::default();
+        running.set_list_period(period);
+        tokio::spawn(run_reconciler(running.clone(), receiver, told));
         Self { running, managers, health }
     }
 
-    fn want(&self, members: &[(u16, u64)]) {
-        self.want_table(members.iter().map(|(k, g)| (key(*k), Guid::new(*g), Membership::Full)).collect());
+    fn set_desired(&self, members: &[(u16, u64)]) {
+        self.set_desired_table(
+            members.iter().map(|(k, g)| (key(*k), Guid::new(*g), Membership::Full)).collect(),
+        );
     }
 
-    fn want_table(&self, table: Table) {
+    fn set_desired_table(&self, table: MembershipTable) {
         // All GUIDs of the tests' pool are claimed.
         let guids = (POOL..POOL + 0x400).map(Guid::new).collect();
-        self.running.lock().want(table, Owned { guids, ..Owned::default() });
+        self.running.lock().set_desired(table, Ownership { guids, ..Ownership::default() });
         self.running.wake();
     }
 
-    async fn settled(&self) {
-        eventually("wanted and seen are the same", || {
+    async fn wait_converged(&self) {
+        wait_until("wanted and seen are the same", || {
             let mut programmer = self.running.lock();
-            programmer.seen().is_some() && programmer.differences().is_empty()
+            programmer.observed().is_some() && programmer.pending_changes().is_empty()
         })
         .await;
     }
@@ -62,28 +65,28 @@ impl Desk {
 /// The first GUID of the tests' pool.
 const POOL: u64 = 0x0200_0000_0000_0000;
 
-fn key(number: u16) -> Key {
-    Key::new(number).unwrap()
+fn key(number: u16) -> PKeyBase {
+    PKeyBase::new(number).unwrap()
 }
 
-fn settings(variables: &BTreeMap<String, String>) -> ferroband_partition::ufm::Settings {
-    match Settings::read(|name| variables.get(name).cloned()).unwrap().plugin {
-        Plugin::Ufm(settings) => *settings,
+fn settings(variables: &BTreeMap<String, String>) -> ferroband_partition::ufm::UfmClientSettings {
+    match PartitionSettings::read(|name| variables.get(name).cloned()).unwrap().plugin {
+        SmPlugin::Ufm(settings) => *settings,
         other => panic!("{other:?}"),
     }
 }
 
-fn ufm(simulator: &Simulator) -> Arc<dyn SubnetManager> {
-    Arc::new(Ufm::new(&settings(&simulator.variables())).unwrap().with_patience(Duration::from_secs(2)))
+fn ufm(simulator: &UfmSimulator) -> Arc<dyn SubnetManager> {
+    Arc::new(Ufm::new(&settings(&simulator.client_env())).unwrap().with_timeout(Duration::from_secs(2)))
 }
 
 /// The members of a partition at the simulator.
-fn members(simulator: &Simulator, key: u16) -> Vec<u64> {
+fn members(simulator: &UfmSimulator, key: u16) -> Vec<u64> {
     let partitions = simulator.partitions();
     partitions.get(&key).map(|members| members.keys().map(|guid| guid.value()).collect()).unwrap_or_default()
 }
 
-async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+async fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < end, "it did not happen: {what}");

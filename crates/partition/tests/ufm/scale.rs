@@ -1,25 +1,25 @@
 //! Many at once.
 
 use super::*;
-use ferroband_testbed::ufm::Start;
+use ferroband_testbed::ufm::UfmSimulatorOptions;
 
 #[tokio::test]
 async fn case_62_five_hundred_at_once_take_few_calls() {
-    let simulator = Simulator::start(Start::default()).unwrap();
-    let desk = Desk::open(ufm(&simulator));
-    desk.settled().await;
+    let simulator = UfmSimulator::start(UfmSimulatorOptions::default()).unwrap();
+    let desk = UfmReconcilerFixture::start(ufm(&simulator));
+    desk.wait_converged().await;
     let mut wanted = Vec::new();
     for pod in 0..500_u64 {
         wanted.push(((5 + pod % 10) as u16, POOL + pod));
-        desk.want(&wanted);
+        desk.set_desired(&wanted);
         if pod % 50 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    desk.settled().await;
+    desk.wait_converged().await;
     let there: usize = simulator.partitions().values().map(BTreeMap::len).sum();
     assert_eq!(there, 500);
-    let calls = simulator.calls_of("POST").len();
+    let calls = simulator.calls_matching("POST").len();
     assert!(calls <= 10 * 4, "{calls} calls for 10 partitions");
 }
 
@@ -28,11 +28,14 @@ async fn case_62_five_hundred_at_once_take_few_calls() {
 async fn everything_anew_within_a_minute() {
     let soak = std::env::var_os("FERROBAND_SOAK").is_some();
     let (partitions, each) = if soak { (1000_u16, 100_u64) } else { (100, 20) };
-    let simulator = Simulator::start(Start::default()).unwrap();
-    let settings = settings(&simulator.variables());
-    let desk = Desk::with_period(Arc::new(Ufm::new(&settings).unwrap()), Duration::from_secs(300));
-    let mut table = Table::default();
-    let mut owned = Owned::default();
+    let simulator = UfmSimulator::start(UfmSimulatorOptions::default()).unwrap();
+    let settings = settings(&simulator.client_env());
+    let desk = UfmReconcilerFixture::start_with_period(
+        Arc::new(Ufm::new(&settings).unwrap()),
+        Duration::from_secs(300),
+    );
+    let mut table = MembershipTable::default();
+    let mut owned = Ownership::default();
     for partition in 0..partitions {
         for member in 0..each {
             let guid = Guid::new(POOL + u64::from(partition) * each + member);
@@ -41,18 +44,18 @@ async fn everything_anew_within_a_minute() {
         }
     }
     let begun = Instant::now();
-    desk.running.lock().want(table.clone(), owned.clone());
+    desk.running.lock().set_desired(table.clone(), owned.clone());
     desk.running.wake();
-    desk.settled().await;
+    desk.wait_converged().await;
     let first = begun.elapsed();
     let there: usize = simulator.partitions().values().map(BTreeMap::len).sum();
     assert_eq!(there, usize::from(partitions) * each as usize);
     // The manager forgets everything, and is heard anew.
-    simulator.leave();
-    simulator.come_back(false);
+    simulator.go_down();
+    simulator.come_up(false);
     let begun = Instant::now();
     desk.managers.send_replace(Arc::new(Ufm::new(&settings).unwrap()));
-    eventually("all of it again", || {
+    wait_until("all of it again", || {
         simulator.partitions().values().map(BTreeMap::len).sum::<usize>() == there
     })
     .await;

@@ -1,26 +1,26 @@
 //! The interfaces of functions: taps for adapters, wires for virtual functions, and what the tree shows of
 //! them.
 
-use super::Machine;
-use crate::partition::Partition;
-use crate::state::Which;
-use crate::wire::{self, Wire};
-use crate::{Error, PortState, netdev};
+use super::SimMachine;
+use crate::partition::SimPartition;
+use crate::state::FunctionId;
+use crate::vf_veth::{self, VfVeth};
+use crate::{Error, SimPortState, netdev};
 use ferroband_kernel::Errno;
 use ferroband_model::{LinkLayer, PKey};
 
-impl Machine {
+impl SimMachine {
     /// Makes the interfaces of a function in this namespace. A kernel that cannot make one has none there.
-    pub(super) fn make_interfaces(&mut self, which: Which) -> Result<(), Error> {
-        let unit = self.unit(which)?;
+    pub(super) fn make_interfaces(&mut self, which: FunctionId) -> Result<(), Error> {
+        let unit = self.function_view(which)?;
         let (hca, address) = (unit.hca.clone(), unit.address);
         if which.vf.is_some() {
-            self.make_wire(which)?;
-            return self.find_interfaces(which);
+            self.ensure_veth(which)?;
+            return self.refresh_interfaces(which);
         }
         // In the tree first: whoever cleans up after us finds its name there.
         let names = hca.ports.iter().map(|port| port.netdev.as_ref().map(|netdev| netdev.name.clone()));
-        self.show_interfaces(which, names.collect())?;
+        self.update_interfaces(which, names.collect())?;
         for port in &hca.ports {
             if let Some(interface) = &port.netdev {
                 netdev::ensure(&mut self.route, interface, port.link_layer, address)?;
@@ -30,8 +30,8 @@ impl Machine {
     }
 
     /// Has the wire of a virtual function.
-    pub(super) fn make_wire(&mut self, which: Which) -> Result<(), Error> {
-        let Some(wire) = self.wire(which)? else { return Ok(()) };
+    pub(super) fn ensure_veth(&mut self, which: FunctionId) -> Result<(), Error> {
+        let Some(wire) = self.desired_veth(which)? else { return Ok(()) };
         let uplink = self.uplink()?;
         match wire.ensure(&mut self.route, uplink.as_ref()) {
             Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => Ok(()),
@@ -40,33 +40,32 @@ impl Machine {
     }
 
     /// The wire that a virtual function should have; none without an RDMA device.
-    pub(super) fn wire(&self, which: Which) -> Result<Option<Wire>, Error> {
-        let unit = self.unit(which)?;
-        let (Some(vf), Some(virtual_), Some(device)) = (which.vf, unit.virtual_, self.state.device(which))
-        else {
+    pub(super) fn desired_veth(&self, which: FunctionId) -> Result<Option<VfVeth>, Error> {
+        let unit = self.function_view(which)?;
+        let (Some(vf), Some(virtual_), Some(device)) = (which.vf, unit.vf, self.state.device(which)) else {
             return Ok(None);
         };
         let physical = unit.hca.ports.first().and_then(|port| port.netdev.as_ref());
-        Ok(Some(Wire {
+        Ok(Some(VfVeth {
             function: unit.address,
-            here: wire::here(which.adapter, vf),
-            name: wire::name(physical.map(|netdev| netdev.name.as_str()), vf),
+            host_end: vf_veth::host_end_name(which.adapter, vf),
+            name: vf_veth::interface_name(physical.map(|netdev| netdev.name.as_str()), vf),
             partition: match unit.hca.link_layer() {
-                LinkLayer::Ethernet => Partition::ethernet(),
+                LinkLayer::Ethernet => SimPartition::for_ethernet(),
                 LinkLayer::InfiniBand => {
-                    Partition::of(virtual_.pkeys.first().copied().unwrap_or(PKey::DEFAULT))
+                    SimPartition::from_pkey(virtual_.pkeys.first().copied().unwrap_or(PKey::DEFAULT))
                 }
             },
-            up: unit.port_state(device, 1) == PortState::Active,
+            up: unit.port_state(device, 1) == SimPortState::Active,
         }))
     }
 
     /// Takes the interfaces of a function away, wherever they are.
-    pub(super) fn remove_interfaces(&mut self, which: Which) -> Result<(), Error> {
+    pub(super) fn remove_interfaces(&mut self, which: FunctionId) -> Result<(), Error> {
         let names = self.state.device(which).map(|device| device.netdevs.clone()).unwrap_or_default();
-        self.show_interfaces(which, vec![None; names.len()])?;
+        self.update_interfaces(which, vec![None; names.len()])?;
         match which.vf {
-            Some(vf) => wire::remove(&mut self.route, &wire::here(which.adapter, vf))?,
+            Some(vf) => vf_veth::remove(&mut self.route, &vf_veth::host_end_name(which.adapter, vf))?,
             None => {
                 for name in names.iter().flatten() {
                     netdev::remove(&mut self.route, name)?;
@@ -77,42 +76,46 @@ impl Machine {
     }
 
     /// Lets the tree show that the interfaces of a function's ports are called so now, or are not here.
-    pub(super) fn show_interfaces(&mut self, which: Which, names: Vec<Option<String>>) -> Result<(), Error> {
+    pub(super) fn update_interfaces(
+        &mut self,
+        which: FunctionId,
+        names: Vec<Option<String>>,
+    ) -> Result<(), Error> {
         let tree = self.tree();
         let before = self.state.device(which).map(|device| device.netdevs.clone()).unwrap_or_default();
         if before == names {
             return Ok(());
         }
-        self.touch()?;
-        let unit = self.unit(which)?;
+        self.mark_dirty()?;
+        let unit = self.function_view(which)?;
         let mut told = Vec::new();
         for name in before.iter().filter(|name| !names.contains(name)).flatten() {
             tree.remove_netdev(&unit, name)?;
-            told.push(("remove", unit.place().join("net").join(name)));
+            told.push(("remove", unit.sysfs_path().join("net").join(name)));
         }
         if let Some(device) = self.state.device_mut(which) {
             device.netdevs.clone_from(&names);
         }
-        let unit = self.unit(which)?;
+        let unit = self.function_view(which)?;
         if let Some(device) = self.state.device(which) {
             for (position, name) in names.iter().enumerate() {
                 if let Some(name) = name.as_ref().filter(|_| before.get(position) != Some(name)) {
-                    tree.netdev(&unit, device, position + 1, name)?;
+                    tree.write_netdev(&unit, device, position + 1, name)?;
                     // Its GID table names the interface.
-                    self.tree_of(device).port(&unit, device, position + 1)?;
-                    told.push(("add", unit.place().join("net").join(name)));
+                    self.tree_for(device).write_port(&unit, device, position + 1)?;
+                    told.push(("add", unit.sysfs_path().join("net").join(name)));
                 }
             }
         }
         for (action, place) in told {
-            self.tell(action, "net", &place);
+            self.push_event(action, "net", &place);
         }
         Ok(())
     }
 
     /// Looks for the interface of a virtual function in this namespace.
-    pub(super) fn find_interfaces(&mut self, which: Which) -> Result<(), Error> {
-        let alias = netdev::alias(self.unit(which)?.address);
+    pub(super) fn refresh_interfaces(&mut self, which: FunctionId) -> Result<(), Error> {
+        let alias = netdev::alias_for(self.function_view(which)?.address);
         let links = self.route.links()?;
         let found = links.into_iter().find(|link| link.alias.as_ref() == Some(&alias)).map(|link| link.name);
         let ports = self.state.device(which).map_or(0, |device| device.netdevs.len());
@@ -120,7 +123,7 @@ impl Machine {
         if let Some(first) = names.first_mut() {
             *first = found;
         }
-        self.show_interfaces(which, names)
+        self.update_interfaces(which, names)
     }
 
     /// Has every interface that should be, and none that should not.
@@ -128,13 +131,13 @@ impl Machine {
         let mut wanted = Vec::new();
         for which in self.state.functions() {
             if self.state.device(which).is_some() {
-                wanted.extend(which.vf.map(|vf| wire::here(which.adapter, vf)));
+                wanted.extend(which.vf.map(|vf| vf_veth::host_end_name(which.adapter, vf)));
                 self.make_interfaces(which)?;
             }
         }
         let stray = |name: &str| name.starts_with("fbf") && !wanted.iter().any(|wanted| wanted == name);
         for link in self.route.links()?.into_iter().filter(|link| stray(&link.name)) {
-            wire::remove(&mut self.route, &link.name)?;
+            vf_veth::remove(&mut self.route, &link.name)?;
         }
         Ok(())
     }

@@ -17,69 +17,70 @@ mod devices;
 mod functions;
 mod interfaces;
 mod ports;
+mod rdma_netns;
 mod refresh;
-mod spaces;
 
-use crate::events::{self, Event};
-use crate::firmware::Cards;
-use crate::identity::Identity;
-use crate::numbers::CONNECTION_MANAGER;
-use crate::state::{Device, State, Which};
-use crate::tree::{Tree, Unit};
+use crate::events::{self, SimEvent};
+use crate::firmware::FirmwareStore;
+use crate::identity::SimIdentity;
+use crate::number_allocator::RDMA_CM;
+use crate::state::{FunctionId, SimRdmaDevice, SimState};
+use crate::sysfs_tree::{FunctionView, SysfsTree};
 use crate::{Error, Profile, Simulation, files};
-use ferroband_kernel::{Errno, Error as KernelError, Link, NetnsId, Root, Route};
+use ferroband_kernel::{Errno, Error as KernelError, Link, NetnsId, Root, RouteSocket};
 use ferroband_model::{LinkLayer, PciAddress};
 use std::fs::File;
 use std::path::PathBuf;
 
 /// The machine under the lock.
-pub(crate) struct Machine {
+pub(crate) struct SimMachine {
     root: Root,
     trees: PathBuf,
     profile: Profile,
     uplink: Option<String>,
-    identity: Identity,
-    state: State,
+    identity: SimIdentity,
+    state: SimState,
     /// As it was committed last.
-    committed: State,
+    committed: SimState,
     /// Whether something was begun that is not committed.
-    begun: bool,
-    route: Route,
-    events: Vec<Event>,
+    dirty: bool,
+    route: RouteSocket,
+    events: Vec<SimEvent>,
     _lock: File,
 }
 
-impl Machine {
+impl SimMachine {
     /// The machine as it was left, put right if somebody was cut off.
     pub(crate) fn open(root: &Root, simulation: &Simulation) -> Result<Self, Error> {
         let lock = crate::simulation::lock(root)?;
-        Self::locked(root, simulation, lock)
+        Self::open_locked(root, simulation, lock)
     }
 
     /// The same for whoever has the lock already.
-    pub(crate) fn locked(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
-        let mut machine = Self::of(root, simulation, lock)?;
+    pub(crate) fn open_locked(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
+        let mut machine = Self::new(root, simulation, lock)?;
         let path = machine.state_path();
-        let bytes = std::fs::read(&path).map_err(|source| files::error("read", &path, source))?;
-        machine.state = serde_json::from_slice(&bytes).map_err(|source| Error::Marker { path, source })?;
+        let bytes = std::fs::read(&path).map_err(|source| files::file_error("read", &path, source))?;
+        machine.state =
+            serde_json::from_slice(&bytes).map_err(|source| Error::InvalidFile { path, source })?;
         machine.committed = machine.state.clone();
-        if machine.mark().exists() {
+        if machine.dirty_marker().exists() {
             machine.write_trees()?;
             machine.ensure_interfaces()?;
-            files::remove_file(&machine.mark())?;
+            files::remove_file(&machine.dirty_marker())?;
         }
         Ok(machine)
     }
 
     /// The machine as it is switched on: every adapter plugged in, with its driver.
-    pub(crate) fn begin(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
-        files::private_directory(&root.state(""))?;
-        Cards::boot(root)?;
-        let mut machine = Self::of(root, simulation, lock)?;
-        machine.state = State::new(&machine.profile);
-        files::directory(&machine.trees)?;
-        events::begin(root)?;
-        machine.touch()?;
+    pub(crate) fn power_on(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
+        files::create_private_directory(&root.state(""))?;
+        FirmwareStore::apply_pending(root)?;
+        let mut machine = Self::new(root, simulation, lock)?;
+        machine.state = SimState::new(&machine.profile);
+        files::create_directory(&machine.trees)?;
+        events::start_new_file(root)?;
+        machine.mark_dirty()?;
         for adapter in &mut machine.state.adapters {
             adapter.plugged = false;
         }
@@ -90,19 +91,19 @@ impl Machine {
         Ok(machine)
     }
 
-    fn of(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
+    fn new(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         let mut profile = simulation.profile.clone();
-        Cards::read(root)?.shape(&mut profile);
+        FirmwareStore::read(root)?.apply_to(&mut profile);
         Ok(Self {
-            root: simulation.hardware(root),
+            root: simulation.hardware_root(root),
             trees: root.path(&simulation.root),
             profile,
             uplink: simulation.uplink.clone(),
-            identity: Identity::new(&simulation.seed),
-            state: State::default(),
-            committed: State::default(),
-            begun: false,
-            route: Route::here()?,
+            identity: SimIdentity::new(&simulation.seed),
+            state: SimState::default(),
+            committed: SimState::default(),
+            dirty: false,
+            route: RouteSocket::open()?,
             events: Vec::new(),
             _lock: lock,
         })
@@ -113,29 +114,29 @@ impl Machine {
         if self.state != self.committed {
             let path = self.state_path();
             let bytes = serde_json::to_vec(&self.state)
-                .map_err(|source| Error::Marker { path: path.clone(), source })?;
-            files::passing_file(&path, &bytes)?;
+                .map_err(|source| Error::InvalidFile { path: path.clone(), source })?;
+            files::write_volatile_file(&path, &bytes)?;
         }
-        if self.begun {
-            files::remove_file(&self.mark())?;
+        if self.dirty {
+            files::remove_file(&self.dirty_marker())?;
         }
-        events::tell(&self.root, &std::mem::take(&mut self.events))
+        events::append(&self.root, &std::mem::take(&mut self.events))
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &SimState {
         &self.state
     }
 
     /// What the adapter of a function speaks.
-    pub(crate) fn link_layer(&self, which: Which) -> LinkLayer {
+    pub(crate) fn link_layer(&self, which: FunctionId) -> LinkLayer {
         self.profile.hcas.get(which.adapter).map_or(LinkLayer::InfiniBand, |hca| hca.link_layer())
     }
 
     /// Says that something is going to be changed.
-    fn touch(&mut self) -> Result<(), Error> {
-        if !self.begun {
-            files::passing_file(&self.mark(), b"")?;
-            self.begun = true;
+    fn mark_dirty(&mut self) -> Result<(), Error> {
+        if !self.dirty {
+            files::write_volatile_file(&self.dirty_marker(), b"")?;
+            self.dirty = true;
         }
         Ok(())
     }
@@ -144,44 +145,45 @@ impl Machine {
         self.trees.join("state.json")
     }
 
-    fn mark(&self) -> PathBuf {
+    fn dirty_marker(&self) -> PathBuf {
         self.trees.join("begun")
     }
 
     /// The tree of the host's namespace.
-    fn tree(&self) -> Tree {
-        Tree::at(self.root.sys(""))
+    fn tree(&self) -> SysfsTree {
+        SysfsTree::at(self.root.sys(""))
     }
 
     /// Where what another namespace sees is.
-    pub(crate) fn space(&self, netns: NetnsId) -> PathBuf {
+    pub(crate) fn netns_dir(&self, netns: NetnsId) -> PathBuf {
         self.trees.join("netns").join(netns.inode.to_string())
     }
 
     /// The tree in which a device is seen.
-    fn tree_of(&self, device: &Device) -> Tree {
+    fn tree_for(&self, device: &SimRdmaDevice) -> SysfsTree {
         match device.netns {
             None => self.tree(),
-            Some(netns) => Tree::at(self.space(netns).join("sys")),
+            Some(netns) => SysfsTree::at(self.netns_dir(netns).join("sys")),
         }
     }
 
-    fn unit(&self, which: Which) -> Result<Unit<'_>, Error> {
-        Unit::of(&self.profile, &self.state, self.identity, which)
-            .ok_or_else(|| refused("find", "any", Errno::ENODEV))
+    fn function_view(&self, which: FunctionId) -> Result<FunctionView<'_>, Error> {
+        FunctionView::new(&self.profile, &self.state, self.identity, which)
+            .ok_or_else(|| device_error("find", "any", Errno::ENODEV))
     }
 
     /// The function at this address, if it is there.
-    pub(crate) fn find(&self, address: PciAddress) -> Result<Which, Error> {
+    pub(crate) fn find_function(&self, address: PciAddress) -> Result<FunctionId, Error> {
         let there = self.state.functions().into_iter();
-        let mut found = there.filter(|which| self.unit(*which).is_ok_and(|unit| unit.address == address));
-        found.next().ok_or_else(|| refused("find", address, Errno::ENODEV))
+        let mut found =
+            there.filter(|which| self.function_view(*which).is_ok_and(|unit| unit.address == address));
+        found.next().ok_or_else(|| device_error("find", address, Errno::ENODEV))
     }
 
     /// The adapter whose physical function is at this address, plugged in or not.
-    pub(crate) fn adapter(&self, address: PciAddress) -> Result<usize, Error> {
+    pub(crate) fn find_adapter(&self, address: PciAddress) -> Result<usize, Error> {
         let found = self.profile.hcas.iter().position(|hca| hca.pci == address);
-        found.ok_or_else(|| refused("find", address, Errno::ENODEV))
+        found.ok_or_else(|| device_error("find", address, Errno::ENODEV))
     }
 
     fn uplink(&mut self) -> Result<Option<Link>, Error> {
@@ -192,8 +194,8 @@ impl Machine {
         }
     }
 
-    fn tell(&mut self, action: &str, subsystem: &str, place: &std::path::Path) {
-        self.events.push(Event::new(action, subsystem, place));
+    fn push_event(&mut self, action: &str, subsystem: &str, place: &std::path::Path) {
+        self.events.push(SimEvent::new(action, subsystem, place));
     }
 
     /// Writes all trees from nothing.
@@ -202,15 +204,15 @@ impl Machine {
             files::remove_directory(&self.trees.join(directory))?;
         }
         let tree = self.tree();
-        tree.machine(self.state.netns_mode)?;
-        let (name, node) = CONNECTION_MANAGER;
-        files::directory(&self.root.dev("infiniband"))?;
-        node.make(&self.root.dev("infiniband").join(name), 0o666)?;
+        tree.write_machine(self.state.netns_mode)?;
+        let (name, node) = RDMA_CM;
+        files::create_directory(&self.root.dev("infiniband"))?;
+        node.create(&self.root.dev("infiniband").join(name), 0o666)?;
         for gpu in &self.profile.gpus {
-            tree.gpu(gpu)?;
+            tree.write_gpu(gpu)?;
         }
         for which in self.state.functions() {
-            tree.function(&self.unit(which)?)?;
+            tree.write_function(&self.function_view(which)?)?;
             self.write_device(which)?;
         }
         Ok(())
@@ -218,8 +220,8 @@ impl Machine {
 }
 
 /// What the kernel answers when it refuses something about a device.
-fn refused(doing: &str, device: impl ToString, errno: Errno) -> Error {
-    Error::Kernel(KernelError::Device {
+fn device_error(doing: &str, device: impl ToString, errno: Errno) -> Error {
+    Error::Kernel(KernelError::DeviceRequest {
         doing: doing.to_owned(),
         device: device.to_string(),
         errno,

@@ -1,6 +1,6 @@
 //! The hardware that comes with the product.
 
-use super::{Gpu, Hca, Netdev, PciId, Port, PortState, Profile};
+use super::{GpuProfile, HcaProfile, NetdevProfile, PciId, PortProfile, Profile, SimPortState};
 use ferroband_kernel::NetnsMode;
 use ferroband_model::{LinkLayer, PciAddress};
 
@@ -8,9 +8,9 @@ impl Default for Profile {
     /// One ConnectX-5 in InfiniBand mode at 0000:86:00.0, the card of the documents that this product is made
     /// from.
     fn default() -> Self {
-        let hca = Hca {
-            behind: places([(0x85, 2)]),
-            ..Card::ConnectX5.hca(place(0x86, 0, 0), 0, Some(0), "ibs5f0", &["ib0"])
+        let hca = HcaProfile {
+            behind: bridges([(0x85, 2)]),
+            ..CardModel::ConnectX5.hca(pci_address(0x86, 0, 0), 0, Some(0), "ibs5f0", &["ib0"])
         };
         Self::named("default", vec![hca])
     }
@@ -27,7 +27,7 @@ impl Profile {
         vec![Self::default(), connectx6(), dgx(), ethernet(), vpi()]
     }
 
-    fn named(name: &str, hcas: Vec<Hca>) -> Self {
+    fn named(name: &str, hcas: Vec<HcaProfile>) -> Self {
         Self {
             name: name.to_owned(),
             netns_mode: NetnsMode::Shared,
@@ -40,9 +40,9 @@ impl Profile {
 
 /// Two ConnectX-6 with one port each, one on each NUMA node.
 fn connectx6() -> Profile {
-    let hca = |position, root, bus, numa, netdev: &str, altname: &str| Hca {
-        behind: places([(root, 2)]),
-        ..Card::ConnectX6.hca(place(bus, 0, 0), position, Some(numa), netdev, &[altname])
+    let hca = |position, root, bus, numa, netdev: &str, altname: &str| HcaProfile {
+        behind: bridges([(root, 2)]),
+        ..CardModel::ConnectX6.hca(pci_address(bus, 0, 0), position, Some(numa), netdev, &[altname])
     };
     Profile::named(
         "connectx-6",
@@ -64,13 +64,13 @@ fn dgx() -> Profile {
         // The root port, the switch's port up, its port down to the adapter, and that to the processor.
         let (up, down) = ([(root, 1), (root + 1, 0)], root + 2);
         let altname = format!("ib{position}");
-        profile.hcas.push(Hca {
-            behind: places(up.into_iter().chain([(down, 0)])),
-            ..Card::ConnectX7.hca(place(root + 3, 0, 0), position, numa, &netdev, &[&altname])
+        profile.hcas.push(HcaProfile {
+            behind: bridges(up.into_iter().chain([(down, 0)])),
+            ..CardModel::ConnectX7.hca(pci_address(root + 3, 0, 0), position, numa, &netdev, &[&altname])
         });
-        profile.gpus.push(Gpu {
-            pci: place(root + 4, 0, 0),
-            behind: places(up.into_iter().chain([(down, 1)])),
+        profile.gpus.push(GpuProfile {
+            pci: pci_address(root + 4, 0, 0),
+            behind: bridges(up.into_iter().chain([(down, 1)])),
             device: PciId(0x2330),
             numa,
         });
@@ -80,10 +80,10 @@ fn dgx() -> Profile {
 
 /// One ConnectX-6 Dx with two functions in Ethernet mode.
 fn ethernet() -> Profile {
-    let hca = |position: usize, function, netdev: &str, vf_offset| Hca {
-        behind: places([(0x3a, 0)]),
+    let hca = |position: usize, function, netdev: &str, vf_offset| HcaProfile {
+        behind: bridges([(0x3a, 0)]),
         vf_offset,
-        ..Card::ConnectX6Dx.hca(place(0x3b, 0, function), position, Some(0), netdev, &[])
+        ..CardModel::ConnectX6Dx.hca(pci_address(0x3b, 0, function), position, Some(0), netdev, &[])
     };
     // Both functions have their virtual ones after the second function, the first one's first.
     Profile::named("ethernet", vec![hca(0, 0, "ens5f0np0", 2), hca(1, 1, "ens5f1np1", 9)])
@@ -91,9 +91,9 @@ fn ethernet() -> Profile {
 
 /// One ConnectX-6 that can be of either kind, and is in Ethernet mode as it came.
 fn vpi() -> Profile {
-    let mut hca = Hca {
-        behind: places([(0x3a, 2)]),
-        ..Card::ConnectX6.hca(place(0x3b, 0, 0), 0, Some(0), "ens1np0", &[])
+    let mut hca = HcaProfile {
+        behind: bridges([(0x3a, 2)]),
+        ..CardModel::ConnectX6.hca(pci_address(0x3b, 0, 0), 0, Some(0), "ens1np0", &[])
     };
     for port in &mut hca.ports {
         port.link_layer = LinkLayer::Ethernet;
@@ -103,14 +103,14 @@ fn vpi() -> Profile {
 
 /// Adapters by their maker's names.
 #[derive(Clone, Copy)]
-enum Card {
+enum CardModel {
     ConnectX5,
     ConnectX6,
     ConnectX6Dx,
     ConnectX7,
 }
 
-impl Card {
+impl CardModel {
     /// One such adapter with one port that is active.
     fn hca(
         self,
@@ -119,7 +119,7 @@ impl Card {
         numa: Option<u32>,
         netdev: &str,
         altnames: &[&str],
-    ) -> Hca {
+    ) -> HcaProfile {
         let (device, vf_device, total_vfs) = match self {
             Self::ConnectX5 => (0x1017, 0x1018, 16),
             Self::ConnectX6 => (0x101b, 0x101c, 16),
@@ -136,11 +136,11 @@ impl Card {
             Self::ConnectX6Dx => LinkLayer::Ethernet,
             _ => LinkLayer::InfiniBand,
         };
-        let netdev = Netdev {
+        let netdev = NetdevProfile {
             name: netdev.to_owned(),
             altnames: altnames.iter().map(|&altname| altname.to_owned()).collect(),
         };
-        Hca {
+        HcaProfile {
             pci,
             behind: Vec::new(),
             vendor: PciId(0x15b3),
@@ -154,9 +154,9 @@ impl Card {
             model: model.to_owned(),
             board: board.to_owned(),
             firmware: firmware.to_owned(),
-            ports: vec![Port {
+            ports: vec![PortProfile {
                 link_layer,
-                state: PortState::Active,
+                state: SimPortState::Active,
                 rate: rate.to_owned(),
                 netdev: Some(netdev),
             }],
@@ -166,7 +166,7 @@ impl Card {
 
 /// A place in domain 0. What is out of range there is not, and stands at 0000:00:00.0, which `check` finds
 /// twice.
-fn place(bus: u8, device: u8, function: u8) -> PciAddress {
+fn pci_address(bus: u8, device: u8, function: u8) -> PciAddress {
     const NOWHERE: PciAddress = match PciAddress::new(0, 0, 0, 0) {
         Some(address) => address,
         None => unreachable!(),
@@ -175,6 +175,6 @@ fn place(bus: u8, device: u8, function: u8) -> PciAddress {
 }
 
 /// Bridges by bus and device.
-fn places(bridges: impl IntoIterator<Item = (u8, u8)>) -> Vec<PciAddress> {
-    bridges.into_iter().map(|(bus, device)| place(bus, device, 0)).collect()
+fn bridges(bridges: impl IntoIterator<Item = (u8, u8)>) -> Vec<PciAddress> {
+    bridges.into_iter().map(|(bus, device)| pci_address(bus, device, 0)).collect()
 }

@@ -10,7 +10,7 @@ fn the_default_is_the_card_of_the_documents() {
     assert_eq!((hca.total_vfs, hca.numa, hca.driver.as_str()), (16, Some(0), "mlx5_core"));
     let netdev = profile.netdevs().next().unwrap();
     assert_eq!((netdev.name.as_str(), netdev.altnames.as_slice()), ("ibs5f0", &["ib0".to_owned()][..]));
-    profile.check().unwrap();
+    profile.validate().unwrap();
     assert!(Profile::builtin("none").is_none());
 }
 
@@ -39,15 +39,15 @@ fn unknown_fields_and_wrong_numbers_are_refused() {
 
 #[test]
 fn what_no_machine_can_have_is_named() {
-    let wrong = |change: fn(&mut Hca)| {
+    let wrong = |change: fn(&mut HcaProfile)| {
         let mut profile = Profile::default();
         change(&mut profile.hcas[0]);
-        match profile.check() {
-            Err(Error::Profile { field, .. }) => field,
+        match profile.validate() {
+            Err(Error::InvalidProfile { field, .. }) => field,
             other => panic!("{other:?}"),
         }
     };
-    fn netdev(hca: &mut Hca) -> &mut Netdev {
+    fn netdev(hca: &mut HcaProfile) -> &mut NetdevProfile {
         hca.ports[0].netdev.as_mut().unwrap()
     }
     assert_eq!(wrong(|hca| netdev(hca).name = "../../etc".to_owned()), "netdev");
@@ -65,7 +65,7 @@ fn two_adapters_cannot_be_in_one_place() {
     second.rdma = "mlx5_1".to_owned();
     second.ports.clear();
     profile.hcas.push(second);
-    assert!(matches!(profile.check(), Err(Error::Profile { field: "pci", .. })));
+    assert!(matches!(profile.validate(), Err(Error::InvalidProfile { field: "pci", .. })));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn every_builtin_could_be_a_machine() {
     let names: Vec<String> = Profile::builtins()
         .into_iter()
         .map(|profile| {
-            profile.check().unwrap_or_else(|error| panic!("{error}"));
+            profile.validate().unwrap_or_else(|error| panic!("{error}"));
             profile.name
         })
         .collect();
@@ -100,7 +100,7 @@ fn dgx_pairs_each_processor_with_an_adapter() {
 fn ethernet_functions_share_a_card() {
     let profile = Profile::builtin("ethernet").unwrap();
     assert!(profile.hcas.iter().all(|hca| hca.link_layer() == LinkLayer::Ethernet));
-    let vfs: Vec<_> = profile.hcas.iter().map(|hca| hca.vf(0).unwrap().to_string()).collect();
+    let vfs: Vec<_> = profile.hcas.iter().map(|hca| hca.vf_address(0).unwrap().to_string()).collect();
     assert_eq!(vfs, ["0000:3b:00.2", "0000:3b:01.2"]);
 }
 
@@ -108,12 +108,12 @@ fn ethernet_functions_share_a_card() {
 fn virtual_functions_need_places_of_their_own() {
     let mut profile = Profile::default();
     let mut second = profile.hcas[0].clone();
-    second.pci = profile.hcas[0].vf(3).unwrap();
+    second.pci = profile.hcas[0].vf_address(3).unwrap();
     second.rdma = "mlx5_1".to_owned();
     second.ports.clear();
     profile.hcas.push(second);
-    assert!(matches!(profile.check(), Err(Error::Profile { field: "pci", .. })));
+    assert!(matches!(profile.validate(), Err(Error::InvalidProfile { field: "pci", .. })));
     let mut profile = Profile::default();
     profile.hcas[0].pci = "0000:ff:1f.0".parse().unwrap();
-    assert!(matches!(profile.check(), Err(Error::Profile { field: "totalVfs", .. })));
+    assert!(matches!(profile.validate(), Err(Error::InvalidProfile { field: "totalVfs", .. })));
 }

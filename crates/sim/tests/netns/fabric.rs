@@ -1,22 +1,22 @@
 //! Partitions that reach across nodes.
 
-use super::bench::{Node, ip, netns, ping, reaches};
+use super::fixture::{SimNodeFixture, ip_json, new_netns, ping, reaches};
 use ferroband_kernel::Netns;
-use ferroband_kernel::route::{Kind, NewLink, Route};
+use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSocket};
 use ferroband_sim::Error;
 
 /// Two nodes whose `eth0` is on one bridge, in a namespace of its own, with this MTU.
-fn nodes(mtu: u32) -> (Netns, Node, Node) {
-    let underlay = netns();
-    let nodes = [Node::new(), Node::new()];
-    let mut route = Route::inside(&underlay).unwrap();
+fn nodes(mtu: u32) -> (Netns, SimNodeFixture, SimNodeFixture) {
+    let underlay = new_netns();
+    let nodes = [SimNodeFixture::new(), SimNodeFixture::new()];
+    let mut route = RouteSocket::open_in(&underlay).unwrap();
     // As administrators make it: this one snoops on multicast, which the partitions travel by.
-    underlay.run(|| ip("link add switch up type bridge")).unwrap();
+    underlay.run(|| ip_json("link add switch up type bridge")).unwrap();
     let switch = route.link("switch").unwrap().unwrap().index;
     for (number, node) in nodes.iter().enumerate() {
-        let kind = Kind::Veth { peer: "eth0" };
+        let kind = LinkKind::Veth { peer: "eth0" };
         route
-            .create(&NewLink {
+            .create_link(&NewLink {
                 mtu: Some(mtu),
                 master: Some(switch),
                 up: true,
@@ -24,11 +24,11 @@ fn nodes(mtu: u32) -> (Netns, Node, Node) {
             })
             .unwrap();
         let eth0 = route.link("eth0").unwrap().unwrap();
-        route.move_to(eth0.index, &node.netns).unwrap();
-        let mut inside = Route::inside(&node.netns).unwrap();
+        route.move_link(eth0.index, &node.netns).unwrap();
+        let mut inside = RouteSocket::open_in(&node.netns).unwrap();
         let eth0 = inside.link("eth0").unwrap().unwrap();
         inside.add_address(eth0.index, format!("172.16.0.{}/24", number + 1).parse().unwrap()).unwrap();
-        inside.up(eth0.index).unwrap();
+        inside.set_up(eth0.index).unwrap();
         node.up(&format!("node-{number}"), Some("eth0")).unwrap();
     }
     let [one, two] = nodes;
@@ -38,27 +38,27 @@ fn nodes(mtu: u32) -> (Netns, Node, Node) {
 #[test]
 fn pods_on_two_nodes_reach_each_other_in_one_partition_only() {
     let (_underlay, one, two) = nodes(9000);
-    let here = one.pod(0xffff, "192.168.0.1/24");
-    let _there = two.pod(0xffff, "192.168.0.2/24");
-    let _elsewhere = two.pod(0x8005, "192.168.0.3/24");
-    let _fifth = one.pod(0x8005, "192.168.0.5/24");
+    let here = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
+    let _there = two.create_ipoib_pod(0xffff, "192.168.0.2/24");
+    let _elsewhere = two.create_ipoib_pod(0x8005, "192.168.0.3/24");
+    let _fifth = one.create_ipoib_pod(0x8005, "192.168.0.5/24");
     assert!(reaches(&here, "192.168.0.2", 2016), "whole packets of 2044 bytes");
     assert!(!reaches(&here, "192.168.0.3", 56), "another partition on the other node");
     assert!(!reaches(&here, "192.168.0.5", 56), "another partition on this node");
-    let vxlan = one.run(|| ip("link show dev fbx7fff"))[0]["linkinfo"]["info_data"].clone();
+    let vxlan = one.run(|| ip_json("link show dev fbx7fff"))[0]["linkinfo"]["info_data"].clone();
     assert_eq!((&vxlan["id"], &vxlan["group"]), (&0xfb7fff.into(), &"239.251.127.255".into()));
     assert_eq!((&vxlan["link"], &vxlan["port"]), (&"eth0".into(), &4789.into()));
     for node in [&one, &two] {
         node.down().unwrap();
-        assert_eq!(node.names(), ["eth0"]);
+        assert_eq!(node.link_names(), ["eth0"]);
     }
 }
 
 #[test]
 fn the_other_partition_does_reach_itself_across_nodes() {
     let (_underlay, one, two) = nodes(9000);
-    let here = one.pod(0x0005, "192.168.0.3/24");
-    let _there = two.pod(0x8005, "192.168.0.4/24");
+    let here = one.create_ipoib_pod(0x0005, "192.168.0.3/24");
+    let _there = two.create_ipoib_pod(0x8005, "192.168.0.4/24");
     assert!(reaches(&here, "192.168.0.4", 2016));
 }
 
@@ -68,12 +68,12 @@ fn a_small_uplink_lowers_the_mtu_and_says_so() {
     let parent = one.run(|| one.host().ipoib_parent("ib0").unwrap());
     assert_eq!(parent.mtu, 1450);
     assert_eq!(
-        one.run(|| one.up("node-0", Some("eth0")).unwrap().mtu().map_err(|e| e.to_string())),
+        one.run(|| one.up("node-0", Some("eth0")).unwrap().child_mtu().map_err(|e| e.to_string())),
         Ok(1450)
     );
-    let here = one.pod(0xffff, "192.168.0.1/24");
-    let _there = two.pod(0xffff, "192.168.0.2/24");
-    assert_eq!(here.run(|| ip("link show dev net1")[0]["mtu"].clone()).unwrap(), 1450);
+    let here = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
+    let _there = two.create_ipoib_pod(0xffff, "192.168.0.2/24");
+    assert_eq!(here.run(|| ip_json("link show dev net1")[0]["mtu"].clone()).unwrap(), 1450);
     assert!(reaches(&here, "192.168.0.2", 1422));
     assert!(!ping(&here, "192.168.0.2", 1423).status.success());
 }
@@ -81,27 +81,27 @@ fn a_small_uplink_lowers_the_mtu_and_says_so() {
 #[test]
 fn an_uplink_that_grew_is_used_whole() {
     let (underlay, one, two) = nodes(1500);
-    let _first = one.pod(0xffff, "192.168.0.1/24");
-    let mut switch = Route::inside(&underlay).unwrap();
+    let _first = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
+    let mut switch = RouteSocket::open_in(&underlay).unwrap();
     for port in ["port0", "port1"] {
         let port = switch.link(port).unwrap().unwrap();
         switch.set_mtu(port.index, 9000).unwrap();
     }
     for node in [&one, &two] {
-        let mut route = Route::inside(&node.netns).unwrap();
+        let mut route = RouteSocket::open_in(&node.netns).unwrap();
         let eth0 = route.link("eth0").unwrap().unwrap();
         route.set_mtu(eth0.index, 9000).unwrap();
     }
-    let here = one.pod(0xffff, "192.168.0.2/24");
-    let _there = two.pod(0xffff, "192.168.0.3/24");
+    let here = one.create_ipoib_pod(0xffff, "192.168.0.2/24");
+    let _there = two.create_ipoib_pod(0xffff, "192.168.0.3/24");
     assert!(reaches(&here, "192.168.0.3", 2016));
 }
 
 #[test]
 fn an_uplink_that_is_not_there_is_named() {
-    let node = Node::new();
+    let node = SimNodeFixture::new();
     let error = node.up("node-1", Some("eth9")).unwrap_err();
     assert!(matches!(&error, Error::NoUplink { uplink } if uplink == "eth9"), "{error}");
-    assert!(node.names().is_empty());
+    assert!(node.link_names().is_empty());
     assert!(!node.root.state("sim").exists());
 }

@@ -1,9 +1,9 @@
 //! What is there when a simulation is up, and what is left when it is down.
 
-use super::bench::{Node, ip};
+use super::fixture::{SimNodeFixture, ip_json};
 use ferroband_kernel::Root;
-use ferroband_kernel::route::{Kind, NewLink, Route};
-use ferroband_kernel::sysfs::chardev::{self, Role};
+use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSocket};
+use ferroband_kernel::sysfs::chardev::{self, CharDeviceRole};
 use ferroband_kernel::sysfs::infiniband::{self, PortState};
 use ferroband_kernel::sysfs::pci;
 use ferroband_model::{FaultCode, LinkLayer, PKey};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 #[test]
 fn the_readers_of_real_hardware_read_it() {
-    let node = Node::simulated("node-1");
+    let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     let devices = infiniband::devices(host.root()).unwrap();
     let [device] = devices.as_slice() else { panic!("{devices:?}") };
@@ -36,16 +36,16 @@ fn the_readers_of_real_hardware_read_it() {
     assert_eq!((function.driver.as_deref(), function.numa), (Some("mlx5_core"), Some(0)));
     assert_eq!((function.total_vfs, function.vfs), (16, 0));
     assert_eq!(function.netdevs, ["ibs5f0"]);
-    let other = Node::simulated("node-2");
+    let other = SimNodeFixture::with_simulation("node-2");
     let other = infiniband::devices(other.host().root()).unwrap();
     assert_ne!((other[0].node_guid, other[0].ports[0].guid), (device.node_guid, Some(guid)));
 }
 
 #[test]
 fn its_device_files_open() {
-    let node = Node::simulated("node-1");
+    let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
-    let mut files = chardev::of(host.root(), "mlx5_0").unwrap();
+    let mut files = chardev::of_device(host.root(), "mlx5_0").unwrap();
     files.extend(chardev::connection_manager(host.root()).unwrap());
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["uverbs0", "umad0", "issm0", "rdma_cm"]);
@@ -59,7 +59,8 @@ fn its_device_files_open() {
             file.number.map(|(major, minor)| (u64::from(major), u64::from(minor))),
             Some((major, minor))
         );
-        let private = matches!(file.role, Role::Management { .. } | Role::SubnetManager { .. });
+        let private =
+            matches!(file.role, CharDeviceRole::Management { .. } | CharDeviceRole::SubnetManager { .. });
         assert_eq!(metadata.mode() & 0o777, if private { 0o600 } else { 0o666 }, "{}", file.name);
         let open = fs::OpenOptions::new().read(true).custom_flags(O_NOCTTY | O_NONBLOCK).open(&file.path);
         assert!(open.is_ok(), "{}: {open:?}", file.name);
@@ -68,8 +69,8 @@ fn its_device_files_open() {
 
 #[test]
 fn the_interface_says_infiniband_and_has_both_names() {
-    let node = Node::simulated("node-1");
-    let shown = node.run(|| ip("link show dev ib0"))[0].clone();
+    let node = SimNodeFixture::with_simulation("node-1");
+    let shown = node.run(|| ip_json("link show dev ib0"))[0].clone();
     assert_eq!((&shown["ifname"], &shown["altnames"]), (&"ibs5f0".into(), &serde_json::json!(["ib0"])));
     assert_eq!((&shown["link_type"], &shown["mtu"]), (&"infiniband".into(), &2044.into()));
     assert!(shown["flags"].as_array().unwrap().contains(&"UP".into()), "{shown}");
@@ -77,46 +78,49 @@ fn the_interface_says_infiniband_and_has_both_names() {
 
 #[test]
 fn the_marker_is_private_and_says_where() {
-    let node = Node::simulated("node-1");
+    let node = SimNodeFixture::with_simulation("node-1");
     let path = node.root.run("ferroband/simulation.json");
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     let marker: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     assert_eq!(marker["root"], "/var/lib/ferroband/sim");
     assert_eq!((&marker["uplink"], &marker["seed"]), (&serde_json::Value::Null, &"node-1".into()));
     assert_eq!(fs::metadata(node.root.state("")).unwrap().mode() & 0o777, 0o700);
-    assert!(node.host().simulated());
+    assert!(node.host().is_simulated());
 }
 
 #[test]
 fn without_a_marker_the_machine_is_real() {
-    let node = Node::new();
-    assert!(!node.host().simulated());
+    let node = SimNodeFixture::new();
+    assert!(!node.host().is_simulated());
     fs::create_dir_all(node.root.run("ferroband")).unwrap();
     fs::write(node.root.run("ferroband/simulation.json"), "{}").unwrap();
     let error = ferroband_sim::host(&node.root).err().unwrap();
-    assert!(matches!(error, Error::Marker { .. }), "a broken marker is not taken for real hardware: {error}");
+    assert!(
+        matches!(error, Error::InvalidFile { .. }),
+        "a broken marker is not taken for real hardware: {error}"
+    );
 }
 
 #[test]
 fn up_twice_changes_nothing() {
-    let node = Node::simulated("node-1");
-    let before = (snapshot(node.root.base()), node.run(|| ip("link show")));
+    let node = SimNodeFixture::with_simulation("node-1");
+    let before = (snapshot(node.root.base()), node.run(|| ip_json("link show")));
     node.up("node-1", None).unwrap();
-    assert_eq!((snapshot(node.root.base()), node.run(|| ip("link show"))), before);
+    assert_eq!((snapshot(node.root.base()), node.run(|| ip_json("link show"))), before);
     let error = node.up("node-2", None).unwrap_err();
-    assert!(matches!(&error, Error::Another { seed, .. } if seed == "node-1"), "{error}");
+    assert!(matches!(&error, Error::AlreadyUp { seed, .. } if seed == "node-1"), "{error}");
     assert_eq!(snapshot(node.root.base()), before.0);
 }
 
 #[test]
 fn down_leaves_nothing_and_can_be_repeated() {
-    let node = Node::simulated("node-1");
-    let pod = node.pod(0xffff, "10.0.0.1/24");
-    assert_eq!(node.names(), ["fbk7fff", "fbv0", "ibs5f0"]);
+    let node = SimNodeFixture::with_simulation("node-1");
+    let pod = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
+    assert_eq!(node.link_names(), ["fbk7fff", "fbv0", "ibs5f0"]);
     for _ in 0..2 {
         node.down().unwrap();
-        assert_eq!(node.names(), [""; 0]);
-        assert_eq!(pod.run(|| ip("link show").as_array().unwrap().len()).unwrap(), 1);
+        assert_eq!(node.link_names(), [""; 0]);
+        assert_eq!(pod.run(|| ip_json("link show").as_array().unwrap().len()).unwrap(), 1);
         assert!(!node.root.state("sim").exists());
         assert!(!node.root.run("ferroband/simulation.json").exists());
     }
@@ -125,17 +129,17 @@ fn down_leaves_nothing_and_can_be_repeated() {
 
 #[test]
 fn a_reboot_takes_the_interfaces_and_up_brings_them_back() {
-    let mut node = Node::simulated("node-1");
+    let mut node = SimNodeFixture::with_simulation("node-1");
     // With and without a /run that survives.
     for kept in [true, false] {
-        node.netns = super::bench::netns();
+        node.netns = super::fixture::new_netns();
         if !kept {
             fs::remove_dir_all(node.root.run("")).unwrap();
         }
         node.up("node-1", None).unwrap();
-        assert_eq!(node.names(), ["ibs5f0"]);
+        assert_eq!(node.link_names(), ["ibs5f0"]);
     }
-    node.netns = super::bench::netns();
+    node.netns = super::fixture::new_netns();
     node.down().unwrap();
     assert!(!node.root.state("sim").exists());
 }
@@ -143,20 +147,20 @@ fn a_reboot_takes_the_interfaces_and_up_brings_them_back() {
 #[test]
 fn up_and_down_after_a_kill_half_way() {
     // Killed after the interface, before the marker.
-    let node = Node::simulated("node-1");
+    let node = SimNodeFixture::with_simulation("node-1");
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.up("node-9", None).unwrap();
     assert_eq!(Simulation::find(&node.root).unwrap().unwrap().seed, "node-9");
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.down().unwrap();
-    assert!(node.names().is_empty());
+    assert!(node.link_names().is_empty());
     // Not killed, but somebody cleared the state.
     node.up("node-1", None).unwrap();
     fs::remove_dir_all(node.root.state("")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
     node.down().unwrap();
-    assert!(node.names().is_empty());
+    assert!(node.link_names().is_empty());
     // Killed while the tree was being written.
     fs::create_dir_all(node.root.state("sim/sys/class/infiniband")).unwrap();
     node.up("node-1", None).unwrap();
@@ -165,8 +169,11 @@ fn up_and_down_after_a_kill_half_way() {
 
 #[test]
 fn a_foreign_interface_is_neither_taken_over_nor_removed() {
-    let node = Node::new();
-    node.run(|| Route::here().unwrap().create(&NewLink::new("ibs5f0", Kind::Veth { peer: "peer" }))).unwrap();
+    let node = SimNodeFixture::new();
+    node.run(|| {
+        RouteSocket::open().unwrap().create_link(&NewLink::new("ibs5f0", LinkKind::Veth { peer: "peer" }))
+    })
+    .unwrap();
     let error = node.up("node-1", None).unwrap_err();
     assert!(
         matches!(&error, Error::NameTaken { netdev, kind } if netdev == "ibs5f0" && kind == "veth"),
@@ -176,22 +183,25 @@ fn a_foreign_interface_is_neither_taken_over_nor_removed() {
     assert!(Simulation::find(&node.root).unwrap().is_none());
     assert!(!node.root.state("sim").exists(), "what could not come up whole is taken back");
     node.down().unwrap();
-    assert_eq!(node.names(), ["ibs5f0", "peer"]);
+    assert_eq!(node.link_names(), ["ibs5f0", "peer"]);
 }
 
 #[test]
 fn an_altname_that_is_taken_takes_everything_back() {
-    let node = Node::new();
-    node.run(|| Route::here().unwrap().create(&NewLink::new("ib0", Kind::Veth { peer: "peer" }))).unwrap();
+    let node = SimNodeFixture::new();
+    node.run(|| {
+        RouteSocket::open().unwrap().create_link(&NewLink::new("ib0", LinkKind::Veth { peer: "peer" }))
+    })
+    .unwrap();
     let error = node.up("node-1", None).unwrap_err();
     assert_eq!((error.fault().code, error.fault().what.as_str()), (FaultCode::NameTaken, "interface ib0"));
-    assert_eq!(node.names(), ["ib0", "peer"]);
+    assert_eq!(node.link_names(), ["ib0", "peer"]);
     assert!(!node.root.state("sim").exists());
 }
 
 #[test]
 fn the_trees_can_be_mounted_elsewhere() {
-    let node = Node::simulated("node-1");
+    let node = SimNodeFixture::with_simulation("node-1");
     let moved = node.root.base().with_extension("moved");
     fs::rename(node.root.base(), &moved).unwrap();
     let root = Root::at(&moved);

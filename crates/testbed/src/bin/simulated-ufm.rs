@@ -8,8 +8,8 @@
 //! Only `cargo xtask lab up --ufm` starts it; so it takes its words as they come.
 
 use anyhow::{Context, Result, bail};
-use ferroband_testbed::painter::Painter;
-use ferroband_testbed::ufm::{Simulator, Start};
+use ferroband_testbed::pkey_table_writer::PKeyTableWriter;
+use ferroband_testbed::ufm::{UfmSimulator, UfmSimulatorOptions};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 /// How often it is looked whether the lab is still there.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 fn main() -> Result<()> {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -28,17 +28,17 @@ fn main() -> Result<()> {
     let [program, arguments @ ..] = exec else { bail!("no program to reach the nodes with") };
     let netns = PathBuf::from(netns);
     let listen = listen.parse().with_context(|| format!("not an address: {listen}"))?;
-    let ufm = Arc::new(Simulator::start(Start::documented(listen, netns.clone())?)?);
-    let told = ufm.objects().to_string();
+    let ufm = Arc::new(UfmSimulator::start(UfmSimulatorOptions::from_document(listen, netns.clone())?)?);
+    let told = ufm.kubernetes_objects().to_string();
     let writer = |node: &String| {
         let mut command = Command::new(program);
         command.args(arguments).args([node, "--", "ferroband", "sim", "fabric"]);
         command
     };
-    let painter = Painter::start(ufm, nodes.iter().map(writer).collect())?;
+    let painter = PKeyTableWriter::start(ufm, nodes.iter().map(writer).collect())?;
     fs::write(objects, told).with_context(|| format!("cannot write {objects}"))?;
     while netns.exists() {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     drop(painter);
     Ok(())

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 
 /// A request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     pub(super) method: String,
     /// With its query.
     pub(super) path: String,
@@ -14,12 +14,15 @@ pub(super) struct Request {
 }
 
 /// Reads the next request of a connection; none when it has ended.
-pub(super) fn read<S: Read>(stream: &mut BufReader<S>) -> Option<Request> {
+pub(super) fn read_request<S: Read>(stream: &mut BufReader<S>) -> Option<HttpRequest> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
     let mut words = line.split_whitespace();
-    let mut request =
-        Request { method: words.next()?.to_owned(), path: words.next()?.to_owned(), ..Request::default() };
+    let mut request = HttpRequest {
+        method: words.next()?.to_owned(),
+        path: words.next()?.to_owned(),
+        ..HttpRequest::default()
+    };
     let mut length = 0;
     loop {
         let mut header = String::new();
@@ -39,7 +42,7 @@ pub(super) fn read<S: Read>(stream: &mut BufReader<S>) -> Option<Request> {
 }
 
 /// Answers it.
-pub(super) fn answer(stream: &mut impl Write, status: u16, body: &str) -> std::io::Result<()> {
+pub(super) fn write_response(stream: &mut impl Write, status: u16, body: &str) -> std::io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status} .\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()

@@ -3,16 +3,16 @@
 //! What it answers follows the contract's facts about UFM, its versions' differences included ([`Manners`]). What goes wrong
 //! is chosen by the test ([`Fault`]). Everything that changes its partitions is logged with the time.
 
-mod documented;
-mod fault;
+mod document_003;
 mod http;
-mod manners;
-mod serve;
+mod injected_fault;
+mod simulator;
 mod state;
 mod tls;
+mod version_quirks;
 
-pub use fault::Fault;
-pub use manners::{Manners, Missing};
-pub use serve::{Simulator, Start};
-pub use state::{Call, Event, Member};
-pub use tls::Identity;
+pub use injected_fault::InjectedFault;
+pub use simulator::{UfmSimulator, UfmSimulatorOptions};
+pub use state::{MembershipEvent, RecordedCall, SimulatedMember};
+pub use tls::TlsIdentity;
+pub use version_quirks::{MissingPartitionReply, VersionQuirks};

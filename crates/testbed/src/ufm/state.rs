@@ -1,8 +1,8 @@
 //! The partitions and what is answered about them.
 
-use super::fault::Waiting;
-use super::http::Request;
-use super::manners::{Manners, Missing};
+use super::http::HttpRequest;
+use super::injected_fault::PendingFault;
+use super::version_quirks::{MissingPartitionReply, VersionQuirks};
 use ferroband_model::Guid;
 use ferroband_partition::parse_guid;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// How a GUID is in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct SimulatedMember {
     /// Full, or limited.
     pub full: bool,
     /// In the table's first slot.
@@ -20,7 +20,7 @@ pub struct Member {
 
 /// A change of a partition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct MembershipEvent {
     /// When.
     pub at: Instant,
     /// The partition.
@@ -33,7 +33,7 @@ pub struct Event {
 
 /// A request that was heard.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct RecordedCall {
     /// When.
     pub at: Instant,
     /// Method and path.
@@ -45,20 +45,20 @@ pub struct Call {
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) partitions: BTreeMap<u16, BTreeMap<Guid, Member>>,
-    pub(super) events: Vec<Event>,
-    pub(super) calls: Vec<Call>,
-    pub(super) faults: Vec<Waiting>,
-    pub(super) manners: Manners,
-    pub(super) away: bool,
+pub(super) struct UfmSimulatorState {
+    pub(super) partitions: BTreeMap<u16, BTreeMap<Guid, SimulatedMember>>,
+    pub(super) events: Vec<MembershipEvent>,
+    pub(super) calls: Vec<RecordedCall>,
+    pub(super) faults: Vec<PendingFault>,
+    pub(super) quirks: VersionQuirks,
+    pub(super) down: bool,
     /// Raised with every restart; connections of an earlier life are dead.
-    pub(super) life: u64,
+    pub(super) generation: u64,
 }
 
-impl State {
+impl UfmSimulatorState {
     /// Does what is asked and says what to answer.
-    pub(super) fn answer(&mut self, request: &Request, certified: bool) -> (u16, String) {
+    pub(super) fn handle(&mut self, request: &HttpRequest, certified: bool) -> (u16, String) {
         let Some(path) = self.authorized(request, certified) else {
             return (401, "{\"error\": \"Unauthorized\"}".to_owned());
         };
@@ -70,134 +70,137 @@ impl State {
             ("GET", ["app", "smconf"]) => {
                 (200, json!({"subnet_prefix": "0xfe80000000000000", "m_key": "0x0", "sm_key": "0x1", "sa_key": "0x1", "m_key_per_port": false}).to_string())
             }
-            ("GET", ["resources", "pkeys"]) if query.contains("guids_data=true") => (200, self.list().to_string()),
+            ("GET", ["resources", "pkeys"]) if query.contains("guids_data=true") => (200, self.list_partitions().to_string()),
             ("GET", ["resources", "pkeys"]) => (200, json!(self.partitions.keys().map(|k| format!("{k:#x}")).collect::<Vec<_>>()).to_string()),
-            ("GET", ["resources", "pkeys", key]) => self.show(key),
-            ("POST", ["resources", "pkeys", "add"]) => self.create(&body),
-            ("POST", ["resources", "pkeys"]) => self.add(&body),
-            ("DELETE", ["resources", "pkeys", key, "guids", guids]) if self.manners.deletes => {
+            ("GET", ["resources", "pkeys", key]) => self.get_partition(key),
+            ("POST", ["resources", "pkeys", "add"]) => self.create_partition(&body),
+            ("POST", ["resources", "pkeys"]) => self.add_members(&body),
+            ("DELETE", ["resources", "pkeys", key, "guids", guids]) if self.quirks.supports_delete => {
                 let guids: Vec<&str> = guids.split(',').collect();
-                self.remove(key, &guids)
+                self.remove_members(key, &guids)
             }
             ("DELETE", ["resources", "pkeys", key]) => {
-                let all: Vec<String> = number(key)
+                let all: Vec<String> = parse_pkey(key)
                     .and_then(|key| self.partitions.get(&key))
                     .map(|members| members.keys().map(|guid| format!("{:016x}", guid.value())).collect())
                     .unwrap_or_default();
-                self.remove(key, &all.iter().map(String::as_str).collect::<Vec<_>>())
+                self.remove_members(key, &all.iter().map(String::as_str).collect::<Vec<_>>())
             }
             ("POST", ["actions", "remove_guids_from_pkey"]) => {
                 let key = body["pkey"].as_str().unwrap_or_default().to_owned();
                 let guids: Vec<&str> = body["guids"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-                self.remove(&key, &guids)
+                self.remove_members(&key, &guids)
             }
             _ => (404, "{\"error\": \"no such thing\"}".to_owned()),
         }
     }
 
     /// The path without the prefix, if who asks may.
-    fn authorized<'a>(&self, request: &'a Request, certified: bool) -> Option<&'a str> {
+    fn authorized<'a>(&self, request: &'a HttpRequest, certified: bool) -> Option<&'a str> {
         let given = request.authorization.as_deref().unwrap_or_default();
         if let Some(path) = request.path.strip_prefix("/ufmRestV3") {
             let token = given.strip_prefix("Basic ")?;
-            return self.manners.tokens.iter().any(|known| known == token).then_some(path);
+            return self.quirks.tokens.iter().any(|known| known == token).then_some(path);
         }
         let path = request.path.strip_prefix("/ufmRest")?;
-        let (user, password) = &self.manners.user;
+        let (user, password) = &self.quirks.credentials;
         (certified || given == format!("Basic {}", base64(&format!("{user}:{password}")))).then_some(path)
     }
 
-    fn list(&self) -> Value {
+    fn list_partitions(&self) -> Value {
         let mut all = Map::new();
         let mut default = json!({"partition": "management", "ip_over_ib": true, "guids": []});
-        if let Some(membership) = self.manners.default_membership {
+        if let Some(membership) = self.quirks.default_membership {
             default["membership"] = membership.into();
         }
         all.insert("0x7fff".to_owned(), default);
         for (key, members) in &self.partitions {
-            all.insert(format!("{key:#x}"), shown(*key, members));
+            all.insert(format!("{key:#x}"), partition_json(*key, members));
         }
         all.into()
     }
 
-    fn show(&self, key: &str) -> (u16, String) {
-        match (number(key).and_then(|key| Some((key, self.partitions.get(&key)?))), self.manners.missing) {
-            (Some((key, members)), _) => (200, shown(key, members).to_string()),
-            (None, Missing::EmptyObject) => (200, "{}".to_owned()),
-            (None, Missing::NotFound) => (404, "{}".to_owned()),
+    fn get_partition(&self, key: &str) -> (u16, String) {
+        match (
+            parse_pkey(key).and_then(|key| Some((key, self.partitions.get(&key)?))),
+            self.quirks.missing_partition,
+        ) {
+            (Some((key, members)), _) => (200, partition_json(key, members).to_string()),
+            (None, MissingPartitionReply::EmptyObject) => (200, "{}".to_owned()),
+            (None, MissingPartitionReply::NotFound) => (404, "{}".to_owned()),
         }
     }
 
-    fn create(&mut self, body: &Value) -> (u16, String) {
-        let Some(key) = body["pkey"].as_str().and_then(number) else { return refused("pkey") };
+    fn create_partition(&mut self, body: &Value) -> (u16, String) {
+        let Some(key) = body["pkey"].as_str().and_then(parse_pkey) else { return bad_request("pkey") };
         if self.partitions.contains_key(&key) {
-            return (self.manners.exists, format!("{{\"error\": \"pkey {key:#x} already exists\"}}"));
+            return (self.quirks.exists_status, format!("{{\"error\": \"pkey {key:#x} already exists\"}}"));
         }
         self.partitions.insert(key, BTreeMap::new());
-        (self.manners.success, "{}".to_owned())
+        (self.quirks.success_status, "{}".to_owned())
     }
 
-    fn add(&mut self, body: &Value) -> (u16, String) {
-        let Some(key) = body["pkey"].as_str().and_then(number) else { return refused("pkey") };
-        let Some(listed) = body["guids"].as_array() else { return refused("guids") };
+    fn add_members(&mut self, body: &Value) -> (u16, String) {
+        let Some(key) = body["pkey"].as_str().and_then(parse_pkey) else { return bad_request("pkey") };
+        let Some(listed) = body["guids"].as_array() else { return bad_request("guids") };
         let guids: Option<Vec<Guid>> = listed.iter().map(|guid| parse_guid(guid.as_str()?)).collect();
-        let Some(guids) = guids.filter(|guids| !guids.is_empty()) else { return refused("guids") };
-        if !self.manners.creates && !self.partitions.contains_key(&key) {
+        let Some(guids) = guids.filter(|guids| !guids.is_empty()) else { return bad_request("guids") };
+        if !self.quirks.add_creates_partition && !self.partitions.contains_key(&key) {
             return (404, "{\"error\": \"pkey not found\"}".to_owned());
         }
         let full = match body["membership"].as_str() {
             None | Some("full") => true,
             Some("limited") => false,
-            Some(_) => return refused("membership"),
+            Some(_) => return bad_request("membership"),
         };
-        let member = Member { full, index0: body["index0"] == true };
+        let member = SimulatedMember { full, index0: body["index0"] == true };
         for guid in guids {
             self.partitions.entry(key).or_default().insert(guid, member);
-            self.events.push(Event { at: Instant::now(), key, guid, member: true });
+            self.events.push(MembershipEvent { at: Instant::now(), key, guid, member: true });
         }
-        (self.manners.success, "{}".to_owned())
+        (self.quirks.success_status, "{}".to_owned())
     }
 
-    fn remove(&mut self, key: &str, guids: &[&str]) -> (u16, String) {
+    fn remove_members(&mut self, key: &str, guids: &[&str]) -> (u16, String) {
         let missing = (404, "{\"error\": \"not found\"}".to_owned());
-        let Some(key) = number(key) else { return refused("pkey") };
+        let Some(key) = parse_pkey(key) else { return bad_request("pkey") };
         let Some(members) = self.partitions.get_mut(&key) else { return missing };
         let mut found = false;
         for guid in guids.iter().filter_map(|guid| parse_guid(guid)) {
             if members.remove(&guid).is_some() {
                 found = true;
-                self.events.push(Event { at: Instant::now(), key, guid, member: false });
+                self.events.push(MembershipEvent { at: Instant::now(), key, guid, member: false });
             }
         }
         // A partition ends with its last member.
         if members.is_empty() {
             self.partitions.remove(&key);
         }
-        if found { (self.manners.success, "{}".to_owned()) } else { missing }
+        if found { (self.quirks.success_status, "{}".to_owned()) } else { missing }
     }
 
     /// Everything is forgotten.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear_partitions(&mut self) {
         for (key, members) in std::mem::take(&mut self.partitions) {
             for guid in members.into_keys() {
-                self.events.push(Event { at: Instant::now(), key, guid, member: false });
+                self.events.push(MembershipEvent { at: Instant::now(), key, guid, member: false });
             }
         }
     }
 }
 
 /// Strictly between 0 and 0x7fff, in hexadecimal.
-fn number(text: &str) -> Option<u16> {
+fn parse_pkey(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"))?;
     u16::from_str_radix(digits, 16).ok().filter(|key| (1..0x7fff).contains(key))
 }
 
-fn refused(field: &str) -> (u16, String) {
+fn bad_request(field: &str) -> (u16, String) {
     (400, format!("{{\"error\": \"invalid {field}\"}}"))
 }
 
-fn shown(key: u16, members: &BTreeMap<Guid, Member>) -> Value {
-    let guid = |(guid, member): (&Guid, &Member)| {
+fn partition_json(key: u16, members: &BTreeMap<Guid, SimulatedMember>) -> Value {
+    let guid = |(guid, member): (&Guid, &SimulatedMember)| {
         // Upper case, as some versions have it.
         json!({
             "guid": format!("{:016X}", guid.value()),

@@ -11,23 +11,23 @@ use std::sync::Arc;
 
 /// A certificate and its key, in PEM form.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct TlsIdentity {
     /// The certificate.
     pub certificate: String,
     /// The key.
     pub key: String,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// A self-signed one for these names.
-    pub fn named(names: &[&str]) -> Result<Self> {
+    pub fn with_names(names: &[&str]) -> Result<Self> {
         let key = KeyPair::generate()?;
         let params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
         Ok(Self { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
     }
 
     /// A self-signed one with nothing but a common name, as old recipes make them.
-    pub fn common_name(name: &str) -> Result<Self> {
+    pub fn with_common_name(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name = DistinguishedName::new();
@@ -36,7 +36,7 @@ impl Identity {
     }
 
     /// The server's side; `clients`: certificates of the clients that need no password.
-    pub(super) fn config(&self, clients: Option<&str>) -> Result<Arc<ServerConfig>> {
+    pub(super) fn server_config(&self, clients: Option<&str>) -> Result<Arc<ServerConfig>> {
         let provider = Arc::new(ring::default_provider());
         let builder =
             ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;

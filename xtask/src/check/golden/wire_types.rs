@@ -49,9 +49,11 @@ impl<'ast> Visit<'ast> for WireTypes {
 
 fn variant_shape(variant: &syn::Variant, container: &SerdeAttributes) -> String {
     let attributes = SerdeAttributes::read(&variant.attrs);
-    let name = attributes
-        .rename()
-        .unwrap_or_else(|| apply_rule(&variant.ident.to_string(), container.rename_all(), true));
+    let ident = variant.ident.to_string();
+    let name = match container.is_untagged() {
+        true => "_".to_owned(),
+        false => attributes.rename().unwrap_or_else(|| apply_rule(&ident, container.rename_all(), true)),
+    };
     let rule = attributes.rename_all().or(container.value("rename_all_fields"));
     let body = match &variant.fields {
         syn::Fields::Unit => String::new(),
@@ -110,6 +112,10 @@ impl SerdeAttributes {
 
     fn rename(&self) -> Option<String> {
         self.value("rename").map(str::to_owned)
+    }
+
+    fn is_untagged(&self) -> bool {
+        self.0.iter().any(|(name, _)| name == "untagged")
     }
 
     fn rename_all(&self) -> Option<&str> {

@@ -5,9 +5,9 @@
 //! ```
 
 use crate::command::{command, output, run, succeeds};
-use crate::lab::machine::Machine;
+use crate::lab::machine::LabMachine;
 use crate::lab::node;
-use crate::progress::step;
+use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,42 +18,42 @@ use std::time::{Duration, Instant};
 const SIZE: u64 = 8 << 30;
 
 /// How many templates stay in the cache.
-const KEPT: usize = 3;
+const MAX_TEMPLATES: usize = 3;
 
 /// A disk for the machine where it has none.
-pub fn ensure(machine: &Machine, programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
+pub fn ensure(machine: &LabMachine, programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     let disk = machine.folder.join("disk.img");
     if disk.exists() {
         return Ok(disk);
     }
-    let template = template(programs, images)?;
+    let template = ensure_template(programs, images)?;
     let draft = disk.with_extension("new");
     run(command("cp", ["--sparse=always", "--reflink=auto"]).arg(&template).arg(&draft))?;
     for image in images {
-        node::remember(machine, image)?;
+        node::mark_imported(machine, image)?;
     }
     fs::rename(&draft, &disk).with_context(|| format!("cannot keep {}", disk.display()))?;
     Ok(disk)
 }
 
 /// The template in the cache, by what is in it.
-fn template(programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
+fn ensure_template(programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     let mut what = programs.display().to_string();
     for image in images {
-        what.push_str(&node::stamp(image)?);
+        what.push_str(&node::archive_stamp(image)?);
     }
     let folder = crate::cache::folder("vm/disks")?;
-    let template = folder.join(format!("{}.img", crate::cache::key_of(what.as_bytes())));
+    let template = folder.join(format!("{}.img", crate::cache::hash_bytes(what.as_bytes())));
     if !template.exists() {
-        let scratch = Scratch(folder.join(format!("tree-{}", std::process::id())));
-        step("a disk with the images", |_| fill(&scratch.0, programs, images, &template))?;
-        forget_old(&folder)?;
+        let scratch = ScratchDir(folder.join(format!("tree-{}", std::process::id())));
+        run_step("a disk with the images", |_| build_template(&scratch.0, programs, images, &template))?;
+        remove_old_templates(&folder)?;
     }
     Ok(template)
 }
 
 /// The product's image is in them, so there is a new one whenever that was built: only the last few stay.
-fn forget_old(folder: &Path) -> Result<()> {
+fn remove_old_templates(folder: &Path) -> Result<()> {
     let mut templates = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -62,25 +62,25 @@ fn forget_old(folder: &Path) -> Result<()> {
         }
     }
     templates.sort();
-    for (_, old) in templates.iter().rev().skip(KEPT) {
+    for (_, old) in templates.iter().rev().skip(MAX_TEMPLATES) {
         fs::remove_file(old).with_context(|| format!("cannot remove {}", old.display()))?;
     }
     Ok(())
 }
 
 /// A folder that is removed again.
-struct Scratch(PathBuf);
+struct ScratchDir(PathBuf);
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// containerd while images are imported.
-struct Containerd(Child);
+struct ImportContainerd(Child);
 
-impl Drop for Containerd {
+impl Drop for ImportContainerd {
     fn drop(&mut self) {
         let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGTERM);
@@ -88,7 +88,7 @@ impl Drop for Containerd {
     }
 }
 
-fn fill(scratch: &Path, programs: &Path, images: &[PathBuf], template: &Path) -> Result<()> {
+fn build_template(scratch: &Path, programs: &Path, images: &[PathBuf], template: &Path) -> Result<()> {
     let tree = scratch.join("tree");
     let socket = scratch.join("s/c.sock");
     fs::create_dir_all(scratch.join("s"))?;
@@ -100,7 +100,7 @@ fn fill(scratch: &Path, programs: &Path, images: &[PathBuf], template: &Path) ->
     start.arg(programs.join("containerd")).arg("--config").arg(&config);
     start.arg("--root").arg(tree.join("var/lib/containerd")).arg("--state").arg(scratch.join("s"));
     start.arg("--address").arg(&socket).stdout(log.try_clone()?).stderr(log);
-    let containerd = Containerd(start.spawn().context("cannot start containerd")?);
+    let containerd = ImportContainerd(start.spawn().context("cannot start containerd")?);
     let ctr = || {
         let mut ctr = Command::new(programs.join("ctr"));
         ctr.arg("--address").arg(&socket).args(["-n", "k8s.io"]).stdin(Stdio::null());

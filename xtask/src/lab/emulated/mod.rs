@@ -15,50 +15,52 @@ mod disk;
 mod remote;
 
 use super::Lab;
-use super::machine::Machine;
-use super::network::{self, CONTROL, node_address, pod_range};
+use super::machine::LabMachine;
+use super::network::{self, CONTROL_ADDRESS, node_address, node_pod_range};
 use super::rootfs;
-use super::up::RdmaMode;
+use super::up::LabRdmaMode;
 use crate::command::tail;
-use crate::progress::{Step, step, wait_until};
-use crate::tools::Need;
-use crate::vm::Artifacts;
-use crate::vm::node::{self, Wiring};
+use crate::progress::{ProgressStep, run_step, wait_until};
+use crate::tools::HostRequirement;
+use crate::vm::BootArtifacts;
+use crate::vm::node::{self, NodeWiring};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-pub use remote::{Remote, remote};
+pub use remote::{LabRemoteArgs, run_remote};
 
 /// What the host must have beside QEMU.
-const HOST: &[Need] =
-    &[Need { file: "ssh", package: "openssh-client" }, Need { file: "mke2fs", package: "e2fsprogs" }];
+const HOST_REQUIREMENTS: &[HostRequirement] = &[
+    HostRequirement { file: "ssh", package: "openssh-client" },
+    HostRequirement { file: "mke2fs", package: "e2fsprogs" },
+];
 
 /// From power on to a node that can be entered: 30 s on an idle host.
 const BOOT_LIMIT: Duration = Duration::from_secs(900);
 
 /// All nodes at once: an emulated machine waits for itself most of the time.
-pub fn up(
+pub fn boot_nodes(
     lab: &Lab,
-    machines: &[Machine],
-    artifacts: &Artifacts,
+    machines: &[LabMachine],
+    artifacts: &BootArtifacts,
     programs: &Path,
     images: &[PathBuf],
-    rdma: RdmaMode,
+    rdma: LabRdmaMode,
 ) -> Result<()> {
-    network::api_service(&lab.control())?;
+    network::redirect_api_service(&lab.control_machine())?;
     for (position, machine) in machines.iter().enumerate() {
-        network::emulated_node(&lab.control(), machine, position)?;
-        if machine.init().is_none() {
+        network::setup_emulated_node(&lab.control_machine(), machine, position)?;
+        if machine.init_pid().is_none() {
             prepare(lab, machine, position, rdma)?;
             boot(machine, position, artifacts, programs, images)?;
         }
     }
-    let one = |position: usize, machine: &Machine| {
-        step(format!("emulated node {}", machine.name), |step| {
-            wait(lab, machine, step)?;
+    let one = |position: usize, machine: &LabMachine| {
+        run_step(format!("emulated node {}", machine.name), |step| {
+            wait_booted(lab, machine, step)?;
             super::node::ensure(lab, machine, position, images, step)
         })
     };
@@ -70,38 +72,38 @@ pub fn up(
 }
 
 /// What the machine's console said.
-fn console(machine: &Machine) -> PathBuf {
+fn console_log(machine: &LabMachine) -> PathBuf {
     machine.folder.join("console.log")
 }
 
 /// What it finds when it boots: its files, the key of who may enter, and what it has to know.
-fn prepare(lab: &Lab, machine: &Machine, position: usize, rdma: RdmaMode) -> Result<()> {
+fn prepare(lab: &Lab, machine: &LabMachine, position: usize, rdma: LabRdmaMode) -> Result<()> {
     rootfs::prepare(machine)?;
     fs::create_dir_all(machine.root().join("var/log/lab"))?;
-    remote::key(lab)?;
+    remote::ensure_key(lab)?;
     let etc = machine.root().join("etc/lab");
-    fs::copy(remote::public(lab), etc.join("authorized_keys")).context("cannot hand out the key")?;
-    Ok(fs::write(etc.join("node.env"), environment(lab, machine, position, rdma)?)?)
+    fs::copy(remote::public_key_path(lab), etc.join("authorized_keys")).context("cannot hand out the key")?;
+    Ok(fs::write(etc.join("node.env"), guest_environment(lab, machine, position, rdma)?)?)
 }
 
 /// Switch a machine on; its network namespace must exist already. It is up only later: [`wait`].
 fn boot(
-    machine: &Machine,
+    machine: &LabMachine,
     position: usize,
-    artifacts: &Artifacts,
+    artifacts: &BootArtifacts,
     programs: &Path,
     images: &[PathBuf],
 ) -> Result<()> {
-    crate::tools::require(HOST)?;
+    crate::tools::require(HOST_REQUIREMENTS)?;
     let disk = disk::ensure(machine, programs, images)?;
-    let console = console(machine);
+    let console = console_log(machine);
     fs::write(&console, "")?;
     let archives = crate::cache::folder("images")?;
     let shares =
         [("host", &*machine.root(), true), ("programs", programs, false), ("images", &*archives, false)];
-    let qemu = node::machine(
+    let qemu = node::node_command(
         artifacts,
-        &Wiring {
+        &NodeWiring {
             disk: &disk,
             shares: &shares,
             tap: "tap0",
@@ -118,19 +120,19 @@ fn boot(
     let mut child = start.spawn().context("cannot start the machine")?;
     fs::write(machine.folder.join("init.pid"), child.id().to_string()).context("cannot note the pid")?;
     // Until it is in its namespace it does not count as on.
-    while machine.init().is_none() && child.try_wait()?.is_none() {
+    while machine.init_pid().is_none() && child.try_wait()?.is_none() {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
 /// Wait until it can be entered; one that has failed is not waited for.
-fn wait(lab: &Lab, machine: &Machine, step: &mut Step) -> Result<()> {
+fn wait_booted(lab: &Lab, machine: &LabMachine, step: &mut ProgressStep) -> Result<()> {
     let mut over = None;
     wait_until(&format!("machine {}", machine.name), BOOT_LIMIT, step, || {
-        let said = fs::read_to_string(console(machine)).unwrap_or_default();
+        let said = fs::read_to_string(console_log(machine)).unwrap_or_default();
         let has = |word: &str| said.lines().any(|line| line.starts_with(word));
-        if machine.init().is_none() || has("NODE failed") {
+        if machine.init_pid().is_none() || has("NODE failed") {
             let qemu = fs::read_to_string(machine.log("qemu")).unwrap_or_default();
             over = Some(format!("{}{}", tail(&said, 15), tail(&qemu, 5)));
             return Ok(());
@@ -139,18 +141,19 @@ fn wait(lab: &Lab, machine: &Machine, step: &mut Step) -> Result<()> {
     })?;
     match over {
         Some(said) => bail!("machine {} did not come up:\n{said}", machine.name),
-        None => remote::connect(lab, machine),
+        None => remote::ensure_connection(lab, machine),
     }
 }
 
 /// What the guest must know about itself and the others; a shell reads it.
-fn environment(lab: &Lab, machine: &Machine, position: usize, rdma: RdmaMode) -> Result<String> {
+fn guest_environment(lab: &Lab, machine: &LabMachine, position: usize, rdma: LabRdmaMode) -> Result<String> {
     let nodes = lab.nodes()?;
     let others = || (0..nodes.len()).filter(|other| *other != position);
     let peers: Vec<String> = others().map(node_address).collect();
-    let routes: Vec<String> = others().map(|o| format!("{}={}", pod_range(o), node_address(o))).collect();
+    let routes: Vec<String> =
+        others().map(|o| format!("{}={}", node_pod_range(o), node_address(o))).collect();
     Ok(format!(
-        "NAME={}\nNODE={}\nADDRESS={}\nGATEWAY={CONTROL}\nPEERS={}\nROUTES='{}'\nCGROUP={}\nRDMA={}\n",
+        "NAME={}\nNODE={}\nADDRESS={}\nGATEWAY={CONTROL_ADDRESS}\nPEERS={}\nROUTES='{}'\nCGROUP={}\nRDMA={}\n",
         machine.name,
         position + 1,
         node_address(position),

@@ -1,8 +1,8 @@
 //! The way into an emulated machine: ssh from the control plane's network namespace, over one connection that is kept.
 
 use super::super::Lab;
-use super::super::machine::Machine;
-use crate::command::{become_it, command, run};
+use super::super::machine::LabMachine;
+use crate::command::{command, exec, run};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fs;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 /// Arguments of the hidden subcommand.
 #[derive(Args, Debug)]
-pub struct Remote {
+pub struct LabRemoteArgs {
     /// The lab.
     #[arg(long)]
     lab: String,
@@ -25,9 +25,9 @@ pub struct Remote {
 }
 
 /// Run the command over there in our place.
-pub fn remote(args: &Remote) -> Result<i32> {
+pub fn run_remote(args: &LabRemoteArgs) -> Result<i32> {
     let lab = Lab::named(&args.lab)?;
-    let machine = lab.machine(&args.machine)?;
+    let machine = lab.find_machine(&args.machine)?;
     let mut line = String::from(
         "export PATH=/opt/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin:/lab/guest HOME=/root; cd /; exec",
     );
@@ -35,30 +35,31 @@ pub fn remote(args: &Remote) -> Result<i32> {
         line.push_str(&format!(" '{}'", word.replace('\'', "'\\''")));
     }
     let terminal: &[&str] = if std::io::stdin().is_terminal() { &["-t"] } else { &[] };
-    become_it(ssh(&lab, &machine, terminal)?.arg(line))
+    exec(ssh_command(&lab, &machine, terminal)?.arg(line))
 }
 
 /// A key for the lab, made once.
-pub fn key(lab: &Lab) -> Result<()> {
-    if private(lab).exists() {
+pub fn ensure_key(lab: &Lab) -> Result<()> {
+    if private_key_path(lab).exists() {
         return Ok(());
     }
-    run(command("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f"]).arg(private(lab)))
+    run(command("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f"])
+        .arg(private_key_path(lab)))
 }
 
-fn private(lab: &Lab) -> PathBuf {
+fn private_key_path(lab: &Lab) -> PathBuf {
     lab.folder.join("key")
 }
 
 /// What the machines are told of the key.
-pub fn public(lab: &Lab) -> PathBuf {
+pub fn public_key_path(lab: &Lab) -> PathBuf {
     lab.folder.join("key.pub")
 }
 
-fn ssh(lab: &Lab, machine: &Machine, options: &[&str]) -> Result<Command> {
+fn ssh_command(lab: &Lab, machine: &LabMachine, options: &[&str]) -> Result<Command> {
     let position = lab.nodes()?.iter().position(|n| *n == machine.name).context("not a node")?;
     let mut ssh = lab.in_network("ssh");
-    ssh.args(options).arg("-i").arg(private(lab)).arg("-S").arg(machine.folder.join("ssh"));
+    ssh.args(options).arg("-i").arg(private_key_path(lab)).arg("-S").arg(machine.folder.join("ssh"));
     for option in [
         "StrictHostKeyChecking=no",
         "UserKnownHostsFile=/dev/null",
@@ -76,9 +77,9 @@ fn ssh(lab: &Lab, machine: &Machine, options: &[&str]) -> Result<Command> {
 
 /// Keep a connection open: an emulated processor takes most of a second to greet each new one. It lives in the control
 /// plane's namespace and ends with it, or with the machine.
-pub fn connect(lab: &Lab, machine: &Machine) -> Result<()> {
+pub fn ensure_connection(lab: &Lab, machine: &LabMachine) -> Result<()> {
     let check = |options: &[&str]| -> Result<bool> {
-        let mut ssh = ssh(lab, machine, options)?;
+        let mut ssh = ssh_command(lab, machine, options)?;
         ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(ssh.status().is_ok_and(|status| status.success()))
     };

@@ -1,7 +1,7 @@
 use super::*;
 
-fn networks(text: &str) -> Result<Vec<Selection>, Error> {
-    Selection::networks(text, "podns")
+fn networks(text: &str) -> Result<Vec<NetworkSelection>, Error> {
+    NetworkSelection::parse_networks(text, "podns")
 }
 
 #[track_caller]
@@ -132,7 +132,7 @@ fn c104_one_default_route_of_each_family() {
     };
     // case 104
     for wrong in [text([r#"["10.0.0.1"]"#, r#"["10.0.1.1"]"#]), text([r#"["fd00::1","fd00::2"]"#, "[]"])] {
-        assert!(matches!(networks(&wrong), Err(Error::DefaultRoutes { .. })), "{wrong}");
+        assert!(matches!(networks(&wrong), Err(Error::MultipleDefaultRoutes { .. })), "{wrong}");
     }
     let right = networks(&text([r#"["10.0.0.1","fd00::1"]"#, "[]"])).unwrap();
     assert_eq!(right[1].default_route, Some(vec![]));
@@ -141,11 +141,11 @@ fn c104_one_default_route_of_each_family() {
 
 #[test]
 fn c83_the_default_network_is_one() {
-    let default = |text: &str| Selection::default_network(text, "kube-system");
+    let default = |text: &str| NetworkSelection::parse_default_network(text, "kube-system");
     assert_eq!(default("kube-system/ib-sriov").unwrap().unwrap().display_name(), "kube-system/ib-sriov");
     assert_eq!(default("x").unwrap().unwrap().display_name(), "kube-system/x"); // case 83
     assert_eq!(default("").unwrap(), None);
-    assert!(matches!(default("a,b"), Err(Error::NotOne { count: 2, .. })));
+    assert!(matches!(default("a,b"), Err(Error::MultipleDefaultNetworks { count: 2, .. })));
 }
 
 proptest::proptest! {

@@ -2,7 +2,8 @@ use super::*;
 use serde_json::json;
 
 fn entries(default: bool, result: Value) -> Vec<StatusEntry> {
-    Attached { name: "ns/n", interface: "net1", default, result: &result, device_info: None }.entries()
+    AttachedNetworkResult { name: "ns/n", interface: "net1", default, result: &result, device_info: None }
+        .status_entries()
 }
 
 #[test]
@@ -28,7 +29,7 @@ fn one_interface() {
         "192.168.0.254"
     ]
 }]"#;
-    assert_eq!(render(&entries(false, result)), expected);
+    assert_eq!(render_status(&entries(false, result)), expected);
 }
 
 #[test]
@@ -40,14 +41,14 @@ fn c110_all_keys_in_their_order() {
         "dns": {"search": ["b"], "domain": "c", "nameservers": ["d"], "options": ["e"]},
     });
     let device = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:86:00.1"}});
-    let attached = Attached {
+    let attached = AttachedNetworkResult {
         name: "cbr0",
         interface: "eth0",
         default: true,
         result: &result,
         device_info: Some(&device),
     };
-    let text = render(&attached.entries());
+    let text = render_status(&attached.status_entries());
     let order = [
         "name",
         "interface",
@@ -66,7 +67,7 @@ fn c110_all_keys_in_their_order() {
     let positions: Vec<_> = order.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
     assert!(positions.is_sorted(), "{text}");
     let parsed: Vec<StatusEntry> = serde_json::from_str(&text).unwrap();
-    assert_eq!(parsed, attached.entries());
+    assert_eq!(parsed, attached.status_entries());
 }
 
 #[test]
@@ -74,8 +75,8 @@ fn entries_are_joined_as_readers_know_them() {
     let entry = |name: &str| StatusEntry { name: name.into(), ..StatusEntry::default() };
     let expected =
         "[{\n    \"name\": \"a\",\n    \"dns\": {}\n},{\n    \"name\": \"b\",\n    \"dns\": {}\n}]";
-    assert_eq!(render(&[entry("a"), entry("b")]), expected);
-    assert_eq!(render(&[]), "[]");
+    assert_eq!(render_status(&[entry("a"), entry("b")]), expected);
+    assert_eq!(render_status(&[]), "[]");
 }
 
 #[test]

@@ -65,10 +65,10 @@ fn the_highest_version_that_we_speak() {
 fn a_definition_without_configuration_leaves_it_to_a_file() {
     for empty in [None, Some(""), Some("  \n")] {
         assert!(
-            matches!(NetworkConfig::of_definition(&definition(empty)), Err(Error::NoConfig { network }) if network == "ns/nad")
+            matches!(NetworkConfig::from_definition(&definition(empty)), Err(Error::NoConfig { network }) if network == "ns/nad")
         );
     }
-    let config = NetworkConfig::of_definition(&definition(Some(r#"{"type": "ipoib"}"#))).unwrap();
+    let config = NetworkConfig::from_definition(&definition(Some(r#"{"type": "ipoib"}"#))).unwrap();
     assert_eq!(config.name, "nad");
 }
 

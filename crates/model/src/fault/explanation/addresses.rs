@@ -1,11 +1,11 @@
 //! Addresses and where they come from.
 
-use super::{Explanation, FaultCode, about};
+use super::{Explanation, FaultCode, explain};
 
 pub const TABLE: &[(FaultCode, Explanation)] = &[
     (
         FaultCode::PoolExhausted,
-        about(
+        explain(
             "No address is free in the range or pool.",
             &[
                 "all addresses are held by pods",
@@ -20,7 +20,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     ),
     (
         FaultCode::AddressHeld,
-        about(
+        explain(
             "The address is somebody else's, or may still be.",
             &[
                 "the pod asks for an address that another pod has",
@@ -34,7 +34,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     ),
     (
         FaultCode::NoPool,
-        about(
+        explain(
             "Nobody names a pool of addresses, or none of those named may be used.",
             &[
                 "neither the network, the pod, its namespace nor a default SpiderIPPool says where addresses come from",
@@ -48,7 +48,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     ),
     (
         FaultCode::AddressConflict,
-        about(
+        explain(
             "Somebody else on the link answers for the address that the pod was to have.",
             &["a machine outside the cluster has it by hand", "another system gives out the same range"],
             &[
@@ -59,7 +59,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     ),
     (
         FaultCode::GatewayUnreachable,
-        about(
+        explain(
             "The network's gateway does not answer.",
             &["the pool names a wrong gateway", "the port or the partition does not let the pod reach it"],
             &["check the pool's gateway", "set detectGateway to false where there is no gateway"],

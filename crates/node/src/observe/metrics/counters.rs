@@ -1,13 +1,13 @@
 //! What the kernel counts.
 
 use super::{
-    Holders, Owner, Sandbox,
-    text::{Kind, Labels, Metrics},
+    MetricsSandbox, PodWithController, PodsByPciAddress,
+    exposition::{MetricFamilies, MetricKind, MetricLabels},
     vport,
 };
 use crate::{
-    discover::sysfs::{names, text},
-    error::chain,
+    discover::sysfs::{read_text, sorted_names},
+    error::error_chain,
 };
 use ferroband_kernel::{Hardware, Netns, Root, sysfs::counters};
 use std::{
@@ -19,32 +19,32 @@ use tracing::debug;
 
 /// Where to read, and for whom.
 #[derive(Clone)]
-pub struct Counters {
+pub struct RdmaCounterCollector {
     /// The machine.
     pub hardware: Arc<dyn Hardware>,
     /// The name of this node.
     pub node: String,
 }
 
-impl Counters {
+impl RdmaCounterCollector {
     /// Read all counters of all RDMA devices of the host's namespace, and in exclusive mode of those of `sandboxes`.
-    pub fn read(&self, holders: &Holders, sandboxes: &[Sandbox]) -> Metrics {
-        let mut metrics = Metrics::default();
+    pub fn collect(&self, holders: &PodsByPciAddress, sandboxes: &[MetricsSandbox]) -> MetricFamilies {
+        let mut metrics = MetricFamilies::default();
         // Only simulated trees need it; what cannot be brought up to date is shown as it was.
         let _ = self.hardware.refresh();
         let root = self.hardware.root();
-        self.namespace(root, None, &|pci| holders.get(pci).cloned(), &mut metrics);
-        let mode = text(&root.sys("module/ib_core/parameters/netns_mode"));
+        self.collect_namespace(root, None, &|pci| holders.get(pci).cloned(), &mut metrics);
+        let mode = read_text(&root.sys("module/ib_core/parameters/netns_mode"));
         if mode.as_deref() == Some("N") {
             for sandbox in sandboxes {
                 // One that is gone or going has no devices.
                 let Ok(netns) = Netns::open(&sandbox.netns) else { continue };
-                let owner = |_: &str| Some(sandbox.owner.clone());
-                let looked = self.hardware.look_inside(&netns, &mut |root| {
-                    self.namespace(root, Some(&netns), &owner, &mut metrics);
+                let owner = |_: &str| Some(sandbox.pod.clone());
+                let looked = self.hardware.with_netns_sysfs(&netns, &mut |root| {
+                    self.collect_namespace(root, Some(&netns), &owner, &mut metrics);
                 });
                 if let Err(e) = looked {
-                    debug!(netns = %sandbox.netns.display(), error = %chain(&e), "cannot look inside");
+                    debug!(netns = %sandbox.netns.display(), error = %error_chain(&e), "cannot look inside");
                 }
             }
         }
@@ -52,33 +52,39 @@ impl Counters {
     }
 
     /// Read what the trees under `root` show, which are those of `netns`.
-    fn namespace(&self, root: &Root, netns: Option<&Netns>, owner: &Owned<'_>, metrics: &mut Metrics) {
+    fn collect_namespace(
+        &self,
+        root: &Root,
+        netns: Option<&Netns>,
+        owner: &PodLookup<'_>,
+        metrics: &mut MetricFamilies,
+    ) {
         let devices = root.sys("class/infiniband");
-        for name in names(&devices) {
+        for name in sorted_names(&devices) {
             let folder = devices.join(&name);
-            let device = Device { labels: self.labels(&folder, &name, owner), folder };
-            device.counters(counters::device(root, &name).unwrap_or_default(), None, metrics);
-            device.traffic_class(metrics);
-            for port in names(&device.folder.join("ports")) {
+            let device = RdmaDeviceMetrics { labels: self.labels(&folder, &name, owner), folder };
+            device.add_counters(counters::device(root, &name).unwrap_or_default(), None, metrics);
+            device.add_traffic_class(metrics);
+            for port in sorted_names(&device.folder.join("ports")) {
                 // A device that vanishes while it is read has counted nothing.
                 let number = port.parse().unwrap_or_default();
                 let counted = counters::port(root, &name, number).unwrap_or_default();
-                device.counters(counted.port, Some(&port), metrics);
-                device.counters(counted.hardware, Some(&port), metrics);
-                device.port(&device.folder.join("ports").join(&port), &port, metrics);
+                device.add_counters(counted.port, Some(&port), metrics);
+                device.add_counters(counted.hardware, Some(&port), metrics);
+                device.add_port(&device.folder.join("ports").join(&port), &port, metrics);
             }
-            for interface in names(&device.folder.join("device/net")).iter().take(1) {
-                let counted = self.hardware.statistics(interface, netns).unwrap_or_default();
-                vport::add(&counted, &device.labels, metrics);
+            for interface in sorted_names(&device.folder.join("device/net")).iter().take(1) {
+                let counted = self.hardware.ethtool_statistics(interface, netns).unwrap_or_default();
+                vport::add_driver_statistics(&counted, &device.labels, metrics);
             }
         }
     }
 
     /// Spiderpool's labels, in its order.
-    fn labels(&self, folder: &Path, name: &str, owner: &Owned<'_>) -> Labels {
-        let guid = |file: &str| text(&folder.join(file)).unwrap_or_default();
+    fn labels(&self, folder: &Path, name: &str, owner: &PodLookup<'_>) -> MetricLabels {
+        let guid = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
         let (node_guid, image_guid) = (guid("node_guid"), guid("sys_image_guid"));
-        let first = |place: &str| names(&folder.join(place)).into_iter().next().unwrap_or_default();
+        let first = |place: &str| sorted_names(&folder.join(place)).into_iter().next().unwrap_or_default();
         let mut labels = vec![
             ("node_name", self.node.clone()),
             ("ifname", name.to_owned()),
@@ -90,26 +96,26 @@ impl Counters {
         ];
         let pci = folder.join("device").canonicalize().ok();
         let pci = pci.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-        labels.extend(owner(pci.as_deref().unwrap_or_default()).iter().flat_map(Owner::labels));
+        labels.extend(owner(pci.as_deref().unwrap_or_default()).iter().flat_map(PodWithController::labels));
         labels
     }
 }
 
 /// Says whose the function at an address is.
-type Owned<'a> = dyn Fn(&str) -> Option<Owner> + Sync + 'a;
+type PodLookup<'a> = dyn Fn(&str) -> Option<PodWithController> + Sync + 'a;
 
-struct Device {
+struct RdmaDeviceMetrics {
     folder: PathBuf,
-    labels: Labels,
+    labels: MetricLabels,
 }
 
-impl Device {
-    fn labels(&self, port: Option<&str>) -> Labels {
+impl RdmaDeviceMetrics {
+    fn labels(&self, port: Option<&str>) -> MetricLabels {
         let port = port.map(|port| ("port", port.to_owned()));
         self.labels.iter().cloned().chain(port).collect()
     }
 
-    fn counters(&self, counted: BTreeMap<String, u64>, port: Option<&str>, metrics: &mut Metrics) {
+    fn add_counters(&self, counted: BTreeMap<String, u64>, port: Option<&str>, metrics: &mut MetricFamilies) {
         for (counter, value) in counted {
             let name = format!("rdma_{}_total", counter.to_lowercase());
             let help = || match counter.as_str() {
@@ -118,23 +124,30 @@ impl Device {
                 }
                 _ => format!("The kernel's counter {counter}."),
             };
-            metrics.add(name, Kind::Counter, help, self.labels(port), value);
+            metrics.add(name, MetricKind::Counter, help, self.labels(port), value);
         }
     }
 
-    fn traffic_class(&self, metrics: &mut Metrics) {
-        let class = text(&self.folder.join("tc/1/traffic_class"));
+    fn add_traffic_class(&self, metrics: &mut MetricFamilies) {
+        let class = read_text(&self.folder.join("tc/1/traffic_class"));
         let class = class.and_then(|text| text.lines().next()?.rsplit('=').next()?.trim().parse().ok());
         if let Some(class) = class {
             let help = || "The traffic class that the device is set to.".to_owned();
-            metrics.add("rdma_device_tos_total".to_owned(), Kind::Counter, help, self.labels(None), class);
+            metrics.add(
+                "rdma_device_tos_total".to_owned(),
+                MetricKind::Counter,
+                help,
+                self.labels(None),
+                class,
+            );
         }
     }
 
-    fn port(&self, folder: &Path, port: &str, metrics: &mut Metrics) {
-        let numbered = |file: &str| text(&folder.join(file))?.split(':').next()?.trim().parse().ok();
-        let hex =
-            |file: &str| u64::from_str_radix(text(&folder.join(file))?.trim_start_matches("0x"), 16).ok();
+    fn add_port(&self, folder: &Path, port: &str, metrics: &mut MetricFamilies) {
+        let numbered = |file: &str| read_text(&folder.join(file))?.split(':').next()?.trim().parse().ok();
+        let hex = |file: &str| {
+            u64::from_str_radix(read_text(&folder.join(file))?.trim_start_matches("0x"), 16).ok()
+        };
         let gauges: [(&str, &str, Option<u64>); 4] = [
             ("rdma_port_state", "State of the port: 1 down, 2 init, 3 armed, 4 active.", numbered("state")),
             ("rdma_port_physical_state", "Physical state of the port: 5 is a link.", numbered("phys_state")),
@@ -143,15 +156,28 @@ impl Device {
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {
-                metrics.add(name.to_owned(), Kind::Gauge, || help.to_owned(), self.labels(Some(port)), value);
+                metrics.add(
+                    name.to_owned(),
+                    MetricKind::Gauge,
+                    || help.to_owned(),
+                    self.labels(Some(port)),
+                    value,
+                );
             }
         }
         // `100 Gb/sec (4X EDR)`, `2.5 Gb/sec (1X SDR)`.
-        let rate = text(&folder.join("rate")).and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+        let rate =
+            read_text(&folder.join("rate")).and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         if let Some(rate) = rate.filter(|rate| *rate >= 0.0) {
             let name = "rdma_vport_speed_mbps_total".to_owned();
             let help = || "The rate of the port in megabits a second.".to_owned();
-            metrics.add(name, Kind::Counter, help, self.labels(Some(port)), (rate * 1000.0).round() as u64);
+            metrics.add(
+                name,
+                MetricKind::Counter,
+                help,
+                self.labels(Some(port)),
+                (rate * 1000.0).round() as u64,
+            );
         }
     }
 }

@@ -11,16 +11,16 @@
 //! ```
 
 mod counters;
+mod exporter;
+mod exposition;
 mod pods;
 mod sandbox;
-mod serve;
 #[cfg(test)]
 mod tests;
-mod text;
 mod vport;
 
-pub use counters::Counters;
-pub use pods::{Holders, Owner};
-pub use sandbox::{Sandbox, sandboxes};
-pub use serve::Exporter;
-pub use text::{Kind, Metrics};
+pub use counters::RdmaCounterCollector;
+pub use exporter::MetricsExporter;
+pub use exposition::{MetricFamilies, MetricKind};
+pub use pods::{PodWithController, PodsByPciAddress};
+pub use sandbox::{MetricsSandbox, list_sandboxes};

@@ -1,14 +1,14 @@
 //! Which pod a function belongs to.
 
 use crate::{
-    advertise::Held,
-    caches::{Cache, PodOwner},
+    advertise::HeldDevices,
+    caches::{PodOwner, WatchCache},
 };
 use std::collections::BTreeMap;
 
 /// A pod, and what it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Owner {
+pub struct PodWithController {
     /// The pod's namespace.
     pub namespace: String,
     /// The pod's name.
@@ -17,7 +17,7 @@ pub struct Owner {
     pub controller: Option<(String, String, String)>,
 }
 
-impl Owner {
+impl PodWithController {
     /// Spiderpool's labels for it.
     pub(super) fn labels(&self) -> Vec<(&'static str, String)> {
         let (version, kind, name) = self.controller.clone().unwrap_or_default();
@@ -36,12 +36,12 @@ impl Owner {
 
 /// The pods that hold a function, by its address.
 #[derive(Clone, Debug, Default)]
-pub struct Holders(BTreeMap<String, Owner>);
+pub struct PodsByPciAddress(BTreeMap<String, PodWithController>);
 
-impl Holders {
+impl PodsByPciAddress {
     /// From what the kubelet notes and the pods that are known. Units that are no function are shared, and no pod's.
-    pub fn of(held: &Held, pods: &Cache<PodOwner>) -> Self {
-        let mut by_uid: BTreeMap<&str, Option<Owner>> = BTreeMap::new();
+    pub fn from_checkpoint(held: &HeldDevices, pods: &WatchCache<PodOwner>) -> Self {
+        let mut by_uid: BTreeMap<&str, Option<PodWithController>> = BTreeMap::new();
         let mut holders = BTreeMap::new();
         for ((_, id), uid) in held {
             if id.parse::<ferroband_model::PciAddress>().is_err() {
@@ -49,7 +49,7 @@ impl Holders {
             }
             let owner = by_uid.entry(uid).or_insert_with(|| {
                 let ((namespace, name), facts) = pods.find(|facts| facts.uid == *uid)?;
-                Some(Owner { namespace, name, controller: facts.controller.clone() })
+                Some(PodWithController { namespace, name, controller: facts.controller.clone() })
             });
             holders.extend(owner.clone().map(|owner| (id.clone(), owner)));
         }
@@ -57,12 +57,12 @@ impl Holders {
     }
 
     /// Who holds `pci`.
-    pub fn get(&self, pci: &str) -> Option<&Owner> {
+    pub fn get(&self, pci: &str) -> Option<&PodWithController> {
         self.0.get(pci)
     }
 
     #[cfg(test)]
-    pub(super) fn one(pci: &str, owner: Owner) -> Self {
+    pub(super) fn single(pci: &str, owner: PodWithController) -> Self {
         Self(BTreeMap::from([(pci.to_owned(), owner)]))
     }
 }

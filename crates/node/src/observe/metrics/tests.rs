@@ -1,6 +1,9 @@
-use super::{Counters, Exporter, Holders, Owner, Sandbox, sandboxes};
-use crate::caches::{Cache, PodOwner};
-use ferroband_kernel::{Linux, Root};
+use super::{
+    MetricsExporter, MetricsSandbox, PodWithController, PodsByPciAddress, RdmaCounterCollector,
+    list_sandboxes,
+};
+use crate::caches::{PodOwner, WatchCache};
+use ferroband_kernel::{LinuxHost, Root};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -38,8 +41,8 @@ fn plug(base: &Path) {
     symlink("../../../devices/pci0000:3a/0000:3b:00.2", device.join("device")).unwrap();
 }
 
-fn counters(base: &Path) -> Counters {
-    Counters { hardware: Arc::new(Linux::new(Root::at(base))), node: "n1".to_owned() }
+fn counters(base: &Path) -> RdmaCounterCollector {
+    RdmaCounterCollector { hardware: Arc::new(LinuxHost::new(Root::at(base))), node: "n1".to_owned() }
 }
 
 const HOST: &str = "node_name=\"n1\",ifname=\"mlx5_2\",net_dev_name=\"ibs1v0\",is_root=\"false\",\
@@ -50,7 +53,7 @@ fn counters_are_what_sysfs_says_under_spiderpools_names() {
     let folder = tempfile::tempdir().unwrap();
     plug(folder.path());
     let at = counters(folder.path());
-    let text = at.read(&Holders::default(), &[]).text();
+    let text = at.collect(&PodsByPciAddress::default(), &[]).render();
     for line in [
         "# TYPE rdma_out_of_sequence_total counter".to_owned(),
         format!("rdma_out_of_sequence_total{{{HOST},port=\"1\"}} 7"),
@@ -74,12 +77,12 @@ fn a_pods_function_carries_the_pod() {
     let folder = tempfile::tempdir().unwrap();
     plug(folder.path());
     let at = counters(folder.path());
-    let owner = Owner {
+    let owner = PodWithController {
         namespace: "ml".to_owned(),
         name: "train-\"0\"".to_owned(),
         controller: Some(("apps/v1".to_owned(), "StatefulSet".to_owned(), "train".to_owned())),
     };
-    let text = at.read(&Holders::one("0000:3b:00.2", owner), &[]).text();
+    let text = at.collect(&PodsByPciAddress::single("0000:3b:00.2", owner), &[]).render();
     let labels = "pod_namespace=\"ml\",pod_name=\"train-\\\"0\\\"\",owner_api_version=\"apps/v1\",\
         owner_kind=\"StatefulSet\",owner_namespace=\"ml\",owner_name=\"train\"";
     assert!(text.contains(&format!("rdma_vl15_dropped_total{{{HOST},{labels},port=\"1\"}} 3")), "{text}");
@@ -93,12 +96,12 @@ fn the_namespaces_of_pods_are_those_of_the_journals() {
         r#"{"container":"c1","netns":"/run/netns/a","pod":{"namespace":"ml","name":"p","uid":"u1"}}"#;
     put(&root.state("journal/c1.json"), journal);
     put(&root.state("journal/c2.json"), "half of a jour");
-    let pods: Cache<PodOwner> = Cache::default();
+    let pods: WatchCache<PodOwner> = WatchCache::default();
     let controller = Some(("batch/v1".to_owned(), "Job".to_owned(), "j".to_owned()));
     let facts = PodOwner { uid: "u1".to_owned(), controller: controller.clone() };
     pods.apply(kube::runtime::watcher::Event::Apply((("ml".to_owned(), "p".to_owned()), Some(facts))));
-    let owner = Owner { namespace: "ml".to_owned(), name: "p".to_owned(), controller };
-    assert_eq!(sandboxes(&root, &pods), [Sandbox { netns: "/run/netns/a".into(), owner }]);
+    let owner = PodWithController { namespace: "ml".to_owned(), name: "p".to_owned(), controller };
+    assert_eq!(list_sandboxes(&root, &pods), [MetricsSandbox { netns: "/run/netns/a".into(), pod: owner }]);
 }
 
 #[tokio::test]
@@ -107,14 +110,18 @@ async fn the_page_is_served_with_the_pods_of_the_kubelets_notes() {
     plug(folder.path());
     let notes = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"u1","ResourceName":"a.b/v","DeviceIDs":{"0":["0000:3b:00.2"]}}]}}"#;
     fs::write(folder.path().join("kubelet_internal_checkpoint"), notes).unwrap();
-    let pods: Arc<Cache<PodOwner>> = Arc::default();
+    let pods: Arc<WatchCache<PodOwner>> = Arc::default();
     let facts = PodOwner { uid: "u1".to_owned(), ..PodOwner::default() };
     let name = ("ml".to_owned(), "p".to_owned());
     pods.apply(kube::runtime::watcher::Event::Apply((name, Some(facts))));
-    let exporter = Exporter { counters: counters(folder.path()), notes: folder.path().to_owned(), pods };
+    let exporter = MetricsExporter {
+        counters: counters(folder.path()),
+        device_plugins_dir: folder.path().to_owned(),
+        pods,
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(exporter.accept(listener));
+    let serving = tokio::spawn(exporter.accept_connections(listener));
     let ask = async |request: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();

@@ -1,14 +1,14 @@
 //! What the driver of an interface counts about the port that it shares with RDMA.
 
-use super::text::{Kind, Labels, Metrics};
+use super::exposition::{MetricFamilies, MetricKind, MetricLabels};
 
 /// Add what Spiderpool shows of a driver's statistics: everything about the virtual port, and pauses and discards by
 /// priority, which are one metric each.
-pub fn add(counted: &[(String, u64)], labels: &Labels, metrics: &mut Metrics) {
+pub fn add_driver_statistics(counted: &[(String, u64)], labels: &MetricLabels, metrics: &mut MetricFamilies) {
     for (name, value) in counted {
-        let (short, priority) = match by_priority(name) {
+        let (short, priority) = match split_priority(name) {
             Some((short, priority)) => (short, Some(priority)),
-            None => (snake(name), None),
+            None => (to_snake_case(name), None),
         };
         if priority.is_none() && !short.contains("vport") {
             continue;
@@ -19,12 +19,12 @@ pub fn add(counted: &[(String, u64)], labels: &Labels, metrics: &mut Metrics) {
             Some(_) => format!("The driver's statistics {short} of the interface, by priority."),
             None => format!("The driver's statistic {short} of the interface."),
         };
-        metrics.add(format!("rdma_{short}_total"), Kind::Counter, help, labels, *value);
+        metrics.add(format!("rdma_{short}_total"), MetricKind::Counter, help, labels, *value);
     }
 }
 
 /// `rx_prio3_pause` as `rx_pause` and `3`.
-fn by_priority(name: &str) -> Option<(String, &str)> {
+fn split_priority(name: &str) -> Option<(String, &str)> {
     let (way, rest) = name.split_once("_prio")?;
     let (priority, what) = rest.split_once('_')?;
     let known = ["rx", "tx"].contains(&way) && ["pause", "discards"].contains(&what);
@@ -33,7 +33,7 @@ fn by_priority(name: &str) -> Option<(String, &str)> {
 }
 
 /// The name as Prometheus takes it: `rxVport` is `rx_vport`, and what is no letter, digit or underscore becomes one.
-fn snake(name: &str) -> String {
+fn to_snake_case(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
         if character.is_ascii_uppercase() && !snake.is_empty() && !snake.ends_with('_') {
@@ -63,9 +63,9 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let mut metrics = Metrics::default();
-        add(&counted, &vec![("ifname", "mlx5_0".to_owned())], &mut metrics);
-        let text = metrics.text();
+        let mut metrics = MetricFamilies::default();
+        add_driver_statistics(&counted, &vec![("ifname", "mlx5_0".to_owned())], &mut metrics);
+        let text = metrics.render();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "rdma_rx_discards_total{ifname=\"mlx5_0\",priority=\"0\"} 1",

@@ -3,8 +3,8 @@ use crate::Membership;
 use ferroband_model::Guid;
 use proptest::prelude::*;
 
-fn table(members: &[(u16, u64, Membership)]) -> Table {
-    members.iter().map(|(key, guid, kind)| (Key::new(*key).unwrap(), Guid::new(*guid), *kind)).collect()
+fn table(members: &[(u16, u64, Membership)]) -> MembershipTable {
+    members.iter().map(|(key, guid, kind)| (PKeyBase::new(*key).unwrap(), Guid::new(*guid), *kind)).collect()
 }
 
 #[test]
@@ -17,19 +17,19 @@ fn case_39_and_69_membership_and_index_as_opensm_writes_them() {
     assert_eq!(
         text,
         format!(
-            "{BEGIN}\n\
+            "{BEGIN_MARKER}\n\
              Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;\n\
              fb0005=0x0005,indx0,ipoib,defmember=full:\n \
              0x0200000000003001=full, 0x0200000000004001=limited;\n\
-             {END}\n"
+             {END_MARKER}\n"
         )
     );
-    assert_eq!(understood(&text).unwrap(), (wanted, false));
+    assert_eq!(parse_members(&text).unwrap(), (wanted, false));
 }
 
 #[test]
 fn case_71_nothing_wanted_is_still_a_rule_for_the_default_partition() {
-    let text = render(None, &Table::default()).unwrap();
+    let text = render(None, &MembershipTable::default()).unwrap();
     assert_eq!(parse(&text).unwrap().statements.len(), 1);
     for broken in [
         "",
@@ -60,7 +60,7 @@ fn case_70_five_thousand_members_in_short_lines() {
     let wanted = table(&members);
     let text = render(None, &wanted).unwrap();
     assert!(text.lines().all(|line| line.len() < 4000));
-    assert_eq!(understood(&text).unwrap().0, wanted);
+    assert_eq!(parse_members(&text).unwrap().0, wanted);
 }
 
 #[test]
@@ -69,14 +69,16 @@ fn what_others_wrote_stays() {
     let first = render(Some(theirs), &table(&[(5, 0x0200_0000_0000_0001, Membership::Full)])).unwrap();
     assert!(first.starts_with(theirs));
     assert_eq!(first.matches("0x7fff").count(), 1);
-    assert!(understood(&first).unwrap().1, "the default partition lets everybody in");
+    assert!(parse_members(&first).unwrap().1, "the default partition lets everybody in");
     let second = render(Some(&first), &table(&[(6, 0x0200_0000_0000_0002, Membership::Full)])).unwrap();
     assert!(second.starts_with(theirs) && !second.contains("fb0005") && second.contains("fb0006"));
     let error =
         render(Some(theirs), &table(&[(0x100, 0x0200_0000_0000_0002, Membership::Full)])).unwrap_err();
     assert!(error.to_string().contains("somebody else's"), "{error}");
-    for broken in [&first.replace(END, ""), &first.replace(BEGIN, ""), "storage=0x0100: nonsense;\n"] {
-        assert!(render(Some(broken), &Table::default()).is_err(), "{broken}");
+    for broken in
+        [&first.replace(END_MARKER, ""), &first.replace(BEGIN_MARKER, ""), "storage=0x0100: nonsense;\n"]
+    {
+        assert!(render(Some(broken), &MembershipTable::default()).is_err(), "{broken}");
     }
 }
 
@@ -89,7 +91,7 @@ proptest! {
         let members: Vec<_> = members.into_iter().map(|(key, guid, limited)| (key, guid, kind(limited))).collect();
         let wanted = table(&members);
         let text = render(None, &wanted).unwrap();
-        prop_assert_eq!(understood(&text).unwrap().0, wanted);
+        prop_assert_eq!(parse_members(&text).unwrap().0, wanted);
     }
 
     /// The strict reader never panics, and never takes a text for empty.

@@ -1,0 +1,151 @@
+//! Where an address is unique.
+
+use crate::family::ip_to_number;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+const DEFAULT: &str = "default";
+
+/// A set of addresses in which each has at most one owner.
+///
+/// Written `default`, `network/<name>` or `pool/<subnet>`: the kind stands in the text, so a network that
+/// somebody calls `default` is still another space than the default one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct IpSpace(Arc<str>);
+
+impl IpSpace {
+    /// The space of every pool that does not ask for another: overlapping pools cannot collide in it.
+    pub fn default_space() -> Self {
+        static SHARED: OnceLock<Arc<str>> = OnceLock::new();
+        Self(SHARED.get_or_init(|| DEFAULT.into()).clone())
+    }
+
+    /// The space of a named network (`network_name`).
+    pub fn network(name: &str) -> Self {
+        Self(format!("network/{name}").into())
+    }
+
+    /// The space of one subnet alone (`enable_overlapping_ranges: false`).
+    pub fn pool(subnet: IpNet) -> Self {
+        Self(format!("pool/{}", subnet.trunc()).into())
+    }
+
+    /// The text that stands in a granule.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A space from a granule's text.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self::from(text.into())
+    }
+
+    /// The space as the beginning of an object name: readable where that is safe, else hashed.
+    ///
+    /// Two spaces never share one: `pool-` and `x-` are kept for the forms made here, and a network whose name
+    /// begins so is hashed.
+    pub(crate) fn slug(&self) -> String {
+        if &*self.0 == DEFAULT {
+            return DEFAULT.into();
+        }
+        if let Some(name) = self.0.strip_prefix("network/")
+            && name != DEFAULT
+            && !name.starts_with("pool-")
+            && !name.starts_with("x-")
+            && is_subdomain(name)
+        {
+            return name.into();
+        }
+        if let Some(Ok(subnet)) = self.0.strip_prefix("pool/").map(str::parse::<IpNet>) {
+            return format!("pool-{}-{}", address_slug(subnet.addr()), subnet.prefix_len());
+        }
+        format!("x-{:032x}", fnv1a(self.0.as_bytes()))
+    }
+}
+
+impl From<String> for IpSpace {
+    fn from(text: String) -> Self {
+        // Nearly all granules are of this one.
+        if text == DEFAULT { Self::default_space() } else { Self(text.into()) }
+    }
+}
+
+impl From<IpSpace> for String {
+    fn from(space: IpSpace) -> Self {
+        space.0.as_ref().into()
+    }
+}
+
+impl fmt::Display for IpSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An address as the end of an object name.
+///
+/// IPv6 is written in full, because the short form followed from both ends is ambiguous: network `a-1` with
+/// `2::` and network `a` with `1:2::` would meet.
+pub(crate) fn address_slug(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(_) => {
+            let number = ip_to_number(address);
+            let group = |i: u32| format!("{:04x}", (number >> (16 * (7 - i))) & 0xffff);
+            (0..8).map(group).collect::<Vec<_>>().join("-")
+        }
+    }
+}
+
+/// Whether the text is a DNS-1123 subdomain that leaves room for an address in 253 characters.
+fn is_subdomain(text: &str) -> bool {
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
+            && bytes.first().is_some_and(alphanumeric)
+            && bytes.last().is_some_and(alphanumeric)
+    };
+    text.len() <= 200 && text.split('.').all(label)
+}
+
+/// FNV-1a with 128 bits. The hash is part of object names, so it must stay the same over releases, which the
+/// standard library does not promise of its own.
+fn fnv1a(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0x6c62272e07bb014262b821756295c58d, |hash, byte| {
+        (hash ^ u128::from(*byte)).wrapping_mul(0x0000000001000000000000000000013b)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_readable_where_safe_and_never_shared() {
+        let slug = |s: IpSpace| s.slug();
+        assert_eq!(slug(IpSpace::default_space()), "default");
+        assert_eq!(slug(IpSpace::network("fabric-a")), "fabric-a");
+        assert_eq!(slug(IpSpace::pool("10.1.2.3/24".parse().unwrap())), "pool-10.1.2.0-24");
+        assert_eq!(
+            slug(IpSpace::pool("2001:db8::/64".parse().unwrap())),
+            "pool-2001-0db8-0000-0000-0000-0000-0000-0000-64"
+        );
+        for odd in ["default", "Fabric", "a_b", "-a", "a.", "pool-10.1.2.0-24", "x-1", "", &"n".repeat(201)] {
+            let slug = slug(IpSpace::network(odd));
+            assert!(slug.starts_with("x-") && slug.len() == 34, "{odd}: {slug}");
+        }
+        assert_ne!(slug(IpSpace::network("Fabric")), slug(IpSpace::network("FABRIC")));
+    }
+
+    #[test]
+    fn the_hash_is_fnv1a_128() {
+        // Test vectors of the FNV reference: the empty string and "a".
+        assert_eq!(fnv1a(b""), 0x6c62272e07bb014262b821756295c58d);
+        assert_eq!(fnv1a(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
+    }
+}

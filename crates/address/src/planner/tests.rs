@@ -1,0 +1,378 @@
+use super::*;
+use crate::{
+    AddressRelease, BlockWrite, IpBlock, IpBlockId, IpSpace, ResourceVersion, whereabouts::WhereaboutsConfig,
+};
+use ferroband_model::PodRef;
+use serde_json::json;
+
+/// An API server of one view: every write succeeds.
+#[derive(Default)]
+struct InMemoryBlockStore {
+    view: BlockView,
+    version: u64,
+}
+
+impl InMemoryBlockStore {
+    fn put(&mut self, granule: IpBlock) {
+        self.version += 1;
+        self.view.observe(granule, ResourceVersion(self.version.to_string()));
+    }
+
+    fn commit(&mut self, plan: &AssignmentPlan) -> Vec<String> {
+        for write in &plan.writes {
+            let known = self.view.get(&write.block().id()).map(|(_, version)| version.clone());
+            match write {
+                BlockWrite::Create(_) => assert_eq!(known, None),
+                BlockWrite::Replace { expected, .. } => assert_eq!(known.as_ref(), Some(expected)),
+            }
+            self.put(write.block().clone());
+        }
+        plan.assignments.iter().map(|answer| answer.address.to_string()).collect()
+    }
+
+    fn release(&mut self, container: &str) {
+        let release = AddressRelease { container: container.into(), interface: None };
+        for write in AddressPlanner::plan_releases(&self.view, &[release]).writes {
+            self.put(write.block().clone());
+        }
+    }
+
+    fn assign(&mut self, node: &str, nodes: usize, requests: &[AddressRequest]) -> Vec<String> {
+        let plan =
+            AddressPlanner { node, node_count: nodes, attempt: 0 }.plan_assignments(&self.view, requests);
+        assert_eq!(plan.refusals, []);
+        self.commit(&plan)
+    }
+}
+
+fn pool(range: &str) -> Arc<AddressPool> {
+    pool_of(json!({"type": "whereabouts", "range": range}))
+}
+
+fn pool_of(ipam: serde_json::Value) -> Arc<AddressPool> {
+    WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap().pools.remove(0)
+}
+
+fn request(pool: &Arc<AddressPool>, pod: &str, interface: &str) -> AddressRequest {
+    AddressRequest {
+        pools: vec![pool.clone()],
+        pod: PodRef { namespace: "ns".into(), name: pod.into(), uid: format!("uid-{pod}") },
+        sticky: false,
+        interface: interface.into(),
+        ordinal: 0,
+        container: format!("container-{pod}"),
+    }
+}
+
+fn pods(pool: &Arc<AddressPool>, names: std::ops::Range<usize>) -> Vec<AddressRequest> {
+    names.map(|name| request(pool, &format!("p{name}"), "net1")).collect()
+}
+
+#[test]
+fn a_fresh_pool_begins_at_its_first_address() {
+    let pool = pool("192.168.0.0/24");
+    let plan = AddressPlanner { node: "a", node_count: 2, attempt: 0 }
+        .plan_assignments(&BlockView::new(), &pods(&pool, 0..1)); // W01
+    let [BlockWrite::Create(granule)] = &plan.writes[..] else { panic!("{plan:?}") };
+    assert_eq!(granule.object_name(), "default-192.168.0.0");
+    assert_eq!((granule.node.as_deref(), granule.used(), granule.free()), (Some("a"), 1, 15));
+    let entry = &granule.entries[&1];
+    assert_eq!((entry.pod.as_str(), entry.interface.as_str(), entry.node.as_str()), ("ns/p0", "net1", "a"));
+    let expected = AddressAssignment {
+        request: 0,
+        address: "192.168.0.1/24".parse().unwrap(),
+        gateway: None,
+        write: Some(0),
+    };
+    assert_eq!(plan.assignments, [expected]);
+}
+
+#[test]
+fn a21_a_new_sandbox_gets_what_the_old_one_had_unless_it_is_taken() {
+    let pool = pool("192.168.0.0/24");
+    let mut store = InMemoryBlockStore::default();
+    assert_eq!(
+        store.assign("a", 1, &pods(&pool, 0..3)),
+        ["192.168.0.1/24", "192.168.0.2/24", "192.168.0.3/24"]
+    );
+    for pod in [0, 1, 2] {
+        let (granule, _) = store.view.iter().next().unwrap();
+        let (entry, space) = (granule.entries[&(pod + 1)].clone(), granule.space.clone());
+        store.view.remember_released(&space, [192, 168, 0, pod + 1].into(), &entry);
+        store.release(&entry.container);
+    }
+    let again =
+        |pod: usize| AddressRequest { container: "again".into(), ..pods(&pool, pod..pod + 1).remove(0) };
+    assert_eq!(store.assign("a", 1, &[again(1)]), ["192.168.0.2/24"]);
+    // Somebody else was quicker.
+    assert_eq!(store.assign("a", 1, &pods(&pool, 7..8)), ["192.168.0.1/24"]);
+    assert_eq!(store.assign("a", 1, &[again(0)]), ["192.168.0.3/24"]);
+}
+
+#[test]
+fn two_interfaces_of_a_pod_get_two_addresses() {
+    let pool = pool("192.168.0.0/24"); // W05
+    let mut store = InMemoryBlockStore::default();
+    let both = [request(&pool, "p", "net1"), request(&pool, "p", "net2")];
+    assert_eq!(store.assign("a", 1, &both), ["192.168.0.1/24", "192.168.0.2/24"]);
+}
+
+#[test]
+fn overlapping_pools_of_one_space_share_their_addresses() {
+    let (narrow, wide) = (pool("10.0.0.0/24"), pool("10.0.0.0/16")); // W25
+    let mut store = InMemoryBlockStore::default();
+    let both = [request(&narrow, "p", "net1"), request(&wide, "p", "net2")];
+    assert_eq!(store.assign("a", 1, &both), ["10.0.0.1/24", "10.0.0.2/16"]);
+    assert_eq!(store.view.len(), 1);
+    let other = [request(&wide, "q", "net1")];
+    assert_eq!(store.assign("a", 1, &other), ["10.0.0.3/16"]); // W21
+}
+
+#[test]
+fn pools_of_different_spaces_do_not() {
+    let named =
+        |name: &str| pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": name}));
+    let own =
+        pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/28", "enable_overlapping_ranges": false}));
+    let mut store = InMemoryBlockStore::default();
+    let all =
+        [request(&named("a"), "p", "net1"), request(&named("b"), "q", "net1"), request(&own, "r", "net1")];
+    assert_eq!(store.assign("a", 1, &all), ["10.0.0.1/24", "10.0.0.1/24", "10.0.0.1/28"]); // W22, W24
+}
+
+#[test]
+fn an_owner_that_asks_again_keeps_its_address() {
+    let pool = pool("192.168.0.0/24");
+    let mut store = InMemoryBlockStore::default();
+    store.assign("a", 1, &pods(&pool, 0..3));
+    let mut again = pods(&pool, 1..2);
+    let planner = AddressPlanner { node: "a", node_count: 1, attempt: 0 };
+    let plan = planner.plan_assignments(&store.view, &again);
+    assert_eq!((plan.writes.len(), plan.assignments[0].write), (0, None));
+    assert_eq!(plan.assignments[0].address.to_string(), "192.168.0.2/24");
+    again[0].container = "next".into();
+    let plan = planner.plan_assignments(&store.view, &again);
+    assert_eq!((plan.writes.len(), plan.assignments[0].write), (1, Some(0)));
+    assert_eq!(store.commit(&plan), ["192.168.0.2/24"]);
+    // The DEL of the sandbox before frees nothing.
+    let late = AddressRelease { container: "container-p1".into(), interface: None };
+    assert_eq!(AddressPlanner::plan_releases(&store.view, &[late]).writes, []);
+}
+
+#[test]
+fn a_sticky_owner_keeps_it_over_re_creation_and_on_another_node() {
+    let pool = pool("192.168.0.0/24");
+    let mut store = InMemoryBlockStore::default();
+    let mut db = AddressRequest { sticky: true, ..request(&pool, "db-0", "net1") };
+    store.assign("a", 1, &pods(&pool, 0..3));
+    assert_eq!(store.assign("a", 2, std::slice::from_ref(&db)), ["192.168.0.4/24"]);
+    db.pod.uid = "another".into();
+    let former = std::mem::replace(&mut db.container, "another".into());
+    // The old sandbox may still run on a node that nobody reaches.
+    let early = AddressPlanner { node: "b", node_count: 2, attempt: 0 }
+        .plan_assignments(&store.view, std::slice::from_ref(&db));
+    assert!(matches!(&early.refusals[0].error, Error::StillInUse { holder } if holder.node == "a"));
+    assert!(early.writes.is_empty());
+    store.release(&former);
+    assert_ne!(store.assign("a", 2, &pods(&pool, 20..21)), ["192.168.0.4/24"], "it waits for its pod");
+    assert_eq!(store.assign("b", 2, &[db]), ["192.168.0.4/24"]);
+    let (granule, _) = store.view.iter().next().unwrap();
+    assert_eq!((granule.entries[&4].node.as_str(), granule.node.as_deref()), ("b", Some("a")));
+}
+
+#[test]
+fn a25_a_stateful_pod_in_another_pool_gives_up_what_waited_for_it() {
+    let (old, new) = (pool("192.168.0.0/24"), pool("10.0.0.0/24"));
+    let mut store = InMemoryBlockStore::default();
+    let db = |pool: &Arc<AddressPool>, interface: &str| AddressRequest {
+        sticky: true,
+        ..request(pool, "db-0", interface)
+    };
+    assert_eq!(
+        store.assign("a", 1, &[db(&old, "net1"), db(&old, "net2")]),
+        ["192.168.0.1/24", "192.168.0.2/24"]
+    );
+    store.release("container-db-0");
+    let used = |store: &InMemoryBlockStore| store.view.iter().map(|(granule, _)| granule.used()).sum::<u8>();
+    assert_eq!(used(&store), 2);
+    assert_eq!(
+        store.assign("b", 1, &[db(&new, "net1"), db(&old, "net2")]),
+        ["10.0.0.1/24", "192.168.0.2/24"],
+        "the interface whose pool is the same keeps its address"
+    );
+    assert_eq!(used(&store), 2, "192.168.0.1 is free again");
+}
+
+#[test]
+fn one_owner_twice_in_a_batch_gets_one_address() {
+    let pool = pool("192.168.0.0/24");
+    let first = request(&pool, "p", "net1");
+    let second = AddressRequest { container: "restarted".into(), ..first.clone() };
+    let mut store = InMemoryBlockStore::default();
+    assert_eq!(store.assign("a", 1, &[first, second]), ["192.168.0.1/24", "192.168.0.1/24"]);
+    assert_eq!(store.view.iter().map(|(granule, _)| granule.used()).sum::<u8>(), 1);
+}
+
+#[test]
+fn an_address_outside_the_pool_asked_for_is_not_kept() {
+    let mut store = InMemoryBlockStore::default();
+    store.assign("a", 1, &pods(&pool("10.0.0.0/28"), 0..1));
+    let moved = pods(&pool("10.0.0.64/28"), 0..1);
+    assert_eq!(store.assign("a", 1, &moved), ["10.0.0.65/28"]);
+}
+
+#[test]
+fn a_batch_fills_granule_by_granule_with_one_write_each() {
+    let pool = pool("10.0.0.0/16");
+    let plan = AddressPlanner { node: "a", node_count: 8, attempt: 0 }
+        .plan_assignments(&BlockView::new(), &pods(&pool, 0..64));
+    // 15 addresses in the first granule, whose first is the network's, then 16 each.
+    let used: Vec<_> = plan.writes.iter().map(|write| write.block().used()).collect();
+    assert_eq!(used, [15, 16, 16, 16, 1]);
+    assert!(plan.writes.iter().all(|write| write.block().node.as_deref() == Some("a")));
+}
+
+#[test]
+fn granules_are_taken_ahead_only_while_there_are_four_for_each_node() {
+    let pool = pool("10.0.0.0/24"); // 16 granules
+    let mut store = InMemoryBlockStore::default();
+    let holders =
+        |store: &InMemoryBlockStore| store.view.iter().filter(|(granule, _)| granule.node.is_some()).count();
+    store.assign("a", 2, &pods(&pool, 0..254));
+    // Nine times there were at least eight free ones left; after that granules were shared.
+    assert_eq!((holders(&store), store.view.len()), (9, 16));
+    let crowd = AddressPlanner { node: "a", node_count: 5, attempt: 0 }
+        .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
+    assert_eq!(crowd.writes[0].block().node, None);
+}
+
+#[test]
+fn free_addresses_of_another_nodes_granule_are_the_last_resort() {
+    let pool = pool("10.0.0.0/27"); // two granules, 30 addresses
+    let mut store = InMemoryBlockStore::default();
+    let (id, _) = IpBlockId::containing(&IpSpace::default_space(), "10.0.0.0".parse().unwrap());
+    store.put(IpBlock::new(id, Some("b".into())));
+    let served = store.assign("a", 2, &pods(&pool, 0..20));
+    assert_eq!(&served[..2], ["10.0.0.16/27", "10.0.0.17/27"]);
+    assert_eq!(&served[15..17], ["10.0.0.1/27", "10.0.0.2/27"]);
+    let holders: Vec<_> = store.view.iter().map(|(granule, _)| granule.node.clone()).collect();
+    assert_eq!(holders, [Some("b".into()), None]);
+}
+
+#[test]
+fn what_another_pool_of_the_batch_took_ahead_is_not_lost_to_this_one() {
+    let narrow = pool("10.0.0.15-10.0.0.16/24");
+    let wide = pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.16"]}));
+    let batch = [request(&narrow, "p", "net1"), request(&wide, "q", "net1"), request(&narrow, "r", "net1")];
+    let served = InMemoryBlockStore::default().assign("a", 1, &batch);
+    assert_eq!(served, ["10.0.0.15/24", "10.0.0.17/24", "10.0.0.16/24"]);
+}
+
+#[test]
+fn a_full_pool_says_so() {
+    let pool = pool("192.168.1.5-192.168.1.12/24"); // W09
+    let mut store = InMemoryBlockStore::default();
+    store.assign("a", 1, &pods(&pool, 0..8));
+    let plan = AddressPlanner { node: "b", node_count: 2, attempt: 0 }
+        .plan_assignments(&store.view, &pods(&pool, 8..9));
+    assert_eq!((plan.writes.len(), plan.assignments.len()), (0, 0));
+    let message = plan.refusals[0].error.to_string();
+    assert!(
+        message.starts_with("Could not allocate IP in range: all 8 addresses of 192.168.1.5-192.168.1.12/24")
+    );
+    assert!(message.contains("192.168.1.5 to ns/p0 on a") && message.ends_with("and 4 more"), "{message}");
+}
+
+#[test]
+fn a_sandbox_gets_all_its_addresses_or_none() {
+    let (roomy, tight) = (pool("10.1.0.0/24"), pool("10.2.0.1-10.2.0.1/24"));
+    let pod = |name: &str| [request(&roomy, name, "net1"), request(&tight, name, "net2")];
+    let batch: Vec<_> = pod("p").into_iter().chain(pod("q")).chain([request(&roomy, "r", "net1")]).collect();
+    let plan =
+        AddressPlanner { node: "a", node_count: 1, attempt: 0 }.plan_assignments(&BlockView::new(), &batch);
+    let answered: Vec<_> = plan.assignments.iter().map(|a| (a.request, a.address.to_string())).collect();
+    let expected = [(0, "10.1.0.1/24".into()), (1, "10.2.0.1/24".into()), (4, "10.1.0.2/24".into())];
+    assert_eq!(answered, expected);
+    let refused: Vec<_> = plan.refusals.iter().map(|refusal| refusal.request).collect();
+    assert_eq!(refused, [2, 3]);
+    assert_eq!(plan.refusals[0].error, plan.refusals[1].error);
+}
+
+#[test]
+fn pools_are_used_in_their_order() {
+    let pools = vec![pool("10.2.0.1-10.2.0.2/24"), pool("10.1.0.0/24")];
+    let batch: Vec<_> = (0..3)
+        .map(|name| AddressRequest {
+            pools: pools.clone(),
+            ..request(&pools[0], &format!("p{name}"), "net1")
+        })
+        .collect();
+    assert_eq!(
+        InMemoryBlockStore::default().assign("a", 1, &batch),
+        ["10.2.0.1/24", "10.2.0.2/24", "10.1.0.1/24"]
+    );
+}
+
+#[test]
+fn a_request_without_identity_is_refused() {
+    let pool = pool("10.0.0.0/24");
+    let nameless = AddressRequest {
+        pod: PodRef { uid: String::new(), ..request(&pool, "p", "net1").pod },
+        ..request(&pool, "p", "net1")
+    };
+    let homeless = AddressRequest { container: String::new(), ..request(&pool, "q", "net1") };
+    let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
+        .plan_assignments(&BlockView::new(), &[nameless, homeless]);
+    let missing: Vec<_> = plan.refusals.iter().map(|r| r.error.to_string()).collect();
+    assert_eq!(
+        missing,
+        [
+            "a request for interface net1 of pod ns/p has no pod UID",
+            "a request for interface net1 of pod ns/q has no container id"
+        ]
+    );
+}
+
+#[test]
+fn losers_of_a_race_spread_out() {
+    let pool = pool("10.0.0.0/16");
+    let first_choice = |node: &str, attempt| {
+        let plan = AddressPlanner { node, node_count: 8, attempt }
+            .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
+        plan.assignments[0].address
+    };
+    let nodes: Vec<_> = (0..8).map(|i| format!("node-{i}")).collect();
+    let choices = |attempt| {
+        nodes.iter().map(|node| first_choice(node, attempt)).collect::<std::collections::HashSet<_>>()
+    };
+    assert_eq!(choices(0).len(), 1);
+    assert!(choices(3).len() >= 6, "{:?}", choices(3));
+}
+
+#[test]
+fn sixteen_million_granules_are_no_effort() {
+    let pool = pool("fd00::/64");
+    let mut store = InMemoryBlockStore::default();
+    assert_eq!(store.assign("a", 1000, &pods(&pool, 0..2)), ["fd00::1/64", "fd00::2/64"]);
+    assert_eq!(
+        store.view.iter().next().unwrap().0.object_name(),
+        "default-fd00-0000-0000-0000-0000-0000-0000-0000"
+    );
+}
+
+#[test]
+fn a30_the_5001st_address_of_a_pool_and_the_last() {
+    let pool = pool("10.40.0.0-10.40.19.200/16");
+    let mut store = InMemoryBlockStore::default();
+    let given = |store: &mut InMemoryBlockStore, pods: std::ops::Range<usize>| {
+        let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
+            .plan_assignments(&store.view, &self::pods(&pool, pods));
+        store.commit(&plan);
+        (plan.assignments.len(), plan.refusals.len())
+    };
+    assert_eq!(given(&mut store, 0..5000), (5000, 0));
+    assert_eq!(given(&mut store, 5000..5001), (1, 0));
+    let all = pool.capacity() as usize;
+    assert_eq!(given(&mut store, 5001..all), (all - 5001, 0));
+    assert_eq!(given(&mut store, all..all + 1), (0, 1));
+}

@@ -1,0 +1,117 @@
+//! How Whereabouts names its own records.
+
+use crate::IpSpace;
+use crate::family::ip_to_number;
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Where an address stands in Whereabouts' IPPools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhereaboutsAllocationKey {
+    /// The object's name.
+    pub name: String,
+    /// Its `range`.
+    pub range: String,
+    /// The key of the address: its offset from the first of the range.
+    pub offset: String,
+}
+
+/// The place of `address`, assigned from the range called `pool`. `None` if that is not a range of the address.
+pub fn allocation_key(space: &IpSpace, pool: &str, address: IpAddr) -> Option<WhereaboutsAllocationKey> {
+    let subnet: IpNet = match pool.split_once('-') {
+        Some((_, last)) => last.parse().ok()?,
+        None => pool.parse().ok()?,
+    };
+    let range = subnet.trunc();
+    if !range.contains(&address) {
+        return None;
+    }
+    let offset = ip_to_number(address) - ip_to_number(range.network());
+    let name = format!("{}{}", network_prefix(space), replace_separators(&range.to_string()));
+    Some(WhereaboutsAllocationKey { name, range: range.to_string(), offset: offset.to_string() })
+}
+
+/// The name of the reservation of `address`, where overlapping ranges must not share addresses.
+pub fn reservation_name(space: &IpSpace, address: IpAddr) -> Option<String> {
+    if space.as_str().starts_with("pool/") {
+        return None;
+    }
+    let mut text = address.to_string();
+    if text.ends_with(':') {
+        text.push('0');
+    }
+    Some(format!("{}{}", network_prefix(space), replace_separators(&text)))
+}
+
+/// The address that an IPPool of `range` keeps under `offset`, and the network that the object's name says.
+pub fn parse_allocation_key(name: &str, range: &str, offset: &str) -> Option<(IpSpace, IpAddr)> {
+    let range: IpNet = range.parse().ok()?;
+    let plain = replace_separators(&range.trunc().to_string());
+    let network = name.strip_suffix(&plain)?.strip_suffix('-');
+    let space = network.map_or_else(IpSpace::default_space, IpSpace::network);
+    let at = ip_to_number(range.trunc().addr()).checked_add(offset.parse().ok()?)?;
+    let address = match range {
+        IpNet::V4(_) => IpAddr::from(std::net::Ipv4Addr::from(u32::try_from(at).ok()?)),
+        IpNet::V6(_) => IpAddr::from(std::net::Ipv6Addr::from(at)),
+    };
+    Some((space, address))
+}
+
+fn network_prefix(space: &IpSpace) -> String {
+    space.as_str().strip_prefix("network/").map(|name| format!("{name}-")).unwrap_or_default()
+}
+
+fn replace_separators(text: &str) -> String {
+    text.replace([':', '/'], "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w01_w24_w26_names_are_those_of_whereabouts() {
+        let place = |space: &IpSpace, pool: &str, address: &str| {
+            allocation_key(space, pool, address.parse().unwrap()).map(|place| (place.name, place.offset))
+        };
+        let default = IpSpace::default_space();
+        let named = |name: &str, offset: &str| Some((name.to_owned(), offset.to_owned()));
+        assert_eq!(place(&default, "192.168.0.0/24", "192.168.0.1"), named("192.168.0.0-24", "1"));
+        assert_eq!(
+            place(&default, "192.168.1.5-192.168.1.25/24", "192.168.1.7"),
+            named("192.168.1.0-24", "7")
+        );
+        assert_eq!(place(&default, "2001:db8::/64", "2001:db8::5"), named("2001-db8---64", "5"));
+        assert_eq!(place(&IpSpace::network("a"), "10.0.0.0/8", "10.0.1.0"), named("a-10.0.0.0-8", "256"));
+        assert_eq!(place(&default, "10.0.0.0/8", "192.168.0.1"), None);
+        assert_eq!(place(&default, "v4-91", "192.168.0.1"), None);
+        let reservation = |space: &IpSpace, address: &str| reservation_name(space, address.parse().unwrap());
+        assert_eq!(reservation(&default, "2001:db8::5").as_deref(), Some("2001-db8--5"));
+        assert_eq!(reservation(&default, "2001:db9::").as_deref(), Some("2001-db9--0"));
+        assert_eq!(reservation(&IpSpace::network("a"), "10.0.0.1").as_deref(), Some("a-10.0.0.1"));
+        assert_eq!(reservation(&IpSpace::from_text("pool/10.0.0.0/24"), "10.0.0.1"), None);
+    }
+
+    #[test]
+    fn w14_offsets_are_lossless() {
+        let address = "2001:db9::".parse().unwrap();
+        let place = allocation_key(&IpSpace::default_space(), "2001:db8::/30", address).unwrap();
+        assert_eq!(place.offset, (1u128 << 96).to_string());
+        assert_eq!(
+            parse_allocation_key(&place.name, &place.range, &place.offset),
+            Some((IpSpace::default_space(), address))
+        );
+    }
+
+    #[test]
+    fn w41_records_of_whereabouts_are_read() {
+        let read = |name: &str, offset: &str| {
+            parse_allocation_key(name, "192.168.0.0/24", offset)
+                .map(|(space, address)| (space.to_string(), address.to_string()))
+        };
+        assert_eq!(read("192.168.0.0-24", "7"), Some(("default".into(), "192.168.0.7".into())));
+        assert_eq!(read("a-192.168.0.0-24", "7"), Some(("network/a".into(), "192.168.0.7".into())));
+        assert_eq!(read("192.168.0.0-24", "x"), None);
+        assert_eq!(read("other", "7"), None);
+    }
+}

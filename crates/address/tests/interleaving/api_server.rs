@@ -1,0 +1,48 @@
+//! An API server as small as it can be: named objects, replaced only from the version they have.
+
+use ferroband_address::{BlockList, BlockView, BlockWrite, IpBlock, ResourceVersion};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct InMemoryApiServer {
+    objects: BTreeMap<String, (IpBlock, u64)>,
+    version: u64,
+}
+
+impl InMemoryApiServer {
+    /// Carries a write out; an error if somebody was faster.
+    pub fn write(&mut self, write: &BlockWrite) -> Result<ResourceVersion, ()> {
+        let name = write.block().object_name();
+        let present = self.objects.get(&name).map(|(_, version)| version.to_string());
+        let expected = match write {
+            BlockWrite::Create(_) => None,
+            BlockWrite::Replace { expected, .. } => Some(expected.0.clone()),
+        };
+        if present != expected {
+            return Err(());
+        }
+        self.version += 1;
+        self.objects.insert(name, (write.block().clone(), self.version));
+        Ok(ResourceVersion(self.version.to_string()))
+    }
+
+    pub fn read(&self, name: &str) -> Option<(IpBlock, ResourceVersion)> {
+        self.objects
+            .get(name)
+            .map(|(granule, version)| (granule.clone(), ResourceVersion(version.to_string())))
+    }
+
+    /// What a node knows after a list.
+    pub fn list(&self, node: &str) -> BlockView {
+        let (mut view, mut listed) = (BlockView::for_node(node), BlockList::default());
+        for (granule, version) in self.objects.keys().filter_map(|name| self.read(name)) {
+            view.add_to_list(&mut listed, granule, version);
+        }
+        view.replace_all(listed, |_| false);
+        view
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = &IpBlock> {
+        self.objects.values().map(|(granule, _)| granule)
+    }
+}

@@ -1,0 +1,92 @@
+//! What a network of an annotation must be like.
+
+use super::{NetworkSelection, link_address};
+use crate::Error;
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Checks one network; both forms of the annotation come through here.
+pub(super) fn validate(
+    annotation: &'static str,
+    position: usize,
+    selection: &NetworkSelection,
+) -> Result<(), Error> {
+    let network = match selection.namespace.as_str() {
+        "" => selection.name.clone(),
+        _ => selection.display_name(),
+    };
+    let wrong = |field, problem: String| Err(selection_error(annotation, position, &network, field, problem));
+    if !selection.name.split('.').all(is_label) || selection.name.len() > 253 {
+        return wrong("name", format!("{:?} is not a Kubernetes name", selection.name));
+    }
+    if !selection.namespace.is_empty() && !is_label(&selection.namespace) {
+        return wrong("namespace", format!("{:?} is not a Kubernetes name", selection.namespace));
+    }
+    if let Some(interface) = &selection.interface
+        && !is_interface_name(interface)
+    {
+        let rule = "is not an interface name: 1 to 15 characters without blank, / and :";
+        return wrong("interface", format!("{interface:?} {rule}"));
+    }
+    for ip in &selection.ips {
+        if ip.parse::<IpNet>().is_err() && ip.parse::<IpAddr>().is_err() {
+            return wrong("ips", format!("{ip:?} is neither an address nor one with a prefix length"));
+        }
+    }
+    let length = |text: &String| link_address::parse_link_address(text).map(|bytes| bytes.len());
+    if let Some(mac) = &selection.mac
+        && !matches!(length(mac), Some(6 | 8 | 20))
+    {
+        return wrong("mac", format!("{mac:?} is not a link-layer address of 6, 8 or 20 bytes"));
+    }
+    if let Some(guid) = &selection.infiniband_guid
+        && length(guid) != Some(8)
+    {
+        return wrong("infiniband-guid", format!("{guid:?} is not a GUID of 8 bytes"));
+    }
+    for mapping in &selection.port_mappings {
+        for port in [mapping.host_port, mapping.container_port] {
+            if !(1..=65535).contains(&port) {
+                return wrong("portMappings", format!("{port} is not a port"));
+            }
+        }
+        let known =
+            |protocol: &String| ["tcp", "udp", "sctp"].iter().any(|p| protocol.eq_ignore_ascii_case(p));
+        if let Some(protocol) = mapping.protocol.as_ref().filter(|p| !p.is_empty() && !known(p)) {
+            return wrong("portMappings", format!("{protocol:?} is not TCP, UDP or SCTP"));
+        }
+    }
+    if selection.ipam_claim_reference.is_some() && !selection.ips.is_empty() {
+        return wrong("ipam-claim-reference", "cannot be combined with ips".into());
+    }
+    Ok(())
+}
+
+/// The error about one network.
+pub(super) fn selection_error(
+    annotation: &'static str,
+    position: usize,
+    network: &str,
+    field: &'static str,
+    problem: String,
+) -> Error {
+    Error::Selection { annotation, position: position + 1, network: network.into(), field, problem }
+}
+
+/// A DNS-1123 label.
+fn is_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    text.len() <= 63
+        && bytes.iter().all(|b| inner(*b) || *b == b'-')
+        && bytes.first().is_some_and(|b| inner(*b))
+        && bytes.last().is_some_and(|b| inner(*b))
+}
+
+/// What the kernel takes as an interface name.
+fn is_interface_name(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && name != "."
+        && name != ".."
+        && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace())
+}

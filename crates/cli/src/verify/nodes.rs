@@ -1,0 +1,69 @@
+//! Which nodes.
+
+use anyhow::{Result, bail};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+/// The nodes on which pods can start.
+pub async fn list_usable(client: &Client) -> Result<Vec<String>> {
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
+    Ok(usable(&nodes))
+}
+
+fn usable(nodes: &[Node]) -> Vec<String> {
+    let ready = |node: &&Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        let spec = node.spec.as_ref();
+        let tainted = spec.and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| {
+            taints.iter().any(|taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute")
+        });
+        ready && !tainted && spec.and_then(|spec| spec.unschedulable) != Some(true)
+    };
+    let mut names: Vec<_> = nodes.iter().filter(ready).map(ResourceExt::name_any).collect();
+    names.sort();
+    names
+}
+
+/// The two nodes: those given, or the first two that are usable.
+pub fn pick_two(usable: &[String], given: &[String]) -> Result<(String, String)> {
+    match (given, usable) {
+        ([one, other], _) => Ok((one.clone(), other.clone())),
+        ([], [one, other, ..]) => Ok((one.clone(), other.clone())),
+        ([], [only]) => bail!("only node {only} is ready; say --nodes {only},{only} to try both pods there"),
+        ([], []) => bail!("no node is ready and free of taints; say which with --nodes A,B"),
+        _ => bail!("--nodes: two names, separated by a comma"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nodes_that_take_no_pods_are_left_out() {
+        let node = |name: &str, ready: &str, spec| {
+            let value = json!({"metadata": {"name": name}, "spec": spec,
+                "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+            serde_json::from_value::<Node>(value).unwrap()
+        };
+        let nodes = [
+            node("c", "True", json!({})),
+            node("a", "True", json!({})),
+            node("down", "Unknown", json!({})),
+            node("cordoned", "True", json!({"unschedulable": true})),
+            node("control", "True", json!({"taints": [{"key": "k", "effect": "NoSchedule"}]})),
+        ];
+        let usable = usable(&nodes);
+        assert_eq!(pick_two(&usable, &[]).unwrap(), ("a".to_owned(), "c".to_owned()));
+        let given = ["x".to_owned(), "y".to_owned()];
+        assert_eq!(pick_two(&usable, &given).unwrap(), ("x".to_owned(), "y".to_owned()));
+        assert!(
+            pick_two(&usable, &given[..1]).is_err()
+                && pick_two(&usable[..1], &[]).is_err()
+                && pick_two(&[], &[]).is_err()
+        );
+    }
+}

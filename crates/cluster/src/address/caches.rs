@@ -1,0 +1,79 @@
+//! The caches that this work needs.
+
+use super::{node_fencing::NodeFencing, statefulset::StatefulSetOrdinals};
+use crate::{ControllerContext, Error, Reflector};
+use ferroband_address::{IpBlock, ResourceVersion};
+use ferroband_api::{
+    ferroband::AddressBlock,
+    spiderpool::{SpiderEndpoint, SpiderIPPool},
+    whereabouts::IPPool,
+};
+use ferroband_daemon::{
+    addresses::{UNMANAGED_SELECTOR, block_from_object},
+    tasks::TaskSet,
+};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
+use kube::{Api, runtime::watcher};
+
+/// A granule and the state it was seen in.
+#[derive(Clone, Debug)]
+pub struct CachedBlock {
+    /// Its contents.
+    pub block: IpBlock,
+    /// Its version.
+    pub version: ResourceVersion,
+    /// Its object's UID.
+    pub uid: String,
+}
+
+/// The caches.
+#[derive(Clone)]
+pub struct AddressCaches {
+    /// All granules.
+    pub blocks: Reflector<CachedBlock>,
+    /// All nodes.
+    pub nodes: Reflector<NodeFencing>,
+    /// All StatefulSets.
+    pub stateful_sets: Reflector<StatefulSetOrdinals>,
+    /// All pools.
+    pub ip_pools: Reflector<SpiderIPPool>,
+    /// All endpoints.
+    pub endpoints: Reflector<SpiderEndpoint>,
+    /// The records that Whereabouts itself wrote.
+    pub whereabouts_pools: Reflector<IPPool>,
+}
+
+impl AddressCaches {
+    /// Watch everything.
+    pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
+        let client = || context.client.clone();
+        let config = watcher::Config::default;
+        Self {
+            blocks: Reflector::start(tasks, "address granules", Api::all(client()), config(), cached_block),
+            nodes: Reflector::start(tasks, "nodes", Api::all(client()), config(), |node: Node| {
+                Some(NodeFencing::from_node(&node))
+            }),
+            stateful_sets: Reflector::start(
+                tasks,
+                "StatefulSets",
+                Api::all(client()),
+                config(),
+                |set: StatefulSet| Some(StatefulSetOrdinals::from_set(&set)),
+            ),
+            ip_pools: Reflector::start(tasks, "SpiderIPPools", Api::all(client()), config(), Some),
+            endpoints: Reflector::start(tasks, "SpiderEndpoints", Api::all(client()), config(), Some),
+            whereabouts_pools: Reflector::start(
+                tasks,
+                "IPPools",
+                Api::all(client()),
+                config().labels(UNMANAGED_SELECTOR),
+                Some,
+            ),
+        }
+    }
+}
+
+fn cached_block(object: AddressBlock) -> Option<CachedBlock> {
+    let (granule, version) = block_from_object(&object).ok()?;
+    Some(CachedBlock { block: granule, version, uid: object.metadata.uid.unwrap_or_default() })
+}

@@ -1,0 +1,199 @@
+//! SpiderEndpoints: the addresses of one pod, under its name.
+
+use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
+use crate::{ControllerContext, Error};
+use ferroband_address::{AddressAllocation, IpFamily};
+use ferroband_api::spiderpool::{
+    EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
+};
+use ferroband_daemon::{
+    addresses::{MANAGED_LABEL, is_managed},
+    api_call::{ApiFailure, classify, with_timeout},
+};
+use futures::{TryStreamExt, stream};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::{ObjectMeta, PartialObjectMeta},
+};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+};
+
+/// Writes at once.
+const MAX_CONCURRENT_WRITES: usize = 8;
+
+/// Make, change and remove endpoints until they show what the pools' entries say.
+pub async fn sync(
+    context: &ControllerContext,
+    books: &AddressCaches,
+    held: &HashMap<&str, PoolAllocations<'_>>,
+    pools: &BTreeMap<String, SpiderIPPool>,
+) -> Result<(), Error> {
+    if !books.endpoints.is_synced() {
+        return Ok(());
+    }
+    let mut wanted: BTreeMap<&str, Vec<(IpAddr, &AddressAllocation)>> = BTreeMap::new();
+    // A range has a slash in its name; those are shown elsewhere.
+    for (_, entries) in held.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
+        for (address, entry) in entries {
+            wanted.entry(&entry.pod).or_default().push((*address, entry));
+        }
+    }
+    let present: BTreeMap<String, _> = books
+        .endpoints
+        .list()
+        .into_iter()
+        .map(|((ns, name), object)| (format!("{ns}/{name}"), object))
+        .collect();
+    let mut work = Vec::new();
+    for (pod, entries) in &wanted {
+        let detail = endpoint_detail(entries, pools);
+        let shown = present.get(*pod).and_then(|object| object.status.as_ref());
+        let foreign = present.get(*pod).is_some_and(|object| !is_managed(object.as_ref()));
+        if foreign || shown.is_none_or(|status| status.current != detail) {
+            work.push(EndpointChange::Apply {
+                pod,
+                entry: entries[0].1,
+                detail,
+                exists: present.contains_key(*pod),
+            });
+        }
+    }
+    for (pod, object) in present.iter().filter(|(pod, _)| !wanted.contains_key(pod.as_str())) {
+        let terminating = object.metadata.deletion_timestamp.is_some();
+        match is_managed(object.as_ref()) {
+            true => work.push(EndpointChange::Delete { pod }),
+            // Its pod is gone, and so is the controller that it waits for.
+            false if terminating && !object.finalizers().is_empty() => {
+                work.push(EndpointChange::RemoveFinalizers { pod });
+            }
+            false => {}
+        }
+    }
+    stream::iter(work.into_iter().map(Ok))
+        .try_for_each_concurrent(MAX_CONCURRENT_WRITES, |change| change.execute(context))
+        .await
+}
+
+enum EndpointChange<'a> {
+    Apply { pod: &'a str, entry: &'a AddressAllocation, detail: EndpointDetail, exists: bool },
+    Delete { pod: &'a str },
+    RemoveFinalizers { pod: &'a str },
+}
+
+impl EndpointChange<'_> {
+    async fn execute(self, context: &ControllerContext) -> Result<(), Error> {
+        let pod = match &self {
+            Self::Apply { pod, .. } | Self::Delete { pod } | Self::RemoveFinalizers { pod } => *pod,
+        };
+        let Some((namespace, name)) = pod.split_once('/') else { return Ok(()) };
+        let api: Api<SpiderEndpoint> = Api::namespaced(context.client.clone(), namespace);
+        let done = match self {
+            Self::Delete { .. } => with_timeout(api.delete(name, &DeleteParams::default())).await.map(drop),
+            Self::RemoveFinalizers { .. } => {
+                let patch = json!({"metadata": {"finalizers": null}});
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
+            }
+            Self::Apply { detail, exists: true, .. } => {
+                // One of Spiderpool's becomes ours with its addresses; nobody is left to take its finalizer off.
+                let patch = json!({
+                    "metadata": {"labels": {MANAGED_LABEL.0: MANAGED_LABEL.1}, "finalizers": null}, "status": {"current": detail},
+                });
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
+            }
+            Self::Apply { entry, detail, .. } => {
+                let Some(object) = new_endpoint(context, namespace, name, entry, detail).await? else {
+                    return Ok(());
+                };
+                with_timeout(api.create(&PostParams::default(), &object)).await.map(drop)
+            }
+        };
+        match done {
+            // Gone, or there already: the next pass sees how it is.
+            Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
+                Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The object of a pod that has none yet; `None` if the pod itself is gone.
+async fn new_endpoint(
+    context: &ControllerContext,
+    namespace: &str,
+    name: &str,
+    entry: &AddressAllocation,
+    current: EndpointDetail,
+) -> Result<Option<SpiderEndpoint>, Error> {
+    let (kind, controller, owners) = if entry.sticky {
+        // It outlives the pod, as the addresses do.
+        ("StatefulSet".to_owned(), split_pod_name(name).map_or(name, |(set, _)| set).to_owned(), None)
+    } else {
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(context.client.clone(), namespace);
+        let what = format!("pod {namespace}/{name}");
+        let found = with_timeout(api.get_opt(name)).await.map_err(Error::api("get", what))?;
+        let Some(pod) = found.filter(|pod| pod.uid().as_deref() == Some(&entry.uid)) else { return Ok(None) };
+        let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: name.to_owned(),
+            uid: entry.uid.clone(),
+            ..OwnerReference::default()
+        };
+        let (kind, controller) = controller
+            .map_or(("Pod".to_owned(), name.to_owned()), |owner| (owner.kind.clone(), owner.name.clone()));
+        (kind, controller, Some(vec![owner]))
+    };
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        labels: Some([(MANAGED_LABEL.0.to_owned(), MANAGED_LABEL.1.to_owned())].into()),
+        owner_references: owners,
+        ..ObjectMeta::default()
+    };
+    let status =
+        SpiderEndpointStatus { current, owner_controller_type: kind, owner_controller_name: controller };
+    Ok(Some(SpiderEndpoint {
+        metadata,
+        status: Some(status),
+        ..SpiderEndpoint::new(name, SpiderEndpointFields {})
+    }))
+}
+
+fn endpoint_detail(
+    entries: &[(IpAddr, &AddressAllocation)],
+    pools: &BTreeMap<String, SpiderIPPool>,
+) -> EndpointDetail {
+    let mut interfaces: BTreeMap<&str, EndpointIp> = BTreeMap::new();
+    for (address, entry) in entries {
+        let ip = interfaces
+            .entry(&entry.interface)
+            .or_insert_with(|| EndpointIp { interface: entry.interface.clone(), ..EndpointIp::default() });
+        let pool = pools.get(&entry.pool);
+        let subnet = pool.map(|pool| pool.spec.subnet.as_str()).unwrap_or_default();
+        let prefix = subnet.split_once('/').map_or("", |(_, prefix)| prefix);
+        let written = if prefix.is_empty() { address.to_string() } else { format!("{address}/{prefix}") };
+        let gateway = pool.and_then(|pool| pool.spec.gateway.clone());
+        let routes = pool.map(|pool| pool.spec.routes.clone()).unwrap_or_default();
+        ip.routes.extend(routes);
+        match IpFamily::of(*address) {
+            IpFamily::V4 => {
+                (ip.ipv4, ip.ipv4_pool, ip.ipv4_gateway) = (Some(written), Some(entry.pool.clone()), gateway);
+            }
+            IpFamily::V6 => {
+                (ip.ipv6, ip.ipv6_pool, ip.ipv6_gateway) = (Some(written), Some(entry.pool.clone()), gateway);
+            }
+        }
+    }
+    let (uid, node) =
+        entries.first().map(|(_, entry)| (entry.uid.clone(), entry.node.clone())).unwrap_or_default();
+    EndpointDetail { uid, node, ips: interfaces.into_values().collect() }
+}

@@ -1,0 +1,90 @@
+//! Definitions of SpiderMultusConfigs.
+
+use super::write::{WriteOutcome, write_definition};
+use super::{NetworkCaches, dedup::NetworkEventDedup, spider_definition};
+use crate::{Controller, ControllerContext, Error};
+use ferroband_api::spiderpool::SpiderMultusConfig;
+use ferroband_model::{Fault, FaultCode};
+use kube::{ResourceExt, runtime::events::EventType};
+use std::{collections::HashSet, time::Duration};
+
+/// The work.
+pub struct SpiderConfigController {
+    context: ControllerContext,
+    caches: NetworkCaches,
+    dedup: NetworkEventDedup,
+}
+
+impl SpiderConfigController {
+    /// Of this leader.
+    pub fn new(context: &ControllerContext, sources: &NetworkCaches) -> Self {
+        Self { context: context.clone(), caches: sources.clone(), dedup: NetworkEventDedup::default() }
+    }
+
+    async fn reconcile_one(&self, config: &SpiderMultusConfig) -> Result<(), Error> {
+        let object =
+            format!("SpiderMultusConfig {}/{}", config.namespace().unwrap_or_default(), config.name_any());
+        let wanted = match spider_definition::desired(config) {
+            Ok(wanted) => wanted,
+            Err(refused) => {
+                self.publish_fault(config, EventType::Warning, &refused.fault(&object)).await;
+                return Ok(());
+            }
+        };
+        let definition = &wanted.definition;
+        let there = self.caches.definitions.get(&definition.namespace, &definition.name);
+        match write_definition(&self.context.client, definition, there.as_deref()).await? {
+            WriteOutcome::Foreign(owner) => {
+                let fault = Fault::new(
+                    FaultCode::NameTaken,
+                    &object,
+                    format!("the definition {} belongs to {owner}", definition.name),
+                    "delete one of the two, or name the definition in the annotation multus.spidernet.io/cr-name",
+                );
+                self.publish_fault(config, EventType::Warning, &fault).await;
+            }
+            WriteOutcome::UpToDate if wanted.warnings.is_empty() => {
+                self.dedup.clear(&config.uid().unwrap_or_default());
+            }
+            WriteOutcome::UpToDate => {
+                let note = wanted.warnings.join("; ");
+                if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
+                    self.context.publish_event(config, EventType::Normal, "ReadAsMeant", note).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish_fault(&self, config: &SpiderMultusConfig, kind: EventType, fault: &Fault) {
+        let note = fault.to_string();
+        if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
+            self.context.publish_event(config, kind, fault.code.reason(), note).await;
+        }
+    }
+}
+
+impl Controller for SpiderConfigController {
+    const NAME: &'static str = "SpiderMultusConfigs";
+
+    async fn reconcile(&self) -> Result<Option<Duration>, Error> {
+        // Without the definitions' list, one that is there would look absent.
+        if !self.caches.definitions.is_synced() || !self.caches.spider_configs.is_synced() {
+            return Ok(None);
+        }
+        let mut failed = None;
+        let mut known = HashSet::new();
+        for (_, config) in self.caches.spider_configs.list() {
+            known.extend(config.uid());
+            if config.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            // One that fails must not keep the others waiting.
+            if let Err(e) = self.reconcile_one(&config).await {
+                failed = Some(e);
+            }
+        }
+        self.dedup.retain(&known);
+        failed.map_or(Ok(None), Err)
+    }
+}

@@ -1,0 +1,211 @@
+//! Which section counts, and the main plugin it makes.
+
+use super::super::generated_plugins::{
+    CoordinatorEntry, GeneratedPlugin, IbSriovEntry, IpoibEntry, MacvlanEntry, SpiderpoolIpamEntry,
+    SriovEntry, TuningEntry,
+};
+use super::super::{NetworkSpecError, pkey_text};
+use ferroband_api::spiderpool::{
+    IbSriovSection, IpPools, IpoibSection, OvsSection, SpiderMultusConfigSpec, SriovSection, VlanSection,
+};
+use ferroband_model::ResourceName;
+
+/// The section that counts.
+pub enum SpiderSection<'a> {
+    IbSriov(&'a IbSriovSection),
+    Ipoib(&'a IpoibSection),
+    Sriov(&'a SriovSection),
+    Macvlan(&'a VlanSection),
+    Ipvlan(&'a VlanSection),
+    Vlan(&'a VlanSection),
+    Ovs(&'a OvsSection),
+    Custom(&'a str),
+}
+
+/// The types and their sections.
+const CNI_TYPES: [(&str, &str); 7] = [
+    ("macvlan", "macvlan"),
+    ("ipvlan", "ipvlan"),
+    ("vlan", "vlan"),
+    ("sriov", "sriov"),
+    ("ovs", "ovs"),
+    ("ib-sriov", "ibsriov"),
+    ("ipoib", "ipoib"),
+];
+
+impl<'a> SpiderSection<'a> {
+    /// The section of `spec`. The one that is there counts, whatever `cniType` says: documents have it wrong, and
+    /// nothing else can be meant.
+    pub fn from_spec(
+        spec: &'a SpiderMultusConfigSpec,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, NetworkSpecError> {
+        let given: Vec<Self> = [
+            spec.macvlan.as_ref().map(Self::Macvlan),
+            spec.ipvlan.as_ref().map(Self::Ipvlan),
+            spec.vlan.as_ref().map(Self::Vlan),
+            spec.sriov.as_ref().map(Self::Sriov),
+            spec.ovs.as_ref().map(Self::Ovs),
+            spec.ibsriov.as_ref().map(Self::IbSriov),
+            spec.ipoib.as_ref().map(Self::Ipoib),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let names = |given: &[Self]| {
+            given.iter().map(|s| s.cni_type_and_section().1).collect::<Vec<_>>().join(" and ")
+        };
+        if given.len() > 1 {
+            return Err(NetworkSpecError::SeveralSections(names(&given)));
+        }
+        let text = spec.custom_cni.as_deref().unwrap_or_default();
+        match (given.into_iter().next(), spec.cni_type.as_str()) {
+            (Some(section), _) if !text.trim().is_empty() => {
+                Err(NetworkSpecError::CustomAndSection(section.cni_type_and_section().1))
+            }
+            (Some(section), said) => {
+                let (meant, name) = section.cni_type_and_section();
+                if said != meant {
+                    warnings.push(format!("cniType is {said}, but the section {name} is given and counts; write cniType: {meant}"));
+                }
+                Ok(section)
+            }
+            (None, "custom") => Ok(Self::Custom(text)),
+            (None, said) => match CNI_TYPES.iter().find(|(known, _)| *known == said) {
+                Some((_, section)) => Err(NetworkSpecError::NoSection { cni_type: said.to_owned(), section }),
+                None => Err(NetworkSpecError::UnknownType(said.to_owned())),
+            },
+        }
+    }
+
+    /// Its `cniType` and its own name.
+    fn cni_type_and_section(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Macvlan(_) => CNI_TYPES[0],
+            Self::Ipvlan(_) => CNI_TYPES[1],
+            Self::Vlan(_) => CNI_TYPES[2],
+            Self::Sriov(_) => CNI_TYPES[3],
+            Self::Ovs(_) => CNI_TYPES[4],
+            Self::IbSriov(_) => CNI_TYPES[5],
+            Self::Ipoib(_) => CNI_TYPES[6],
+            Self::Custom(_) => ("custom", "customCNI"),
+        }
+    }
+
+    /// Its pools.
+    pub fn pools(&self) -> Option<&'a IpPools> {
+        match self {
+            Self::IbSriov(section) => section.ippools.as_ref(),
+            Self::Ipoib(section) => section.ippools.as_ref(),
+            Self::Sriov(section) => section.ippools.as_ref(),
+            Self::Macvlan(section) | Self::Ipvlan(section) | Self::Vlan(section) => section.ippools.as_ref(),
+            Self::Ovs(section) => section.ippools.as_ref(),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// The resource that a pod with this network needs.
+    pub fn resource(&self) -> Result<Option<ResourceName>, NetworkSpecError> {
+        let (field, name) = match self {
+            Self::IbSriov(section) => ("spec.ibsriov.resourceName", &section.resource_name),
+            Self::Sriov(section) => ("spec.sriov.resourceName", &section.resource_name),
+            Self::Macvlan(section) | Self::Ipvlan(section) | Self::Vlan(section) => {
+                ("rdmaResourceName", &section.rdma_resource_name)
+            }
+            Self::Ipoib(_) | Self::Ovs(_) | Self::Custom(_) => return Ok(None),
+        };
+        match name.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => {
+                Ok(Some(name.parse().map_err(|source| NetworkSpecError::InvalidValue { field, source })?))
+            }
+            None if matches!(self, Self::IbSriov(_) | Self::Sriov(_)) => {
+                Err(NetworkSpecError::MissingField(field))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// The main plugin.
+pub(super) fn main_plugin<'a>(
+    section: &SpiderSection<'a>,
+    spec: &'a SpiderMultusConfigSpec,
+    isolated: bool,
+    warnings: &mut Vec<String>,
+) -> Result<GeneratedPlugin<'a>, NetworkSpecError> {
+    let sriov = matches!(section, SpiderSection::Sriov(_));
+    let ipam = (!spec.disable_ipam).then(|| SpiderpoolIpamEntry::from_pools(section.pools(), sriov));
+    let positive = |mtu: Option<i32>| mtu.filter(|mtu| *mtu > 0);
+    Ok(match section {
+        SpiderSection::IbSriov(section) => {
+            if section.ib_kubernetes_enabled.is_some() {
+                warnings.push("ibKubernetesEnabled is the older name; write enableIbKubernetes".to_owned());
+            }
+            GeneratedPlugin::IbSriov(IbSriovEntry {
+                r#type: "ib-sriov",
+                pkey: pkey_text("spec.ibsriov.pkey", section.pkey.as_ref(), warnings)?.unwrap_or_default(),
+                link_state: &section.link_state,
+                rdma_isolation: if isolated { Some(true) } else { section.rdma_isolation },
+                ib_kubernetes_enabled: section.ib_kubernetes_enabled.unwrap_or(section.enable_ib_kubernetes),
+                mtu: positive(section.mtu),
+                ipam,
+            })
+        }
+        SpiderSection::Ipoib(section) => {
+            let master = section.master.as_deref().filter(|master| !master.is_empty());
+            let master = master.ok_or(NetworkSpecError::MissingField("spec.ipoib.master"))?;
+            GeneratedPlugin::Ipoib(IpoibEntry { r#type: "ipoib", master, mtu: positive(section.mtu), ipam })
+        }
+        SpiderSection::Sriov(section) => {
+            if section.enable_rdma.is_some() {
+                warnings.push("enableRdma is the older name; write rdmaIsolation".to_owned());
+            }
+            GeneratedPlugin::Sriov(SriovEntry {
+                r#type: "sriov",
+                vlan: section.vlan_id.filter(|vlan| *vlan != 0),
+                min_tx_rate: section.min_tx_rate_mbps,
+                max_tx_rate: section.max_tx_rate_mbps,
+                ipam,
+            })
+        }
+        SpiderSection::Macvlan(section) => parent_plugin("macvlan", Some("bridge"), section, ipam)?,
+        SpiderSection::Ipvlan(section) => parent_plugin("ipvlan", None, section, ipam)?,
+        SpiderSection::Vlan(_) => return Err(NetworkSpecError::Unsupported("spec.vlan")),
+        SpiderSection::Ovs(_) => return Err(NetworkSpecError::Unsupported("spec.ovs")),
+        SpiderSection::Custom(_) => return Err(NetworkSpecError::Unsupported("spec.customCNI")),
+    })
+}
+
+fn parent_plugin<'a>(
+    kind: &'static str,
+    mode: Option<&'static str>,
+    section: &'a VlanSection,
+    ipam: Option<SpiderpoolIpamEntry<'a>>,
+) -> Result<GeneratedPlugin<'a>, NetworkSpecError> {
+    // The bond and the VLAN interface are made by another plugin, which we do not have.
+    let [master] = section.master.as_slice() else {
+        return Err(NetworkSpecError::Unsupported("more than one master"));
+    };
+    if section.bond.is_some() || section.vlan_id.is_some_and(|vlan| vlan != 0) {
+        return Err(NetworkSpecError::Unsupported("a bond or vlanID"));
+    }
+    let mtu = Some(section.mtu).filter(|mtu| *mtu > 0);
+    Ok(GeneratedPlugin::Macvlan(MacvlanEntry { r#type: kind, master, mode, mtu, ipam }))
+}
+
+/// The coordinator's entry.
+pub(super) fn coordinator_plugin(spec: &SpiderMultusConfigSpec) -> Option<GeneratedPlugin<'_>> {
+    let entry =
+        || GeneratedPlugin::Coordinator(Box::new(CoordinatorEntry::from_spec(spec.coordinator.as_ref())));
+    spec.enable_coordinator.then(entry)
+}
+
+/// The MTU of an Ethernet function, which its own plugin does not set.
+pub(super) fn tuning_plugin(section: &SpiderSection<'_>) -> Option<GeneratedPlugin<'static>> {
+    match section {
+        SpiderSection::Sriov(section) if section.mtu > 0 => {
+            Some(GeneratedPlugin::Tuning(TuningEntry { r#type: "tuning", mtu: section.mtu }))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,99 @@
+//! What is said of the fabric as a whole. Pure.
+
+use ferroband_api::ferroband::FabricStatus;
+use ferroband_daemon::condition;
+use ferroband_partition::{GuidRange, PartitionReconciler, SubnetManagerHealth};
+
+/// How many orphans are listed by name.
+const MAX_LISTED_ORPHANS: usize = 20;
+
+/// The status of the fabric's object.
+pub fn compute(
+    before: Option<&FabricStatus>,
+    manager: &str,
+    settings: Result<(), &str>,
+    health: &SubnetManagerHealth,
+    programmer: &mut PartitionReconciler,
+    range: GuidRange,
+    functions: bool,
+) -> FabricStatus {
+    let old = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let mut status = FabricStatus {
+        manager: manager.to_owned(),
+        wanted: count(programmer.desired().len()),
+        open: count(
+            programmer.pending_changes().values().map(|change| change.add.len() + change.remove.len()).sum(),
+        ),
+        listed: count(programmer.observed().map_or(0, ferroband_partition::MembershipTable::len)),
+        ..FabricStatus::default()
+    };
+    let orphans: Vec<String> =
+        programmer.foreign_members(range).map(|(key, guid)| format!("{key} {guid}")).collect();
+    let reachable = match (settings, &health.problem) {
+        (Err(problem), _) => condition(old, "Reachable", Some(false), "InvalidConfig", problem.to_owned()),
+        (_, Some(problem)) if health.unauthorized => {
+            condition(old, "Reachable", Some(false), "Unauthorized", problem.clone())
+        }
+        (_, Some(problem)) => condition(old, "Reachable", Some(false), "Unreachable", problem.clone()),
+        (_, None) if health.fabric.is_none() => condition(
+            old,
+            "Reachable",
+            None,
+            "NotHeardYet",
+            "the subnet manager has not answered yet".to_owned(),
+        ),
+        _ => condition(
+            old,
+            "Reachable",
+            Some(true),
+            "Answers",
+            "the subnet manager lists its partitions".to_owned(),
+        ),
+    };
+    status.conditions.push(reachable);
+    if let Some(fabric) = &health.fabric {
+        let open = fabric.open.map(|open| !open);
+        let (reason, message) = match fabric.open {
+            Some(true) => (
+                "OpenDefaultPartition",
+                "every port is a full member of the default partition 0x7fff, so partitions isolate nothing; make the default membership limited (gv.cfg: default_membership = limited, or partitions.conf: ALL=limited)",
+            ),
+            Some(false) => ("LimitedByDefault", "ports are limited members of the default partition"),
+            None => ("NotTold", "the subnet manager does not tell how ports are in the default partition"),
+        };
+        status.conditions.push(condition(old, "Isolated", open, reason, message.to_owned()));
+        let (reason, message) = match fabric.virtualization {
+            Some(false) if functions => (
+                "NotVirtualized",
+                "this opensm does not program virtual functions (no virt_enabled): they stay down; use NVIDIA's opensm, UFM, or a managed switch",
+            ),
+            Some(false) => {
+                ("NotVirtualized", "this opensm does not program virtual functions; none is in use")
+            }
+            Some(true) => ("Virtualized", "virtual functions are programmed"),
+            None => ("NotTold", "the subnet manager does not tell"),
+        };
+        let virtualized = fabric.virtualization.map(|able| able || !functions);
+        status.conditions.push(condition(old, "Virtualized", virtualized, reason, message.to_owned()));
+        let secured = fabric.default_secrets.is_empty();
+        let (reason, message) = match secured {
+            true => ("Secured", "no key of the management protocol is known to be the default".to_owned()),
+            false => ("DefaultKeys", fabric.default_secrets.join(", ")),
+        };
+        status.conditions.push(condition(old, "Secured", Some(secured), reason, message));
+        let remarks = fabric.warnings.join("; ");
+        if !remarks.is_empty() {
+            status.conditions.push(condition(old, "Understood", Some(false), "Remarks", remarks));
+        }
+    }
+    if !orphans.is_empty() {
+        let message = format!(
+            "{} GUIDs of our range are members although nobody here has them; another cluster with the same range, or left behind: see .status.orphans; they are not touched",
+            orphans.len()
+        );
+        status.conditions.push(condition(old, "NoStrangers", Some(false), "ForeignGuids", message));
+    }
+    status.orphans = orphans.into_iter().take(MAX_LISTED_ORPHANS).collect();
+    status
+}

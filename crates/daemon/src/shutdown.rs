@@ -1,0 +1,16 @@
+//! Being asked to stop.
+
+use std::io;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Completes when the daemon is asked to stop.
+pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,101 @@
+//! Families of netlink, and why a request to one of them did not succeed.
+
+use crate::Error;
+use netlink_packet_core::DecodeError;
+use netlink_sys::protocols::{NETLINK_KOBJECT_UEVENT, NETLINK_NETFILTER, NETLINK_RDMA, NETLINK_ROUTE};
+use nix::errno::Errno;
+use std::io;
+
+/// The families that we speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NetlinkFamily {
+    Route,
+    Rdma,
+    Netfilter,
+    Uevent,
+}
+
+impl NetlinkFamily {
+    pub(crate) fn protocol(self) -> isize {
+        match self {
+            Self::Route => NETLINK_ROUTE,
+            Self::Rdma => NETLINK_RDMA,
+            Self::Netfilter => NETLINK_NETFILTER,
+            Self::Uevent => NETLINK_KOBJECT_UEVENT,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Rdma => "RDMA",
+            Self::Netfilter => "netfilter",
+            Self::Uevent => "uevent",
+        }
+    }
+
+    pub(crate) fn socket_error(self, doing: &'static str, source: io::Error) -> Error {
+        let unknown = source.raw_os_error() == Some(Errno::EPROTONOSUPPORT as i32);
+        match self {
+            Self::Rdma if unknown => Error::NoRdma,
+            _ => Error::Socket { doing, family: self.name(), source },
+        }
+    }
+}
+
+/// Why a request did not succeed, before it is known what it was about.
+#[derive(Debug)]
+pub(crate) enum NetlinkError {
+    /// The kernel said no, perhaps with words.
+    Kernel(Errno, Option<String>),
+    Io(NetlinkFamily, io::Error),
+    Decode(DecodeError),
+}
+
+impl NetlinkError {
+    pub(crate) fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Kernel(errno, _) => Some(*errno),
+            Self::Io(..) | Self::Decode(_) => None,
+        }
+    }
+
+    /// The error of a request that was to give an interface the name `name`. When the name is taken the
+    /// kernel says EEXIST without words; when something else is in the way it uses words.
+    pub(crate) fn for_name(self, doing: impl Into<String>, interface: &str, name: &str) -> Error {
+        match self {
+            Self::Kernel(Errno::EEXIST, None) => Error::NameTaken { interface: name.to_owned() },
+            other => other.for_interface(doing, interface),
+        }
+    }
+
+    pub(crate) fn for_interface(self, doing: impl Into<String>, interface: impl Into<String>) -> Error {
+        match self {
+            Self::Kernel(errno, message) => {
+                Error::InterfaceRequest { doing: doing.into(), interface: interface.into(), errno, message }
+            }
+            other => other.without_reply(interface),
+        }
+    }
+
+    /// The error of a request about a device that is not an interface.
+    pub(crate) fn for_device(self, doing: impl Into<String>, device: impl Into<String>) -> Error {
+        match self {
+            Self::Kernel(errno, message) => {
+                Error::DeviceRequest { doing: doing.into(), device: device.into(), errno, message }
+            }
+            other => other.without_reply(device),
+        }
+    }
+
+    /// The error when the kernel did not get to answer.
+    fn without_reply(self, about: impl Into<String>) -> Error {
+        match self {
+            Self::Kernel(errno, message) => {
+                Error::DeviceRequest { doing: "ask about".to_owned(), device: about.into(), errno, message }
+            }
+            Self::Io(family, source) => family.socket_error("use", source),
+            Self::Decode(source) => Error::Undecodable { interface: about.into(), source },
+        }
+    }
+}

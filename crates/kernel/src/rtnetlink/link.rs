@@ -1,0 +1,179 @@
+//! What an interface is.
+
+use crate::IpoibMode;
+use crate::netlink::{MessageBuilder, RawMessage, attr};
+use ferroband_model::PKey;
+
+/// RTM_NEWLINK of linux/rtnetlink.h: what a question about a link is answered with.
+const RTM_NEWLINK: u16 = 16;
+/// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+const HEAD: usize = 16;
+/// IFF_UP of linux/if.h.
+const IFF_UP: u32 = 1;
+/// IFF_LOWER_UP of linux/if.h.
+const IFF_LOWER_UP: u32 = 1 << 16;
+
+/// The beginning of a request about an interface; whether to bring it up or down goes with it.
+pub(super) fn link_request(index: u32, up: Option<bool>) -> MessageBuilder {
+    let mut head = [0; HEAD];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    if let Some(up) = up {
+        let flags = if up { IFF_UP } else { 0 };
+        head[8..12].copy_from_slice(&flags.to_ne_bytes());
+        head[12..].copy_from_slice(&IFF_UP.to_ne_bytes());
+    }
+    MessageBuilder::new(&head)
+}
+
+/// An interface, as it was when the kernel was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Link {
+    /// Its index in its namespace. A move to another namespace may change it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its other names.
+    pub altnames: Vec<String>,
+    /// Its kind (`veth`, `bridge`, `ipoib`); hardware as a rule has none.
+    pub kind: Option<String>,
+    /// Its MTU.
+    pub mtu: u32,
+    /// Its hardware address: 6 bytes for Ethernet, 20 for InfiniBand.
+    pub address: Vec<u8>,
+    /// The hardware address of everybody on its link, as long as its own.
+    pub broadcast: Vec<u8>,
+    /// Whether it is administratively up.
+    pub up: bool,
+    /// Whether its lower layer is up too.
+    pub carrier: bool,
+    /// ARPHRD_* of linux/if_arp.h: 1 Ethernet, 32 InfiniBand.
+    pub link_type: u16,
+    /// The index of what it stands on: the parent of an IPoIB child, the peer of a veth. It may be an index
+    /// of another namespace.
+    pub parent: Option<u32>,
+    /// The index of the bridge it is a port of.
+    pub master: Option<u32>,
+    /// What only an IPoIB interface has.
+    pub ipoib: Option<IpoibInfo>,
+    /// The device that it is on, by name: a PCI address, as a rule. The kernel says so since 5.14.
+    pub device: Option<String>,
+    /// What somebody wrote on it (`ip link set … alias`).
+    pub alias: Option<String>,
+    /// The identifier here of the namespace that [`Self::parent`] is in, when that is another one.
+    pub parent_netns: Option<i32>,
+    /// What went through it until then.
+    pub stats: Option<LinkStats>,
+}
+
+/// What went through an interface, from struct rtnl_link_stats64 of linux/if_link.h.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+}
+
+/// The IPoIB side of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpoibInfo {
+    /// Its P_Key, with the membership bit.
+    pub pkey: PKey,
+    /// Its mode.
+    pub mode: IpoibMode,
+}
+
+impl Link {
+    /// ARPHRD_INFINIBAND of linux/if_arp.h.
+    pub const ARPHRD_INFINIBAND: u16 = 32;
+
+    /// Its kind, or for hardware the type of its link, in a word for people.
+    pub fn kind_or_type(&self) -> String {
+        match (&self.kind, self.link_type) {
+            (Some(kind), _) => kind.clone(),
+            (None, 1) => "ethernet".to_owned(),
+            (None, Self::ARPHRD_INFINIBAND) => "infiniband without a kind (a kernel before 5.10)".to_owned(),
+            (None, 772) => "loopback".to_owned(),
+            (None, other) => format!("ARPHRD {other}"),
+        }
+    }
+
+    /// The interface that a message is about, by IFLA_* of linux/if_link.h.
+    pub(super) fn decode(message: &RawMessage) -> Option<Self> {
+        let head = message.head::<HEAD>(RTM_NEWLINK)?;
+        let flags = attr::u32(&head[8..])?;
+        let mut link = Self {
+            link_type: attr::u16(&head[2..])?,
+            index: attr::u32(&head[4..])?,
+            up: flags & IFF_UP != 0,
+            carrier: flags & IFF_LOWER_UP != 0,
+            ..Self::default()
+        };
+        for (kind, value) in message.attributes(HEAD) {
+            match kind {
+                1 => link.address = value.to_vec(),          // IFLA_ADDRESS
+                2 => link.broadcast = value.to_vec(),        // IFLA_BROADCAST
+                3 => link.name = attr::text(value),          // IFLA_IFNAME
+                4 => link.mtu = attr::u32(value)?,           // IFLA_MTU
+                5 => link.parent = attr::u32(value),         // IFLA_LINK
+                10 => link.master = attr::u32(value),        // IFLA_MASTER
+                18 => link.decode_info(value),               // IFLA_LINKINFO
+                20 => link.alias = Some(attr::text(value)),  // IFLA_IFALIAS
+                23 => link.stats = LinkStats::decode(value), // IFLA_STATS64
+                37 => link.parent_netns = attr::i32(value),  // IFLA_LINK_NETNSID
+                52 => link.altnames.extend(altnames(value)), // IFLA_PROP_LIST
+                56 => link.device = Some(attr::text(value)), // IFLA_PARENT_DEV_NAME
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+
+    fn decode_info(&mut self, info: &[u8]) {
+        let find = |wanted| attr::iter(info).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+        self.kind = find(1).map(attr::text); // IFLA_INFO_KIND
+        if self.kind.as_deref() == Some("ipoib") {
+            self.ipoib = find(2).and_then(IpoibInfo::decode); // IFLA_INFO_DATA
+        }
+    }
+}
+
+impl LinkStats {
+    fn decode(statistics: &[u8]) -> Option<Self> {
+        let number = |position: usize| statistics.get(8 * position..).and_then(attr::u64);
+        Some(Self {
+            rx_packets: number(0)?,
+            tx_packets: number(1)?,
+            rx_bytes: number(2)?,
+            tx_bytes: number(3)?,
+        })
+    }
+}
+
+fn altnames(properties: &[u8]) -> impl Iterator<Item = String> {
+    attr::iter(properties).filter(|(kind, _)| *kind == 53).map(|(_, value)| attr::text(value)) // IFLA_ALT_IFNAME
+}
+
+impl IpoibInfo {
+    fn decode(data: &[u8]) -> Option<Self> {
+        let (mut pkey, mut mode) = (None, None);
+        for (kind, value) in attr::iter(data) {
+            match kind {
+                1 => pkey = attr::u16(value).and_then(PKey::new), // IFLA_IPOIB_PKEY
+                2 => mode = attr::u16(value),                     // IFLA_IPOIB_MODE
+                _ => {}
+            }
+        }
+        let mode = match mode? {
+            0 => IpoibMode::Datagram,
+            1 => IpoibMode::Connected,
+            _ => return None,
+        };
+        Some(Self { pkey: pkey?, mode })
+    }
+}

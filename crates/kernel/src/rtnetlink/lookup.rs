@@ -1,0 +1,67 @@
+//! Finding interfaces.
+
+use super::link::link_request;
+use super::{Link, RouteSocket};
+use crate::Error;
+use crate::netlink::{MessageBuilder, NetlinkError, RawMessage};
+use nix::errno::Errno;
+
+/// RTM_GETLINK of linux/rtnetlink.h.
+const RTM_GETLINK: u16 = 18;
+/// IFLA_* of linux/if_link.h.
+const IFLA_IFNAME: u16 = 3;
+const IFLA_EXT_MASK: u16 = 29;
+/// RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
+const RTEXT_FILTER_SKIP_STATS: u32 = 8;
+
+/// IFNAMSIZ without the terminating zero: the longest name an interface has.
+const MAX_NAME: usize = 15;
+/// ALTIFNAMSIZ without the terminating zero: the longest alternative name.
+const MAX_ALTNAME: usize = 127;
+/// IFLA_ALT_IFNAME of linux/if_link.h.
+const IFLA_ALT_IFNAME: u16 = 53;
+
+impl RouteSocket {
+    /// The interface called `name`, by its name or one of its altnames; nothing when there is none.
+    pub fn link(&mut self, name: &str) -> Result<Option<Link>, Error> {
+        // The kernel reads up to the first zero byte, so a longer text would find a shorter name.
+        if name.is_empty() || name.len() > MAX_ALTNAME || name.contains('\0') {
+            return Ok(None);
+        }
+        // IFLA_IFNAME finds altnames as well (`__dev_get_by_name` searches one table of both) but its policy
+        // refuses more than fifteen characters; IFLA_ALT_IFNAME takes the long ones.
+        let kind = if name.len() <= MAX_NAME { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
+        self.request_link(link_request(0, None).with_text(kind, name))
+            .map_err(|failure| failure.for_interface("look up", name))
+    }
+
+    /// The interface of this index; nothing when there is none.
+    pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, Error> {
+        if index == 0 {
+            return Ok(None);
+        }
+        self.request_link(link_request(index, None))
+            .map_err(|failure| failure.for_interface("look up", format!("#{index}")))
+    }
+
+    /// All interfaces of the namespace.
+    pub fn links(&mut self) -> Result<Vec<Link>, Error> {
+        let answers = self
+            .socket
+            .dump(get_link_message(link_request(0, None)))
+            .map_err(|failure| failure.for_interface("list", "any"))?;
+        Ok(answers.iter().filter_map(Link::decode).collect())
+    }
+
+    fn request_link(&mut self, question: MessageBuilder) -> Result<Option<Link>, NetlinkError> {
+        match self.socket.request(get_link_message(question), 0) {
+            Ok(answers) => Ok(answers.iter().find_map(Link::decode)),
+            Err(failure) if failure.errno() == Some(Errno::ENODEV) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn get_link_message(question: MessageBuilder) -> RawMessage {
+    question.with(IFLA_EXT_MASK, &RTEXT_FILTER_SKIP_STATS.to_ne_bytes()).build(RTM_GETLINK)
+}

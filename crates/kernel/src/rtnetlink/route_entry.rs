@@ -1,0 +1,118 @@
+//! Routes as the kernel lists them.
+
+use super::RouteSpec;
+use crate::netlink::{RawMessage, attr};
+use ipnet::IpNet;
+use nix::libc::{AF_INET, AF_INET6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// RTM_NEWROUTE of linux/rtnetlink.h: what a dump is made of.
+const RTM_NEWROUTE: u16 = 24;
+/// struct rtmsg: family, two prefix lengths, tos, table, protocol, scope, type, 1 each; flags 4.
+const HEAD: usize = 12;
+/// RTM_F_CLONED of linux/rtnetlink.h: an exception that the kernel learned, not a route that somebody set.
+const RTM_F_CLONED: u32 = 0x200;
+/// struct rtnexthop: length 2, flags 1, hops 1, interface 4.
+const RTNEXTHOP_LEN: usize = 8;
+
+/// One route of a table, with one next hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteEntry {
+    /// What it says; table, scope and priority are always filled in.
+    pub route: RouteSpec,
+    /// The interface it goes through; blackholes and their like have none.
+    pub interface: Option<u32>,
+    /// RTN_* of linux/rtnetlink.h: 1 unicast, 2 local, 3 broadcast.
+    pub kind: u8,
+    /// RTPROT_* of linux/rtnetlink.h: 2 the kernel itself, 4 an administrator.
+    pub protocol: u8,
+}
+
+impl RouteEntry {
+    /// Whether it is an ordinary route of the table that everybody uses.
+    pub fn is_main_unicast(&self) -> bool {
+        self.kind == 1 && self.route.table == Some(RouteSpec::MAIN_TABLE)
+    }
+
+    /// Whether it is a default route.
+    pub fn is_default(&self) -> bool {
+        self.route.destination.prefix_len() == 0
+    }
+
+    /// By RTA_* of linux/rtnetlink.h.
+    pub(super) fn decode(answer: &RawMessage) -> Vec<Self> {
+        Self::decode_next_hops(answer).unwrap_or_default()
+    }
+
+    fn decode_next_hops(answer: &RawMessage) -> Option<Vec<Self>> {
+        let head = answer.head::<HEAD>(RTM_NEWROUTE)?;
+        let [family, length, _, _, table, protocol, scope, kind, ..] = *head;
+        if attr::u32(&head[8..])? & RTM_F_CLONED != 0 {
+            return None;
+        }
+        let mut destination: IpAddr = match i32::from(family) {
+            AF_INET => Ipv4Addr::UNSPECIFIED.into(),
+            AF_INET6 => Ipv6Addr::UNSPECIFIED.into(),
+            _ => return None,
+        };
+        let (mut interface, mut gateway, mut hops, mut table) = (None, None, None, u32::from(table));
+        let (mut priority, mut source, mut mtu, mut advmss) = (0, None, None, None);
+        for (kind, value) in answer.attributes(HEAD) {
+            match kind {
+                1 => destination = attr::ip(value)?, // RTA_DST
+                4 => interface = attr::u32(value),   // RTA_OIF
+                5 => gateway = attr::ip(value),      // RTA_GATEWAY
+                6 => priority = attr::u32(value)?,   // RTA_PRIORITY
+                7 => source = attr::ip(value),       // RTA_PREFSRC
+                8 => {
+                    // RTA_METRICS
+                    for (metric, value) in attr::iter(value) {
+                        match metric {
+                            2 => mtu = attr::u32(value),    // RTAX_MTU
+                            8 => advmss = attr::u32(value), // RTAX_ADVMSS
+                            _ => {}
+                        }
+                    }
+                }
+                9 => hops = Some(value),         // RTA_MULTIPATH
+                15 => table = attr::u32(value)?, // RTA_TABLE
+                _ => {}
+            }
+        }
+        let route = RouteSpec {
+            destination: IpNet::new(destination, length).ok()?,
+            gateway,
+            priority: Some(priority),
+            table: Some(table),
+            scope: Some(scope),
+            mtu,
+            advmss,
+            source,
+        };
+        let single = Self { route, interface, kind, protocol };
+        Some(match hops {
+            Some(hops) => next_hops(hops)
+                .map(|(interface, gateway)| Self {
+                    route: RouteSpec { gateway, ..route },
+                    interface: Some(interface),
+                    ..single
+                })
+                .collect(),
+            None => vec![single],
+        })
+    }
+}
+
+/// The interface and the gateway of each next hop in RTA_MULTIPATH.
+fn next_hops(bytes: &[u8]) -> impl Iterator<Item = (u32, Option<IpAddr>)> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let length = usize::from(attr::u16(rest)?);
+        let hop = rest.get(..length).filter(|_| length >= RTNEXTHOP_LEN)?;
+        let interface = attr::u32(&hop[4..])?;
+        let gateway = attr::iter(&hop[RTNEXTHOP_LEN..]).find(|(kind, _)| *kind == 5);
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((interface, gateway.and_then(|(_, value)| attr::ip(value))))
+    })
+}

@@ -1,0 +1,200 @@
+//! Routes through interfaces.
+
+use super::RouteSocket;
+use super::route_entry::RouteEntry;
+use crate::Error;
+use crate::netlink::{MessageBuilder, RawMessage};
+use ipnet::IpNet;
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
+use nix::errno::Errno;
+use nix::libc::{AF_INET, AF_INET6};
+use std::fmt;
+use std::net::IpAddr;
+
+/// RTM_NEWROUTE, RTM_DELROUTE and RTM_GETROUTE of linux/rtnetlink.h.
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
+const RTM_GETROUTE: u16 = 26;
+/// RTPROT_STATIC of linux/rtnetlink.h.
+const RTPROT_STATIC: u8 = 4;
+/// RT_SCOPE_UNIVERSE, RT_SCOPE_LINK and RT_SCOPE_NOWHERE of linux/rtnetlink.h.
+const RT_SCOPE_UNIVERSE: u8 = 0;
+const RT_SCOPE_LINK: u8 = 253;
+const RT_SCOPE_NOWHERE: u8 = 255;
+
+/// A unicast route of the main table, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MainRoute {
+    /// Where to.
+    pub destination: IpNet,
+    /// Through whom; nobody when the destination is on the link.
+    pub gateway: Option<IpAddr>,
+}
+
+/// A unicast route in full; the fields are those of a route in a CNI result, and the preferred source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RouteSpec {
+    /// Where to; bits beyond the prefix do not matter.
+    pub destination: IpNet,
+    /// Through whom; nobody when the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// Its priority: the lower, the sooner used. The kernel's choice when absent (IPv4 0, IPv6 1024).
+    pub priority: Option<u32>,
+    /// The table; the main one when absent.
+    pub table: Option<u32>,
+    /// RT_SCOPE_* of linux/rtnetlink.h; `universe` through a gateway and `link` without one when absent.
+    pub scope: Option<u8>,
+    /// The MTU of the path.
+    pub mtu: Option<u32>,
+    /// The segment size that TCP advertises.
+    pub advmss: Option<u32>,
+    /// The address that packets are sent from.
+    pub source: Option<IpAddr>,
+}
+
+impl RouteSpec {
+    /// RT_TABLE_MAIN of linux/rtnetlink.h.
+    pub const MAIN_TABLE: u32 = 254;
+    /// RT_TABLE_LOCAL of linux/rtnetlink.h.
+    pub const LOCAL_TABLE: u32 = 255;
+
+    /// The plain route to `destination`, in the main table.
+    pub fn new(destination: IpNet, gateway: Option<IpAddr>) -> Self {
+        Self {
+            destination,
+            gateway,
+            priority: None,
+            table: None,
+            scope: None,
+            mtu: None,
+            advmss: None,
+            source: None,
+        }
+    }
+
+    /// By struct rtmsg, RTA_* and RTAX_* of linux/rtnetlink.h.
+    pub(super) fn message(&self, kind: u16, index: u32) -> RawMessage {
+        let destination = self.destination.trunc();
+        let table = self.table.unwrap_or(Self::MAIN_TABLE);
+        let scope = match (self.scope, kind, self.gateway) {
+            (Some(scope), ..) => scope,
+            // To a deletion it means: whatever it is.
+            (None, RTM_DELROUTE, _) => RT_SCOPE_NOWHERE,
+            (None, _, Some(_)) => RT_SCOPE_UNIVERSE,
+            (None, _, None) => RT_SCOPE_LINK,
+        };
+        // Tables above 255 are in RTA_TABLE only.
+        let short = u8::try_from(table).unwrap_or(0);
+        let (protocol, unicast) = if kind == RTM_DELROUTE { (0, 0) } else { (RTPROT_STATIC, 1) };
+        let head = [
+            address_family(&destination),
+            destination.prefix_len(),
+            0,
+            0,
+            short,
+            protocol,
+            scope,
+            unicast,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let metrics = MessageBuilder::default()
+            .with_optional(2, self.mtu.map(u32::to_ne_bytes)) // RTAX_MTU
+            .with_optional(8, self.advmss.map(u32::to_ne_bytes)); // RTAX_ADVMSS
+        let body = MessageBuilder::new(&head)
+            .with(1, &address_bytes(destination.addr())) // RTA_DST
+            .with_optional(5, self.gateway.map(address_bytes)) // RTA_GATEWAY
+            .with_optional(7, self.source.map(address_bytes)) // RTA_PREFSRC
+            .with(4, &index.to_ne_bytes()) // RTA_OIF
+            .with_optional(6, self.priority.map(u32::to_ne_bytes)) // RTA_PRIORITY
+            .with(15, &table.to_ne_bytes()); // RTA_TABLE
+        let body = if metrics.is_empty() { body } else { body.with_flagged_nest(8, &metrics) }; // RTA_METRICS
+        body.build(kind)
+    }
+}
+
+impl RouteSocket {
+    /// Adds a plain route through the interface: [`Route::append_route`] in short.
+    pub fn add_route(
+        &mut self,
+        index: u32,
+        destination: IpNet,
+        gateway: Option<IpAddr>,
+    ) -> Result<(), Error> {
+        self.append_route(index, &RouteSpec::new(destination, gateway))
+    }
+
+    /// Adds a route through the interface beside those that are there: a second default route does not fail,
+    /// and does not take the place of the first one. The same route, already there, is success.
+    pub fn append_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
+        match self.socket.request(route.message(RTM_NEWROUTE, index), NLM_F_CREATE | NLM_F_APPEND) {
+            Ok(_) => Ok(()),
+            // Without NLM_F_EXCL the kernel says this of a route that is the same in everything only
+            // (fib_table_insert of net/ipv4/fib_trie.c, fib6_add_rt2node of net/ipv6/ip6_fib.c).
+            Err(failure) if failure.errno() == Some(Errno::EEXIST) => Ok(()),
+            Err(failure) => Err(self.interface_error(format!("add a {route} through"), index, failure)),
+        }
+    }
+
+    /// Removes the first route through the interface that agrees with everything said. None left is success.
+    pub fn remove_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
+        match self.socket.request(route.message(RTM_DELROUTE, index), 0) {
+            Ok(_) => Ok(()),
+            // ENODEV: the interface is gone, and its routes with it.
+            Err(failure) if matches!(failure.errno(), Some(Errno::ESRCH | Errno::ENODEV)) => Ok(()),
+            Err(failure) => Err(self.interface_error(format!("remove the {route} through"), index, failure)),
+        }
+    }
+
+    /// The unicast routes of the main table through the interface.
+    pub fn routes(&mut self, index: u32) -> Result<Vec<MainRoute>, Error> {
+        let entries = self.all_routes()?.into_iter();
+        let through = entries.filter(|entry| entry.is_main_unicast() && entry.interface == Some(index));
+        Ok(through
+            .map(|entry| MainRoute { destination: entry.route.destination, gateway: entry.route.gateway })
+            .collect())
+    }
+
+    /// All routes of all tables, the kernel's own included. One over several next hops is several of these.
+    pub fn all_routes(&mut self) -> Result<Vec<RouteEntry>, Error> {
+        match self.socket.dump(MessageBuilder::new(&[0; 12]).build(RTM_GETROUTE)) {
+            Ok(answers) => Ok(answers.iter().flat_map(RouteEntry::decode).collect()),
+            Err(failure) => Err(failure.for_interface("list the routes through", "any")),
+        }
+    }
+}
+
+impl fmt::Display for MainRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "route to {}", self.destination)?;
+        self.gateway.map_or(Ok(()), |gateway| write!(f, " via {gateway}"))
+    }
+}
+
+impl fmt::Display for RouteSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", MainRoute { destination: self.destination.trunc(), gateway: self.gateway })?;
+        match self.table {
+            Some(table) if table != Self::MAIN_TABLE => write!(f, " in table {table}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// AF_INET or AF_INET6 as the first byte of rtnetlink's fixed parts.
+pub(super) fn address_family(net: &IpNet) -> u8 {
+    let family = match net {
+        IpNet::V4(_) => AF_INET,
+        IpNet::V6(_) => AF_INET6,
+    };
+    u8::try_from(family).unwrap_or_default()
+}
+
+pub(super) fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Policy rules: which table a packet's route is looked up in (ip-rule(8)).
+
+use super::RouteSocket;
+use super::route_spec::{address_bytes, address_family};
+use crate::Error;
+use crate::netlink::{MessageBuilder, RawMessage, attr};
+use ipnet::IpNet;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use nix::errno::Errno;
+use nix::libc::{AF_INET, AF_INET6};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// RTM_NEWRULE, RTM_DELRULE and RTM_GETRULE of linux/rtnetlink.h.
+const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
+const RTM_GETRULE: u16 = 34;
+/// struct fib_rule_hdr: family, two prefix lengths, tos, table, two reserved, action, 1 each; flags 4.
+const HEAD: usize = 12;
+/// FR_ACT_TO_TBL of linux/fib_rules.h.
+const FR_ACT_TO_TBL: u8 = 1;
+
+/// A rule that sends packets to a table. What is absent does not matter to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RoutingRule {
+    /// For IPv6 packets; else for IPv4's.
+    pub v6: bool,
+    /// Its place among the rules, from 0. Absent, the kernel puts it before the first one that it can.
+    pub priority: Option<u32>,
+    /// Packets from there.
+    pub source: Option<IpNet>,
+    /// Packets to there.
+    pub destination: Option<IpNet>,
+    /// Packets that came in by this interface.
+    pub input_interface: Option<String>,
+    /// Packets of sockets that are bound to this interface.
+    pub output_interface: Option<String>,
+    /// Packets with this firewall mark, and which bits of it count.
+    pub mark: Option<(u32, u32)>,
+    /// The table to look in.
+    pub table: u32,
+}
+
+impl RoutingRule {
+    /// A rule for packets from `source`.
+    pub fn from_source(source: IpNet, table: u32) -> Self {
+        Self { source: Some(source), ..Self::for_family(matches!(source, IpNet::V6(_)), table) }
+    }
+
+    /// A rule for packets to `destination`.
+    pub fn to_destination(destination: IpNet, table: u32) -> Self {
+        Self {
+            destination: Some(destination),
+            ..Self::for_family(matches!(destination, IpNet::V6(_)), table)
+        }
+    }
+
+    /// A rule for every packet of a family.
+    pub fn for_family(v6: bool, table: u32) -> Self {
+        Self {
+            v6,
+            priority: None,
+            source: None,
+            destination: None,
+            input_interface: None,
+            output_interface: None,
+            mark: None,
+            table,
+        }
+    }
+
+    /// By FRA_* of linux/fib_rules.h.
+    fn message(&self, kind: u16) -> RawMessage {
+        let any = if self.v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
+        let length = |net: Option<IpNet>| net.map_or(0, |net| net.prefix_len());
+        let head = [
+            address_family(&any.into()),
+            length(self.destination),
+            length(self.source),
+            0,
+            u8::try_from(self.table).unwrap_or(0),
+            0,
+            0,
+            FR_ACT_TO_TBL,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let place = |net: IpNet| address_bytes(net.trunc().addr());
+        let name = |name: &String| [name.as_bytes(), &[0]].concat();
+        MessageBuilder::new(&head)
+            .with_optional(1, self.destination.map(place)) // FRA_DST
+            .with_optional(2, self.source.map(place)) // FRA_SRC
+            .with_optional(3, self.input_interface.as_ref().map(name)) // FRA_IIFNAME
+            .with_optional(6, self.priority.map(u32::to_ne_bytes)) // FRA_PRIORITY
+            .with_optional(10, self.mark.map(|(mark, _)| mark.to_ne_bytes())) // FRA_FWMARK
+            .with(15, &self.table.to_ne_bytes()) // FRA_TABLE
+            .with_optional(16, self.mark.map(|(_, mask)| mask.to_ne_bytes())) // FRA_FWMASK
+            .with_optional(17, self.output_interface.as_ref().map(name)) // FRA_OIFNAME
+            .build(kind)
+    }
+
+    fn decode(answer: &RawMessage) -> Option<Self> {
+        let head = answer.head::<HEAD>(RTM_NEWRULE)?;
+        let [family, destination, source, _, table, _, _, action, ..] = *head;
+        let v6 = match i32::from(family) {
+            AF_INET => false,
+            AF_INET6 => true,
+            _ => return None,
+        };
+        if action != FR_ACT_TO_TBL {
+            return None;
+        }
+        let mut rule = Self { priority: Some(0), ..Self::for_family(v6, table.into()) };
+        let net = |value, length| attr::ip(value).and_then(|address| IpNet::new(address, length).ok());
+        let (mut mark, mut mask) = (None, u32::MAX);
+        for (kind, value) in answer.attributes(HEAD) {
+            match kind {
+                1 => rule.destination = net(value, destination),
+                2 => rule.source = net(value, source),
+                3 => rule.input_interface = Some(attr::text(value)),
+                6 => rule.priority = attr::u32(value),
+                10 => mark = attr::u32(value),
+                15 => rule.table = attr::u32(value)?,
+                16 => mask = attr::u32(value)?,
+                17 => rule.output_interface = Some(attr::text(value)),
+                _ => {}
+            }
+        }
+        rule.mark = mark.map(|mark| (mark, mask)).filter(|mark| *mark != (0, 0));
+        Some(rule)
+    }
+}
+
+impl RouteSocket {
+    /// Adds a rule. The same rule, already there, is success.
+    pub fn add_rule(&mut self, rule: &RoutingRule) -> Result<(), Error> {
+        match self.socket.request(rule.message(RTM_NEWRULE), NLM_F_CREATE | NLM_F_EXCL) {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.errno() == Some(Errno::EEXIST) => Ok(()),
+            Err(failure) => Err(failure.for_interface(format!("add the {rule} for"), rule.interface_name())),
+        }
+    }
+
+    /// Removes a rule. One that is not there is removed.
+    pub fn remove_rule(&mut self, rule: &RoutingRule) -> Result<(), Error> {
+        match self.socket.request(rule.message(RTM_DELRULE), 0) {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.errno() == Some(Errno::ENOENT) => Ok(()),
+            Err(failure) => {
+                Err(failure.for_interface(format!("remove the {rule} for"), rule.interface_name()))
+            }
+        }
+    }
+
+    /// All rules that lead to tables, both families, in the kernel's order.
+    pub fn rules(&mut self) -> Result<Vec<RoutingRule>, Error> {
+        let mut rules = Vec::new();
+        for family in [AF_INET, AF_INET6] {
+            let mut head = [0; HEAD];
+            head[0] = u8::try_from(family).unwrap_or_default();
+            match self.socket.dump(MessageBuilder::new(&head).build(RTM_GETRULE)) {
+                Ok(answers) => rules.extend(answers.iter().filter_map(RoutingRule::decode)),
+                // A kernel without IPv6.
+                Err(failure) if failure.errno() == Some(Errno::EAFNOSUPPORT) => {}
+                Err(failure) => return Err(failure.for_interface("list the rules of", "any")),
+            }
+        }
+        Ok(rules)
+    }
+}
+
+impl RoutingRule {
+    fn interface_name(&self) -> String {
+        self.input_interface
+            .clone()
+            .or_else(|| self.output_interface.clone())
+            .unwrap_or_else(|| "any".to_owned())
+    }
+}
+
+impl fmt::Display for RoutingRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("rule")?;
+        self.source.map_or(Ok(()), |source| write!(f, " from {source}"))?;
+        self.destination.map_or(Ok(()), |destination| write!(f, " to {destination}"))?;
+        write!(f, " lookup {}", self.table)
+    }
+}
+
+/// The rule that an answer is about.
+pub(super) fn decode(answer: &RawMessage) -> Option<RoutingRule> {
+    RoutingRule::decode(answer)
+}

@@ -1,0 +1,215 @@
+//! Virtual functions, as the interface of their physical function knows them (IFLA_VF* of linux/if_link.h).
+
+use super::RouteSocket;
+use crate::Error;
+use crate::netlink::{MessageBuilder, RawMessage, attr};
+use ferroband_model::Guid;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// RTM_NEWLINK, RTM_GETLINK and RTM_SETLINK of linux/rtnetlink.h.
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_SETLINK: u16 = 19;
+/// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+const HEAD: usize = 16;
+/// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: the functions, without their traffic.
+const EXT_MASK: u32 = 1 | 8;
+
+const IFLA_NUM_VF: u16 = 21;
+const IFLA_VFINFO_LIST: u16 = 22;
+const IFLA_EXT_MASK: u16 = 29;
+const IFLA_VF_INFO: u16 = 1;
+const IFLA_VF_MAC: u16 = 1;
+const IFLA_VF_LINK_STATE: u16 = 5;
+const IFLA_VF_IB_NODE_GUID: u16 = 10;
+const IFLA_VF_IB_PORT_GUID: u16 = 11;
+
+/// A virtual function as its physical function has it: what was set, which the function itself takes on when
+/// its driver is bound the next time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VfInfo {
+    /// Its index on the physical function, from 0.
+    pub index: u32,
+    /// Its link state; nothing where the driver does not say.
+    pub link_state: Option<VfLinkState>,
+    /// The node GUID that it was given; nothing before.
+    pub node_guid: Option<Guid>,
+    /// The port GUID that it was given; nothing before.
+    pub port_guid: Option<Guid>,
+    /// The Ethernet address that it was given; nothing before.
+    pub mac: Option<[u8; 6]>,
+}
+
+impl VfInfo {
+    /// A function of which nothing is known but its index.
+    pub const fn new(index: u32) -> Self {
+        Self { index, link_state: None, node_guid: None, port_guid: None, mac: None }
+    }
+}
+
+/// IFLA_VF_LINK_STATE_* of linux/if_link.h.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VfLinkState {
+    /// 0: as the physical port is.
+    #[default]
+    Auto,
+    /// 1: up, whatever the physical port is.
+    Enable,
+    /// 2: down.
+    Disable,
+}
+
+impl VfLinkState {
+    /// Its number on the wire.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Auto => 0,
+            Self::Enable => 1,
+            Self::Disable => 2,
+        }
+    }
+
+    fn from_number(number: u32) -> Option<Self> {
+        [Self::Auto, Self::Enable, Self::Disable].into_iter().find(|state| state.number() == number)
+    }
+}
+
+impl fmt::Display for VfLinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+        })
+    }
+}
+
+/// Which of a function's two GUIDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GuidKind {
+    /// That of the node on the fabric.
+    Node,
+    /// That of the port, which its GID is made of.
+    Port,
+}
+
+impl fmt::Display for GuidKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node => "node GUID",
+            Self::Port => "port GUID",
+        })
+    }
+}
+
+impl RouteSocket {
+    /// The virtual functions of the physical function whose interface has this index, in order.
+    ///
+    /// The interface must be IPoIB's or the driver's own and in this namespace; the kernel tells GUIDs since
+    /// 5.6.
+    pub fn vfs(&mut self, index: u32) -> Result<Vec<VfInfo>, Error> {
+        let body = MessageBuilder::new(&head(index)).with(IFLA_EXT_MASK, &EXT_MASK.to_ne_bytes());
+        match self.socket.request(body.build(RTM_GETLINK), 0) {
+            Ok(answers) => Ok(answers.iter().find_map(decode).unwrap_or_default()),
+            Err(failure) => Err(self.interface_error("list the virtual functions of", index, failure)),
+        }
+    }
+
+    /// Gives virtual function `vf` a GUID. It takes it on when its driver is bound the next time.
+    pub fn set_vf_guid(&mut self, index: u32, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error> {
+        let message = set_vf_message(index, guid_attribute(vf, kind, guid));
+        match self.socket.request(message, 0) {
+            Ok(_) => Ok(()),
+            Err(failure) => {
+                let doing = format!("set {kind} {guid} of virtual function {vf} of");
+                Err(self.interface_error(doing, index, failure))
+            }
+        }
+    }
+
+    /// Sets the link state of virtual function `vf`.
+    pub fn set_vf_link_state(&mut self, index: u32, vf: u32, state: VfLinkState) -> Result<(), Error> {
+        let value = [vf.to_ne_bytes(), state.number().to_ne_bytes()].concat();
+        match self
+            .socket
+            .request(set_vf_message(index, MessageBuilder::default().with(IFLA_VF_LINK_STATE, &value)), 0)
+        {
+            Ok(_) => Ok(()),
+            Err(failure) => {
+                let doing = format!("set link state {state} of virtual function {vf} of");
+                Err(self.interface_error(doing, index, failure))
+            }
+        }
+    }
+}
+
+fn head(index: u32) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    head
+}
+
+/// IFLA_VFINFO_LIST { IFLA_VF_INFO { … } }.
+pub(super) fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
+    let list = MessageBuilder::default().with_nest(IFLA_VF_INFO, &info);
+    MessageBuilder::new(&head(index)).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
+}
+
+/// struct ifla_vf_guid: the function 4, padding 4, and the number of the EUI-64 in the machine's order 8.
+pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuilder {
+    let value = [vf.to_ne_bytes().as_slice(), &[0; 4], &guid.value().to_ne_bytes()].concat();
+    let kind = match kind {
+        GuidKind::Node => IFLA_VF_IB_NODE_GUID,
+        GuidKind::Port => IFLA_VF_IB_PORT_GUID,
+    };
+    MessageBuilder::default().with(kind, &value)
+}
+
+/// The functions of an answer.
+///
+/// With many functions the list outgrows the sixteen bits of its own length, which the kernel then writes
+/// modulo 65536 (nla_nest_end). IFLA_NUM_VF stands before the list and the functions' own lengths are right,
+/// so those are believed and the list's is not.
+pub(super) fn decode(answer: &RawMessage) -> Option<Vec<VfInfo>> {
+    answer.head::<HEAD>(RTM_NEWLINK)?;
+    let mut rest = answer.payload.get(HEAD..)?;
+    let mut count = 0;
+    loop {
+        // NLA_TYPE_MASK of linux/netlink.h.
+        if attr::u16(rest.get(2..)?)? & 0x3fff == IFLA_VFINFO_LIST {
+            let infos = attr::iter(rest.get(4..)?).take_while(|(kind, _)| *kind == IFLA_VF_INFO);
+            return Some(infos.take(count).filter_map(|(_, info)| decode_vf(info)).collect());
+        }
+        let (kind, value) = attr::iter(rest).next()?;
+        if kind == IFLA_NUM_VF {
+            count = attr::u32(value)? as usize;
+        }
+        rest = rest.get((4 + value.len()).next_multiple_of(4)..)?;
+    }
+}
+
+fn decode_vf(info: &[u8]) -> Option<VfInfo> {
+    // Every attribute of a function starts with its index.
+    let mut vf = VfInfo::new(attr::iter(info).find_map(|(_, value)| attr::u32(value))?);
+    for (kind, value) in attr::iter(info) {
+        let guid = || value.get(8..).and_then(attr::u64).map(Guid::new).filter(|guid| !guid.is_unset());
+        match kind {
+            // struct ifla_vf_mac: the function 4, the address 32. On InfiniBand it is GUID and more.
+            IFLA_VF_MAC => {
+                let mac = value.get(4..10).and_then(|mac| mac.try_into().ok());
+                vf.mac = mac.filter(|mac| *mac != [0; 6]);
+            }
+            IFLA_VF_LINK_STATE => {
+                vf.link_state = value.get(4..).and_then(attr::u32).and_then(VfLinkState::from_number);
+            }
+            IFLA_VF_IB_NODE_GUID => vf.node_guid = guid(),
+            IFLA_VF_IB_PORT_GUID => vf.port_guid = guid(),
+            _ => {}
+        }
+    }
+    Some(vf)
+}

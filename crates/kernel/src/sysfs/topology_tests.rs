@@ -1,0 +1,226 @@
+//! Topology, tables, counters and drivers, on trees laid out as the kernel lays out sysfs.
+
+use super::topology::{Distance, Proximity};
+use super::{counters, driver, gpu, infiniband, net, pci, port_tables, topology};
+use crate::{Errno, Error, Root};
+use ferroband_model::{FaultCode, Guid, PKey, PciAddress};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tempfile::TempDir;
+
+const HCA: &str = "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0";
+
+fn put(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+fn address(text: &str) -> PciAddress {
+    text.parse().unwrap()
+}
+
+/// Functions at these paths under `devices`: vendor, class, NUMA node.
+fn tree(functions: &[(&str, &str, &str, &str)]) -> (TempDir, Root) {
+    let directory = tempfile::tempdir().unwrap();
+    let sys = directory.path().join("sys");
+    for (path, vendor, class, numa) in functions {
+        let device = sys.join("devices").join(path);
+        put(&device.join("vendor"), vendor);
+        put(&device.join("device"), "0x2330\n");
+        put(&device.join("class"), class);
+        put(&device.join("numa_node"), numa);
+        let name = device.file_name().unwrap().to_owned();
+        fs::create_dir_all(sys.join("bus/pci/devices")).unwrap();
+        symlink(format!("../../../devices/{path}"), sys.join("bus/pci/devices").join(name)).unwrap();
+    }
+    let root = Root::at(directory.path());
+    (directory, root)
+}
+
+/// A switch with an adapter and a GPU, a GPU two switches away, one on the same root complex, one on the same
+/// NUMA node and one on the other; a display of somebody else.
+fn machine() -> (TempDir, Root) {
+    tree(&[
+        (HCA, "0x15b3", "0x020700", "0"),
+        ("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:1b:00.0", "0x10de", "0x030200", "0"),
+        (
+            "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1c:00.0/0000:1d:00.0/0000:1e:00.0",
+            "0x10de",
+            "0x030200",
+            "0",
+        ),
+        ("pci0000:15/0000:15:02.0/0000:20:00.0", "0x10de", "0x030000", "0"),
+        ("pci0000:37/0000:37:01.0/0000:38:00.0", "0x10de", "0x030200", "0"),
+        ("pci0000:97/0000:97:01.0/0000:98:00.0", "0x10de", "0x030200", "1"),
+        ("pci0000:97/0000:97:02.0/0000:99:00.0", "0x1a03", "0x030000", "1"),
+        ("pci0000:97/0000:97:03.0/0000:9a:00.0", "0x10de", "0x040300", "1"),
+    ])
+}
+
+#[test]
+fn a_place_is_the_way_from_the_root() {
+    let (_directory, root) = machine();
+    let place = topology::locate(&root, address("0000:18:00.0")).unwrap().unwrap();
+    assert_eq!(place.root_complex, "pci0000:15");
+    let bridges: Vec<_> = place.bridges.iter().map(ToString::to_string).collect();
+    assert_eq!(bridges, ["0000:15:01.0", "0000:16:00.0", "0000:17:00.0"]);
+    assert_eq!((place.address, place.numa), (address("0000:18:00.0"), Some(0)));
+    assert_eq!(topology::locate(&root, address("0000:ff:00.0")).unwrap(), None);
+}
+
+#[test]
+fn processors_are_sorted_by_what_lies_between() {
+    let (_directory, root) = machine();
+    let place = topology::locate(&root, address("0000:18:00.0")).unwrap().unwrap();
+    let gpus = gpu::gpus(&root).unwrap();
+    let seen: Vec<_> = gpu::by_distance(&gpus, &place)
+        .into_iter()
+        .map(|(distance, gpu)| (gpu.address.to_string(), distance))
+        .collect();
+    let far = |address: &str, proximity, hops| (address.to_owned(), Distance { proximity, hops });
+    assert_eq!(
+        seen,
+        [
+            far("0000:1b:00.0", Proximity::Switch, 2),
+            far("0000:1e:00.0", Proximity::Bridges, 4),
+            far("0000:20:00.0", Proximity::RootComplex, 4),
+            far("0000:38:00.0", Proximity::NumaNode, 4),
+            far("0000:98:00.0", Proximity::System, 4),
+        ],
+        "and neither other makers' displays nor sound are among them"
+    );
+    let own: Vec<_> = place.common_bridges(&gpus[0].location).iter().map(ToString::to_string).collect();
+    assert_eq!(own, ["0000:15:01.0", "0000:16:00.0"]);
+    assert!(place.common_bridges(&gpus[4].location).is_empty());
+}
+
+#[test]
+fn functions_on_unknown_nodes_are_not_taken_for_neighbours() {
+    let (_directory, root) = tree(&[
+        ("pci0000:15/0000:15:01.0/0000:16:00.0", "0x15b3", "0x020700", "-1"),
+        ("pci0000:37/0000:37:01.0/0000:38:00.0", "0x10de", "0x030200", "-1"),
+    ]);
+    let at = |text| topology::locate(&root, address(text)).unwrap().unwrap();
+    assert_eq!(at("0000:16:00.0").distance(&at("0000:38:00.0")).proximity, Proximity::System);
+}
+
+#[test]
+fn tables_of_a_port() {
+    let (directory, root) = machine();
+    let port = directory.path().join("sys/class/infiniband/mlx5_0/ports/1");
+    put(&port.join("pkeys/0"), "0xffff\n");
+    put(&port.join("pkeys/1"), "0x0000\n");
+    put(&port.join("pkeys/12"), "0x8005\n");
+    put(&port.join("gids/0"), "fe80:0000:0000:0000:248a:0703:00a1:b2c3\n");
+    put(&port.join("gids/1"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    put(&port.join("gids/3"), "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
+    put(&port.join("gid_attrs/types/0"), "IB/RoCE v1\n");
+    put(&port.join("gid_attrs/types/3"), "RoCE v2\n");
+    put(&port.join("gid_attrs/ndevs/3"), "ens5f0np0\n");
+    assert_eq!(
+        port_tables::pkeys(&root, "mlx5_0", 1).unwrap(),
+        [(0, PKey::DEFAULT), (12, PKey::new(0x8005).unwrap())]
+    );
+    let gids = port_tables::gids(&root, "mlx5_0", 1).unwrap();
+    let [first, third] = gids.as_slice() else { panic!("{gids:?}") };
+    assert_eq!((first.slot, first.guid()), (0, Guid::new(0x248a_0703_00a1_b2c3)));
+    assert_eq!((first.kind.as_deref(), first.netdev.as_deref()), (Some("IB/RoCE v1"), None));
+    assert_eq!((third.slot, third.gid.to_ipv4_mapped()), (3, Some([10, 0, 0, 1].into())));
+    assert_eq!((third.kind.as_deref(), third.netdev.as_deref()), (Some("RoCE v2"), Some("ens5f0np0")));
+    put(&port.join("gids/4"), "nonsense\n");
+    assert!(matches!(port_tables::gids(&root, "mlx5_0", 1), Err(Error::MalformedFile { .. })));
+    assert!(port_tables::gids(&root, "mlx5_9", 1).unwrap().is_empty());
+}
+
+#[test]
+fn counters_that_can_be_read() {
+    let (directory, root) = machine();
+    let device = directory.path().join("sys/class/infiniband/mlx5_0");
+    put(&device.join("ports/1/counters/port_xmit_data"), "18446744073709551615\n");
+    put(&device.join("ports/1/counters/symbol_error"), "3\n");
+    put(&device.join("ports/1/counters/VL15_dropped"), "N/A (no PMA)\n");
+    put(&device.join("ports/1/hw_counters/out_of_sequence"), "7\n");
+    put(&device.join("ports/1/hw_counters/lifespan"), "10\n");
+    put(&device.join("hw_counters/lifespan"), "10\n");
+    put(&device.join("hw_counters/resets"), "1\n");
+    put(&directory.path().join("sys/class/net/ibs5f0/statistics/rx_bytes"), "42\n");
+    let seen = counters::port(&root, "mlx5_0", 1).unwrap();
+    let port: Vec<_> = seen.port.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(port, [("port_xmit_data", u64::MAX), ("symbol_error", 3)]);
+    assert_eq!(seen.hardware.into_iter().collect::<Vec<_>>(), [("out_of_sequence".to_owned(), 7)]);
+    assert_eq!(counters::device(&root, "mlx5_0").unwrap()["resets"], 1);
+    assert_eq!(counters::netdev(&root, "ibs5f0").unwrap()["rx_bytes"], 42);
+    assert_eq!(counters::port(&root, "mlx5_0", 2).unwrap(), counters::PortCounters::default());
+}
+
+#[test]
+fn an_interface_with_its_function() {
+    let (directory, root) = machine();
+    let place = directory.path().join("sys/devices").join(HCA).join("net/ibs5f0");
+    for (name, content) in
+        [("type", "32\n"), ("mtu", "2044\n"), ("operstate", "up\n"), ("carrier", "1\n"), ("speed", "-1\n")]
+    {
+        put(&place.join(name), content);
+    }
+    symlink("../..", place.join("device")).unwrap();
+    fs::create_dir_all(root.sys("class/net")).unwrap();
+    symlink(format!("../../devices/{HCA}/net/ibs5f0"), root.sys("class/net/ibs5f0")).unwrap();
+    let netdev = net::netdev(&root, "ibs5f0").unwrap().unwrap();
+    assert_eq!((netdev.link_type, netdev.mtu, netdev.carrier), (Some(32), Some(2044), Some(true)));
+    assert_eq!((netdev.pci, netdev.speed), (Some(address("0000:18:00.0")), None));
+    assert_eq!(net::netdev(&root, "ib9").unwrap(), None);
+}
+
+#[test]
+fn virtual_functions_know_their_index() {
+    let (directory, root) = tree(&[
+        ("pci0000:15/0000:16:00.0", "0x15b3", "0x020700", "0"),
+        ("pci0000:15/0000:16:00.2", "0x15b3", "0x020700", "0"),
+    ]);
+    let devices = directory.path().join("sys/devices/pci0000:15");
+    symlink("../0000:16:00.2", devices.join("0000:16:00.0/virtfn3")).unwrap();
+    symlink("../0000:16:00.0", devices.join("0000:16:00.2/physfn")).unwrap();
+    symlink("../../../kernel/iommu_groups/42", devices.join("0000:16:00.2/iommu_group")).unwrap();
+    put(&devices.join("0000:16:00.2/infiniband/mlx5_4/node_guid"), "0000:0000:0000:0000\n");
+    let (physical, virtual_) = (address("0000:16:00.0"), address("0000:16:00.2"));
+    assert_eq!(pci::physical_function(&root, virtual_).unwrap(), Some((physical, 3)));
+    assert_eq!(pci::physical_function(&root, physical).unwrap(), None);
+    assert_eq!(pci::iommu_group(&root, virtual_).unwrap(), Some(42));
+    assert_eq!(infiniband::device_names_of_function(&root, virtual_).unwrap(), ["mlx5_4"]);
+    assert!(infiniband::device_names_of_function(&root, physical).unwrap().is_empty());
+}
+
+#[test]
+fn drivers_are_asked_through_their_files() {
+    let (directory, root) = machine();
+    let function = address("0000:18:00.0");
+    let drivers = directory.path().join("sys/bus/pci/drivers");
+    put(&drivers.join("mlx5_core/bind"), "");
+    put(&drivers.join("mlx5_core/unbind"), "");
+    put(&directory.path().join("sys/bus/pci/drivers_probe"), "");
+    let device = directory.path().join("sys/devices").join(HCA);
+    put(&device.join("driver_override"), "(null)\n");
+    put(&device.join("sriov_numvfs"), "0\n");
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+
+    driver::unbind(&root, function).unwrap();
+    assert_eq!(read(&drivers.join("mlx5_core/unbind")), "", "there was none");
+    driver::bind(&root, function, "mlx5_core").unwrap();
+    assert_eq!(read(&drivers.join("mlx5_core/bind")), "0000:18:00.0");
+    symlink("../../../../../../bus/pci/drivers/mlx5_core", device.join("driver")).unwrap();
+    driver::unbind(&root, function).unwrap();
+    assert_eq!(read(&drivers.join("mlx5_core/unbind")), "0000:18:00.0");
+    driver::set_override(&root, function, Some("vfio-pci")).unwrap();
+    assert_eq!(read(&device.join("driver_override")), "vfio-pci\n");
+    driver::probe(&root, function).unwrap();
+    assert_eq!(read(&directory.path().join("sys/bus/pci/drivers_probe")), "0000:18:00.0");
+    driver::set_vf_count(&root, function, 4).unwrap();
+    assert_eq!(read(&device.join("sriov_numvfs")), "4\n", "one write, over what was there");
+
+    let error = driver::bind(&root, function, "vfio-pci").unwrap_err();
+    assert_eq!((error.errno(), error.fault().code), (Some(Errno::ENOENT), FaultCode::NoDevice));
+    assert!(error.to_string().contains("bind driver vfio-pci to device 0000:18:00.0"), "{error}");
+    let error = driver::set_vf_count(&root, address("0000:ff:00.0"), 4).unwrap_err();
+    assert!(error.to_string().contains("have 4 virtual functions on device 0000:ff:00.0"), "{error}");
+}

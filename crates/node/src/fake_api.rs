@@ -1,0 +1,118 @@
+//! An API server for tests: it keeps the objects it is given and remembers every call.
+
+use http::{Method, Request, Response, StatusCode};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+use tower::service_fn;
+
+/// The server.
+#[derive(Clone, Default)]
+pub struct FakeApi {
+    state: Arc<Mutex<FakeApiState>>,
+}
+
+#[derive(Default)]
+struct FakeApiState {
+    objects: BTreeMap<String, Value>,
+    calls: Vec<FakeApiCall>,
+    version: u64,
+}
+
+/// A call that was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FakeApiCall {
+    /// `GET`, `POST`, …
+    pub verb: String,
+    /// The path without its query.
+    pub path: String,
+    /// What was sent.
+    pub body: Value,
+}
+
+impl FakeApi {
+    /// A client that talks to it.
+    pub fn client(&self) -> Client {
+        let api = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let bytes = body.collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+                let (status, answer) = api.respond(&head.method, head.uri.path(), body);
+                let response =
+                    Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()));
+                Ok::<_, Infallible>(response.unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Put an object at `path` as if somebody had made it.
+    pub fn insert_object(&self, path: &str, object: Value) {
+        self.state.lock().unwrap().objects.insert(path.to_owned(), object);
+    }
+
+    /// The object at `path`.
+    pub fn get_object(&self, path: &str) -> Option<Value> {
+        self.state.lock().unwrap().objects.get(path).cloned()
+    }
+
+    /// The calls so far as `VERB path`.
+    pub fn list_calls(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        state.calls.iter().map(|call| format!("{} {}", call.verb, call.path)).collect()
+    }
+
+    /// The body of the last call that `verb` and `path` name.
+    pub fn last_body(&self, verb: &str, path: &str) -> Value {
+        let state = self.state.lock().unwrap();
+        let call = state.calls.iter().rev().find(|call| call.verb == verb && call.path == path);
+        call.unwrap_or_else(|| panic!("no {verb} {path} among {:?}", state.calls)).body.clone()
+    }
+
+    fn respond(&self, verb: &Method, path: &str, body: Value) -> (StatusCode, Value) {
+        let mut state = self.state.lock().unwrap();
+        state.calls.push(FakeApiCall { verb: verb.to_string(), path: path.to_owned(), body: body.clone() });
+        let failure = |code: StatusCode, reason: &str| {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {},
+                "reason": reason, "code": code.as_u16(), "message": format!("{reason}: {path}"),
+            });
+            (code, status)
+        };
+        let stored = |state: &mut FakeApiState, at: String, mut object: Value| {
+            state.version += 1;
+            object["metadata"]["resourceVersion"] = json!(state.version.to_string());
+            state.objects.insert(at, object.clone());
+            (StatusCode::OK, object)
+        };
+        match *verb {
+            Method::POST => {
+                let at = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+                if state.objects.contains_key(&at) {
+                    return failure(StatusCode::CONFLICT, "AlreadyExists");
+                }
+                stored(&mut state, at, body)
+            }
+            Method::PUT => match state.objects.get(path) {
+                None => failure(StatusCode::NOT_FOUND, "NotFound"),
+                Some(now) if now["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] => {
+                    failure(StatusCode::CONFLICT, "Conflict")
+                }
+                Some(_) => stored(&mut state, path.to_owned(), body),
+            },
+            // Merging is the real server's business; the tests look at what was sent.
+            Method::PATCH => (StatusCode::OK, json!({"metadata": {"name": "patched"}})),
+            _ => match state.objects.get(path) {
+                Some(object) => (StatusCode::OK, object.clone()),
+                None => failure(StatusCode::NOT_FOUND, "NotFound"),
+            },
+        }
+    }
+}

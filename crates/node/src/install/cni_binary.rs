@@ -1,0 +1,108 @@
+//! The CNI program and its other names.
+
+use super::{
+    atomic_write::{temporary_path, write_atomically},
+    uninstall::saved_path,
+};
+use crate::Error;
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, ErrorKind, Read},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+use tracing::{info, warn};
+
+/// The name under which the runtime calls us.
+pub(super) const BINARY_NAME: &str = "ferroband";
+/// What is put behind the name of a foreign program that an alias takes the place of.
+pub(super) const SAVED_SUFFIX: &str = ".before-ferroband";
+
+/// Install `program` in `folder`, with `aliases` as further names.
+pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(|source| Error::File {
+        action: "make",
+        path: folder.to_owned(),
+        source,
+    })?;
+    let target = folder.join(BINARY_NAME);
+    if have_same_content(program, &target).unwrap_or(false) {
+        info!(program = %target.display(), "is up to date");
+    } else {
+        let mut content = File::open(program).map_err(|source| Error::File {
+            action: "read",
+            path: program.to_owned(),
+            source,
+        })?;
+        write_atomically(&target, &mut content, 0o755)?;
+        info!(program = %target.display(), "installed");
+    }
+    for alias in aliases {
+        install_alias(folder, alias)?;
+    }
+    Ok(())
+}
+
+/// `alias` becomes a link to us; a program of somebody else under that name is kept beside it.
+fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
+    let path = folder.join(alias);
+    let failed = |source| Error::File { action: "install", path: path.clone(), source };
+    match fs::symlink_metadata(&path) {
+        Ok(at) if at.is_symlink() && fs::read_link(&path).map_err(failed)? == Path::new(BINARY_NAME) => {
+            return Ok(());
+        }
+        Ok(_) => {
+            let saved = saved_path(&path);
+            warn!(program = %path.display(), saved = %saved.display(), "a foreign program makes room for the alias");
+            fs::rename(&path, &saved).map_err(failed)?;
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(failed(e)),
+    }
+    let temporary = temporary_path(&path);
+    match fs::remove_file(&temporary) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    // Relative, so that it means the same in every mount of the folder.
+    symlink(BINARY_NAME, &temporary).map_err(failed)?;
+    fs::rename(&temporary, &path).map_err(failed)?;
+    info!(alias = %path.display(), "installed");
+    Ok(())
+}
+
+/// The names besides our own that lead to us in `folder`, each with the foreign program that it took the place of.
+pub(super) fn list_aliases(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, Error> {
+    let failed = |source| Error::File { action: "list", path: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut aliases = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if fs::read_link(&path).is_ok_and(|target| target == Path::new(BINARY_NAME)) {
+            let kept = Some(saved_path(&path)).filter(|kept| kept.exists());
+            aliases.push((path, kept));
+        }
+    }
+    aliases.sort();
+    Ok(aliases)
+}
+
+/// Whether two files have the same content; a restart of the daemon need not rewrite the program.
+fn have_same_content(a: &Path, b: &Path) -> io::Result<bool> {
+    let (a, b) = (File::open(a)?, File::open(b)?);
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut a, mut b) = (BufReader::new(a).bytes(), BufReader::new(b).bytes());
+    loop {
+        match (a.next().transpose()?, b.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (left, right) if left != right => return Ok(false),
+            _ => {}
+        }
+    }
+}

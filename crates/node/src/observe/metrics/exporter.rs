@@ -1,0 +1,121 @@
+//! A server for one page.
+//!
+//! A scrape is one short request from a trusted network, so a few lines of HTTP/1.1 do: read the head, answer, close.
+
+use super::{PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
+use crate::{
+    Error,
+    advertise::read_checkpoint,
+    caches::{PodOwner, WatchCache},
+    error::error_chain,
+};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+/// A client that takes longer is sent away.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest head of a request.
+const MAX_HEAD_BYTES: usize = 8192;
+/// So many are answered at once.
+const MAX_CONCURRENT_SCRAPES: usize = 4;
+
+/// Serves the metrics.
+#[derive(Clone)]
+pub struct MetricsExporter {
+    /// What is counted.
+    pub counters: RdmaCounterCollector,
+    /// The kubelet's folder of device plugins, with its notes.
+    pub device_plugins_dir: PathBuf,
+    /// The pods of this node.
+    pub pods: Arc<WatchCache<PodOwner>>,
+}
+
+impl MetricsExporter {
+    /// Listen at `address`. A port that is taken is a mistake in the configuration, and no reason to keep pods waiting.
+    pub async fn serve(self, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
+        let serving = async {
+            let listener = loop {
+                match TcpListener::bind(address).await {
+                    Ok(listener) => break listener,
+                    Err(e) => warn!(%address, error = %e, "cannot serve metrics; trying again"),
+                }
+                sleep(CLIENT_TIMEOUT).await;
+            };
+            info!(address = ?listener.local_addr().ok(), "metrics");
+            self.accept_connections(listener).await;
+        };
+        stop.run_until_cancelled(serving).await;
+        Ok(())
+    }
+
+    /// Answer whoever comes.
+    pub async fn accept_connections(self, listener: TcpListener) {
+        let room = Arc::new(Semaphore::new(MAX_CONCURRENT_SCRAPES));
+        loop {
+            let Ok(permit) = room.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let exporter = self.clone();
+                    tokio::spawn(async move {
+                        match timeout(CLIENT_TIMEOUT, exporter.respond(stream)).await {
+                            Ok(Err(e)) => debug!(error = %error_chain(&e), "a scrape ended early"),
+                            Err(_) => debug!("a scrape took too long"),
+                            Ok(Ok(())) => {}
+                        }
+                        drop(permit);
+                    });
+                }
+                Err(e) => {
+                    warn!(error = %e, "cannot accept");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn respond(&self, mut stream: TcpStream) -> io::Result<()> {
+        let mut head = Vec::new();
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            if head.len() > MAX_HEAD_BYTES || stream.read_buf(&mut head).await? == 0 {
+                return Ok(());
+            }
+        }
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let mut words = head.split_whitespace();
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (status, body) = match (method, path.split('?').next()) {
+            ("GET" | "HEAD", Some("/metrics")) => ("200 OK", self.render_page().await),
+            ("GET" | "HEAD", _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+            _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        };
+        let length = body.len();
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await?;
+        if method != "HEAD" {
+            stream.write_all(body.as_bytes()).await?;
+        }
+        stream.shutdown().await
+    }
+
+    async fn render_page(&self) -> String {
+        let exporter = self.clone();
+        let page = spawn_blocking(move || {
+            let held = read_checkpoint(&exporter.device_plugins_dir).unwrap_or_default();
+            let holders = PodsByPciAddress::from_checkpoint(&held, &exporter.pods);
+            let sandboxes = list_sandboxes(exporter.counters.hardware.root(), &exporter.pods);
+            exporter.counters.collect(&holders, &sandboxes).render()
+        });
+        page.await.unwrap_or_default()
+    }
+}

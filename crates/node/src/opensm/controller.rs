@@ -1,0 +1,75 @@
+//! Between the API server and the supervisor.
+
+use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
+use crate::{api_call::with_timeout, error::error_chain, install::is_uninstalled};
+use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostStatus};
+use ferroband_daemon::watch_cache::{WatchCache, map_event, watch_forever};
+use ferroband_kernel::{Hardware, Root};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::watcher,
+};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
+use tracing::warn;
+
+/// How often it is looked after.
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often on a node that is not chosen.
+const IDLE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Keep this node's opensm as its object says, for ever. Whoever asks this to end leaves opensm running: the next daemon takes
+/// it over.
+pub async fn run_opensm_controller(
+    client: Client,
+    node: String,
+    root: Root,
+    hardware: Arc<dyn Hardware>,
+    program: OpensmProgram,
+) {
+    let cache: Arc<WatchCache<SubnetManagerHost>> = Arc::default();
+    let api: Api<SubnetManagerHost> = Api::all(client);
+    let own = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    let kept = cache.clone();
+    let watching = watch_forever("this node's subnet manager", api.clone(), own, move |event| {
+        kept.apply(map_event(event, |object: SubnetManagerHost| {
+            ((String::new(), object.name_any()), Some(object))
+        }));
+    });
+    let keeping = async {
+        // Nothing is ended because nothing is known.
+        cache.wait_synced().await;
+        let mut changes = cache.changes();
+        let mut supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));
+        loop {
+            changes.mark_unchanged();
+            let object = cache.get("", &node).filter(|_| !is_uninstalled(&root));
+            let wish = object.as_deref().map(DesiredOpensm::from_object);
+            let step = spawn_blocking(move || {
+                let status = supervisor.reconcile(wish.as_ref(), Instant::now());
+                (supervisor, status)
+            });
+            let Ok((back, status)) = step.await else { return };
+            supervisor = back;
+            if object.as_ref().is_some_and(|object| object.status.as_ref() != Some(&status)) {
+                update_status(&api, &node, &status).await;
+            }
+            let pause = if object.is_some() { RECONCILE_INTERVAL } else { IDLE_INTERVAL };
+            let _ = tokio::time::timeout(pause, changes.changed()).await;
+        }
+    };
+    tokio::join!(watching, keeping);
+}
+
+async fn update_status(api: &Api<SubnetManagerHost>, node: &str, status: &SubnetManagerHostStatus) {
+    let object = json!({
+        "apiVersion": "ferroband.io/v1alpha1", "kind": "SubnetManagerHost", "metadata": {"name": node}, "status": status,
+    });
+    let params = PatchParams::apply("ferroband-node").force();
+    if let Err(error) = with_timeout(api.patch_status(node, &params, &Patch::Apply(&object))).await {
+        warn!(error = %error_chain(&error), "how opensm is cannot be told; trying again");
+    }
+}

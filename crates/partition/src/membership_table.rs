@@ -1,0 +1,82 @@
+//! Which GUID is in which partition, and how.
+
+use crate::{Membership, PKeyBase};
+use ferroband_model::Guid;
+use std::collections::BTreeMap;
+
+/// Partitions and their members. A partition without members is not in it: managers forget them, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MembershipTable {
+    partitions: BTreeMap<PKeyBase, BTreeMap<Guid, Membership>>,
+}
+
+impl MembershipTable {
+    /// Puts a member in. A GUID that is wanted both ways is a full member: who may talk to all may also talk to some.
+    pub fn insert(&mut self, key: PKeyBase, guid: Guid, membership: Membership) {
+        let member = self.partitions.entry(key).or_default().entry(guid).or_insert(membership);
+        *member = (*member).min(membership);
+    }
+
+    /// Sets a member's membership, whatever it was.
+    pub fn set(&mut self, key: PKeyBase, guid: Guid, membership: Membership) {
+        self.partitions.entry(key).or_default().insert(guid, membership);
+    }
+
+    /// Takes a member out.
+    pub fn remove(&mut self, key: PKeyBase, guid: Guid) {
+        if let Some(members) = self.partitions.get_mut(&key) {
+            members.remove(&guid);
+            if members.is_empty() {
+                self.partitions.remove(&key);
+            }
+        }
+    }
+
+    /// A partition's members.
+    pub fn members(&self, key: PKeyBase) -> impl Iterator<Item = (Guid, Membership)> {
+        self.partitions.get(&key).into_iter().flatten().map(|(guid, membership)| (*guid, *membership))
+    }
+
+    /// How a GUID is in a partition.
+    pub fn get(&self, key: PKeyBase, guid: Guid) -> Option<Membership> {
+        self.partitions.get(&key)?.get(&guid).copied()
+    }
+
+    /// The partitions that have members.
+    pub fn keys(&self) -> impl Iterator<Item = PKeyBase> {
+        self.partitions.keys().copied()
+    }
+
+    /// All members of all partitions.
+    pub fn iter(&self) -> impl Iterator<Item = (PKeyBase, Guid, Membership)> {
+        self.partitions
+            .iter()
+            .flat_map(|(key, members)| members.iter().map(|(guid, membership)| (*key, *guid, *membership)))
+    }
+
+    /// How many memberships there are.
+    pub fn len(&self) -> usize {
+        self.partitions.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
+    /// Replaces one partition by another table's.
+    pub fn copy_partition(&mut self, key: PKeyBase, of: &Self) {
+        match of.partitions.get(&key) {
+            Some(members) => self.partitions.insert(key, members.clone()),
+            None => self.partitions.remove(&key),
+        };
+    }
+}
+
+impl FromIterator<(PKeyBase, Guid, Membership)> for MembershipTable {
+    fn from_iter<I: IntoIterator<Item = (PKeyBase, Guid, Membership)>>(members: I) -> Self {
+        let mut table = Self::default();
+        members.into_iter().for_each(|(key, guid, membership)| table.insert(key, guid, membership));
+        table
+    }
+}

@@ -1,0 +1,223 @@
+//! The number of a partition that people may use.
+
+use ferroband_model::PKey;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use std::fmt;
+use std::str::FromStr;
+
+/// A partition by its number, 0x0001 to 0x7ffe; no membership bit.
+///
+/// 0 is no partition (IBTA volume 1, 10.9.1.1) and makes opensm invent a number; 0x7fff is the default partition, which is
+/// the subnet manager's own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PKeyBase(u16);
+
+/// A P_Key that cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "P_Key {text:?} {problem}; valid are 0x0001 to 0x7ffe (1 to 32766), or 0x8001 to 0xfffe with the full-member bit"
+)]
+pub struct InvalidPKey {
+    /// What was asked for.
+    pub text: String,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+impl PKeyBase {
+    /// The first and the last.
+    pub const FIRST: Self = Self(1);
+    /// The last.
+    pub const LAST: Self = Self(0x7ffe);
+
+    /// The partition of this number, if people may use it.
+    pub const fn new(number: u16) -> Option<Self> {
+        if number == 0 || number >= 0x7fff { None } else { Some(Self(number)) }
+    }
+
+    /// The number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The key in a port's table for a full member.
+    pub fn full(self) -> PKey {
+        PKey::new(self.0 | 0x8000).unwrap_or(PKey::DEFAULT)
+    }
+
+    /// The key in a port's table for a limited member.
+    pub fn limited(self) -> PKey {
+        PKey::new(self.0).unwrap_or(PKey::DEFAULT)
+    }
+
+    /// Reads what stands in a configuration: text or, as YAML without quotes gives it, a number. None for an
+    /// absent or empty one.
+    pub fn from_value(value: &Value) -> Result<Option<Self>, InvalidPKey> {
+        match value {
+            Value::Null => Ok(None),
+            Value::String(text) if text.trim().is_empty() => Ok(None),
+            Value::String(text) => text.parse().map(Some),
+            Value::Number(number) => number.to_string().parse().map(Some),
+            other => Err(InvalidPKey { text: other.to_string(), problem: "is neither text nor a number" }),
+        }
+    }
+}
+
+impl FromStr for PKeyBase {
+    type Err = InvalidPKey;
+
+    /// Takes `0x3e8` and, with the same meaning, `1000`. The hexadecimal form may carry the full-member bit,
+    /// as kernel and port tables show it; a decimal number above the range is rather a mistake.
+    fn from_str(text: &str) -> Result<Self, InvalidPKey> {
+        let bad = |problem| InvalidPKey { text: text.to_owned(), problem };
+        let trimmed = text.trim();
+        let (digits, radix) = match trimmed.strip_prefix("0x").or(trimmed.strip_prefix("0X")) {
+            Some(digits) => (digits, 16),
+            None => (trimmed, 10),
+        };
+        if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+            return Err(bad("is not a number"));
+        }
+        let value = u32::from_str_radix(digits, radix).map_err(|_| bad("is too large"))?;
+        let number = match value {
+            0x8001..=0xffff if radix == 16 => value & 0x7fff,
+            other => other,
+        };
+        match number {
+            0 | 0x8000 => Err(bad("is the invalid key")),
+            0x7fff => Err(bad("is the default partition, which belongs to the subnet manager")),
+            1..=0x7ffe => u16::try_from(number).map(Self).map_err(|_| bad("is too large")),
+            _ => Err(bad("is too large")),
+        }
+    }
+}
+
+impl fmt::Display for PKeyBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#06x}", self.0)
+    }
+}
+
+impl fmt::Debug for PKeyBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+impl Serialize for PKeyBase {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PKeyBase {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match Self::from_value(&value).map_err(serde::de::Error::custom)? {
+            Some(key) => Ok(key),
+            None => Err(serde::de::Error::custom("a P_Key is missing")),
+        }
+    }
+}
+
+/// The partitions that we may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PKeyRange {
+    /// The first.
+    pub first: PKeyBase,
+    /// The last, included.
+    pub last: PKeyBase,
+}
+
+impl PKeyRange {
+    /// Whether a partition is among them.
+    pub fn contains(self, key: PKeyBase) -> bool {
+        (self.first..=self.last).contains(&key)
+    }
+}
+
+impl Default for PKeyRange {
+    fn default() -> Self {
+        Self { first: PKeyBase::FIRST, last: PKeyBase::LAST }
+    }
+}
+
+impl FromStr for PKeyRange {
+    type Err = InvalidPKey;
+
+    /// `0x100-0x1ff`, or a single key.
+    fn from_str(text: &str) -> Result<Self, InvalidPKey> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = Self { first: first.parse()?, last: last.parse()? };
+        if range.first > range.last {
+            return Err(InvalidPKey { text: text.to_owned(), problem: "ends before it begins" });
+        }
+        Ok(range)
+    }
+}
+
+impl fmt::Display for PKeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_spellings_of_a_thousand_are_one_partition() {
+        for value in
+            [json!(1000), json!("1000"), json!("0x3e8"), json!("0X3E8"), json!("0x83e8"), json!(" 1000 ")]
+        {
+            assert_eq!(PKeyBase::from_value(&value).unwrap().unwrap().to_string(), "0x03e8", "{value}");
+        }
+        assert_eq!(PKeyBase::from_value(&json!("")), Ok(None));
+        assert_eq!(PKeyBase::from_value(&Value::Null), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_partition_is_refused_with_the_range() {
+        for value in [
+            json!(0),
+            json!("0x0"),
+            json!("0x7fff"),
+            json!(32767),
+            json!("0x8000"),
+            json!(32768),
+            json!(33768),
+            json!("0xffff"),
+            json!("0x10005"),
+            json!(70000),
+            json!("abc"),
+            json!("0x"),
+            json!("-1"),
+            json!(-1),
+            json!(1.5),
+            json!(true),
+            json!({}),
+            json!("+5"),
+            json!("99999999999999999999"),
+        ] {
+            let error = PKeyBase::from_value(&value).expect_err(&value.to_string());
+            assert!(error.to_string().contains("0x0001 to 0x7ffe"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ranges() {
+        let range: PKeyRange = "0x100-0x1ff".parse().unwrap();
+        assert!(range.contains("0x1ff".parse().unwrap()) && !range.contains("0x200".parse().unwrap()));
+        assert!("0x200-0x100".parse::<PKeyRange>().is_err());
+        assert_eq!("7".parse::<PKeyRange>().unwrap().to_string(), "0x0007-0x0007");
+    }
+
+    #[test]
+    fn as_a_port_shows_it() {
+        let key: PKeyBase = "0x3e8".parse().unwrap();
+        assert_eq!((key.full().value(), key.limited().value()), (0x83e8, 0x03e8));
+    }
+}

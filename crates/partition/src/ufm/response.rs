@@ -1,0 +1,95 @@
+//! What UFM answers.
+
+use crate::{FabricReport, Membership, MembershipTable, PKeyBase, parse_guid};
+use ferroband_model::PKey;
+use serde_json::{Map, Value};
+
+/// The partitions and their members, out of `GET …/resources/pkeys?guids_data=true`.
+///
+/// Anything in it that cannot be read is left out and told: one odd entry of somebody else's must not stop us
+/// from knowing our own.
+pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
+    let mut fabric = FabricReport::default();
+    let mut members = MembershipTable::default();
+    for (text, partition) in body {
+        let number = text.parse::<PKey>().map(PKey::base);
+        if number == Ok(PKey::DEFAULT.base()) {
+            // Told from UFM 6.19 on; before, a full member of it other than the manager is what there is to go by.
+            fabric.open = partition.get("membership").and_then(Value::as_str).map(|word| word == "full");
+            continue;
+        }
+        let Some(key) = number.ok().and_then(PKeyBase::new) else {
+            fabric.warnings.push(format!("P_Key {text:?} is none"));
+            continue;
+        };
+        for member in partition.get("guids").and_then(Value::as_array).into_iter().flatten() {
+            let guid = member.get("guid").and_then(Value::as_str).and_then(parse_guid);
+            let Some(guid) = guid else {
+                fabric.warnings.push(format!("{key} has a member that is no GUID: {member}"));
+                continue;
+            };
+            let limited = member.get("membership").and_then(Value::as_str) == Some("limited");
+            members.set(key, guid, if limited { Membership::Limited } else { Membership::Full });
+        }
+    }
+    fabric.members = members;
+    fabric
+}
+
+/// The keys of the management protocol that are still as UFM came, out of `GET …/app/smconf`.
+pub(super) fn default_secrets(body: &Map<String, Value>) -> Vec<String> {
+    let number = |name: &str| {
+        let value = body.get(name)?;
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+        digits.map_or_else(|| text.parse().ok(), |digits| u64::from_str_radix(digits, 16).ok())
+    };
+    let mut found = Vec::new();
+    for (name, default) in [("m_key", 0), ("sm_key", 1), ("sa_key", 1)] {
+        if number(name) == Some(default) {
+            found.push(format!("{name} is {default}"));
+        }
+    }
+    if body.get("m_key_per_port").is_some_and(|value| value == false || value == "false") {
+        found.push("m_key_per_port is off".to_owned());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn a_list_in_every_spelling() {
+        let fabric = parse_partitions(&object(json!({
+            "0x7fff": {"partition": "management", "membership": "full", "guids": []},
+            "0x5": {"partition": "a", "ip_over_ib": true, "guids": [
+                {"guid": "02000000000000AB", "index0": true, "membership": "full"},
+                {"guid": "0x02000000000000ac", "membership": "limited"},
+                {"guid": "nonsense"},
+            ]},
+            "0x6": {"partition": "no guids"},
+            "zz": {},
+        })));
+        assert_eq!(fabric.open, Some(true));
+        let key = PKeyBase::new(5).unwrap();
+        let members: Vec<_> = fabric.members.members(key).map(|(guid, m)| (guid.value() & 0xff, m)).collect();
+        assert_eq!(members, [(0xab, Membership::Full), (0xac, Membership::Limited)]);
+        assert_eq!(fabric.warnings.len(), 2);
+    }
+
+    #[test]
+    fn secrets_of_the_box() {
+        let found = default_secrets(&object(
+            json!({"m_key": "0x0", "sm_key": 1, "sa_key": "0x77", "m_key_per_port": false}),
+        ));
+        assert_eq!(found, ["m_key is 0", "sm_key is 1", "m_key_per_port is off"]);
+        assert!(default_secrets(&object(json!({}))).is_empty());
+    }
+}

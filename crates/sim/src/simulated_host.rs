@@ -1,0 +1,118 @@
+//! The simulated machine.
+
+use crate::partition::{self, CHILD_NAME_PATTERN, SimPartition};
+use crate::sysfs_tree::IPOIB_MTU;
+use crate::{HcaProfile, Simulation, netdev};
+use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink};
+use ferroband_kernel::{Errno, Error, Host, IpoibChild, IpoibMode, IpoibParent, Root, RouteSocket};
+use ferroband_model::{LinkLayer, PKey, PciAddress};
+
+/// InfiniBand as a [`Simulation`] shows it.
+#[derive(Clone, Debug)]
+pub struct SimulatedHost {
+    base: Root,
+    root: Root,
+    simulation: Simulation,
+}
+
+impl SimulatedHost {
+    /// The machine under `root` with the hardware of `simulation`.
+    pub fn new(root: &Root, simulation: Simulation) -> Self {
+        Self { base: root.clone(), root: simulation.hardware_root(root), simulation }
+    }
+
+    /// The machine's own root, which the marker is under.
+    pub(crate) fn base_root(&self) -> &Root {
+        &self.base
+    }
+
+    /// What is simulated.
+    pub fn simulation(&self) -> &Simulation {
+        &self.simulation
+    }
+
+    /// The adapter whose IPoIB interface, or whose virtual function's, this is.
+    fn adapter_of(&self, link: &Link) -> Option<PciAddress> {
+        let function = netdev::function_from_alias(link.alias.as_deref()?)?;
+        let hcas = self.simulation.profile.hcas.iter();
+        let mut infiniband = hcas.filter(|hca| hca.link_layer() == LinkLayer::InfiniBand);
+        let own = |hca: &HcaProfile| {
+            hca.pci == function || (0..hca.total_vfs).any(|vf| hca.vf_address(vf) == Some(function))
+        };
+        infiniband.find(|hca| own(hca)).map(|hca| hca.pci)
+    }
+
+    fn uplink(&self, route: &mut RouteSocket) -> Result<Option<Link>, Error> {
+        let Some(name) = &self.simulation.uplink else { return Ok(None) };
+        match route.link(name)? {
+            Some(link) => Ok(Some(link)),
+            None => Err(Error::InterfaceRequest {
+                doing: "carry the simulated fabric over".to_owned(),
+                interface: name.clone(),
+                errno: Errno::ENODEV,
+                message: None,
+            }),
+        }
+    }
+}
+
+impl Host for SimulatedHost {
+    fn root(&self) -> &Root {
+        &self.root
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
+    fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error> {
+        let mut route = RouteSocket::open()?;
+        let link = route.link(name)?.ok_or_else(|| Error::NoParent { interface: name.to_owned() })?;
+        if self.adapter_of(&link).is_none() {
+            return Err(Error::NotIpoib { interface: name.to_owned(), kind: link.kind_or_type() });
+        }
+        let mtu = self.uplink(&mut route)?.as_ref().map_or(IPOIB_MTU, partition::mtu);
+        Ok(IpoibParent {
+            index: link.index,
+            name: link.name,
+            pkey: PKey::DEFAULT,
+            mode: IpoibMode::Datagram,
+            mtu,
+        })
+    }
+
+    fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error> {
+        let mut route = RouteSocket::open()?;
+        let adapter = match route.link_by_index(child.parent)? {
+            // What the kernel answers to a parent that is not IPoIB, and to one that is not there.
+            Some(link) => self.adapter_of(&link).ok_or_else(|| create_error(name, Errno::EINVAL))?,
+            None => return Err(create_error(name, Errno::ENODEV)),
+        };
+        let uplink = self.uplink(&mut route)?;
+        let (bridge, mtu) = SimPartition::from_pkey(child.pkey).ensure(&mut route, uplink.as_ref())?;
+        // The bridge's end is the one that is made, so that it is born on the bridge and up, and the child is
+        // its peer: one request, no half-made pair.
+        let kind = LinkKind::Veth { peer: name };
+        let pair = NewLink {
+            mtu: Some(mtu),
+            master: Some(bridge),
+            up: true,
+            ..NewLink::new(CHILD_NAME_PATTERN, kind)
+        };
+        route.create_link(&pair).map_err(|error| match error {
+            Error::InterfaceRequest { doing, errno, message, .. } => {
+                Error::InterfaceRequest { doing, interface: name.to_owned(), errno, message }
+            }
+            other => other,
+        })?;
+        // Whose port the child's traffic is counted on; that it is not known for a moment does not matter.
+        if let Some(end) = route.link(name)?.and_then(|child| child.parent) {
+            let _ = route.set_alias(end, &netdev::alias_for(adapter));
+        }
+        Ok(())
+    }
+}
+
+fn create_error(name: &str, errno: Errno) -> Error {
+    Error::InterfaceRequest { doing: "create".to_owned(), interface: name.to_owned(), errno, message: None }
+}

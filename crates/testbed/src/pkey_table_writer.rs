@@ -1,0 +1,110 @@
+//! From a simulated UFM to simulated ports: the part of a subnet manager that writes tables.
+//!
+//! ```text
+//! ufm::Simulator ── its partitions, when they change ──▶ one line of JSON ──▶ `ferroband sim fabric`, one for each node
+//! ```
+//!
+//! Nothing is written while the manager is away: ports keep the tables they have.
+
+use crate::ufm::{SimulatedMember, UfmSimulator};
+use anyhow::{Context, Result};
+use ferroband_model::Guid;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the manager's partitions are looked at; a sweep of a small fabric takes about as long.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Keeps the tables of ports as a simulated UFM has them, until dropped. Then ports are in the default partition only.
+pub struct PKeyTableWriter {
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PKeyTableWriter {
+    /// Starts. Each of `writers` is `ferroband sim fabric` on a node.
+    pub fn start(ufm: Arc<UfmSimulator>, writers: Vec<Command>) -> Result<Self> {
+        let start = |mut writer: Command| writer.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut children: Vec<Child> =
+            writers.into_iter().map(start).collect::<std::io::Result<_>>().context("ferroband sim fabric")?;
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
+        let thread = thread::spawn(move || {
+            let mut told = None;
+            while !stop.load(Ordering::Relaxed) {
+                if !ufm.is_down() {
+                    let now = pkey_tables(&ufm.partitions());
+                    if told.as_ref() != Some(&now) {
+                        write_line(&mut children, &now);
+                        told = Some(now);
+                    }
+                }
+                thread::sleep(POLL_INTERVAL);
+            }
+            // As a port is that no subnet manager ever wrote to.
+            write_line(&mut children, &json!({}));
+            for mut child in children {
+                drop(child.stdin.take());
+                let _ = child.wait();
+            }
+        });
+        Ok(Self { stopped, thread: Some(thread) })
+    }
+}
+
+impl Drop for PKeyTableWriter {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write_line(children: &mut [Child], line: &Value) {
+    for child in children {
+        if let Some(stdin) = &mut child.stdin {
+            // A node that is gone has no ports.
+            let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
+        }
+    }
+}
+
+/// All tables: those with index 0 first, then the others, then the default partition, where everybody is a limited member.
+fn pkey_tables(partitions: &BTreeMap<u16, BTreeMap<Guid, SimulatedMember>>) -> Value {
+    let mut tables: BTreeMap<Guid, Vec<(bool, u16)>> = BTreeMap::new();
+    for (key, members) in partitions {
+        for (guid, member) in members {
+            let key = if member.full { key | 0x8000 } else { *key };
+            tables.entry(*guid).or_default().push((!member.index0, key));
+        }
+    }
+    let text = |key: u16| format!("{key:#06x}");
+    let tables: BTreeMap<String, Vec<String>> = tables
+        .into_iter()
+        .map(|(guid, mut keys)| {
+            keys.sort_unstable();
+            (guid.to_string(), keys.into_iter().map(|(_, key)| text(key)).chain([text(0x7fff)]).collect())
+        })
+        .collect();
+    json!({"tables": tables, "others": [text(0x7fff)]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_slot_is_for_who_asked_for_it_and_the_default_partition_is_last() {
+        let guid = Guid::new(0x0200_0000_0000_0a01);
+        let member = |full, index0| BTreeMap::from([(guid, SimulatedMember { full, index0 })]);
+        let line = pkey_tables(&BTreeMap::from([(5, member(false, false)), (0x3e8, member(true, true))]));
+        assert_eq!(line["tables"]["02:00:00:00:00:00:0a:01"], json!(["0x83e8", "0x0005", "0x7fff"]));
+    }
+}

@@ -1,0 +1,57 @@
+//! Whereabouts' own program, where somebody gives it (`cargo xtask test cluster --peers FOLDER`): then the records of the old
+//! stack are its own and not made as the contracts describe.
+
+use crate::legacy_stack::{LegacyPod, write_file};
+use crate::{exec_on, kubectl, lab_command};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+const KUBECONFIG: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig";
+const CONFIG_FILE: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.conf";
+
+/// The program, if it is given.
+pub fn binary_path() -> Option<PathBuf> {
+    let file = PathBuf::from(std::env::var_os("FERROBAND_PEERS")?).join("whereabouts");
+    assert!(file.is_file(), "{} is not there", file.display());
+    Some(file)
+}
+
+/// It assigns the pods their addresses, in their order.
+#[track_caller]
+pub fn assign(program: &Path, range: &str, pods: &[&LegacyPod]) {
+    let kubeconfig = kubectl(&["config", "view", "--raw", "--flatten", "-o", "json"]).stdout_or_panic();
+    for pod in pods {
+        install(program, &pod.node);
+        exec_on(&pod.node, "mkdir -p /etc/cni/net.d/whereabouts.d").stdout_or_panic();
+        write_file(&pod.node, KUBECONFIG, &kubeconfig);
+        write_file(&pod.node, CONFIG_FILE, r#"{"datastore":"kubernetes"}"#);
+        let config = json!({
+            "cniVersion": "0.3.1", "name": "old", "type": "none", "ipam": {
+                "type": "whereabouts", "range": range, "kubernetes": {"kubeconfig": KUBECONFIG},
+                "configuration_path": CONFIG_FILE,
+            },
+        });
+        let said = exec_on(
+            &pod.node,
+            &format!(
+                "netns=$(sed -n 's/.*\"netns\":\"\\([^\"]*\\)\".*/\\1/p' /var/lib/cni/results/lab-{0}-eth0); \
+                 CNI_COMMAND=ADD CNI_CONTAINERID={0} CNI_NETNS=$netns CNI_IFNAME=net1 CNI_PATH=/opt/cni/bin \
+                 CNI_ARGS='IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={1}' NODENAME={2} \
+                 /opt/cni/bin/whereabouts <<'END'\n{config}\nEND",
+                pod.container, pod.name, pod.node
+            ),
+        )
+        .stdout_or_panic();
+        let result: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let address = result["ips"][0]["address"].as_str().unwrap_or_default();
+        assert_eq!(address.split('/').next(), Some(&*pod.address), "{result}");
+    }
+}
+
+fn install(program: &Path, node: &str) {
+    let script = "cat > /opt/cni/bin/whereabouts && chmod 755 /opt/cni/bin/whereabouts";
+    let file = File::open(program).expect("the program");
+    let status = lab_command(&["exec", node, "--", "sh", "-c", script]).stdin(file).status();
+    assert!(status.is_ok_and(|status| status.success()), "{} is not on {node}", program.display());
+}

@@ -1,0 +1,260 @@
+//! Addresses from pools and ranges on a real cluster: who gets which, who keeps it, and when it is taken back.
+
+use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
+use ferroband_cluster_tests::ip_pools::{
+    address_holder, ipoib_network, pod_address, spider_ip_pool, spiderpool_ipam, wait_address_free,
+    wait_pod_warning,
+};
+use ferroband_cluster_tests::{
+    TestObjects, eventually, exec_in_pod, exec_on, for_each_daemon, holds_for, kubectl, kubectl_get,
+    node_names, pod_with_annotations as pod, wait_pod_ready,
+};
+use serde_json::{Value, json};
+
+#[test]
+fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&spider_ip_pool("a01-a", 101, &json!({})));
+    objects.apply(&spider_ip_pool(
+        "a01-b",
+        102,
+        &json!({"ips": ["172.102.0.7"], "routes": [{"dst": "10.99.0.0/16", "gw": "172.102.0.9"}]}),
+    ));
+    objects.apply(&ipoib_network("a01", &spiderpool_ipam(&["a01-a"])));
+    let annotated = |more: Value| {
+        let mut annotations = json!({"k8s.v1.cni.cncf.io/networks": "a01"});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            annotations[key] = value.clone();
+        }
+        annotations
+    };
+    objects.apply(&pod("a01-first", &nodes[0], &annotated(json!({}))));
+    wait_pod_ready("a01-first", 90);
+    assert_eq!(first_ipv4(&pod_interface("a01-first", "net1")), ("172.101.0.100".to_owned(), 16));
+    let routes = exec_in_pod("a01-first", "ip route").stdout_or_panic();
+    assert!(routes.contains("via 172.101.0.1 dev net1"), "{routes}");
+
+    // The pod's own wish goes before the network's, and brings that pool's routes.
+    let wish = json!({"ipam.spidernet.io/ippool": r#"{"ipv4":["a01-b"]}"#});
+    objects.apply(&pod("a01-own", &nodes[1], &annotated(wish.clone())));
+    wait_pod_ready("a01-own", 90);
+    assert_eq!(pod_address("a01-own"), "172.102.0.7");
+    let routes = exec_in_pod("a01-own", "ip route").stdout_or_panic();
+    assert!(routes.contains("10.99.0.0/16 via 172.102.0.9 dev net1"), "{routes}");
+    // It had one address.
+    objects.apply(&pod("a01-late", &nodes[0], &annotated(wish)));
+    wait_pod_warning(
+        "a01-late",
+        "all IP addresses used out: all 1 addresses of a01-b are assigned: 172.102.0.7 to default/a01-own",
+    );
+    kubectl(&["delete", "pod", "a01-own", "--grace-period=0"]).stdout_or_panic();
+    wait_pod_ready("a01-late", 120);
+    assert_eq!(pod_address("a01-late"), "172.102.0.7");
+
+    // What is reserved is passed over; who has it keeps it.
+    objects.apply(
+        "{apiVersion: spiderpool.spidernet.io/v2beta1, kind: SpiderReservedIP, metadata: {name: a01}, spec: {ips: \
+         [172.101.0.100-172.101.0.105]}}",
+    );
+    objects.apply(&pod("a01-second", &nodes[0], &annotated(json!({}))));
+    wait_pod_ready("a01-second", 90);
+    assert_eq!(pod_address("a01-second"), "172.101.0.106");
+    assert_eq!(pod_address("a01-first"), "172.101.0.100");
+
+    // Shown where Spiderpool's users look, by the cluster daemon and a little later.
+    eventually("the pool's status", 60, || {
+        let status = kubectl_get(&["spiderippool", "a01-a"])["status"].clone();
+        let records: Value =
+            serde_json::from_str(status["allocatedIPs"].as_str().unwrap_or("{}")).unwrap_or_default();
+        let right = status["allocatedIPCount"] == 2
+            && status["totalIPCount"] == 21
+            && records["172.101.0.100"]["pod"] == "default/a01-first";
+        if right { Ok(()) } else { Err(status.to_string()) }
+    });
+    eventually("the pod's endpoint", 60, || {
+        let seen = kubectl(&["get", "spiderendpoint", "a01-first", "-o", "json"]);
+        let endpoint: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let ip = &endpoint["status"]["current"]["ips"][0];
+        let right =
+            ip["ipv4"] == "172.101.0.100/16" && ip["ipv4Pool"] == "a01-a" && ip["interface"] == "net1";
+        if right { Ok(()) } else { Err(endpoint["status"].to_string()) }
+    });
+
+    // No more of a disabled pool; what is assigned stays.
+    kubectl(&["patch", "spiderippool", "a01-a", "--type=merge", "-p", r#"{"spec":{"disable":true}}"#])
+        .stdout_or_panic();
+    objects.apply(&pod("a01-third", &nodes[1], &annotated(json!({}))));
+    wait_pod_warning("a01-third", "a01-a gives out no address");
+    assert_eq!(pod_address("a01-first"), "172.101.0.100");
+}
+
+#[test]
+fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&spider_ip_pool("a14-node", 111, &json!({"nodeName": [nodes[0]]})));
+    objects.apply(&spider_ip_pool("a14-net", 112, &json!({"multusName": ["kube-system/other"]})));
+    objects.apply(&ipoib_network("a14", &spiderpool_ipam(&["a14-node", "a14-net"])));
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "a14"});
+    objects.apply(&pod("a14-out", &nodes[1], &annotations));
+    wait_pod_warning(
+        "a14-out",
+        &format!("a14-node is not for node {}; a14-net is not for network default/a14", nodes[1]),
+    );
+    objects.apply(&pod("a14-in", &nodes[0], &annotations));
+    wait_pod_ready("a14-in", 90);
+    assert_eq!(pod_address("a14-in"), "172.111.0.100");
+
+    objects.apply(&spider_ip_pool("a14-twice", 111, &json!({"ips": ["172.111.0.110-172.111.0.130"]})));
+    eventually("the younger pool is told", 60, || {
+        let condition = kubectl_get(&["spiderippool", "a14-twice"])["status"]["conditions"][0].clone();
+        let told = condition["message"].as_str().unwrap_or_default();
+        let right = condition["reason"] == "Overlaps"
+            && told.contains("172.111.0.110-172.111.0.120 is also in pool a14-node");
+        if right { Ok(()) } else { Err(condition.to_string()) }
+    });
+
+    eventually("the pool is guarded", 60, || {
+        let finalizers = kubectl_get(&["spiderippool", "a14-node"])["metadata"]["finalizers"].clone();
+        if finalizers.to_string().contains("spiderpool.spidernet.io") {
+            Ok(())
+        } else {
+            Err(finalizers.to_string())
+        }
+    });
+    kubectl(&["delete", "spiderippool", "a14-node", "--wait=false"]).stdout_or_panic();
+    assert_eq!(pod_address("a14-in"), "172.111.0.100");
+    assert!(kubectl(&["get", "spiderippool", "a14-node"]).ok, "it is in use");
+    kubectl(&["delete", "pod", "a14-in", "--grace-period=0"]).stdout_or_panic();
+    eventually("the pool goes with its last address", 60, || {
+        let seen = kubectl(&["get", "spiderippool", "a14-node", "-o", "json"]);
+        if seen.ok { Err(seen.out) } else { Ok(()) }
+    });
+}
+
+#[test]
+fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
+    let mut objects = TestObjects::default();
+    objects.apply(&spider_ip_pool("a23", 121, &json!({})));
+    objects.apply(&ipoib_network("a23", &spiderpool_ipam(&["a23"])));
+    objects.apply(
+        "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a23}, spec: {replicas: 2, serviceName: none, \
+         podManagementPolicy: Parallel, selector: {matchLabels: {a: a23}}, template: {metadata: {labels: {a: a23}, \
+         annotations: {k8s.v1.cni.cncf.io/networks: a23}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, \
+         image: \"ferroband.lab/tools:1\"}]}}}}",
+    );
+    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let (first, before) = (wait_pod_ready("a23-0", 90), wait_pod_ready("a23-1", 90));
+    let (zero, one) = (pod_address("a23-0"), pod_address("a23-1"));
+    let node = first["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+    // Elsewhere than before.
+    kubectl(&["cordon", &node]).stdout_or_panic();
+    kubectl(&["delete", "pod", "a23-0"]).stdout_or_panic();
+    let after = eventually("the pod is another one", 90, || {
+        let pod = kubectl_get(&["pod", "a23-0"]);
+        if uid(&pod) != uid(&first) { Ok(pod) } else { Err("not yet".to_owned()) }
+    });
+    let moved = wait_pod_ready("a23-0", 90);
+    kubectl(&["uncordon", &node]).stdout_or_panic();
+    assert_eq!(uid(&after), uid(&moved));
+    assert_ne!(moved["spec"]["nodeName"], first["spec"]["nodeName"]);
+    assert_eq!(pod_address("a23-0"), zero);
+
+    kubectl(&["scale", "statefulset/a23", "--replicas=1"]).stdout_or_panic();
+    wait_address_free("the address of the pod that is gone is free", 90, &one);
+    assert_eq!(pod_address("a23-0"), zero);
+    assert_ne!(uid(&before), "");
+}
+
+#[test]
+fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
+    let (mut objects, node) = (TestObjects::default(), node_names()[1].clone());
+    objects.apply(&ipoib_network("g01", &json!({"type": "whereabouts", "range": "192.168.131.0/24"})));
+    objects.apply(&pod("g01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "g01"})));
+    wait_pod_ready("g01", 90);
+    let held = pod_address("g01");
+    // Its pods run on, and nobody on it can tell.
+    let signal = |name: &str| {
+        for_each_daemon(&node, "node", &format!("kill -{name} $pid"));
+        exec_on(&node, &format!("kill -{name} $(cat /run/lab/kubelet.pid)")).stdout_or_panic();
+    };
+    signal("STOP");
+    let resume = || {
+        signal("CONT");
+        kubectl(&["taint", "node", &node, "node.kubernetes.io/out-of-service-"]);
+    };
+    kubectl(&["delete", "pod", "g01", "--force", "--grace-period=0"]).stdout_or_panic();
+    let result = std::panic::catch_unwind(|| {
+        holds_for("the address is held", 25, || {
+            address_holder(&held).map(drop).ok_or_else(|| "it was freed".to_owned())
+        });
+        let fence = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+        kubectl(&["taint", "node", &node, fence]).stdout_or_panic();
+        wait_address_free("the address of a fenced node is free", 60, &held);
+    });
+    resume();
+    eventually("the node is back", 120, || {
+        let conditions = kubectl_get(&["node", &node])["status"]["conditions"].clone();
+        let ready = conditions
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True");
+        if ready { Ok(()) } else { Err(conditions.to_string()) }
+    });
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn w01_w32_w41_records_lost_entries_and_old_records() {
+    let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
+    // What Whereabouts had assigned before us; the pod does not tell what it has.
+    objects.apply_pod("w41-old", &node).apply(
+        "{apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {name: 192.168.132.0-24, namespace: \
+         kube-system}, spec: {range: 192.168.132.0/24, allocations: {\"1\": {id: old, podref: default/w41-old, ifname: net1}}}}",
+    );
+    objects.apply(&ipoib_network("w41", &json!({"type": "whereabouts", "range": "192.168.132.0/24"})));
+    objects.apply(&ipoib_network("w01", &json!({"type": "whereabouts", "range": "192.168.133.0/24"})));
+    objects.apply(&pod("w01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "w01,w41"})));
+    wait_pod_ready("w01", 90);
+    assert_eq!(pod_address("w01"), "192.168.133.1");
+    assert_eq!(first_ipv4(&pod_interface("w01", "net2")).0, "192.168.132.2", "the first is somebody's");
+    eventually("Whereabouts' own records", 60, || {
+        let seen = kubectl(&[
+            "-n",
+            "kube-system",
+            "get",
+            "ippools.whereabouts.cni.cncf.io",
+            "192.168.133.0-24",
+            "-o",
+            "json",
+        ]);
+        let pool: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let first = &pool["spec"]["allocations"]["1"];
+        let reserved =
+            kubectl(&["-n", "kube-system", "get", "overlappingrangeipreservations", "192.168.133.1"]);
+        let right = first["podref"] == "default/w01" && first["ifname"] == "net1" && reserved.ok;
+        if right { Ok(()) } else { Err(format!("{pool} {}", reserved.err)) }
+    });
+
+    // An entry whose sandbox nobody here ever had: lost on the way, and released by its node.
+    let name = "default-192.168.133.0";
+    let entry = json!({"pod": "default/lost", "uid": "nobody", "interface": "net1", "container": "lost", "node": node});
+    let patch = json!({"spec": {"entries": {"9": entry}, "used": 2, "free": 14}}).to_string();
+    kubectl(&["patch", "addressblocks.ferroband.io", name, "--type=merge", "-p", &patch]).stdout_or_panic();
+    wait_address_free("what was lost is free again", 90, "192.168.133.9");
+    assert!(address_holder("192.168.133.1").is_some(), "a living pod keeps its address");
+
+    // After a restore the API server may have forgotten what lives here.
+    let patch = json!([
+        {"op": "replace", "path": "/spec/entries", "value": {}},
+        {"op": "replace", "path": "/spec/used", "value": 0}, {"op": "replace", "path": "/spec/free", "value": 16},
+    ]);
+    kubectl(&["patch", "addressblocks.ferroband.io", name, "--type=json", "-p", &patch.to_string()])
+        .stdout_or_panic();
+    eventually("what lives is asserted again", 90, || match address_holder("192.168.133.1") {
+        Some(entry) if entry["pod"] == "default/w01" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}

@@ -1,0 +1,120 @@
+//! The commands for people, on a real cluster: status, doctor, verify.
+
+use ferroband_cluster_tests::{
+    LabOutput, TestObjects, eventually, exec_in_pod, kubectl, kubectl_get, lab_command, network_definition,
+    node_names, run_lab,
+};
+use serde_json::{Value, json};
+use std::process::Stdio;
+
+const NETWORK: &str = "people-ib";
+
+fn ferroband(arguments: &[&str]) -> LabOutput {
+    run_lab(&[&["ferroband", "--"], arguments].concat())
+}
+
+fn network() -> Value {
+    let config = json!({
+        "cniVersion": "1.0.0", "type": "ipoib", "master": "ib0",
+        "ipam": {"type": "whereabouts", "range": "192.168.77.0/28"},
+    });
+    network_definition(NETWORK, &config)
+}
+
+fn pod(name: &str, network: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": network}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "ferroband.lab/tools:1", "command": ["sleep", "infinity"]}],
+        },
+    })
+}
+
+/// The rows of a pod in what `status` prints for programs.
+fn rows(name: &str) -> Vec<Value> {
+    let report: Value =
+        serde_json::from_str(&ferroband(&["status", "-o", "json"]).stdout_or_panic()).expect("JSON");
+    let all = report["pods"].as_array().cloned().unwrap_or_default();
+    all.into_iter().filter(|row| row["pod"] == name).collect()
+}
+
+fn trial_pods() -> usize {
+    kubectl_get(&["pods", "-l", "ferroband.io/verify"])["items"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn status_shows_what_a_pod_has_and_what_another_waits_for() {
+    let mut objects = TestObjects::default();
+    objects.apply(&network().to_string());
+    objects.apply(&pod("people-a", NETWORK).to_string());
+    objects.apply(&pod("people-b", "people-absent").to_string());
+    objects.wait_ready("people-a", 90);
+    let row = rows("people-a").remove(0);
+    assert_eq!((&row["interface"], &row["state"]), (&json!("net1"), &json!("Ready")), "{row}");
+    let address = row["ips"][0].as_str().expect("an address").to_owned();
+    let shown = exec_in_pod("people-a", "ip -o -4 address show dev net1").stdout_or_panic();
+    assert!(shown.contains(&format!("inet {address}/28")), "{shown}");
+    eventually("the other's code", 60, || match rows("people-b").first() {
+        Some(row) if row["state"] == "NoNetworkFound" && row["network"] == "default/people-absent" => Ok(()),
+        row => Err(format!("{row:?}")),
+    });
+    let table = ferroband(&["status"]).stdout_or_panic();
+    assert!(
+        table.contains("default/people-a")
+            && table.contains("! default/people-b: network default/people-absent"),
+        "{table}"
+    );
+    let sick = ferroband(&["doctor", "cluster"]);
+    assert!(!sick.ok && sick.out.contains("ferroband explain NoNetworkFound"), "{sick:?}");
+}
+
+#[test]
+fn doctor_finds_a_healthy_cluster_and_a_healthy_node() {
+    eventually("health", 60, || match ferroband(&["doctor", "cluster"]) {
+        outcome if outcome.ok => Ok(()),
+        outcome => Err(format!("{outcome:?}")),
+    });
+    let daemon = kubectl(&[
+        "-n",
+        "ferroband-system",
+        "exec",
+        "daemonset/ferroband-node",
+        "--",
+        "ferroband",
+        "doctor",
+        "node",
+    ]);
+    let said = daemon.stdout_or_panic();
+    assert!(
+        said.contains("00-ferroband.conflist is the first") && said.contains("subnet manager at LID"),
+        "{said}"
+    );
+}
+
+#[test]
+fn verify_tries_a_network_between_two_nodes_and_leaves_nothing() {
+    let mut objects = TestObjects::default();
+    objects.apply(&network().to_string());
+    let (one, other) = (node_names()[0].clone(), node_names()[1].clone());
+    let said = ferroband(&["verify", NETWORK, "--nodes", &format!("{one},{other}")]).stdout_or_panic();
+    assert!(said.contains(&format!("ok: {other} reaches {one} over default/{NETWORK}")), "{said}");
+    assert!(said.contains("3 packets transmitted, 3 packets received"), "{said}");
+    assert_eq!(trial_pods(), 0);
+    let absent = ferroband(&["verify", "people-absent", "--timeout", "20"]);
+    assert!(!absent.ok && absent.err.contains("[NoNetworkFound]"), "{absent:?}");
+    assert_eq!(trial_pods(), 0);
+}
+
+#[test]
+fn verify_cleans_up_when_interrupted() {
+    // It waits for a network that never comes.
+    let mut running = lab_command(&["ferroband", "--", "verify", "people-absent", "--timeout", "120"]);
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    eventually("the first pod", 30, || if trial_pods() == 1 { Ok(()) } else { Err("none".to_owned()) });
+    let pid = running.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+    assert!(!running.wait().expect("it ends").success());
+    assert_eq!(trial_pods(), 0);
+}

@@ -1,0 +1,125 @@
+//! Document 002: the device plugin of JARVICE, its two pods and its mocked run.
+//!
+//! The document names its manifests and its pods but prints neither; they are those of `examples/rdma-device`.
+
+use ferroband_cluster_tests::hardware::{allocatable, wait_allocatable};
+use ferroband_cluster_tests::{TestObjects, eventually, exec_in_pod, exec_on, node_names, note_vmlab_only};
+use std::fs;
+use std::path::Path;
+
+fn example(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rdma-device").join(file);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn seed_002_the_two_pods_get_the_devices_of_their_nodes() {
+    let mut objects = TestObjects::default();
+    for node in node_names() {
+        wait_allocatable(&node, "jarvice.com/rdma", "1");
+    }
+    // The lab has one Debian for every distribution.
+    objects.apply(&example("pods.yaml").replace("ubuntu:24.04", "ferroband.lab/tools:1"));
+    let (first, second) = (objects.wait_ready("ibpod", 90), objects.wait_ready("ibpod2", 90));
+    assert_ne!(first["spec"]["nodeName"], second["spec"]["nodeName"], "one unit on each node");
+    for pod in ["ibpod", "ibpod2"] {
+        // "The known required devices for RDMA", and "optionally".
+        for file in ["uverbs0", "rdma_cm"] {
+            exec_in_pod(pod, &format!("test -c /dev/infiniband/{file} && exec 3<>/dev/infiniband/{file}"))
+                .stdout_or_panic();
+        }
+        let files = exec_in_pod(pod, "ls /dev/infiniband").stdout_or_panic();
+        assert!(!files.contains("umad") && !files.contains("issm"), "{files}");
+    }
+    // "Find the IP for the first pod", "ib_read_bw … 10.40.0.27".
+    let address = first["status"]["podIP"].as_str().expect("an address");
+    exec_in_pod("ibpod2", &format!("ping -c 1 -w 10 {address}")).stdout_or_panic();
+    note_vmlab_only("002: ib_read_bw between the two pods");
+}
+
+/// `docker run --security-opt=no-new-privileges --cap-drop=ALL --network=none -v …/device-plugins:… -v /tmp/infiniband:…`
+/// in containerd's words. A container of its own has a network without interfaces, and no new privileges, unless asked.
+fn mocked(name: &str, plugins: &str, resource: &str) -> String {
+    let bind = |from: &str, to: &str| format!("--mount type=bind,src={from},dst={to},options=rbind:rw");
+    let dropped: String = CAPABILITIES.iter().map(|name| format!(" --cap-drop CAP_{name}")).collect();
+    format!(
+        "ctr -n k8s.io run --detach --null-io{dropped} {} {} docker.io/library/ferroband:dev {name} \
+         /usr/bin/ferroband device-plugin --rdma-resource {resource}",
+        bind(plugins, "/var/lib/kubelet/device-plugins"),
+        bind("/tmp/infiniband", "/dev/infiniband"),
+    )
+}
+
+/// Those that containerd gives by itself.
+const CAPABILITIES: [&str; 14] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FSETID",
+    "FOWNER",
+    "MKNOD",
+    "NET_RAW",
+    "SETGID",
+    "SETUID",
+    "SETFCAP",
+    "SETPCAP",
+    "NET_BIND_SERVICE",
+    "SYS_CHROOT",
+    "KILL",
+    "AUDIT_WRITE",
+];
+
+/// A container that ends with the test.
+struct DetachedContainer<'a>(&'a str, &'a str);
+
+impl Drop for DetachedContainer<'_> {
+    fn drop(&mut self) {
+        let Self(node, name) = self;
+        let end = format!(
+            "ctr -n k8s.io task kill -s SIGKILL {name}; sleep 0.5; ctr -n k8s.io task delete {name}; \
+             ctr -n k8s.io container delete {name}; rm -rf /tmp/infiniband /tmp/device-plugins; true"
+        );
+        exec_on(node, &end);
+    }
+}
+
+#[test]
+fn seed_002_the_mocked_run_without_capabilities_is_known_to_a_real_kubelet() {
+    let node = node_names()[1].clone();
+    let resource = "mocked.example.com/rdma";
+    // "create mocked … directories, touch a /tmp/infiniband/uverbs0 file"
+    exec_on(&node, "mkdir -p /tmp/device-plugins /tmp/infiniband && touch /tmp/infiniband/uverbs0")
+        .stdout_or_panic();
+    {
+        let _container = DetachedContainer(&node, "mocked-alone");
+        exec_on(&node, &mocked("mocked-alone", "/tmp/device-plugins", resource)).stdout_or_panic();
+        // Nobody is there to register at; it waits, and does not end.
+        let there = "test -S /tmp/device-plugins/ferroband-mocked.example.com-rdma.sock";
+        eventually("its socket in the mocked folder", 30, || match exec_on(&node, there) {
+            seen if seen.ok => Ok(()),
+            seen => Err(seen.err),
+        });
+        let tasks = exec_on(&node, "ctr -n k8s.io task list | grep mocked-alone").stdout_or_panic();
+        assert!(tasks.contains("RUNNING"), "{tasks}");
+        let pid = tasks.split_whitespace().nth(1).expect("a process").to_owned();
+        let status = exec_on(&node, &format!("cat /proc/{pid}/status")).stdout_or_panic();
+        for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"] {
+            assert!(status.contains(line), "{line} is not in\n{status}");
+        }
+        let interfaces =
+            exec_on(&node, &format!("nsenter -t {pid} -n ip -br link | grep -v ^lo; true")).stdout_or_panic();
+        assert_eq!(interfaces.trim(), "", "no network");
+    }
+    exec_on(&node, "mkdir -p /tmp/infiniband && touch /tmp/infiniband/uverbs0").stdout_or_panic();
+    {
+        let _container = DetachedContainer(&node, "mocked-real");
+        exec_on(&node, &mocked("mocked-real", "/var/lib/kubelet/device-plugins", resource)).stdout_or_panic();
+        wait_allocatable(&node, resource, "1");
+        exec_on(&node, "rm /tmp/infiniband/uverbs0").stdout_or_panic();
+        wait_allocatable(&node, resource, "0");
+        exec_on(&node, "touch /tmp/infiniband/uverbs0").stdout_or_panic();
+        wait_allocatable(&node, resource, "1");
+        assert_eq!(allocatable(&node, "jarvice.com/rdma"), "1", "beside the daemon's own");
+    }
+    // It is gone; kubelets keep the name of a resource until they are started anew.
+    wait_allocatable(&node, resource, "0");
+}

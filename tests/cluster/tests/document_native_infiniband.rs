@@ -1,0 +1,103 @@
+//! The proposal of native InfiniBand: adapters that are switched to it, provisioned, offered by their link type, and given
+//! to pods as additional interfaces. It prints no YAML; `examples/infiniband-policy` has what it describes.
+
+use ferroband_cluster_tests::hardware::{allocatable, apply_device_config, wait_allocatable};
+use ferroband_cluster_tests::inspect::{first_ipv4, network_status, pod_interface};
+use ferroband_cluster_tests::{
+    TestObjects, eventually, exec_in_pod, kubectl_get, node_names, read_example, run_lab, start_own_lab,
+    wait_network_definition,
+};
+use serde_json::{Value, json};
+
+const RESOURCE: &str = "spidernet.io/infiniband";
+
+fn state(node: &str) -> Value {
+    kubectl_get(&["-n", "ferroband-system", "sriovnetworknodestates", node])
+}
+
+/// The adapter's link type as its node tells it.
+fn link_type(node: &str) -> String {
+    state(node)["status"]["interfaces"][0]["linkType"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
+    start_own_lab(&["--nodes", "2", "--profile", "vpi"]);
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    for node in &nodes {
+        eventually("the node tells of its adapter", 60, || match link_type(node).as_str() {
+            "ETH" => Ok(()),
+            other => Err(other.to_owned()),
+        });
+    }
+    selected_by_link_type(&nodes, ["1", "0"]);
+
+    // Link type `infiniBand` or `ib`: the firmware is told, and it takes a reboot, which is asked for.
+    objects.apply(&read_example("infiniband-policy/policy.yaml"));
+    for node in &nodes {
+        eventually("the node asks for a reboot", 90, || {
+            let said = state(node)["status"].to_string();
+            if said.contains("RebootRequired") && said.contains("allowReboot") { Ok(()) } else { Err(said) }
+        });
+        run_lab(&["reboot", node]).stdout_or_panic();
+    }
+    for node in &nodes {
+        eventually("the adapter is InfiniBand", 120, || match link_type(node).as_str() {
+            "IB" => Ok(()),
+            _ => Err(state(node)["status"].to_string()),
+        });
+        // Provisioned, and advertised as a resource of the node.
+        wait_allocatable(node, RESOURCE, "4");
+        eventually("nothing more is to do", 60, || match state(node)["status"]["syncStatus"].as_str() {
+            Some("Succeeded") => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+    // Not as Ethernet any more; and what has functions is offered as those.
+    selected_by_link_type(&nodes, ["0", "0"]);
+
+    // A network of them: a NetworkAttachmentDefinition with `ib-sriov` as plugin.
+    objects.apply(&read_example("infiniband-policy/network.yaml"));
+    let rendered = wait_network_definition("default", "infiniband", 60);
+    let config: Value =
+        serde_json::from_str(rendered["spec"]["config"].as_str().unwrap_or_default()).expect("JSON");
+    assert_eq!((&config["type"], &config["link_state"]), (&json!("ib-sriov"), &json!("enable")), "{config}");
+    assert_eq!(rendered["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"], RESOURCE);
+
+    // A pod has it as an additional interface.
+    let pod: String = read_example("infiniband-policy/pod.yaml");
+    objects.apply(&pod).apply(&pod.replace("name: infiniband\n", "name: infiniband-2\n"));
+    let pods = ["infiniband", "infiniband-2"].map(|pod| objects.wait_ready(pod, 120));
+    for pod in &pods {
+        let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
+        assert_eq!(limits[RESOURCE], "1", "{limits}");
+        let status = network_status(pod);
+        let entry = status.iter().find(|entry| entry["interface"] == "net1").expect("its status");
+        assert!(entry["device-info"]["pci"]["pci-address"].is_string(), "{entry}");
+    }
+    exec_in_pod("infiniband", "ip link show dev eth0").stdout_or_panic();
+    let (there, _) = first_ipv4(&pod_interface("infiniband-2", "net1"));
+    exec_in_pod("infiniband", &format!("ping -c 2 -w 20 -I net1 {there}")).stdout_or_panic();
+    objects.leave_to_lab_teardown();
+}
+
+/// How many adapters the device plugin selects as `ether` and as `infiniband`.
+#[track_caller]
+fn selected_by_link_type(nodes: &[String], amounts: [&str; 2]) {
+    let mut objects = TestObjects::default();
+    let of = |kind: &str| {
+        json!({"resourcePrefix": "seed.io", "resourceName": format!("of_{kind}"),
+            "selectors": {"devices": ["101b"], "linkTypes": [kind]}})
+    };
+    apply_device_config(
+        &mut objects,
+        &[("link-types.json", json!({"resourceList": [of("ether"), of("infiniband")]}))],
+    );
+    for node in nodes {
+        eventually(&format!("{amounts:?} of link types ether, infiniband on {node}"), 60, || {
+            let seen = ["ether", "infiniband"].map(|kind| allocatable(node, &format!("seed.io/of_{kind}")));
+            let seen = seen.map(|amount| if amount == "absent" { "0".to_owned() } else { amount });
+            if seen == amounts { Ok(()) } else { Err(format!("{seen:?}")) }
+        });
+    }
+}
