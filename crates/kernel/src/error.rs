@@ -1,4 +1,4 @@
-//! What the kernel would not do, and to which thing.
+//! Errors of kernel operations.
 
 use ferroband_model::MalformedValue;
 use netlink_packet_core::DecodeError;
@@ -6,108 +6,89 @@ use nix::errno::Errno;
 use std::io;
 use std::path::PathBuf;
 
-/// A failure at the border with Linux.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing at the path of a network namespace. To a DEL this means: already gone.
+    /// Nothing exists at the path of a network namespace. DEL treats this as already deleted.
     #[error("network namespace {} does not exist", path.display())]
-    NoNetns {
-        /// The path asked for.
-        path: PathBuf,
-    },
-    /// There is something, but it is not a network namespace (after a reboot, often the plain file that the
-    /// namespace was mounted on).
+    NoNetns { path: PathBuf },
+    /// The path exists but is not a network namespace. After a reboot this is often the plain file on which the
+    /// namespace was mounted.
     #[error("{} is not a network namespace", path.display())]
-    NotNetns {
-        /// The path asked for.
-        path: PathBuf,
-    },
-    /// A network namespace could not be opened, looked at or entered.
+    NotNetns { path: PathBuf },
+    /// A network namespace could not be opened, inspected or entered.
     #[error("cannot {doing} network namespace {}: {errno}", path.display())]
     Netns {
         /// What was tried.
         doing: &'static str,
-        /// Where the namespace is.
         path: PathBuf,
-        /// The kernel's answer.
         errno: Errno,
     },
-    /// The kernel refused a request about an interface.
+    /// The kernel rejected a request about an interface.
     #[error("cannot {doing} interface {interface}: {errno}{}", explanation(message.as_deref()))]
     InterfaceRequest {
         /// What was tried: "rename", "add address 10.0.0.1/24 to".
         doing: String,
-        /// The interface, by name where it has one.
+        /// The interface name, or its index if it has no name.
         interface: String,
-        /// The kernel's answer.
         errno: Errno,
-        /// What the kernel said in words (extended acknowledgement).
+        /// The kernel's explanation (extended acknowledgement).
         message: Option<String>,
     },
-    /// The name that an interface was to have belongs to another one.
-    #[error("the name {interface} is taken by another interface")]
-    NameTaken {
-        /// The name.
-        interface: String,
-    },
-    /// A netlink socket did not work.
+    /// The requested interface name is used by another interface.
+    #[error("interface name {interface} is already in use")]
+    NameTaken { interface: String },
+    /// A netlink socket operation failed.
     #[error("cannot {doing} a {family} netlink socket")]
     Socket {
         /// What was tried.
         doing: &'static str,
-        /// Of which family: "route", "RDMA", "uevent".
+        /// The netlink family: "route", "RDMA", "uevent".
         family: &'static str,
-        /// Why.
         source: io::Error,
     },
-    /// The kernel sent something that cannot be read.
-    #[error("cannot read the kernel's answer about {interface}")]
+    /// The kernel sent a reply that cannot be decoded.
+    #[error("cannot decode the kernel's reply about {interface}")]
     Undecodable {
-        /// What was asked about.
+        /// The object of the request.
         interface: String,
-        /// Why.
         source: DecodeError,
     },
-    /// The kernel has no RDMA at all: ib_core is neither built in nor loaded.
-    #[error("this kernel has no RDMA")]
+    /// The kernel has no RDMA support: ib_core is neither built in nor loaded.
+    #[error("the kernel has no RDMA support")]
     NoRdma,
-    /// There is no RDMA device of that name in the namespace.
-    #[error("there is no RDMA device {device} in the namespace")]
-    NoRdmaDevice {
-        /// The name asked for.
-        device: String,
-    },
-    /// The kernel refused a request about a PCI function, a virtual function or an RDMA device.
+    /// The namespace has no RDMA device of that name.
+    #[error("RDMA device {device} does not exist in the namespace")]
+    NoRdmaDevice { device: String },
+    /// The kernel rejected a request about a PCI function, a virtual function or an RDMA device.
     #[error("cannot {doing} device {device}: {errno}{}", explanation(message.as_deref()))]
     DeviceRequest {
-        /// What was tried: "have 4 virtual functions on", "unbind".
+        /// What was tried: "set the number of virtual functions to 4 on", "unbind".
         doing: String,
-        /// The device, by PCI address or name.
+        /// The PCI address or name of the device.
         device: String,
-        /// The kernel's answer.
         errno: Errno,
-        /// What the kernel said in words, if it did.
+        /// The kernel's explanation, if it gave one.
         message: Option<String>,
     },
-    /// The parent of an IPoIB child is not there.
+    /// The parent of an IPoIB child does not exist.
     #[error("interface {interface} does not exist")]
     NoParent {
-        /// The name or altname asked for.
+        /// The requested name or altname.
         interface: String,
     },
-    /// The parent of an IPoIB child is there but of another kind.
+    /// The parent of an IPoIB child is not an IPoIB interface.
     #[error("interface {interface} is of kind {kind}, not ipoib")]
     NotIpoib {
-        /// The name or altname asked for.
+        /// The requested name or altname.
         interface: String,
-        /// What it is.
+        /// Its actual kind.
         kind: String,
     },
-    /// The parent of an IPoIB child is there, but its port has no P_Key (0x8000 or nothing) yet.
+    /// The parent of an IPoIB child exists, but its port has no valid P_Key yet (0x8000 or none).
     #[error("interface {interface} has no P_Key yet")]
     NoPKey {
-        /// The name or altname asked for.
+        /// The requested name or altname.
         interface: String,
     },
     /// A file or directory could not be read or changed.
@@ -115,31 +96,23 @@ pub enum Error {
     File {
         /// What was tried: "read", "list".
         doing: &'static str,
-        /// Which one.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
-    /// A file's content has not the form it should.
-    #[error("{} cannot be understood", path.display())]
-    MalformedFile {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: MalformedValue,
-    },
-    /// A file's content is not the number that it should be.
-    #[error("{} holds {text:?}, which is not a number", path.display())]
+    /// A file has unexpected content.
+    #[error("{} has unexpected content", path.display())]
+    MalformedFile { path: PathBuf, source: MalformedValue },
+    /// A file does not contain the expected number.
+    #[error("{} contains {text:?}, which is not a number", path.display())]
     NotANumber {
-        /// Which file.
         path: PathBuf,
-        /// What it holds.
+        /// The content of the file.
         text: String,
     },
 }
 
 impl Error {
-    /// The kernel's errno, where there is one.
+    /// The errno of the kernel, if there is one.
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Self::Netns { errno, .. }

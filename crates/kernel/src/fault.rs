@@ -1,4 +1,4 @@
-//! What the kernel would not do, as people are told it.
+//! Conversion of kernel errors to user-facing faults.
 
 use crate::Error;
 use crate::error::explanation;
@@ -7,26 +7,26 @@ use nix::errno::Errno;
 use std::error::Error as _;
 
 impl Error {
-    /// The same, as it is told to people.
+    /// The user-facing form of this error.
     pub fn fault(&self) -> Fault {
         match self {
             Self::NoNetns { path } => Fault::new(
                 FaultCode::BadNamespace,
                 format!("network namespace {}", path.display()),
                 "it does not exist",
-                "let the runtime make a new sandbox",
+                "let the container runtime create a new sandbox",
             ),
             Self::NotNetns { path } => Fault::new(
                 FaultCode::BadNamespace,
                 format!("network namespace {}", path.display()),
-                "the file there is not a network namespace",
-                "remove it if it was left behind by a reboot; let the runtime make a new sandbox",
+                "the file is not a network namespace",
+                "remove the file if it was left by a reboot, and let the container runtime create a new sandbox",
             ),
             Self::Netns { doing, path, errno } => Fault::new(
                 FaultCode::BadNamespace,
                 format!("network namespace {}", path.display()),
                 format!("cannot {doing} it: {errno}"),
-                "see that the caller is root in the host's namespaces",
+                "run as root in the host's namespaces",
             ),
             Self::InterfaceRequest { doing, interface, errno, message } => Fault::new(
                 FaultCode::KernelRefused,
@@ -37,38 +37,38 @@ impl Error {
             Self::NameTaken { interface } => Fault::new(
                 FaultCode::NameTaken,
                 format!("interface {interface}"),
-                "there is another interface of that name in the namespace",
-                "choose another name, or remove what has it",
+                "another interface of the namespace has that name",
+                "choose another name, or remove the other interface",
             ),
             Self::NoParent { interface } => Fault::new(
                 FaultCode::NoParent,
                 format!("interface {interface}"),
-                "there is no interface of that name or alternative name on this node",
-                "name an IPoIB interface of the node as master, or load ib_ipoib and bring the port up",
+                "no interface of this node has that name or altname",
+                "set master to an IPoIB interface of the node, or load ib_ipoib and bring the port up",
             ),
             Self::NotIpoib { interface, kind } => Fault::new(
                 FaultCode::NotIpoib,
                 format!("interface {interface}"),
                 format!("its kind is {kind}, not ipoib"),
-                "name an IPoIB interface of the node as master",
+                "set master to an IPoIB interface of the node",
             ),
             Self::NoPKey { interface } => Fault::new(
                 FaultCode::PortNotReady,
                 format!("interface {interface}"),
                 "its port has no P_Key yet",
-                "see that the port is active and a subnet manager runs on its fabric",
+                "check that the port is active and a subnet manager runs on its fabric",
             ),
             Self::NoRdma => Fault::new(
                 FaultCode::NoRdma,
                 "RDMA",
-                "the kernel of this node has none",
+                "the kernel of this node has no RDMA support",
                 "load ib_core and the driver of the adapter",
             ),
             Self::NoRdmaDevice { device } => Fault::new(
                 FaultCode::NoDevice,
                 format!("RDMA device {device}"),
-                "there is no such device in the namespace",
-                "see whether it was unplugged, renamed or moved",
+                "the device does not exist in the namespace",
+                "check whether it was unplugged, renamed or moved",
             ),
             Self::DeviceRequest { doing, device, errno, message } => Fault::new(
                 match errno {
@@ -84,14 +84,14 @@ impl Error {
                 FaultCode::KernelRefused,
                 "netlink",
                 self.with_source(),
-                "see the kernel's log of the node",
+                "check the kernel log of the node",
             ),
             Self::File { path, .. } | Self::MalformedFile { path, .. } | Self::NotANumber { path, .. } => {
                 Fault::new(
                     FaultCode::KernelRefused,
                     format!("file {}", path.display()),
                     self.with_source(),
-                    "see that the node's file systems are mounted where Ferroband looks",
+                    "check that the node's file systems are mounted at the expected paths",
                 )
             }
         }
@@ -108,21 +108,25 @@ impl Error {
 fn remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::EPERM | Errno::EACCES => "run as root in the host's namespaces",
-        Errno::EEXIST => "remove what is there",
-        Errno::EOPNOTSUPP => "load the kernel module of this kind of interface",
-        Errno::ENODEV => "see whether the device was unplugged or moved",
-        _ => "see the kernel's log of the node",
+        Errno::EEXIST => "remove the existing object",
+        Errno::EOPNOTSUPP => "load the kernel module for this kind of interface",
+        Errno::ENODEV => "check whether the device was unplugged or moved",
+        _ => "check the kernel log of the node",
     }
 }
 
 fn device_remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::EPERM | Errno::EACCES => "run as root in the host's namespaces",
-        Errno::EBUSY => "wait until nobody uses it; virtual functions change in number only by way of 0",
-        Errno::EOPNOTSUPP => "see that the driver can do this, and that RDMA namespaces are exclusive",
-        Errno::ERANGE => "ask for no more virtual functions than the firmware has",
-        Errno::ENODEV | Errno::ENOENT => "see whether the device was unplugged or has no driver",
-        _ => "see the kernel's log of the node",
+        Errno::EBUSY => {
+            "wait until the device is unused; set the number of virtual functions to 0 before changing it"
+        }
+        Errno::EOPNOTSUPP => {
+            "check that the driver supports this and that the RDMA namespace mode is exclusive"
+        }
+        Errno::ERANGE => "request no more virtual functions than the firmware supports",
+        Errno::ENODEV | Errno::ENOENT => "check whether the device was unplugged or has no driver",
+        _ => "check the kernel log of the node",
     }
 }
 
@@ -132,7 +136,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn a_refusal_names_interface_errno_and_words() {
+    fn rejected_request_shows_interface_errno_and_explanation() {
         let error = Error::InterfaceRequest {
             doing: "create".into(),
             interface: "net1".into(),
@@ -150,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_has_its_own_code() {
+    fn name_conflict_has_its_own_code() {
         let error = Error::NameTaken { interface: "net1".into() };
         assert_eq!((error.fault().code, error.errno()), (FaultCode::NameTaken, Some(Errno::EEXIST)));
     }
 
     #[test]
-    fn the_source_reaches_the_reader() {
+    fn fault_contains_the_source_error() {
         let error = Error::File {
             doing: "read",
             path: "/sys/x".into(),

@@ -1,7 +1,7 @@
-//! Settings of an adapter's firmware, as the program `mstconfig` shows and changes them.
+//! Firmware settings of adapters, read and changed with `mstconfig`.
 //!
-//! The program is the interface: it knows every adapter and its access rules, and its text is all that is read here. A
-//! simulated machine answers the same arguments with the same text.
+//! `mstconfig` knows every adapter and its access rules; this module runs it and parses its output. Simulated
+//! hardware accepts the same arguments and returns the same text.
 
 use ferroband_model::PciAddress;
 use std::{
@@ -9,63 +9,52 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Whoever answers for the firmware of a machine. Every call blocks, for seconds.
+/// Access to the firmware of a machine's adapters. Every call blocks for seconds.
 pub trait Firmware: Send + Sync {
-    /// What `mstconfig` prints when it is run with these arguments.
+    /// Runs `mstconfig` with these arguments and returns its output.
     fn mstconfig(&self, arguments: &[&str]) -> Result<String, FirmwareError>;
 
-    /// Reboots the machine; returns before it happens, if it returns.
+    /// Reboots the machine. May return before the reboot happens.
     fn reboot(&self) -> Result<(), FirmwareError>;
 }
 
-/// What can go wrong.
+/// Errors of firmware operations.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FirmwareError {
     /// The program is not installed.
     #[error("{program} is not installed")]
-    NotInstalled {
-        /// Its name.
-        program: &'static str,
-    },
-    /// It cannot be run.
+    NotInstalled { program: &'static str },
+    /// The program cannot be started.
     #[error("cannot run {program}")]
-    CannotRun {
-        /// Its name.
-        program: &'static str,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
-    /// It ran and failed.
+    CannotRun { program: &'static str, source: std::io::Error },
+    /// The program ran and failed.
     #[error("{program} {arguments}: {message}")]
     Failed {
-        /// Its name.
         program: &'static str,
-        /// What it was asked.
         arguments: String,
-        /// What it said.
+        /// The output of the program.
         message: String,
     },
 }
 
-/// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirmwareSetting {
-    /// What is in force: `16`, `True(1)`, `IB(1)`.
+    /// Current value: `16`, `True(1)`, `IB(1)`.
     pub current: String,
-    /// What will be after the next boot.
+    /// Value after the next boot.
     pub next: String,
 }
 
 /// The settings of an adapter by name.
 pub type FirmwareSettings = BTreeMap<String, FirmwareSetting>;
 
-/// Ask for the settings of the adapter at `pci`.
+/// Reads the settings of the adapter at `pci`.
 pub fn query(firmware: &dyn Firmware, pci: PciAddress) -> Result<FirmwareSettings, FirmwareError> {
     Ok(parse_query(&firmware.mstconfig(&["-e", "-d", &pci.to_string(), "q"])?))
 }
 
-/// Change settings of the adapter at `pci`, from the next boot on.
+/// Changes settings of the adapter at `pci`, effective after the next boot.
 pub fn set(
     firmware: &dyn Firmware,
     pci: PciAddress,
@@ -78,12 +67,13 @@ pub fn set(
     firmware.mstconfig(&arguments).map(drop)
 }
 
-/// Read what `mstconfig -e … q` prints: below a line of titles, a name and its default, current and next value. A line of
-/// another shape is a title or a remark; some settings are arrays, which have a range for a name.
+/// Parses the output of `mstconfig -e … q`: after a header line, each line has the name and the default, current
+/// and next value. Lines of another form are headers or remarks. The name of an array setting contains an index
+/// range.
 pub fn parse_query(text: &str) -> FirmwareSettings {
     let mut settings = FirmwareSettings::new();
     for line in text.lines() {
-        // A star marks what the next boot changes.
+        // A star marks settings that the next boot changes.
         let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "*").collect();
         let [name, _, current, next] = words.as_slice() else { continue };
         let is_name =
@@ -98,7 +88,7 @@ pub fn parse_query(text: &str) -> FirmwareSettings {
     settings
 }
 
-/// The real machine's.
+/// Runs `mstconfig` on the real machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mstconfig;
 
@@ -119,8 +109,8 @@ impl Firmware for Mstconfig {
         Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
-    /// By the kernel's own keys (Documentation/admin-guide/sysrq.rst): write what is in memory to the disks, close the file
-    /// systems, reboot. A container cannot ask the machine's first process, and the pods are gone already.
+    /// Uses SysRq (Documentation/admin-guide/sysrq.rst): sync, remount read-only, reboot. A container cannot ask
+    /// the host's init process, and the pods are already evicted.
     fn reboot(&self) -> Result<(), FirmwareError> {
         for key in ["s", "u", "b"] {
             std::fs::write("/proc/sysrq-trigger", key)
@@ -136,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_prints_is_read_and_what_is_odd_is_skipped() {
+    fn mstconfig_output_is_parsed_and_unknown_lines_are_skipped() {
         let text = "\nDevice #1:\n----------\n\nDevice type:    ConnectX5       \nDevice:         0000:3b:00.0    \n\n\
             Configurations:                              Default         Current         Next Boot\n\
             *        NUM_OF_VFS                          0               8               16\n\

@@ -1,10 +1,11 @@
-//! The whole of the seam to the hardware: what a node does to its adapters, beside making IPoIB children.
+//! Operations on RDMA adapters, in addition to those of [`Host`].
 //!
-//! [`Host`] is what attaching an IPoIB child takes. This is the rest: what configures, shares and watches
-//! adapters, and hands virtual functions to pods. Nothing here has a default: a machine that cannot do one of
-//! these says so itself.
+//! [`Host`] is sufficient to attach an IPoIB child. This trait adds what is needed to configure, share and watch
+//! adapters and to move virtual functions to pods. No method has a default implementation: a host that does not
+//! support an operation returns an error.
 //!
-//! "Here" is the network namespace of the calling thread, which is to be the host's.
+//! Where a namespace is optional, `None` means the network namespace of the calling thread, which must be the
+//! host's.
 
 use crate::rdma::{NetnsMode, RdmaDeviceInfo};
 use crate::rtnetlink::{GuidKind, VfInfo, VfLinkState};
@@ -14,69 +15,67 @@ use ferroband_model::{Guid, PciAddress};
 
 /// A machine whose RDMA adapters can be configured, real or simulated. Every call blocks.
 pub trait Hardware: Host {
-    /// The RDMA devices of a namespace (here when none is given): all of the machine's where namespaces are
-    /// shared. No RDMA in the kernel at all is [`Error::NoRdma`].
+    /// RDMA devices of a namespace. In shared mode these are all devices of the machine. Returns [`Error::NoRdma`]
+    /// if the kernel has no RDMA support.
     fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaDeviceInfo>, Error>;
 
-    /// Moves an RDMA device between namespaces (`from` is here when none is given).
+    /// Moves an RDMA device between namespaces.
     ///
-    /// Its IPoIB interface is destroyed and made again: look for it in both namespaces with
-    /// [`Hardware::interfaces`]. With shared namespaces the answer is EOPNOTSUPP; a device that is not in
-    /// `from` is [`Error::NoRdmaDevice`]. Not to be done by a process that somebody may kill.
+    /// The kernel destroys and recreates its IPoIB interface; use [`Hardware::interfaces`] on both namespaces to
+    /// find it. Returns EOPNOTSUPP in shared mode and [`Error::NoRdmaDevice`] if the device is not in `from`. A
+    /// process that may be killed must not call this.
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), Error>;
 
-    /// Whether RDMA devices belong to one namespace each.
+    /// Whether RDMA devices are shared between namespaces or exclusive to one.
     fn rdma_netns_mode(&self) -> Result<NetnsMode, Error>;
 
-    /// Makes namespaces shared or exclusive, until the next boot. EBUSY while there are others than the
-    /// initial one.
+    /// Sets shared or exclusive mode until the next boot. Returns EBUSY while any namespace other than the initial
+    /// one exists.
     fn set_rdma_netns_mode(&self, mode: NetnsMode) -> Result<(), Error>;
 
-    /// The virtual functions of `pf` with what was set for them, in the order of their index.
+    /// Virtual functions of `pf` with their administrative settings, ordered by index.
     ///
-    /// This and the next two go through the interface of `pf`, which must be here; without one the answer is
-    /// ENODEV.
+    /// This method and the next two use the network interface of `pf`, which must be in the namespace of the
+    /// calling thread; otherwise they return ENODEV.
     fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, Error>;
 
-    /// Gives virtual function `vf` of `pf` a GUID, which it takes on when its driver is bound the next time.
+    /// Sets a GUID of virtual function `vf` of `pf`. It takes effect when the driver is bound the next time.
     fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error>;
 
-    /// Sets the link state of virtual function `vf` of `pf`, at once.
+    /// Sets the link state of virtual function `vf` of `pf`. It takes effect immediately.
     fn set_vf_link_state(&self, pf: PciAddress, vf: u32, state: VfLinkState) -> Result<(), Error>;
 
-    /// Has so many virtual functions on `pf`. From one number to another, neither of them 0, the answer is
-    /// EBUSY; more than there can be is ERANGE.
+    /// Sets the number of virtual functions of `pf`. Returns EBUSY for a change between two nonzero numbers and
+    /// ERANGE if the number exceeds the maximum.
     fn set_vf_count(&self, pf: PciAddress, count: u16) -> Result<(), Error>;
 
-    /// Binds the function to `driver`. Not to be done by a process that somebody may kill.
+    /// Binds the function to `driver`. A process that may be killed must not call this.
     fn bind_driver(&self, function: PciAddress, driver: &str) -> Result<(), Error>;
 
-    /// Takes the driver from the function, and with it its RDMA device and its interface.
+    /// Unbinds the driver of the function, which removes its RDMA device and its interface.
     fn unbind_driver(&self, function: PciAddress) -> Result<(), Error>;
 
-    /// Reserves the function for one driver, or gives it free.
+    /// Sets `driver_override` of the function, or clears it.
     fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error>;
 
-    /// Lets the driver that suits the function take it.
+    /// Lets the kernel probe for a matching driver.
     fn probe_driver(&self, function: PciAddress) -> Result<(), Error>;
 
-    /// The interfaces of the function in a namespace (here when none is given), whatever they are called now.
+    /// Interfaces of the function in a namespace, whatever their current names are.
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error>;
 
-    /// What the driver of an interface counts, by its own names (`ethtool -S`), in a namespace (here when none is
-    /// given).
+    /// Driver statistics of an interface, with the driver's names (`ethtool -S`).
     fn ethtool_statistics(&self, interface: &str, netns: Option<&Netns>)
     -> Result<Vec<(String, u64)>, Error>;
 
-    /// Lets `look` read sysfs as it is in another namespace: what an RDMA device that was moved there counts,
-    /// its P_Key table, its state. Called once, on a thread of its own.
-    fn with_netns_sysfs(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;
+    /// Calls `read` once with the sysfs of another namespace, on a separate thread. This gives access to the
+    /// counters, the P_Key table and the state of an RDMA device that was moved there.
+    fn with_netns_sysfs(&self, netns: &Netns, read: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;
 
-    /// Brings the trees under [`Host::root`] up to date; to be called before they are read. The kernel's are
-    /// always, but simulated ones do not hear of interfaces that were moved, namespaces that ended and
-    /// traffic.
+    /// Updates the trees below [`Host::root`]. Call this before reading them. It does nothing on a real kernel;
+    /// simulated trees do not follow moved interfaces, deleted namespaces and traffic by themselves.
     fn refresh(&self) -> Result<(), Error>;
 
-    /// Hears of changes from now on.
+    /// Subscribes to hardware events from now on.
     fn watch(&self) -> Result<HardwareWatch, Error>;
 }

@@ -1,50 +1,48 @@
-//! The seam between Ferroband and the hardware: the few calls that need InfiniBand in the kernel.
+//! Abstraction of the few operations that need InfiniBand support in the kernel.
 //!
-//! Everything else (moving, renaming, addressing interfaces) is [`crate::route`], which is the same code on
-//! real and on simulated hardware. `Linux` is the real host; `ferroband-sim` has the other one.
+//! Moving, renaming and addressing interfaces is in [`crate::rtnetlink`], which is the same code on real and
+//! simulated hardware. [`crate::LinuxHost`] implements the trait for real hardware, `ferroband-sim` for simulated
+//! hardware.
 
 use crate::{Error, Root};
 use ferroband_model::PKey;
 use serde::{Deserialize, Serialize};
 
-/// A machine with InfiniBand, real or simulated.
+/// A machine with InfiniBand hardware, real or simulated.
 pub trait Host: Send + Sync {
-    /// Where its sysfs and device files are.
+    /// Location of its sysfs and device files.
     fn root(&self) -> &Root;
 
-    /// Whether what it shows is simulated; said to users wherever it matters.
+    /// Whether the hardware is simulated. User interfaces show this.
     fn is_simulated(&self) -> bool;
 
-    /// The IPoIB interface called `name` (a name or an altname) in this thread's network namespace.
+    /// The IPoIB interface with the name or altname `name` in the network namespace of the calling thread.
     fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error>;
 
-    /// Make an IPoIB child called `name` in this thread's network namespace, down, ready to be moved.
+    /// Creates an IPoIB child named `name` in the network namespace of the calling thread. It is down, so it can be
+    /// moved.
     fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error>;
 }
 
-/// An IPoIB interface that can have children.
+/// An IPoIB interface that can be the parent of child interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpoibParent {
-    /// Interface index in the host's namespace.
+    /// Interface index in the host's network namespace.
     pub index: u32,
-    /// Its present name (the asked-for one may be an altname).
+    /// Current name. The requested name may have been an altname.
     pub name: String,
-    /// Its P_Key, with the membership bit.
+    /// P_Key, including the membership bit.
     pub pkey: PKey,
-    /// Its mode.
     pub mode: IpoibMode,
-    /// Its MTU.
     pub mtu: u32,
 }
 
-/// A child to make.
+/// Parameters of an IPoIB child to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpoibChild {
-    /// The parent's interface index.
+    /// Interface index of the parent.
     pub parent: u32,
-    /// The child's P_Key.
     pub pkey: PKey,
-    /// The child's mode.
     pub mode: IpoibMode,
 }
 
@@ -52,7 +50,7 @@ pub struct IpoibChild {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IpoibMode {
-    /// 0: unreliable datagrams, MTU bound by the multicast group.
+    /// 0: unreliable datagrams. The MTU is limited by the multicast group.
     Datagram,
     /// 1: one reliable connection per peer, MTU up to 65520.
     Connected,

@@ -1,25 +1,26 @@
-//! Linux as Ferroband uses it: blocking, small, and with every path under a [`Root`].
+//! Linux kernel interfaces used by Ferroband: netlink, sysfs, network namespaces. Every call blocks, and every path
+//! is below a [`Root`].
 //!
-//! Nothing here knows Kubernetes or an async runtime, because the CNI binary is built from it. What needs
-//! InfiniBand in the kernel stands behind [`Host`]; everything else is the same on real and simulated
-//! hardware.
+//! This crate depends on neither Kubernetes nor an async runtime, because the CNI binary links it. Only the
+//! operations that need InfiniBand support in the kernel are behind [`Host`] and [`Hardware`]; all other code is
+//! the same on real and simulated hardware.
 //!
 //! ```text
-//!                             ┌── Linux ──────── Route, Rdma, sysfs
+//!                             ┌── LinuxHost ─────── RouteSocket, RdmaSocket, sysfs
 //!  Host ◀── Hardware ◀────────┤
-//!  IPoIB    VFs, drivers,     └── ferroband-sim ─ a tree of files, stand-ins
+//!  IPoIB    VFs, drivers,     └── ferroband-sim ─── a directory tree and stand-in interfaces
 //!  children RDMA namespaces
 //!
-//!  Route ── a NETLINK_ROUTE socket: links, addresses, routes      Netns ── a network namespace, held open
-//!    └─ opened here or inside a Netns; keeps the namespace it was opened in
-//!  Rdma ─── a NETLINK_RDMA socket: devices, their namespaces
+//!  RouteSocket ── a NETLINK_ROUTE socket: links, addresses, routes, rules      Netns ── an open network namespace
+//!    └─ belongs to the namespace in which it was opened
+//!  RdmaSocket ─── a NETLINK_RDMA socket: RDMA devices and their namespaces
 //!
-//!  Root ── where sys/, dev/, proc/, run/ and var/lib/ferroband/ are
-//!    └─ sysfs ── what the machine has
+//!  Root ── location of sys/, dev/, proc/, run/ and var/lib/ferroband/
+//!    └─ sysfs ── hardware inventory
 //!
-//!  probe ── asks the wire: is an address somebody else's, does a gateway answer
+//!  probe ── ARP and NDP: duplicate address detection, gateway reachability
 //!
-//!  Watch ── hears of changes: Uevents and LinkEvents, or a simulation's
+//!  HardwareWatch ── events: uevents and link events, or those of a simulation
 //! ```
 
 mod boot;

@@ -1,4 +1,4 @@
-//! The real machine.
+//! Implementation of [`Host`] and [`Hardware`] for the running kernel.
 
 use crate::rdma::{NetnsMode, RdmaDeviceInfo, RdmaSocket};
 use crate::rtnetlink::{GuidKind, LinkKind, NewLink, VfInfo, VfLinkState};
@@ -10,24 +10,23 @@ use crate::{
 use ferroband_model::{Guid, PciAddress};
 use nix::errno::Errno;
 
-/// InfiniBand as the running kernel has it.
+/// InfiniBand hardware of the running kernel.
 #[derive(Clone, Debug, Default)]
 pub struct LinuxHost {
     root: Root,
 }
 
 impl LinuxHost {
-    /// The machine whose file trees are under `root`.
+    /// The machine whose file trees are below `root`.
     pub fn new(root: Root) -> Self {
         Self { root }
     }
 
-    /// A socket in a namespace, or here.
     fn open_rdma(netns: Option<&Netns>) -> Result<RdmaSocket, Error> {
         netns.map_or_else(RdmaSocket::open, RdmaSocket::open_in)
     }
 
-    /// The interface of a physical function that requests about its virtual functions go through.
+    /// The network interface of a physical function, through which its virtual functions are configured.
     fn pf_interface(&self, pf: PciAddress) -> Result<(RouteSocket, u32), Error> {
         let mut route = RouteSocket::open()?;
         for name in pci::netdevs(&self.root, pf)? {
@@ -39,7 +38,7 @@ impl LinuxHost {
             doing: "find an interface of".to_owned(),
             device: pf.to_string(),
             errno: Errno::ENODEV,
-            message: Some("load ib_ipoib, and see that no pod has it".to_owned()),
+            message: Some("load ib_ipoib, and check that the interface was not moved to a pod".to_owned()),
         })
     }
 }
@@ -56,8 +55,7 @@ impl Host for LinuxHost {
     fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error> {
         let link =
             RouteSocket::open()?.link(name)?.ok_or_else(|| Error::NoParent { interface: name.to_owned() })?;
-        // The kernel reports the kind of a parent since 5.10 and its P_Key and mode with it
-        // (ipoib_fill_info).
+        // The kernel reports the kind of a parent interface, its P_Key and its mode since 5.10 (ipoib_fill_info).
         match link.ipoib {
             Some(ipoib) => Ok(IpoibParent {
                 index: link.index,
@@ -134,7 +132,7 @@ impl Hardware for LinuxHost {
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error> {
         let address = function.to_string();
         let Some(netns) = netns else {
-            // sysfs knows which they are; a node can have hundreds of others.
+            // sysfs lists the interfaces of the function; a node can have hundreds of others.
             let names = pci::netdevs(&self.root, function)?;
             let mut route = RouteSocket::open()?;
             let links = names.iter().map(|name| route.link(name)).collect::<Result<Vec<_>, _>>()?;
@@ -153,8 +151,8 @@ impl Hardware for LinuxHost {
         ethtool::statistics(interface, netns)
     }
 
-    fn with_netns_sysfs(&self, netns: &Netns, look: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {
-        netns_sysfs::with_netns_sysfs(&self.root, netns, look)
+    fn with_netns_sysfs(&self, netns: &Netns, read: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {
+        netns_sysfs::with_netns_sysfs(&self.root, netns, read)
     }
 
     fn refresh(&self) -> Result<(), Error> {

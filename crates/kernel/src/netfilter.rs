@@ -1,22 +1,22 @@
-//! Answers that go back the way the questions came: two rules of nf_tables in a network namespace.
+//! Symmetric routing of replies with connection marks: two nf_tables rules in a network namespace.
 //!
 //! ```text
-//! in through IFACE, new ──▶ the connection is marked (conntrack)
-//! an answer goes out    ──▶ the packet gets its connection's mark ──▶ a rule `fwmark` finds the table back
+//! new connection through IFACE ──▶ set the connection mark (conntrack)
+//! outgoing reply               ──▶ copy the connection mark to the packet ──▶ an `fwmark` rule selects the table
 //! ```
 //!
-//! Spoken over netlink (linux/netfilter/nf_tables.h), so a node needs neither `nft` nor `iptables`. All of it is one
-//! table of ours; other rules in the namespace are not touched.
+//! Uses netlink (linux/netfilter/nf_tables.h), so a node needs neither `nft` nor `iptables`. All rules are in one
+//! table; other rules of the namespace are not touched.
 
 use crate::netlink::{MessageBuilder, NetlinkError, NetlinkFamily, NetlinkSocket, RawMessage};
 use crate::{Error, Netns};
 use nix::errno::Errno;
 
 const TABLE: &str = "ferroband";
-const ARRIVING: &str = "arriving";
-const ANSWERING: &str = "answering";
+const NEW_CONNECTIONS_CHAIN: &str = "arriving";
+const REPLIES_CHAIN: &str = "answering";
 
-/// NFNL_SUBSYS_NFTABLES of linux/netfilter/nfnetlink.h, the upper byte of a message's type.
+/// NFNL_SUBSYS_NFTABLES of linux/netfilter/nfnetlink.h, the upper byte of the message type.
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
@@ -32,7 +32,7 @@ const APPEND: u16 = 0x800;
 const INET: u8 = 1;
 const PRE_ROUTING: u32 = 0;
 const LOCAL_OUT: u32 = 3;
-/// NF_IP_PRI_MANGLE: after connections are tracked, before addresses are translated.
+/// NF_IP_PRI_MANGLE: after connection tracking, before NAT.
 const MANGLE: i32 = -150;
 const ACCEPT: u32 = 1;
 
@@ -44,13 +44,13 @@ const CT_MARK: u32 = 3;
 const NEW: u32 = 8;
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
-/// The one register that we need.
+/// The only register used.
 const REGISTER: [u8; 4] = 1u32.to_be_bytes();
 
-/// Mark what comes in through `interface` of `netns` and is new, and every answer to it with the same mark. Twice is as
-/// good as once. False where the kernel was built without what it takes.
+/// Marks new connections through `interface` of `netns` and every reply packet of these connections. Idempotent.
+/// Returns false if the kernel lacks the required features.
 pub fn add_connmark_rules(netns: &Netns, interface: &str, mark: u32) -> Result<bool, Error> {
-    let arriving = [
+    let new_connections = [
         meta(1, META_IIFNAME),
         compare(EQUAL, &interface_name_value(interface)),
         conntrack(1, CT_STATE),
@@ -59,27 +59,28 @@ pub fn add_connmark_rules(netns: &Netns, interface: &str, mark: u32) -> Result<b
         immediate(mark),
         conntrack(4, CT_MARK),
     ];
-    let answering =
+    let replies =
         [conntrack(1, CT_MARK), compare(EQUAL, &mark.to_ne_bytes()), immediate(mark), meta(3, META_MARK)];
     let first = [
         (table(NEW_TABLE), CREATE),
         (table(DELETE_TABLE), 0),
         (table(NEW_TABLE), CREATE),
-        (chain(ARRIVING, "filter", PRE_ROUTING), CREATE),
-        (chain(ANSWERING, "route", LOCAL_OUT), CREATE),
-        (rule(ARRIVING, &arriving), CREATE | APPEND),
+        (chain(NEW_CONNECTIONS_CHAIN, "filter", PRE_ROUTING), CREATE),
+        (chain(REPLIES_CHAIN, "route", LOCAL_OUT), CREATE),
+        (rule(NEW_CONNECTIONS_CHAIN, &new_connections), CREATE | APPEND),
     ];
-    let last = (rule(ANSWERING, &answering), CREATE | APPEND);
+    let last = (rule(REPLIES_CHAIN, &replies), CREATE | APPEND);
     commit(netns, first, last, ("mark connections through", interface))
 }
 
-/// Take the rules away; it is good if there are none.
+/// Removes the rules, if they exist.
 pub fn remove_connmark_rules(netns: &Netns) -> Result<(), Error> {
-    let place = netns.path().display().to_string();
-    commit(netns, [], (table(DELETE_TABLE), 0), ("take marks away in", &place)).map(drop)
+    let path = netns.path().display().to_string();
+    commit(netns, [], (table(DELETE_TABLE), 0), ("remove connection mark rules in", &path)).map(drop)
 }
 
-/// Make all changes of a batch or none; false where the kernel knows too little for them, or has nothing to take away.
+/// Applies all changes of a batch or none. Returns false if the kernel lacks a feature, or if the table to delete
+/// does not exist.
 fn commit(
     netns: &Netns,
     first: impl IntoIterator<Item = (RawMessage, u16)>,
@@ -95,13 +96,13 @@ fn commit(
     let first: Vec<_> = [(batch_message(BATCH_BEGIN), 0)].into_iter().chain(first).collect();
     match socket.send_batch(&first, last, batch_message(BATCH_END)) {
         Ok(()) => Ok(true),
-        // A family, a kind of chain or an expression that it does not know; a table that is not there.
+        // An unknown family, chain type or expression; or a table that does not exist.
         Err(NetlinkError::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(false),
         Err(failure) => Err(failure.for_interface(action, thing)),
     }
 }
 
-/// struct nfgenmsg: family, version, and for a batch the subsystem in network order.
+/// struct nfgenmsg: family, version and, for a batch, the subsystem in network byte order.
 fn batch_message(kind: u16) -> RawMessage {
     let [high, low] = SUBSYSTEM.to_be_bytes();
     MessageBuilder::new(&[0, 0, high, low]).build(kind)
@@ -135,12 +136,12 @@ fn rule(chain: &str, expressions: &[(&str, MessageBuilder)]) -> RawMessage {
     body().with_text(1, TABLE).with_text(2, chain).with_flagged_nest(4, &list).build(NEW_RULE)
 }
 
-/// `meta`: what the packet has, into or from the register (attribute 1 or 3).
+/// `meta`: loads packet metadata into the register or sets it from there (attribute 1 or 3).
 fn meta(register: u16, key: u32) -> (&'static str, MessageBuilder) {
     ("meta", MessageBuilder::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
 }
 
-/// `ct`: what its connection has, into or from the register (attribute 1 or 4).
+/// `ct`: loads connection data into the register or sets it from there (attribute 1 or 4).
 fn conntrack(register: u16, key: u32) -> (&'static str, MessageBuilder) {
     ("ct", MessageBuilder::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
 }

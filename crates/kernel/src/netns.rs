@@ -1,4 +1,4 @@
-//! A network namespace, held open.
+//! Network namespaces.
 
 use crate::Error;
 use nix::errno::Errno;
@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 nix::ioctl_none!(
-    /// NS_GET_NSTYPE of linux/nsfs.h: which kind of namespace a descriptor is.
+    /// NS_GET_NSTYPE of linux/nsfs.h: the type of the namespace of a descriptor.
     ns_get_nstype, 0xb7, 0x3
 );
 
-/// A network namespace. It lives at least as long as this value.
+/// A network namespace, kept alive by an open file descriptor.
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,
@@ -24,12 +24,12 @@ pub struct Netns {
     id: NetnsId,
 }
 
-/// Which network namespace, independent of the path it is reached by. Valid within one boot.
+/// Identifies a network namespace independently of its path. Valid within one boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NetnsId {
-    /// The device number of nsfs.
+    /// Device number of nsfs.
     pub dev: u64,
-    /// The namespace's inode on it.
+    /// Inode of the namespace on nsfs.
     pub inode: u64,
 }
 
@@ -42,40 +42,42 @@ impl fmt::Display for NetnsId {
 impl Netns {
     /// The namespace of the calling thread.
     pub fn current() -> Result<Self, Error> {
-        // Not /proc/self: that is the main thread, which may be somewhere else.
+        // Not /proc/self, which is the main thread and may be in another namespace.
         Self::open("/proc/thread-self/ns/net")
     }
 
-    /// The namespace at `path`. Nothing there (or an empty path) is [`Error::NoNetns`]; anything else that is
-    /// not a network namespace is [`Error::NotNetns`].
+    /// Opens the namespace at `path`. Returns [`Error::NoNetns`] if the path does not exist or is empty, and
+    /// [`Error::NotNetns`] if it is anything other than a network namespace.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        // Non-blocking, for somebody may have put a pipe there.
+        // Non-blocking, because the path may be a FIFO.
         match open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty()) {
             Ok(fd) => Self::from_checked_fd(fd, path.to_owned()),
             Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Error::NoNetns { path: path.to_owned() }),
-            // What a socket answers.
+            // open(2) of a socket returns ENXIO.
             Err(Errno::ENXIO) => Err(Error::NotNetns { path: path.to_owned() }),
             Err(errno) => Err(Error::Netns { doing: "open", path: path.to_owned(), errno }),
         }
     }
 
-    /// The namespace of a descriptor that somebody handed over.
+    /// The namespace of a file descriptor received from another process.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         Self::from_checked_fd(fd, path)
     }
 
-    /// The same namespace, held once more.
+    /// Duplicates the file descriptor of the namespace.
     pub fn try_clone(&self) -> Result<Self, Error> {
         match self.fd.try_clone() {
             Ok(fd) => Ok(Self { fd, path: self.path.clone(), id: self.id }),
-            Err(source) => Err(Error::File { doing: "hold", path: self.path.clone(), source }),
+            Err(source) => {
+                Err(Error::File { doing: "duplicate the descriptor of", path: self.path.clone(), source })
+            }
         }
     }
 
     fn from_checked_fd(fd: OwnedFd, path: PathBuf) -> Result<Self, Error> {
-        let failed = |errno| Error::Netns { doing: "look at", path: path.clone(), errno };
+        let failed = |errno| Error::Netns { doing: "inspect", path: path.clone(), errno };
         if fstatfs(&fd).map_err(failed)?.filesystem_type() != NSFS_MAGIC {
             return Err(Error::NotNetns { path });
         }
@@ -86,25 +88,24 @@ impl Netns {
         Ok(Self { fd, path, id: NetnsId { dev: stat.st_dev, inode: stat.st_ino } })
     }
 
-    /// Which namespace it is.
     pub fn id(&self) -> NetnsId {
         self.id
     }
 
-    /// The descriptor, to be handed to the kernel or to another process.
+    /// The file descriptor, for the kernel or another process.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The path it was opened by.
+    /// The path by which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs `work` inside the namespace: on a thread of its own, which ends afterwards, so that no thread of
-    /// the caller's (an async worker least of all) is ever left in the wrong namespace.
+    /// Runs `work` in the namespace. A new thread enters the namespace and ends afterwards, so no thread of the
+    /// caller (in particular no async worker) is left in the wrong namespace.
     ///
-    /// A panic in `work` goes on in the caller.
+    /// A panic in `work` is propagated to the caller.
     pub fn run<T, F>(&self, work: F) -> Result<T, Error>
     where
         F: FnOnce() -> T + Send,
@@ -125,9 +126,9 @@ impl Netns {
     }
 }
 
-#[expect(unsafe_code, reason = "an ioctl that nix has no function for")]
+#[expect(unsafe_code, reason = "an ioctl without a nix wrapper")]
 fn nstype(fd: &OwnedFd) -> Result<i32, Errno> {
-    // SAFETY: the descriptor is open and on nsfs (checked by the caller); the request takes no argument.
+    // SAFETY: the descriptor is open and on nsfs (checked by the caller); the ioctl takes no argument.
     unsafe { ns_get_nstype(fd.as_raw_fd()) }
 }
 
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_current_one_has_an_identity() {
+    fn current_namespace_has_an_id() {
         let netns = Netns::current().unwrap();
         assert_eq!(netns.id(), Netns::open("/proc/thread-self/ns/net").unwrap().id());
         let shown = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_told_from_something_else() {
+    fn missing_path_and_wrong_file_type_are_distinguished() {
         for path in ["", "/nonexistent/netns", "/proc/thread-self/ns/net/below"] {
             assert!(matches!(Netns::open(path), Err(Error::NoNetns { .. })), "{path:?}");
         }
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_is_checked_too() {
+    fn file_descriptor_must_be_a_network_namespace() {
         let good = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
         assert_eq!(Netns::from_fd(good.into()).unwrap().id(), Netns::current().unwrap().id());
         let bad = tempfile::tempfile().unwrap();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_survives_json() {
+    fn netns_id_round_trips_through_json() {
         let id = Netns::current().unwrap().id();
         let text = serde_json::to_string(&id).unwrap();
         assert_eq!(serde_json::from_str::<NetnsId>(&text).unwrap(), id);

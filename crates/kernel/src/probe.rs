@@ -1,14 +1,14 @@
-//! Is an address somebody else's already, and does a gateway answer? Asked on the wire, for all interfaces at once.
+//! Duplicate address detection and gateway reachability by ARP and NDP, for all interfaces at once.
 //!
 //! ```text
-//!  IPv4  ARP request, sender 0.0.0.0 ──▶ broadcast        an answer from the address: Conflict
-//!        ARP request, sender the address ──▶ broadcast    no answer from the gateway: Silent
+//!  IPv4  ARP request, sender 0.0.0.0 ──▶ broadcast        a reply for the address: Conflict
+//!        ARP request, sender the address ──▶ broadcast    no reply from the gateway: GatewaySilent
 //!  IPv6  neighbour solicitation, from :: ──▶ ff02::1:ff…  (RFC 5227, RFC 4861, RFC 4862)
 //! ```
 //!
-//! The same on Ethernet (addresses of 6 bytes) and InfiniBand (20 bytes, RFC 4391): an IPoIB interface's frames carry its
-//! own broadcast address and, in ARP, hardware type 32. Everything is bounded; an interface without a carrier, as an
-//! InfiniBand port before its subnet manager is, is waited for and then given up as `Unheard`.
+//! This works on Ethernet (6-byte hardware addresses) and InfiniBand (20 bytes, RFC 4391): frames of an IPoIB
+//! interface use its own broadcast address and, in ARP, hardware type 32. All waits are bounded. An interface
+//! without carrier, such as an InfiniBand port without a subnet manager, is `Inconclusive` after the timeout.
 
 mod arp;
 mod ndp;
@@ -19,47 +19,43 @@ use packet_socket::PacketSocket;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// A question about one address of one interface.
+/// A probe for one address of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// The interface.
     pub interface: String,
-    /// The address that it has, or shall have.
+    /// The address that the interface has or will get.
     pub address: IpAddr,
-    /// What is asked.
     pub kind: ProbeKind,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// Whether somebody else has the address.
+    /// Whether another host uses the address.
     Duplicate,
-    /// Whether this gateway answers.
+    /// Whether this gateway replies.
     Gateway(IpAddr),
 }
 
-/// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// Nobody else has the address, or the gateway answers.
+    /// No other host uses the address, or the gateway replied.
     Passed,
-    /// Somebody with this hardware address, which is none of this namespace's, has it too.
+    /// Another host uses the address. Its hardware address belongs to no interface of this namespace.
     Conflict(Vec<u8>),
-    /// The gateway does not answer.
+    /// The gateway did not reply.
     GatewaySilent,
-    /// Nothing can be said: the interface is not there, or has no carrier in time.
+    /// The interface does not exist, has no carrier or cannot send.
     Inconclusive,
 }
 
-/// How long is waited.
+/// Time limits of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeTimeouts {
-    /// For the carrier of an interface.
+    /// Maximum wait for the carrier of an interface.
     pub carrier: Duration,
-    /// How often is asked.
+    /// Number of requests sent.
     pub attempts: u32,
-    /// For the answer to each.
+    /// Wait for a reply after each request.
     pub reply: Duration,
 }
 
@@ -69,21 +65,19 @@ impl Default for ProbeTimeouts {
     }
 }
 
-/// How often a carrier is looked for.
 const CARRIER_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Ask all `questions` in the namespace at once. Interfaces are set up if they are not.
+/// Runs all probes in the namespace at once. Sets interfaces up if they are down.
 pub fn probe(
     netns: &Netns,
-    questions: &[ProbeRequest],
-    patience: ProbeTimeouts,
+    requests: &[ProbeRequest],
+    timeouts: ProbeTimeouts,
 ) -> Result<Vec<ProbeOutcome>, Error> {
     let mut route = RouteSocket::open_in(netns)?;
-    netns.run(|| ProbeRun::begin(&mut route, questions, patience).map(|asking| asking.run(patience)))?
+    netns.run(|| ProbeRun::begin(&mut route, requests, timeouts).map(|run| run.run(timeouts)))?
 }
 
-/// Tell everybody on the wire that the address is this interface's now (a gratuitous ARP request or an unsolicited
-/// neighbour advertisement).
+/// Announces the address with a gratuitous ARP request or an unsolicited neighbour advertisement.
 pub fn announce(netns: &Netns, interface: &str, address: IpAddr) -> Result<(), Error> {
     let link = RouteSocket::open_in(netns)?.link(interface)?;
     let Some(link) = link else { return Ok(()) };
@@ -97,16 +91,16 @@ pub fn announce(netns: &Netns, interface: &str, address: IpAddr) -> Result<(), E
     })?
 }
 
-/// Questions under way.
 struct ProbeRun {
     pending: Vec<PendingProbe>,
     outcomes: Vec<Option<ProbeOutcome>>,
-    /// The hardware addresses of all interfaces here. Linux answers ARP for an address through whatever interface hears
-    /// the question (arp_ignore 0, its default): several on one fabric answer for each other, and are nobody else.
+    /// Hardware addresses of all interfaces in the namespace. By default (arp_ignore 0) Linux answers ARP requests
+    /// for any of its addresses on any interface, so several interfaces on one fabric answer for each other. That
+    /// is no conflict.
     own_addresses: Vec<Vec<u8>>,
 }
 
-/// A question that has no answer yet.
+/// A probe without a result.
 struct PendingProbe {
     position: usize,
     request: ProbeRequest,
@@ -117,58 +111,58 @@ struct PendingProbe {
 impl ProbeRun {
     fn begin(
         route: &mut RouteSocket,
-        questions: &[ProbeRequest],
-        patience: ProbeTimeouts,
+        requests: &[ProbeRequest],
+        timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
-        let mut verdicts = vec![None; questions.len()];
-        let mut open = Vec::new();
-        let end = Instant::now() + patience.carrier;
-        for question in questions {
-            if let Some(link) = route.link(&question.interface)?.filter(|link| !link.up) {
+        let mut outcomes = vec![None; requests.len()];
+        let mut pending = Vec::new();
+        let end = Instant::now() + timeouts.carrier;
+        for request in requests {
+            if let Some(link) = route.link(&request.interface)?.filter(|link| !link.up) {
                 route.set_up(link.index)?;
             }
         }
-        for (position, question) in questions.iter().enumerate() {
-            match wait_for_carrier(route, &question.interface, end)? {
+        for (position, request) in requests.iter().enumerate() {
+            match wait_for_carrier(route, &request.interface, end)? {
                 Some(link) => {
-                    let socket = PacketSocket::open(&link, question.address.is_ipv6())?;
-                    open.push(PendingProbe { position, request: question.clone(), link, socket });
+                    let socket = PacketSocket::open(&link, request.address.is_ipv6())?;
+                    pending.push(PendingProbe { position, request: request.clone(), link, socket });
                 }
-                None => verdicts[position] = Some(ProbeOutcome::Inconclusive),
+                None => outcomes[position] = Some(ProbeOutcome::Inconclusive),
             }
         }
-        let own = route
+        let own_addresses = route
             .links()?
             .into_iter()
             .map(|link| link.address)
             .filter(|address| !address.is_empty())
             .collect();
-        Ok(Self { pending: open, outcomes: verdicts, own_addresses: own })
+        Ok(Self { pending, outcomes, own_addresses })
     }
 
-    fn run(mut self, patience: ProbeTimeouts) -> Vec<ProbeOutcome> {
+    fn run(mut self, timeouts: ProbeTimeouts) -> Vec<ProbeOutcome> {
         let own = std::mem::take(&mut self.own_addresses);
-        for _ in 0..patience.attempts.max(1) {
-            // An interface that takes no frame is as good as one without a carrier.
-            self.resolve(|open| open.send().is_err().then_some(ProbeOutcome::Inconclusive));
-            let end = Instant::now() + patience.reply;
+        for _ in 0..timeouts.attempts.max(1) {
+            // An interface that cannot send is treated like one without carrier.
+            self.resolve(|probe| probe.send().is_err().then_some(ProbeOutcome::Inconclusive));
+            let end = Instant::now() + timeouts.reply;
             while !self.pending.is_empty() && Instant::now() < end {
-                self.resolve(|open| open.read_replies(&own));
+                self.resolve(|probe| probe.read_replies(&own));
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        for open in &self.pending {
-            self.outcomes[open.position] = Some(open.outcome_without_reply());
+        for probe in &self.pending {
+            self.outcomes[probe.position] = Some(probe.outcome_without_reply());
         }
-        self.outcomes.into_iter().map(|verdict| verdict.unwrap_or(ProbeOutcome::Inconclusive)).collect()
+        self.outcomes.into_iter().map(|outcome| outcome.unwrap_or(ProbeOutcome::Inconclusive)).collect()
     }
 
-    /// Close what `verdict` decides.
-    fn resolve(&mut self, verdict: impl Fn(&PendingProbe) -> Option<ProbeOutcome>) {
-        let verdicts = &mut self.outcomes;
-        self.pending.retain(|open| match verdict(open) {
-            Some(decided) => {
-                verdicts[open.position] = Some(decided);
+    /// Removes the pending probes for which `decide` returns an outcome, and records it.
+    fn resolve(&mut self, decide: impl Fn(&PendingProbe) -> Option<ProbeOutcome>) {
+        let outcomes = &mut self.outcomes;
+        self.pending.retain(|probe| match decide(probe) {
+            Some(outcome) => {
+                outcomes[probe.position] = Some(outcome);
                 false
             }
             None => true,
@@ -192,27 +186,27 @@ impl PendingProbe {
                 ndp::solicitation(&self.link, Some(own), gateway),
                 ndp::solicited_node_lladdr(&self.link, gateway),
             ),
-            // A gateway of the other family is never asked.
+            // Address and gateway of different families: no request is sent.
             _ => return Ok(()),
         };
         self.socket.send(&frame, &to)
     }
 
-    /// What has come in says.
+    /// Reads the received frames and returns the outcome, if they determine it.
     fn read_replies(&self, own: &[Vec<u8>]) -> Option<ProbeOutcome> {
         let mut frame = [0; 1500];
         while let Some(length) = self.socket.receive(&mut frame) {
             let frame = &frame[..length];
-            let said = match self.request.address {
+            let claim = match self.request.address {
                 IpAddr::V4(_) => arp::claimed_address(frame),
                 IpAddr::V6(_) => ndp::claimed_address(frame),
             };
-            let Some((of, by)) = said else { continue };
+            let Some((address, hardware)) = claim else { continue };
             match self.request.kind {
-                ProbeKind::Duplicate if of == self.request.address && !own.contains(&by) => {
-                    return Some(ProbeOutcome::Conflict(by));
+                ProbeKind::Duplicate if address == self.request.address && !own.contains(&hardware) => {
+                    return Some(ProbeOutcome::Conflict(hardware));
                 }
-                ProbeKind::Gateway(gateway) if of == gateway => return Some(ProbeOutcome::Passed),
+                ProbeKind::Gateway(gateway) if address == gateway => return Some(ProbeOutcome::Passed),
                 _ => {}
             }
         }
@@ -227,7 +221,7 @@ impl PendingProbe {
     }
 }
 
-/// The interface, once it has a carrier.
+/// Waits until the interface has a carrier.
 fn wait_for_carrier(route: &mut RouteSocket, interface: &str, end: Instant) -> Result<Option<Link>, Error> {
     loop {
         match route.link(interface)? {

@@ -1,11 +1,11 @@
-//! Where the machine's file trees are.
+//! Location of the machine's file trees.
 
 use std::path::{Path, PathBuf};
 
-/// The directory that every path of ours starts at: `/` in production, a mount of the host's file system in a
-/// container, a temporary directory in a test.
+/// Base directory of all paths: `/` in production, a mount of the host's file system in a container, a temporary
+/// directory in a test.
 ///
-/// The hardware's trees (`sys`, `dev`) may be elsewhere, which is all that simulated hardware has to change.
+/// The trees of the hardware (`sys`, `dev`) may be elsewhere. This is all that simulated hardware has to change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Root {
     base: PathBuf,
@@ -19,28 +19,28 @@ impl Default for Root {
 }
 
 impl Root {
-    /// All trees under `base`.
+    /// All trees below `base`.
     pub fn at(base: impl Into<PathBuf>) -> Self {
         Self { base: base.into(), hardware: None }
     }
 
-    /// The same, but with `sys` and `dev` under `directory`.
+    /// Moves `sys` and `dev` to `directory`.
     #[must_use]
     pub fn with_hardware(self, directory: impl Into<PathBuf>) -> Self {
         Self { hardware: Some(directory.into()), ..self }
     }
 
-    /// The directory itself.
+    /// The base directory.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// `relative` under the root; a leading slash does not lead out of it.
+    /// `relative` below the base; a leading slash does not escape from it.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.base, relative.as_ref())
     }
 
-    /// A path of sysfs: `class/net`.
+    /// A path in sysfs: `class/net`.
     pub fn sys(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&below(self.hardware(), Path::new("sys")), relative.as_ref())
     }
@@ -50,17 +50,17 @@ impl Root {
         below(&below(self.hardware(), Path::new("dev")), relative.as_ref())
     }
 
-    /// A path of procfs: `sys/kernel/random/boot_id`.
+    /// A path in procfs: `sys/kernel/random/boot_id`.
     pub fn proc_(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("proc"), relative.as_ref())
     }
 
-    /// A path that a reboot clears: `ferroband/cni.sock`.
+    /// A path below `run`, which is cleared at boot: `ferroband/cni.sock`.
     pub fn run(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("run"), relative.as_ref())
     }
 
-    /// A path of our own state, which a reboot keeps: `journal` is `var/lib/ferroband/journal`.
+    /// A path of Ferroband's persistent state: `journal` is `var/lib/ferroband/journal`.
     pub fn state(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("var/lib/ferroband"), relative.as_ref())
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_real_root() {
+    fn default_root_is_the_file_system_root() {
         let root = Root::default();
         assert_eq!(root.path("etc/cni"), Path::new("/etc/cni"));
         assert_eq!(root.path("/etc/cni"), Path::new("/etc/cni"));
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn absolute_paths_stay_inside() {
+    fn absolute_paths_stay_below_the_root() {
         assert_eq!(Root::at("/host").path("/etc/cni"), Path::new("/host/etc/cni"));
         assert_eq!(Root::at("/host").sys("/class"), Path::new("/host/sys/class"));
     }
 
     #[test]
-    fn hardware_elsewhere_moves_sys_and_dev_only() {
+    fn with_hardware_moves_only_sys_and_dev() {
         let root = Root::at("/host").with_hardware("/host/var/lib/ferroband/sim");
         assert_eq!(root.sys("class/net"), Path::new("/host/var/lib/ferroband/sim/sys/class/net"));
         assert_eq!(root.dev("infiniband"), Path::new("/host/var/lib/ferroband/sim/dev/infiniband"));

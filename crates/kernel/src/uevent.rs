@@ -1,45 +1,43 @@
-//! Devices that come, change and go, as the kernel tells udev (NETLINK_KOBJECT_UEVENT; lib/kobject_uevent.c).
+//! Kernel uevents: devices that are added, changed or removed (NETLINK_KOBJECT_UEVENT; lib/kobject_uevent.c).
 //!
-//! There is no such event for the state of a port: that is told by the interface on it
-//! ([`crate::route::LinkEvents`]).
+//! There is no uevent for the state of an RDMA port; the interface on the port reports it
+//! ([`crate::rtnetlink::LinkEventSocket`]).
 
 use crate::netlink::{Listener, ListenerRead, NetlinkFamily};
 use crate::{Error, Netns};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The group of what the kernel itself says; udev repeats it, done with, in the second one.
+/// Multicast group of the kernel's events. Group 2 has the same events after udev has processed them.
 const KERNEL_GROUP: u32 = 1;
 
-/// The subsystems whose events can mean that the inventory has changed.
+/// Subsystems whose events can change the inventory.
 pub const SUBSYSTEMS: [&str; 5] = ["pci", "net", "infiniband", "infiniband_verbs", "infiniband_mad"];
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uevent {
-    /// What happened: `add`, `remove`, `change`, `bind`, `unbind`, `move`.
+    /// `add`, `remove`, `change`, `bind`, `unbind`, `move`.
     pub action: String,
-    /// The device, by its path in sysfs: `/devices/pci0000:80/0000:80:02.0/0000:86:00.0`.
+    /// Path of the device in sysfs: `/devices/pci0000:80/0000:80:02.0/0000:86:00.0`.
     pub path: String,
-    /// The subsystem that it belongs to.
     pub subsystem: String,
-    /// Everything else the kernel said: `PCI_SLOT_NAME`, `INTERFACE`, `SEQNUM`.
+    /// The other properties: `PCI_SLOT_NAME`, `INTERFACE`, `SEQNUM`.
     pub properties: BTreeMap<String, String>,
 }
 
-/// What reading gives.
+/// An item read from a [`UeventSocket`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UeventItem {
-    /// An event of one of the subsystems asked for.
+    /// An event of one of the requested subsystems.
     Event(Uevent),
-    /// Events were lost; look at everything.
+    /// Events were lost; read the complete state again.
     Lost,
 }
 
-/// A socket that hears the kernel's events. Reading never blocks; poll its descriptor.
+/// A socket that receives uevents. Reading does not block; poll its descriptor.
 ///
-/// Events of interfaces reach the namespace that the interface is in, all others every namespace of the
-/// initial user namespace (since 4.18).
+/// Events of network interfaces are sent to the namespace of the interface, all others to every network namespace
+/// of the initial user namespace (since 4.18).
 #[derive(Debug)]
 pub struct UeventSocket {
     listener: Listener,
@@ -47,7 +45,7 @@ pub struct UeventSocket {
 }
 
 impl UeventSocket {
-    /// Those of `subsystems`, in the calling thread's network namespace.
+    /// Receives events of `subsystems` in the network namespace of the calling thread.
     pub fn open(subsystems: &[&str]) -> Result<Self, Error> {
         Ok(Self {
             listener: Listener::join(NetlinkFamily::Uevent, KERNEL_GROUP)?,
@@ -55,19 +53,19 @@ impl UeventSocket {
         })
     }
 
-    /// The same in `netns`; the calling thread stays where it is.
+    /// Receives events in `netns`; the calling thread does not change its namespace.
     pub fn open_in(netns: &Netns, subsystems: &[&str]) -> Result<Self, Error> {
         netns.run(|| Self::open(subsystems))?
     }
 
-    /// What was told since the last call, in order.
+    /// Reads all available events in order.
     pub fn read(&mut self) -> Result<Vec<UeventItem>, Error> {
-        let mut told = Vec::new();
+        let mut items = Vec::new();
         loop {
             match self.listener.next()? {
-                ListenerRead::Empty => return Ok(told),
-                ListenerRead::Lost => told.push(UeventItem::Lost),
-                ListenerRead::Datagram(datagram) => told.extend(
+                ListenerRead::Empty => return Ok(items),
+                ListenerRead::Lost => items.push(UeventItem::Lost),
+                ListenerRead::Datagram(datagram) => items.extend(
                     decode(datagram)
                         .filter(|event| self.subsystems.contains(&event.subsystem))
                         .map(UeventItem::Event),
@@ -83,7 +81,7 @@ impl AsFd for UeventSocket {
     }
 }
 
-/// `add@/devices/…` and then `KEY=value`, each ended by a zero.
+/// `add@/devices/…` followed by `KEY=value`, each terminated by a zero byte.
 fn decode(datagram: &[u8]) -> Option<Uevent> {
     let mut texts = datagram.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let head = texts.next()?;
@@ -99,13 +97,13 @@ fn decode(datagram: &[u8]) -> Option<Uevent> {
 mod tests {
     use super::*;
 
-    /// What `udevadm monitor -k -p` shows of an adapter that is bound, as it is on the wire.
+    /// A bind event of an adapter as `udevadm monitor -k -p` shows it, in wire format.
     const BOUND: &[u8] = b"bind@/devices/pci0000:80/0000:80:02.0/0000:86:00.0\0ACTION=bind\0\
         DEVPATH=/devices/pci0000:80/0000:80:02.0/0000:86:00.0\0SUBSYSTEM=pci\0DRIVER=mlx5_core\0\
         PCI_SLOT_NAME=0000:86:00.0\0SEQNUM=4711\0";
 
     #[test]
-    fn an_event_is_read_whole() {
+    fn uevent_is_decoded_completely() {
         let event = decode(BOUND).unwrap();
         assert_eq!((event.action.as_str(), event.subsystem.as_str()), ("bind", "pci"));
         assert_eq!(event.path, "/devices/pci0000:80/0000:80:02.0/0000:86:00.0");
@@ -113,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_kernels_is_not_an_event() {
-        // udev's own messages start so, without an `@`.
+    fn messages_of_udev_are_ignored() {
+        // udev's own messages start with `libudev`, without an `@`.
         assert_eq!(decode(b"libudev\0\xfe\xed\xca\xfe"), None);
         assert_eq!(decode(b""), None);
-        assert_eq!(decode(b"add@/devices/x\0ACTION=add\0"), None, "of no subsystem");
+        assert_eq!(decode(b"add@/devices/x\0ACTION=add\0"), None, "without a subsystem");
     }
 }

@@ -1,4 +1,4 @@
-//! One way to hear that the hardware has changed, whether the kernel says so or a simulation.
+//! Hardware events from the kernel or a simulation, as one stream.
 
 use crate::rtnetlink::{LinkEvent, LinkEventSocket};
 use crate::uevent::{SUBSYSTEMS, UeventItem, UeventSocket};
@@ -10,35 +10,33 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Something happened to the hardware. It says where to look, not what is there now.
+/// A hardware event. It says what to read again, not the new state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HardwareEvent {
-    /// A device came, went or changed.
+    /// A device was added, removed or changed.
     Device {
         /// `add`, `remove`, `change`, `bind`, `unbind`, `move`, `online`, `offline`.
         action: String,
         /// `pci`, `net`, `infiniband`, `infiniband_verbs`, `infiniband_mad`.
         subsystem: String,
-        /// Its path in sysfs, from `/devices`.
+        /// Path in sysfs, starting with `/devices`.
         path: String,
     },
-    /// An interface changed: its name, its flags or its carrier.
+    /// The name, flags or carrier of an interface changed.
     LinkChanged(Box<Link>),
-    /// An interface went.
+    /// An interface was removed.
     LinkRemoved(Box<Link>),
-    /// Changes were missed; look at everything.
+    /// Events were lost; read the complete state again.
     Lost,
 }
 
-/// Where changes come from.
 pub trait EventSource: AsFd + Send {
-    /// Appends what happened since the last call; does not block. The descriptor is readable when there is
-    /// something.
-    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), Error>;
+    /// Appends all available events without blocking. The descriptor is readable when there are events.
+    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error>;
 }
 
-/// Changes of all sources, as one stream. Its descriptor is readable when there may be one, so an async
-/// runtime can wait for it and then call [`Watch::poll`].
+/// Events of all sources as one stream. The descriptor is readable when there may be events, so an async runtime
+/// can wait for it and then call [`HardwareWatch::poll`].
 pub struct HardwareWatch {
     epoll: Epoll,
     sources: Vec<Box<dyn EventSource>>,
@@ -47,12 +45,15 @@ pub struct HardwareWatch {
 
 impl fmt::Debug for HardwareWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("sources", &self.sources.len()).field("pending", &self.pending).finish()
+        f.debug_struct("HardwareWatch")
+            .field("sources", &self.sources.len())
+            .field("pending", &self.pending)
+            .finish()
     }
 }
 
 impl HardwareWatch {
-    /// What the kernel says: its events about devices, and those of this namespace's interfaces.
+    /// Kernel events: uevents, and link events of the current network namespace.
     pub fn from_kernel() -> Result<Self, Error> {
         Self::from_sources(vec![
             Box::new(UeventSocket::open(&SUBSYSTEMS)?),
@@ -60,7 +61,7 @@ impl HardwareWatch {
         ])
     }
 
-    /// What these sources say.
+    /// Events of the given sources.
     pub fn from_sources(sources: Vec<Box<dyn EventSource>>) -> Result<Self, Error> {
         let open = || {
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -75,7 +76,7 @@ impl HardwareWatch {
         }
     }
 
-    /// The next change, if one has happened.
+    /// The next event, if there is one.
     pub fn poll(&mut self) -> Result<Option<HardwareEvent>, Error> {
         if self.pending.is_empty() {
             for source in &mut self.sources {
@@ -85,21 +86,21 @@ impl HardwareWatch {
         Ok(self.pending.pop_front())
     }
 
-    /// The next change; nothing when none happens for so long.
-    pub fn wait(&mut self, longest: Duration) -> Result<Option<HardwareEvent>, Error> {
-        let until = Instant::now() + longest;
+    /// Waits for the next event; returns `None` after the timeout.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<HardwareEvent>, Error> {
+        let until = Instant::now() + timeout;
         loop {
-            if let Some(change) = self.poll()? {
-                return Ok(Some(change));
+            if let Some(event) = self.poll()? {
+                return Ok(Some(event));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(None);
             }
-            // Rounded up, so that the last millisecond is not spent spinning.
+            // Rounded up to avoid a busy loop in the last millisecond.
             let left = left.as_millis().saturating_add(1).min(60_000);
-            let timeout = EpollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
-            match self.epoll.wait(&mut [EpollEvent::empty()], timeout) {
+            let epoll_timeout = EpollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
+            match self.epoll.wait(&mut [EpollEvent::empty()], epoll_timeout) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(watch_error(errno)),
             }
@@ -114,8 +115,8 @@ impl AsFd for HardwareWatch {
 }
 
 impl EventSource for UeventSocket {
-    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
-        changes.extend(Self::read(self)?.into_iter().map(|told| match told {
+    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
+        events.extend(Self::read(self)?.into_iter().map(|item| match item {
             UeventItem::Event(event) => {
                 HardwareEvent::Device { action: event.action, subsystem: event.subsystem, path: event.path }
             }
@@ -126,8 +127,8 @@ impl EventSource for UeventSocket {
 }
 
 impl EventSource for LinkEventSocket {
-    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
-        changes.extend(Self::read(self)?.into_iter().map(|event| match event {
+    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
+        events.extend(Self::read(self)?.into_iter().map(|event| match event {
             LinkEvent::Changed(link) => HardwareEvent::LinkChanged(Box::new(link)),
             LinkEvent::Removed(link) => HardwareEvent::LinkRemoved(Box::new(link)),
             LinkEvent::Lost => HardwareEvent::Lost,
@@ -137,5 +138,5 @@ impl EventSource for LinkEventSocket {
 }
 
 fn watch_error(errno: Errno) -> Error {
-    Error::DeviceRequest { doing: "watch".to_owned(), device: "any".to_owned(), errno, message: None }
+    Error::DeviceRequest { doing: "watch".to_owned(), device: "(all)".to_owned(), errno, message: None }
 }

@@ -1,6 +1,6 @@
-//! Route netlink on the running kernel: each test in a network namespace of its own, seen by `ip`.
+//! Tests of netlink on the running kernel, each in its own network namespace and compared with the output of `ip`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step ends the test")]
 
 #[path = "netns/adapters.rs"]
 mod adapters;

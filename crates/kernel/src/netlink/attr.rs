@@ -1,13 +1,13 @@
-//! Reading what the kernel sends, and only as much of it as is needed.
+//! Decoding of netlink messages.
 //!
-//! Answers are full of attributes of other people's drivers. A reader that takes them all apart stops working
-//! on the first one it does not understand; this one looks at a handful and steps over the rest.
+//! Replies contain many driver-specific attributes. A decoder that interprets all of them fails at the first
+//! unknown one; this one reads only what is needed and skips the rest.
 
 use netlink_packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A message as it came, its type and what follows the netlink header.
+/// A message without interpretation: its type and the payload after the netlink header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RawMessage {
     pub(crate) kind: u16,
@@ -37,18 +37,18 @@ impl NetlinkSerializable for RawMessage {
 }
 
 impl RawMessage {
-    /// The fixed part of the payload, when the message is of this type and as long.
+    /// The fixed header of the payload, if the message has this type and is long enough.
     pub(crate) fn head<const LENGTH: usize>(&self, kind: u16) -> Option<&[u8; LENGTH]> {
         if self.kind == kind { self.payload.first_chunk() } else { None }
     }
 
-    /// The attributes after a fixed part of this length: type and value.
+    /// The attributes after a fixed header of this length: type and value.
     pub(crate) fn attributes(&self, head: usize) -> impl Iterator<Item = (u16, &[u8])> {
         iter(self.payload.get(head..).unwrap_or_default())
     }
 }
 
-/// The attributes in these bytes: type (flags taken off) and value. Ends at the first that is cut short.
+/// The attributes in these bytes: type (without flags) and value. Ends at the first truncated attribute.
 pub(crate) fn iter(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -61,33 +61,33 @@ pub(crate) fn iter(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// A text, up to its terminating zero.
+/// A string, up to its terminating zero.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// A number of two bytes, in the machine's order.
+/// A u16 in native byte order.
 pub(crate) fn u16(value: &[u8]) -> Option<u16> {
     value.first_chunk().copied().map(u16::from_ne_bytes)
 }
 
-/// A number of four bytes, in the machine's order.
+/// A u32 in native byte order.
 pub(crate) fn u32(value: &[u8]) -> Option<u32> {
     value.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
-/// A number of four bytes with a sign, in the machine's order.
+/// An i32 in native byte order.
 pub(crate) fn i32(value: &[u8]) -> Option<i32> {
     value.first_chunk().copied().map(i32::from_ne_bytes)
 }
 
-/// A number of eight bytes, in the machine's order.
+/// A u64 in native byte order.
 pub(crate) fn u64(value: &[u8]) -> Option<u64> {
     value.first_chunk().copied().map(u64::from_ne_bytes)
 }
 
-/// An address of either family, told by its length.
+/// An IP address; its length determines the family.
 pub(crate) fn ip(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => value.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into()),
@@ -101,21 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_over_padding_and_flags() {
+    fn padding_and_flags_are_skipped() {
         let mut bytes = [5u16.to_ne_bytes(), 1u16.to_ne_bytes()].concat();
         bytes.extend([7, 0, 0, 0]);
         bytes.extend([8u16.to_ne_bytes(), (2u16 | 0x8000).to_ne_bytes()].concat());
         bytes.extend(9u32.to_ne_bytes());
-        let seen: Vec<_> = iter(&bytes).map(|(kind, value)| (kind, value.to_vec())).collect();
-        assert_eq!(seen, [(1, vec![7]), (2, 9u32.to_ne_bytes().to_vec())]);
+        let decoded: Vec<_> = iter(&bytes).map(|(kind, value)| (kind, value.to_vec())).collect();
+        assert_eq!(decoded, [(1, vec![7]), (2, 9u32.to_ne_bytes().to_vec())]);
     }
 
     #[test]
-    fn ends_quietly_where_the_bytes_end() {
+    fn truncated_attributes_end_the_iteration() {
         for cut in [&[][..], &[8, 0], &[8, 0, 1, 0, 9], &[0, 0, 1, 0], &[3, 0, 1, 0]] {
             assert_eq!(iter(cut).count(), 0, "{cut:?}");
         }
-        // The last one needs no padding.
+        // The last attribute needs no padding.
         assert_eq!(iter(&[5, 0, 1, 0, 9]).count(), 1);
     }
 

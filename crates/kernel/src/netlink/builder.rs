@@ -1,26 +1,26 @@
-//! Writing what the kernel is sent.
+//! Construction of netlink messages.
 
 use super::RawMessage;
 
-/// NLA_F_NESTED of linux/netlink.h: the value is attributes itself.
+/// NLA_F_NESTED of linux/netlink.h: the value consists of attributes.
 const NESTED: u16 = 1 << 15;
 
-/// The payload of a message under construction: a fixed part, then attributes.
+/// The payload of a message: a fixed header, then attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MessageBuilder {
     bytes: Vec<u8>,
 }
 
 impl MessageBuilder {
-    /// Begins with a fixed part; RDMA netlink and nested attributes have none.
+    /// Starts with a fixed header; RDMA netlink and nested attributes have none.
     pub(crate) fn new(head: &[u8]) -> Self {
         Self { bytes: head.to_vec() }
     }
 
-    /// Adds an attribute: length with its header, type, value, padded to four bytes.
+    /// Appends an attribute: length including its header, type, value, padded to four bytes.
     ///
-    /// A length is sixteen bits. Nothing that we send comes near; what would not fit is cut, and the kernel's
-    /// policy refuses it.
+    /// The length has sixteen bits. No message of this crate comes near the limit; a longer value is truncated, and
+    /// the kernel's policy rejects it.
     #[must_use]
     pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
         let length = u16::try_from(value.len().saturating_add(4)).unwrap_or(u16::MAX);
@@ -32,7 +32,7 @@ impl MessageBuilder {
         self
     }
 
-    /// Adds an attribute if there is something to say.
+    /// Appends an attribute if there is a value.
     #[must_use]
     pub(crate) fn with_optional<T: AsRef<[u8]>>(self, kind: u16, value: Option<T>) -> Self {
         match value {
@@ -41,20 +41,19 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds a text with its terminating zero.
+    /// Appends a zero-terminated string.
     #[must_use]
     pub(crate) fn with_text(self, kind: u16, text: &str) -> Self {
         self.with(kind, &[text.as_bytes(), &[0]].concat())
     }
 
-    /// Adds attributes inside an attribute, without the mark that says so: route netlink's older ones never
-    /// had it.
+    /// Appends nested attributes without NLA_F_NESTED, as older rtnetlink attributes expect.
     #[must_use]
     pub(crate) fn with_nest(self, kind: u16, nest: &Self) -> Self {
         self.with(kind, &nest.bytes)
     }
 
-    /// The same with the mark, which rtnetlink's newer attributes demand.
+    /// Appends nested attributes with NLA_F_NESTED, which newer rtnetlink attributes require.
     #[must_use]
     pub(crate) fn with_flagged_nest(self, kind: u16, nest: &Self) -> Self {
         self.with(kind | NESTED, &nest.bytes)
@@ -64,7 +63,7 @@ impl MessageBuilder {
         self.bytes.is_empty()
     }
 
-    /// The message of this type.
+    /// Builds the message with this type.
     pub(crate) fn build(self, kind: u16) -> RawMessage {
         RawMessage { kind, payload: self.bytes }
     }
@@ -76,18 +75,18 @@ mod tests {
     use crate::netlink::attr;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn built_message_can_be_decoded() {
         let nest = MessageBuilder::default().with(1, &7u32.to_ne_bytes());
         let message = MessageBuilder::new(&[9; 4]).with_text(3, "ib0").with_nest(22, &nest).build(19);
         assert_eq!(message.head::<4>(19), Some(&[9; 4]));
-        assert_eq!(message.head::<4>(18), None, "of another type");
-        let seen: Vec<_> = message.attributes(4).collect();
-        assert_eq!(seen[0], (3, &b"ib0\0"[..]));
-        assert_eq!(attr::iter(seen[1].1).collect::<Vec<_>>(), [(1, &7u32.to_ne_bytes()[..])]);
+        assert_eq!(message.head::<4>(18), None, "another message type");
+        let attributes: Vec<_> = message.attributes(4).collect();
+        assert_eq!(attributes[0], (3, &b"ib0\0"[..]));
+        assert_eq!(attr::iter(attributes[1].1).collect::<Vec<_>>(), [(1, &7u32.to_ne_bytes()[..])]);
     }
 
     #[test]
-    fn too_long_a_value_is_cut_and_not_wrapped() {
+    fn value_that_is_too_long_is_truncated() {
         let message = MessageBuilder::default().with(1, &[1; 70_000]).build(1);
         let [(kind, value)] = message.attributes(0).collect::<Vec<_>>()[..] else { panic!("one attribute") };
         assert_eq!((kind, value.len()), (1, 65_531));

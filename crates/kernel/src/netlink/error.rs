@@ -1,4 +1,4 @@
-//! Families of netlink, and why a request to one of them did not succeed.
+//! Netlink families and request errors.
 
 use crate::Error;
 use netlink_packet_core::DecodeError;
@@ -6,7 +6,6 @@ use netlink_sys::protocols::{NETLINK_KOBJECT_UEVENT, NETLINK_NETFILTER, NETLINK_
 use nix::errno::Errno;
 use std::io;
 
-/// The families that we speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NetlinkFamily {
     Route,
@@ -43,10 +42,10 @@ impl NetlinkFamily {
     }
 }
 
-/// Why a request did not succeed, before it is known what it was about.
+/// The error of a request, without the object of the request.
 #[derive(Debug)]
 pub(crate) enum NetlinkError {
-    /// The kernel said no, perhaps with words.
+    /// The kernel returned an error, possibly with an explanation.
     Kernel(Errno, Option<String>),
     Io(NetlinkFamily, io::Error),
     Decode(DecodeError),
@@ -60,8 +59,8 @@ impl NetlinkError {
         }
     }
 
-    /// The error of a request that was to give an interface the name `name`. When the name is taken the
-    /// kernel says EEXIST without words; when something else is in the way it uses words.
+    /// The error of a request that sets the interface name `name`. If the name is taken, the kernel returns EEXIST
+    /// without an explanation; for other conflicts it adds one.
     pub(crate) fn for_name(self, doing: impl Into<String>, interface: &str, name: &str) -> Error {
         match self {
             Self::Kernel(Errno::EEXIST, None) => Error::NameTaken { interface: name.to_owned() },
@@ -88,11 +87,11 @@ impl NetlinkError {
         }
     }
 
-    /// The error when the kernel did not get to answer.
+    /// The error if there was no valid reply of the kernel.
     fn without_reply(self, about: impl Into<String>) -> Error {
         match self {
             Self::Kernel(errno, message) => {
-                Error::DeviceRequest { doing: "ask about".to_owned(), device: about.into(), errno, message }
+                Error::DeviceRequest { doing: "query".to_owned(), device: about.into(), errno, message }
             }
             Self::Io(family, source) => family.socket_error("use", source),
             Self::Decode(source) => Error::Undecodable { interface: about.into(), source },

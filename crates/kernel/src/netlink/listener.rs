@@ -1,4 +1,4 @@
-//! What the kernel tells everybody who listens.
+//! Netlink multicast groups.
 
 use super::NetlinkFamily;
 use crate::Error;
@@ -10,10 +10,10 @@ use nix::errno::Errno;
 use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use nix::sys::socket::{setsockopt, sockopt};
 
-/// Room for what is told while the reader is busy: some thousand events.
+/// Receive buffer for several thousand events while the reader is busy.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// A socket that has joined a multicast group. Reading never blocks; poll its descriptor.
+/// A socket that has joined a multicast group. Reading does not block; poll its descriptor.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: netlink_sys::Socket,
@@ -21,23 +21,21 @@ pub(crate) struct Listener {
     buffer: Vec<u8>,
 }
 
-/// What a look at a [`Listener`] gave.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ListenerRead<'a> {
-    /// One datagram.
     Datagram(&'a [u8]),
-    /// Some were lost because they came faster than they were read.
+    /// Datagrams were dropped because the receive buffer was full.
     Lost,
-    /// There is none now.
+    /// No datagram is available.
     Empty,
 }
 
 impl Listener {
-    /// Joins the groups of a bit mask (bit 0 is group 1), in the calling thread's network namespace.
+    /// Joins the groups of a bit mask (bit 0 is group 1) in the network namespace of the calling thread.
     pub(crate) fn join(family: NetlinkFamily, groups: u32) -> Result<Self, Error> {
         let open = || {
             let mut socket = netlink_sys::Socket::new(family.protocol())?;
-            // Beyond the administrator's limit if we may (CAP_NET_ADMIN), else up to it.
+            // Exceeds net.core.rmem_max with CAP_NET_ADMIN; otherwise the limit applies.
             if setsockopt(&borrow_fd(&socket), sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
                 let _ = setsockopt(&borrow_fd(&socket), sockopt::RcvBuf, &RECEIVE_BUFFER);
             }
@@ -51,7 +49,7 @@ impl Listener {
         }
     }
 
-    /// The next thing told, if there is one.
+    /// Reads the next datagram.
     pub(crate) fn next(&mut self) -> Result<ListenerRead<'_>, Error> {
         loop {
             self.buffer.clear();
@@ -69,8 +67,7 @@ impl Listener {
             self.buffer.clear();
             self.buffer.reserve(length);
             match self.socket.recv_from(&mut self.buffer, 0) {
-                // Port 0 is the kernel; anybody else may only talk to us with privileges, and is not
-                // believed.
+                // Port 0 is the kernel. Datagrams of other (privileged) senders are ignored.
                 Ok((_, from)) if from.port_number() == 0 => return Ok(ListenerRead::Datagram(&self.buffer)),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -86,8 +83,8 @@ impl AsFd for Listener {
     }
 }
 
-#[expect(unsafe_code, reason = "netlink-sys has only the raw descriptor of its socket")]
+#[expect(unsafe_code, reason = "netlink-sys exposes only the raw descriptor of its socket")]
 fn borrow_fd(socket: &netlink_sys::Socket) -> BorrowedFd<'_> {
-    // SAFETY: the socket is open as long as it is borrowed, and so is its descriptor.
+    // SAFETY: the descriptor is open as long as the borrowed socket exists.
     unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) }
 }

@@ -1,8 +1,8 @@
-//! Netlink, as far as the families that we speak have it in common (netlink(7)).
+//! Netlink code common to all families used here (netlink(7)).
 //!
 //! ```text
-//! Body ──▶ Message ──Socket::request──▶ kernel ──▶ Message ──▶ wire: the attributes we look at
-//!                                        kernel ──▶ Listener: what it tells everybody
+//! MessageBuilder ──▶ RawMessage ──NetlinkSocket::request──▶ kernel ──▶ RawMessage ──▶ attr: attributes
+//!                                                           kernel ──▶ Listener: multicast events
 //! ```
 
 pub(crate) mod attr;

@@ -1,4 +1,4 @@
-//! One request to the kernel and its answers.
+//! Netlink requests and replies.
 
 use super::attr::{self, RawMessage};
 use super::error::{NetlinkError, NetlinkFamily};
@@ -12,16 +12,14 @@ use nix::errno::Errno;
 use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use std::io;
 
-/// Enough for every single answer; longer ones are measured first and the buffer grows.
+/// Large enough for most replies; longer ones are measured first and the buffer grows.
 const INITIAL_BUFFER: usize = 32 * 1024;
-/// A dump that the kernel marks as torn by a concurrent change is asked for again, this often.
+/// Number of attempts to read a dump that is not interrupted by a concurrent change.
 const MAX_DUMP_ATTEMPTS: usize = 16;
-/// struct nlmsghdr, which stands before the TLVs of an acknowledgement (NETLINK_CAP_ACK leaves the rest out).
+/// struct nlmsghdr, which precedes the TLVs of an acknowledgement (NETLINK_CAP_ACK omits the rest).
 const NLMSGHDR_LEN: usize = 16;
-/// NLMSGERR_ATTR_MSG of linux/netlink.h.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// A bound netlink socket.
 #[derive(Debug)]
 pub(crate) struct NetlinkSocket {
     family: NetlinkFamily,
@@ -30,7 +28,7 @@ pub(crate) struct NetlinkSocket {
     buffer: Vec<u8>,
 }
 
-/// What one received message means for the request under way.
+/// What a received message means for the current request.
 enum NetlinkReply {
     Message(RawMessage),
     End,
@@ -38,13 +36,13 @@ enum NetlinkReply {
 }
 
 impl NetlinkSocket {
-    /// In the calling thread's network namespace, which it keeps.
+    /// Opens a socket in the network namespace of the calling thread. The socket keeps this namespace.
     pub(crate) fn open(family: NetlinkFamily) -> Result<Self, Error> {
         let open = || {
             let mut socket = netlink_sys::Socket::new(family.protocol())?;
             socket.bind_auto()?;
             socket.connect(&SocketAddr::new(0, 0))?;
-            // Both since 4.12; without them there are only fewer words.
+            // Both since 4.12. Without them error messages have no explanation.
             let _ = socket.set_ext_ack(true);
             let _ = socket.set_cap_ack(true);
             Ok(socket)
@@ -57,20 +55,20 @@ impl NetlinkSocket {
         }
     }
 
-    /// Sends a request and waits until the kernel has done it. The answers, if it is a question.
+    /// Sends a request and waits for the acknowledgement. Returns the replies, if there are any.
     pub(crate) fn request(
         &mut self,
         message: impl NetlinkSerializable,
         flags: u16,
     ) -> Result<Vec<RawMessage>, NetlinkError> {
-        let mut answers = Vec::new();
+        let mut replies = Vec::new();
         self.send(&message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
-        self.receive(self.sequence, &mut answers)?;
-        Ok(answers)
+        self.receive(self.sequence, &mut replies)?;
+        Ok(replies)
     }
 
-    /// Sends requests that the kernel does all or none of, in one datagram. `last` is acknowledged; a refusal of any one
-    /// comes before that. What closes the batch has no answer.
+    /// Sends requests that the kernel applies atomically, in one datagram. `last` is acknowledged; an error of any
+    /// request arrives before that. The message that closes the batch has no reply.
     pub(crate) fn send_batch(
         &mut self,
         first: &[(RawMessage, u16)],
@@ -90,16 +88,16 @@ impl NetlinkSocket {
         self.receive(begin, &mut Vec::new()).map(drop)
     }
 
-    /// Asks for everything of a kind, until an answer comes that no change has torn.
+    /// Requests a dump, and repeats it until it is not interrupted by a concurrent change.
     pub(crate) fn dump(
         &mut self,
         message: impl NetlinkSerializable,
     ) -> Result<Vec<RawMessage>, NetlinkError> {
         for _ in 0..MAX_DUMP_ATTEMPTS {
-            let mut answers = Vec::new();
+            let mut replies = Vec::new();
             self.send(&message, NLM_F_REQUEST | NLM_F_DUMP)?;
-            if self.receive(self.sequence, &mut answers)? {
-                return Ok(answers);
+            if self.receive(self.sequence, &mut replies)? {
+                return Ok(replies);
             }
         }
         Err(NetlinkError::Kernel(Errno::EINTR, None))
@@ -120,10 +118,10 @@ impl NetlinkSocket {
         serialize(header, message)
     }
 
-    /// Collects until the acknowledgement or the end of the dump; false when the dump was torn. Answers to requests since
-    /// `first` count, and the last one's ends it.
-    fn receive(&mut self, first: u32, answers: &mut Vec<RawMessage>) -> Result<bool, NetlinkError> {
-        let (mut whole, earlier) = (true, self.sequence.wrapping_sub(first));
+    /// Receives until the acknowledgement or the end of the dump; returns false if the dump was interrupted. Only
+    /// replies to requests since `first` are considered, and the reply to the last one ends the loop.
+    fn receive(&mut self, first: u32, replies: &mut Vec<RawMessage>) -> Result<bool, NetlinkError> {
+        let (mut complete, earlier) = (true, self.sequence.wrapping_sub(first));
         loop {
             self.receive_datagram().map_err(|error| NetlinkError::Io(self.family, error))?;
             let mut rest = self.buffer.as_slice();
@@ -137,17 +135,17 @@ impl NetlinkSocket {
                 if behind > earlier {
                     continue;
                 }
-                whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
+                complete &= message.header.flags & NLM_F_DUMP_INTR == 0;
                 match classify_reply(message)? {
-                    NetlinkReply::Message(part) => answers.push(part),
-                    NetlinkReply::End if behind == 0 => return Ok(whole),
+                    NetlinkReply::Message(part) => replies.push(part),
+                    NetlinkReply::End if behind == 0 => return Ok(complete),
                     NetlinkReply::End | NetlinkReply::Ignored => {}
                 }
             }
         }
     }
 
-    /// The next datagram, whole, into the buffer.
+    /// Receives one complete datagram into the buffer.
     fn receive_datagram(&mut self) -> io::Result<()> {
         let length = retry_interrupted(|| {
             self.buffer.clear();
@@ -159,7 +157,7 @@ impl NetlinkSocket {
     }
 }
 
-/// The bytes of a request: its header, and what it says.
+/// Serializes the header and the message.
 pub(crate) fn serialize(header: NetlinkHeader, message: &impl NetlinkSerializable) -> Vec<u8> {
     let length = NLMSGHDR_LEN + message.buffer_len();
     let mut bytes = vec![0; length];

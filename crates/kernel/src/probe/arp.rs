@@ -1,4 +1,4 @@
-//! ARP (RFC 826, RFC 5227; RFC 4391 for InfiniBand).
+//! ARP frames (RFC 826, RFC 5227; RFC 4391 for InfiniBand).
 
 use crate::rtnetlink::Link;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv4Addr};
 const REQUEST: u16 = 1;
 const IPV4: u16 = 0x0800;
 
-/// "Who has it?", from somebody without an address, which no neighbour remembers.
+/// An ARP probe: sender 0.0.0.0, which neighbours do not cache.
 pub(super) fn probe(link: &Link, address: Ipv4Addr) -> Vec<u8> {
     frame(link, Ipv4Addr::UNSPECIFIED, address)
 }
 
-/// "Who has `target`? Tell `own`." With both the same it is an announcement.
+/// An ARP request for `target` from `own`. If both are equal, it is an announcement.
 pub(super) fn request(link: &Link, own: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     frame(link, own, target)
 }
@@ -19,7 +19,7 @@ pub(super) fn request(link: &Link, own: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
 fn frame(link: &Link, sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     let length = link.address.len();
     let mut frame = Vec::with_capacity(8 + 2 * (length + 4));
-    // ARPHRD_* is the hardware type of ARP: 1 for Ethernet, 32 for InfiniBand.
+    // The ARP hardware type is ARPHRD_*: 1 for Ethernet, 32 for InfiniBand.
     frame.extend(link.link_type.to_be_bytes());
     frame.extend(IPV4.to_be_bytes());
     frame.extend([length as u8, 4]);
@@ -31,7 +31,8 @@ fn frame(link: &Link, sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// Who says to have, or to want, which address: a sender's own, or that of somebody who probes for it like us.
+/// The IP address that the sender claims, and its hardware address. The address is the sender's own or, in an ARP
+/// probe, the target.
 pub(super) fn claimed_address(frame: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     let length = usize::from(*frame.get(4)?);
     if frame.get(2..4)? != IPV4.to_be_bytes() || *frame.get(5)? != 4 {
@@ -44,8 +45,8 @@ pub(super) fn claimed_address(frame: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     };
     let sender = address(8 + length)?;
     let target = address(12 + 2 * length)?;
-    let of = if sender.is_unspecified() { target } else { sender };
-    Some((of.into(), hardware))
+    let claimed = if sender.is_unspecified() { target } else { sender };
+    Some((claimed.into(), hardware))
 }
 
 #[cfg(test)]
@@ -56,8 +57,9 @@ mod tests {
         Link { address: (0..length as u8).collect(), link_type, ..Link::default() }
     }
 
+    // Case: ipam P02
     #[test]
-    fn p02_a_probe_on_infiniband_has_hardware_type_32_and_addresses_of_20_bytes() {
+    fn infiniband_probe_has_hardware_type_32_and_20_byte_addresses() {
         let frame = probe(&link(20, 32), [10, 0, 0, 7].into());
         assert_eq!(frame.len(), 56);
         assert_eq!(frame[..8], [0, 32, 8, 0, 20, 4, 0, 1]);
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_says_nothing() {
+    fn malformed_frames_claim_no_address() {
         let good = probe(&link(20, 32), [10, 0, 0, 7].into());
         for length in 0..good.len() {
             assert_eq!(claimed_address(&good[..length]), None, "{length}");

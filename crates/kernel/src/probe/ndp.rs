@@ -1,4 +1,4 @@
-//! Neighbour discovery (RFC 4861), with link-layer addresses of InfiniBand (RFC 4391, section 9.3).
+//! Neighbour discovery packets (RFC 4861), with InfiniBand link-layer addresses (RFC 4391, section 9.3).
 
 use crate::rtnetlink::Link;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,18 +10,18 @@ const OPTION_SOURCE_LLADDR: u8 = 1;
 const OPTION_TARGET_LLADDR: u8 = 2;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// "Who has `target`?", from `own`, or from nobody when that is what is to be found out.
+/// A neighbour solicitation for `target`, from `own` or, for duplicate address detection, from `::`.
 pub(super) fn solicitation(link: &Link, own: Option<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
     let mut body = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
     body.extend(target.octets());
-    // Without a source address there is no option either (RFC 4861, section 4.3).
+    // A solicitation from `::` must not contain a source option (RFC 4861, section 4.3).
     if own.is_some() {
         body.extend(lladdr_option(OPTION_SOURCE_LLADDR, &link.address));
     }
     packet(own.unwrap_or(Ipv6Addr::UNSPECIFIED), solicited_node_group(target), body)
 }
 
-/// "I have it", to everybody, replacing what they knew.
+/// An unsolicited neighbour advertisement to all nodes, with the override flag.
 pub(super) fn advertisement(link: &Link, own: Ipv6Addr) -> Vec<u8> {
     let mut body = vec![ADVERTISEMENT, 0, 0, 0, 0x20, 0, 0, 0];
     body.extend(own.octets());
@@ -29,7 +29,8 @@ pub(super) fn advertisement(link: &Link, own: Ipv6Addr) -> Vec<u8> {
     packet(own, ALL_NODES, body)
 }
 
-/// An option with a link-layer address; on InfiniBand two zero bytes come before it, and its length is 3 times 8.
+/// A link-layer address option. On InfiniBand two zero bytes precede the address, and the length is 3 units of 8
+/// bytes.
 fn lladdr_option(kind: u8, address: &[u8]) -> Vec<u8> {
     let mut option = vec![kind, 0];
     if address.len() == 20 {
@@ -54,7 +55,7 @@ fn packet(from: Ipv6Addr, to: Ipv6Addr, mut body: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// The checksum of RFC 4443, over a pseudo header.
+/// The ICMPv6 checksum with pseudo header (RFC 4443).
 fn checksum(from: Ipv6Addr, to: Ipv6Addr, body: &[u8]) -> u16 {
     let length = (body.len() as u32).to_be_bytes();
     let pseudo = [&from.octets()[..], &to.octets(), &length, &[0, 0, 0, ICMPV6], body].concat();
@@ -66,7 +67,7 @@ fn checksum(from: Ipv6Addr, to: Ipv6Addr, body: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The group that whoever has `address` listens to.
+/// The solicited-node multicast group of `address`.
 fn solicited_node_group(address: Ipv6Addr) -> Ipv6Addr {
     let low = address.octets();
     let mut group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0).octets();
@@ -74,17 +75,17 @@ fn solicited_node_group(address: Ipv6Addr) -> Ipv6Addr {
     group.into()
 }
 
-/// The hardware address of that group.
+/// The hardware address of the solicited-node group of `address`.
 pub(super) fn solicited_node_lladdr(link: &Link, address: Ipv6Addr) -> Vec<u8> {
     multicast_lladdr(link, solicited_node_group(address))
 }
 
-/// The hardware address of the group of everybody.
+/// The hardware address of the all-nodes group.
 pub(super) fn all_nodes_lladdr(link: &Link) -> Vec<u8> {
     multicast_lladdr(link, ALL_NODES)
 }
 
-/// A group's hardware address, as ipv6_eth_mc_map and ipv6_ib_mc_map of the kernel make it.
+/// The hardware address of a multicast group, as ipv6_eth_mc_map and ipv6_ib_mc_map of the kernel compute it.
 fn multicast_lladdr(link: &Link, group: Ipv6Addr) -> Vec<u8> {
     let group = group.octets();
     let broadcast = &link.broadcast;
@@ -96,7 +97,7 @@ fn multicast_lladdr(link: &Link, group: Ipv6Addr) -> Vec<u8> {
     [&head[..], &group[6..]].concat()
 }
 
-/// Who says to have, or to want, which address.
+/// The IP address that the sender claims, and its hardware address.
 pub(super) fn claimed_address(packet: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     let kind = *packet.get(40)?;
     let known = kind == ADVERTISEMENT || kind == SOLICITATION;
@@ -105,7 +106,7 @@ pub(super) fn claimed_address(packet: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     }
     let from: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
     let target: [u8; 16] = packet.get(48..64)?.try_into().ok()?;
-    // A solicitation says something about its target only if it looks for a duplicate itself.
+    // A solicitation claims its target only if it is a duplicate address detection probe (from `::`).
     if kind == SOLICITATION && !Ipv6Addr::from(from).is_unspecified() {
         return None;
     }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_advertisement_on_infiniband_has_an_option_of_24_bytes() {
+    fn infiniband_advertisement_has_a_24_byte_option() {
         let own: Ipv6Addr = "fd00::7".parse().unwrap();
         let packet = advertisement(&link(20), own);
         assert_eq!(packet[64..68], [OPTION_TARGET_LLADDR, 3, 0, 0]);
@@ -147,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_sums_are_right() {
+    fn multicast_groups_and_checksums_are_correct() {
         let own: Ipv6Addr = "fd00::1:2:abcd".parse().unwrap();
         assert_eq!(solicited_node_group(own).to_string(), "ff02::1:ff02:abcd");
         assert_eq!(solicited_node_lladdr(&link(6), own), [0x33, 0x33, 0xff, 0x02, 0xab, 0xcd]);
         let infiniband = solicited_node_lladdr(&link(20), own);
         assert_eq!(infiniband[..10], [0, 0xff, 0xff, 0xff, 0xff, 0x12, 0x60, 0x1b, 0x80, 0x01]);
         assert_eq!(infiniband[10..], [0, 0, 0, 0, 0, 1, 0xff, 0x02, 0xab, 0xcd]);
-        // Over what carries its own sum, the sum is zero.
+        // A checksum over a packet that contains its own checksum is zero.
         let packet = solicitation(&link(6), None, own);
         let (from, to): ([u8; 16], [u8; 16]) =
             (packet[8..24].try_into().unwrap(), packet[24..40].try_into().unwrap());

@@ -1,4 +1,4 @@
-//! A packet socket on one interface, for hardware addresses of any length.
+//! Packet sockets for hardware addresses of any length.
 
 use crate::Error;
 use crate::rtnetlink::Link;
@@ -12,8 +12,8 @@ const ETH_P_IPV6: u16 = 0x86dd;
 /// PACKET_IGNORE_OUTGOING of linux/if_packet.h (since 4.20).
 const IGNORE_OUTGOING: libc::c_int = 23;
 
-/// sockaddr_ll with room for an address of 20 bytes. The kernel wants a name as long as the device's addresses are
-/// (packet_snd of net/packet/af_packet.c), and its own structure has room for 8.
+/// sockaddr_ll with space for a 20-byte address. The kernel requires an address as long as the device's hardware
+/// address (packet_snd of net/packet/af_packet.c), but its own structure has only 8 bytes.
 #[repr(C)]
 struct LinkLayerSockAddr {
     family: u16,
@@ -25,7 +25,7 @@ struct LinkLayerSockAddr {
     address: [u8; 20],
 }
 
-/// Sends and receives without the link's own header.
+/// A datagram packet socket on one interface: frames have no link-layer header.
 pub(super) struct PacketSocket {
     fd: OwnedFd,
     index: u32,
@@ -36,9 +36,9 @@ pub(super) struct PacketSocket {
 impl PacketSocket {
     pub(super) fn open(link: &Link, v6: bool) -> Result<Self, Error> {
         let protocol = if v6 { ETH_P_IPV6 } else { ETH_P_ARP };
-        let failed = |doing: &str, errno| refused(doing, &link.name, errno);
+        let failed = |doing: &str, errno| interface_error(doing, &link.name, errno);
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        // Protocol 0: nothing comes in before it is bound to the interface.
+        // Protocol 0: no frames are received before the socket is bound to the interface.
         let fd = socket(AddressFamily::Packet, SockType::Datagram, flags, None);
         let fd = fd.map_err(|errno| failed("open a packet socket on", errno))?;
         let packet = Self { fd, index: link.index, protocol, interface: link.name.clone() };
@@ -61,9 +61,9 @@ impl PacketSocket {
         }
     }
 
-    #[expect(unsafe_code, reason = "a name longer than nix knows")]
+    #[expect(unsafe_code, reason = "a sockaddr longer than nix supports")]
     fn bind(&self) -> Result<(), Errno> {
-        let name = self.sockaddr(&[]);
+        let sockaddr = self.sockaddr(&[]);
         let on: libc::c_int = 1;
         // SAFETY: both calls read the given number of bytes from live values of that size.
         let results = unsafe {
@@ -76,7 +76,7 @@ impl PacketSocket {
             );
             let bound = libc::bind(
                 self.fd.as_raw_fd(),
-                (&raw const name).cast(),
+                (&raw const sockaddr).cast(),
                 size_of::<libc::sockaddr_ll>() as libc::socklen_t,
             );
             [ignoring, bound]
@@ -84,34 +84,34 @@ impl PacketSocket {
         results.into_iter().try_for_each(|result| Errno::result(result).map(drop))
     }
 
-    #[expect(unsafe_code, reason = "a name longer than nix knows")]
+    #[expect(unsafe_code, reason = "a sockaddr longer than nix supports")]
     pub(super) fn send(&self, frame: &[u8], to: &[u8]) -> Result<(), Error> {
-        let name = self.sockaddr(to);
-        // The kernel's own structure is 20 bytes; longer addresses make it longer.
+        let sockaddr = self.sockaddr(to);
+        // sockaddr_ll has 20 bytes; longer hardware addresses extend it.
         let length = size_of::<libc::sockaddr_ll>().max(12 + to.len());
-        // SAFETY: `frame` and `name` are live, and their lengths are those given: `name` has 32 bytes.
+        // SAFETY: `frame` and `sockaddr` are live, and the lengths are correct: `sockaddr` has 32 bytes.
         let sent = unsafe {
             libc::sendto(
                 self.fd.as_raw_fd(),
                 frame.as_ptr().cast(),
                 frame.len(),
                 0,
-                (&raw const name).cast(),
+                (&raw const sockaddr).cast(),
                 length as libc::socklen_t,
             )
         };
         match Errno::result(sent) {
             Ok(_) => Ok(()),
-            Err(errno) => Err(refused("send a probe through", &self.interface, errno)),
+            Err(errno) => Err(interface_error("send a probe through", &self.interface, errno)),
         }
     }
 
-    /// The next frame, if there is one.
+    /// Receives the next frame, if there is one.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
         recv(self.fd.as_raw_fd(), buffer, MsgFlags::empty()).ok()
     }
 }
 
-fn refused(doing: &str, interface: &str, errno: Errno) -> Error {
+fn interface_error(doing: &str, interface: &str, errno: Errno) -> Error {
     Error::InterfaceRequest { doing: doing.into(), interface: interface.into(), errno, message: None }
 }

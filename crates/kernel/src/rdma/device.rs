@@ -1,4 +1,4 @@
-//! The devices of a namespace.
+//! RDMA devices of a namespace.
 
 use super::RdmaSocket;
 use super::message::{NldevCommand, attribute as a};
@@ -7,28 +7,27 @@ use crate::{Error, Netns};
 use ferroband_model::Guid;
 use std::os::fd::AsRawFd;
 
-/// An RDMA device as the kernel's RDMA core knows it.
+/// An RDMA device as RDMA netlink reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RdmaDeviceInfo {
-    /// Its index, for as long as it is registered; a rebind gives another one.
+    /// Index, valid while the device is registered; a rebind assigns a new one.
     pub index: u32,
-    /// Its name: `mlx5_0`.
+    /// Name: `mlx5_0`.
     pub name: String,
-    /// How many ports it has.
+    /// Number of ports.
     pub ports: u32,
-    /// The version of its firmware.
     pub firmware: Option<String>,
-    /// The GUID of the node that it is on the fabric; none before somebody gave it one.
+    /// Node GUID; `None` until one is set.
     pub node_guid: Option<Guid>,
-    /// The GUID of the board that it is on.
+    /// System image GUID, common to all devices of the board.
     pub sys_image_guid: Option<Guid>,
-    /// `ib`, `roce`, `iw`, where the kernel says.
+    /// `ib`, `roce`, `iw`, if the kernel reports it.
     pub protocol: Option<String>,
 }
 
 impl RdmaDeviceInfo {
-    /// A device to speak of: its index, its name and how many ports it has.
+    /// A device with an index, a name and a number of ports.
     pub fn new(index: u32, name: impl Into<String>, ports: u32) -> Self {
         Self { index, name: name.into(), ports, ..Self::default() }
     }
@@ -39,7 +38,7 @@ impl RdmaDeviceInfo {
             match kind {
                 a::DEV_INDEX => device.index = attr::u32(value)?,
                 a::DEV_NAME => device.name = attr::text(value),
-                // In an answer about a device this is the number of its last port.
+                // In a reply about a device this is the number of its last port.
                 a::PORT_INDEX => device.ports = attr::u32(value)?,
                 a::FW_VERSION => device.firmware = Some(attr::text(value)).filter(|text| !text.is_empty()),
                 a::NODE_GUID => device.node_guid = guid(value),
@@ -53,46 +52,45 @@ impl RdmaDeviceInfo {
     }
 }
 
-/// The kernel sends the number of the EUI-64 in the machine's order (fill_dev_info of core/nldev.c).
+/// The kernel sends the EUI-64 as an integer in native byte order (fill_dev_info of core/nldev.c).
 fn guid(value: &[u8]) -> Option<Guid> {
     attr::u64(value).map(Guid::new).filter(|guid| !guid.is_unset())
 }
 
 impl RdmaSocket {
-    /// The devices of the namespace, by index.
+    /// Devices of the namespace, ordered by index.
     pub fn devices(&mut self) -> Result<Vec<RdmaDeviceInfo>, Error> {
         match self.socket.dump(NldevCommand::Get.message(MessageBuilder::default())) {
-            Ok(answers) => Ok(answers.iter().filter_map(RdmaDeviceInfo::decode).collect()),
-            Err(failure) => Err(failure.for_device("list", "any")),
+            Ok(replies) => Ok(replies.iter().filter_map(RdmaDeviceInfo::decode).collect()),
+            Err(failure) => Err(failure.for_device("list", "(all)")),
         }
     }
 
-    /// The device called `name`; [`Error::NoRdmaDevice`] when it is not in the namespace.
+    /// The device with the name `name`; [`Error::NoRdmaDevice`] if it is not in the namespace.
     pub fn device(&mut self, name: &str) -> Result<RdmaDeviceInfo, Error> {
-        // The kernel looks devices up by index only.
+        // The kernel supports lookup by index only.
         let found = self.devices()?.into_iter().find(|device| device.name == name);
         found.ok_or_else(|| Error::NoRdmaDevice { device: name.to_owned() })
     }
 
-    /// Gives the device another name.
     pub fn rename_device(&mut self, name: &str, to: &str) -> Result<(), Error> {
         let index = self.device(name)?.index;
-        self.set(format!("rename to {to} the"), name, rename_request(index, to))
+        self.set(format!("set name {to} of"), name, rename_request(index, to))
     }
 
     /// Moves the device to another namespace.
     ///
-    /// The kernel destroys and makes again everything that stands on it, its IPoIB interface included, which
-    /// before 6.17 comes to be in the initial namespace and since then in the device's own. With shared
-    /// namespaces the answer is EOPNOTSUPP. A fatal signal in the middle leaves the device without its MAD
-    /// layer, so a process that somebody may kill must not do this itself.
+    /// The kernel destroys and recreates everything on top of the device, including its IPoIB interface. Before
+    /// 6.17 the new interface is in the initial namespace, since then in that of the device. Returns EOPNOTSUPP in
+    /// shared mode. A fatal signal during the move leaves the device without its MAD layer, so a process that may
+    /// be killed must not call this.
     pub fn move_device(&mut self, name: &str, netns: &Netns) -> Result<(), Error> {
         let index = self.device(name)?.index;
-        let doing = format!("move to {} the", netns.id());
+        let doing = format!("set network namespace {} of", netns.id());
         let body = move_request(index, netns.fd().as_raw_fd());
-        // The kernel looks the device up in the socket's namespace, but moves it only if it is also in that
-        // of the thread that asks (rdma_dev_change_netns of core/device.c has `current`'s); else it says
-        // ENODEV.
+        // The kernel looks the device up in the namespace of the socket, but moves it only if it is also in the
+        // namespace of the calling thread (rdma_dev_change_netns of core/device.c uses `current`); otherwise it
+        // returns ENODEV.
         match self.netns.take() {
             None => self.set(doing, name, body),
             Some(from) => {

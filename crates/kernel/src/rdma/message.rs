@@ -1,8 +1,8 @@
-//! The numbers of rdma/rdma_netlink.h.
+//! Commands and attributes of rdma/rdma_netlink.h.
 
 use crate::netlink::{MessageBuilder, RawMessage};
 
-/// RDMA_NL_NLDEV, the client that manages devices; the message type is the client, ten bits up, and the
+/// RDMA_NL_NLDEV, the client that manages devices. The message type is the client, shifted by ten bits, and the
 /// command.
 const NLDEV: u16 = 5;
 
@@ -21,13 +21,13 @@ impl NldevCommand {
         NLDEV << 10 | self as u16
     }
 
-    /// The message of this command. There is no fixed part: attributes follow the netlink header.
+    /// Builds a message with this command. It has no fixed header: attributes follow the netlink header.
     pub(super) fn message(self, body: MessageBuilder) -> RawMessage {
         body.build(self.kind())
     }
 }
 
-/// enum rdma_nldev_attr, as far as we look at it; the comments of the header give the types.
+/// The used part of enum rdma_nldev_attr, with the types from the comments of the header.
 pub(super) mod attribute {
     pub(in crate::rdma) const DEV_INDEX: u16 = 1; // u32
     pub(in crate::rdma) const DEV_NAME: u16 = 2; // string

@@ -1,13 +1,13 @@
-//! RDMA devices of a namespace, by NETLINK_RDMA (rdma/rdma_netlink.h; what rdma(8) uses).
+//! RDMA devices of a network namespace via NETLINK_RDMA (rdma/rdma_netlink.h; used by rdma(8)).
 //!
-//! A socket sees the devices of the network namespace that it was opened in: all of the machine's when
-//! namespaces are shared, its own when they are exclusive.
+//! A socket sees the devices of the network namespace in which it was opened: all devices of the machine in shared
+//! mode, only those of the namespace in exclusive mode.
 //!
 //! ```text
-//! Rdma ─┬─ device   devices, device, rename, move_to   ──▶ RdmaLink
-//!       ├─ port     ports                              ──▶ RdmaPort
-//!       └─ system   netns_mode, set_netns_mode         ──▶ NetnsMode
-//!            └─ message   commands and attributes, by number
+//! RdmaSocket ─┬─ device   devices, device, rename_device, move_device   ──▶ RdmaDeviceInfo
+//!             ├─ port     ports                                         ──▶ RdmaPort
+//!             └─ system   netns_mode, set_netns_mode                    ──▶ NetnsMode
+//!                  └─ message   commands and attributes
 //! ```
 
 mod device;
@@ -28,17 +28,18 @@ use crate::{Error, Netns};
 #[derive(Debug)]
 pub struct RdmaSocket {
     socket: NetlinkSocket,
-    /// Where it was opened, when that is not where its owner is.
+    /// The namespace of the socket, if it is not that of the process.
     netns: Option<Netns>,
 }
 
 impl RdmaSocket {
-    /// In the calling thread's namespace. A kernel without RDMA is [`Error::NoRdma`].
+    /// Opens a socket in the namespace of the calling thread. Returns [`Error::NoRdma`] if the kernel has no RDMA
+    /// support.
     pub fn open() -> Result<Self, Error> {
         Ok(Self { socket: NetlinkSocket::open(NetlinkFamily::Rdma)?, netns: None })
     }
 
-    /// In `netns`; the calling thread stays where it is.
+    /// Opens a socket in `netns`; the calling thread does not change its namespace.
     pub fn open_in(netns: &Netns) -> Result<Self, Error> {
         let socket = netns.run(|| NetlinkSocket::open(NetlinkFamily::Rdma))??;
         Ok(Self { socket, netns: Some(netns.try_clone()?) })

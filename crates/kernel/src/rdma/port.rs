@@ -1,4 +1,4 @@
-//! The ports of a device.
+//! Ports of an RDMA device.
 
 use super::RdmaSocket;
 use super::message::{NldevCommand, attribute as a};
@@ -6,30 +6,30 @@ use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
 use crate::sysfs::infiniband::PortState;
 
-/// A port as the kernel's RDMA core knows it.
+/// A port as RDMA netlink reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RdmaPort {
-    /// Its number, from 1.
+    /// Port number, starting at 1.
     pub number: u32,
-    /// Its logical state.
     pub state: PortState,
-    /// Its physical state, by enum ib_port_phys_state of rdma/ib_verbs.h: 2 polling, 3 disabled, 5 link up.
+    /// Physical state, enum ib_port_phys_state of rdma/ib_verbs.h: 2 polling, 3 disabled, 5 link up.
     pub phys_state: u8,
-    /// Its local identifier; InfiniBand only.
+    /// Local identifier; InfiniBand only.
     pub lid: Option<u32>,
-    /// The local identifier of the subnet manager; InfiniBand only.
+    /// LID of the subnet manager; InfiniBand only.
     pub sm_lid: Option<u32>,
-    /// The prefix of the subnet; InfiniBand only.
+    /// InfiniBand only.
     pub subnet_prefix: Option<u64>,
-    /// The interface on it, index and name; Ethernet only, and only in the asker's namespace.
+    /// Index and name of its network interface; Ethernet only, and only if it is in the namespace of the socket.
     pub netdev: Option<(u32, String)>,
 }
 
 impl RdmaPort {
     pub(super) fn decode(message: &RawMessage) -> Option<Self> {
-        let find = |wanted| message.attributes(0).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
-        let byte = |wanted| find(wanted).and_then(|value| value.first().copied());
+        let find =
+            |attribute| message.attributes(0).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
+        let byte = |attribute| find(attribute).and_then(|value| value.first().copied());
         if message.kind != NldevCommand::PortGet.kind() {
             return None;
         }
@@ -47,12 +47,12 @@ impl RdmaPort {
 }
 
 impl RdmaSocket {
-    /// The ports of the device called `name`, by number.
+    /// Ports of the device `name`, ordered by number.
     pub fn ports(&mut self, name: &str) -> Result<Vec<RdmaPort>, Error> {
         let index = self.device(name)?.index;
         let body = MessageBuilder::default().with(a::DEV_INDEX, &index.to_ne_bytes());
         match self.socket.dump(NldevCommand::PortGet.message(body)) {
-            Ok(answers) => Ok(answers.iter().filter_map(RdmaPort::decode).collect()),
+            Ok(replies) => Ok(replies.iter().filter_map(RdmaPort::decode).collect()),
             Err(failure) => Err(failure.for_device("list the ports of", name)),
         }
     }

@@ -1,4 +1,4 @@
-//! How the machine's RDMA devices and its network namespaces go together.
+//! System-wide RDMA settings: the network namespace mode.
 
 use super::RdmaSocket;
 use super::message::{NldevCommand, attribute as a};
@@ -8,19 +8,19 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// ib_core's `netns_mode`.
+/// The `netns_mode` of ib_core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetnsMode {
-    /// Every namespace sees every device (the kernel's default).
+    /// All namespaces see all devices (the kernel's default).
     #[default]
     Shared,
-    /// A device is in one namespace and seen in that one only.
+    /// A device belongs to one namespace and is visible only there.
     Exclusive,
 }
 
 impl NetnsMode {
-    /// Its number on the wire and as the module's parameter.
+    /// The value in netlink messages and of the module parameter.
     pub const fn number(self) -> u8 {
         match self {
             Self::Exclusive => 0,
@@ -39,22 +39,21 @@ impl fmt::Display for NetnsMode {
 }
 
 impl RdmaSocket {
-    /// The mode of the machine.
     pub fn netns_mode(&mut self) -> Result<NetnsMode, Error> {
         match self.socket.request(NldevCommand::SysGet.message(MessageBuilder::default()), 0) {
-            // A kernel that does not say (before 5.2) has no exclusive mode.
-            Ok(answers) => Ok(answers.iter().find_map(decode).unwrap_or_default()),
+            // Kernels before 5.2 do not report the mode and have no exclusive mode.
+            Ok(replies) => Ok(replies.iter().find_map(decode).unwrap_or_default()),
             Err(failure) if failure.errno() == Some(Errno::EINVAL) => Ok(NetnsMode::Shared),
-            Err(failure) => Err(system_error("ask for the namespace mode of", failure)),
+            Err(failure) => Err(system_error("read the RDMA namespace mode of", failure)),
         }
     }
 
-    /// Changes the mode. EBUSY while the machine has a network namespace besides the initial one
+    /// Changes the mode. Returns EBUSY while any network namespace other than the initial one exists
     /// (rdma_compatdev_set of core/device.c).
     pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<(), Error> {
         match self.socket.request(NldevCommand::SysSet.message(mode_request(mode)), 0) {
             Ok(_) => Ok(()),
-            Err(failure) => Err(system_error(&format!("make the namespaces {mode} of"), failure)),
+            Err(failure) => Err(system_error(&format!("set RDMA namespace mode {mode} of"), failure)),
         }
     }
 }
@@ -69,5 +68,5 @@ pub(super) fn decode(message: &RawMessage) -> Option<NetnsMode> {
 }
 
 fn system_error(doing: &str, failure: NetlinkError) -> Error {
-    failure.for_device(doing, "any RDMA")
+    failure.for_device(doing, "(all)")
 }

@@ -1,5 +1,4 @@
-//! The bytes of requests and answers, against rdma/rdma_netlink.h and core/nldev.c, and what a kernel without
-//! RDMA says.
+//! Tests of request and reply bytes against rdma/rdma_netlink.h and core/nldev.c, and of a kernel without RDMA.
 
 use super::device::{move_request, rename_request};
 use super::message::NldevCommand;
@@ -11,7 +10,7 @@ use crate::{Errno, Error, Netns};
 use ferroband_model::{FaultCode, Guid};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader};
 
-/// An attribute: length with its header, type, value, padded to four bytes.
+/// An attribute: length including its header, type, value, padded to four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap();
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -20,7 +19,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// struct nlmsghdr with REQUEST | ACK, sequence 7, from port 0, and these attributes.
+/// struct nlmsghdr with REQUEST | ACK, sequence 7 and port 0, followed by these attributes.
 fn request(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
     let body = attributes.concat();
     let mut bytes = u32::try_from(16 + body.len()).unwrap().to_ne_bytes().to_vec();
@@ -38,7 +37,7 @@ fn sent(message: &RawMessage) -> Vec<u8> {
 }
 
 #[test]
-fn message_types_are_client_five_and_the_command() {
+fn message_type_is_client_5_and_the_command() {
     let kinds = [
         NldevCommand::Get,
         NldevCommand::Set,
@@ -50,35 +49,34 @@ fn message_types_are_client_five_and_the_command() {
 }
 
 #[test]
-fn cni_4_2_a_move_is_index_and_descriptor() {
+fn move_request_contains_index_and_descriptor() {
     let expected = request(0x1402, &[attribute(1, &3u32.to_ne_bytes()), attribute(68, &9u32.to_ne_bytes())]);
     assert_eq!(sent(&NldevCommand::Set.message(move_request(3, 9))), expected);
     assert_eq!(expected.len(), 32);
 }
 
 #[test]
-fn a_new_name_has_its_zero() {
+fn new_device_name_is_zero_terminated() {
     let expected = request(0x1402, &[attribute(1, &3u32.to_ne_bytes()), attribute(2, b"ib_a\0")]);
     assert_eq!(sent(&NldevCommand::Set.message(rename_request(3, "ib_a"))), expected);
 }
 
 #[test]
-fn the_mode_is_one_byte_and_exclusive_is_zero() {
+fn netns_mode_is_one_byte_and_exclusive_is_zero() {
     for (mode, byte) in [(NetnsMode::Exclusive, 0), (NetnsMode::Shared, 1)] {
         let message = NldevCommand::SysSet.message(mode_request(mode));
         assert_eq!(sent(&message), request(0x1407, &[attribute(66, &[byte])]));
-        let answer =
+        let reply =
             RawMessage { kind: 0x1406, payload: [attribute(93, &[0]), attribute(66, &[byte])].concat() };
-        assert_eq!(decode(&answer), Some(mode));
+        assert_eq!(decode(&reply), Some(mode));
     }
     assert_eq!(decode(&RawMessage { kind: 0x1406, payload: attribute(93, &[0]) }), None);
     assert_eq!(serde_json::to_string(&NetnsMode::Exclusive).unwrap(), "\"exclusive\"");
 }
 
-/// fill_dev_info with fill_nldev_handle, in the kernel's order; 64-bit values are padded by type 0 where
-/// needed.
+/// fill_dev_info with fill_nldev_handle, in the order of the kernel; type 0 pads 64-bit values.
 #[test]
-fn a_device_is_read_whole() {
+fn rdma_device_is_decoded_completely() {
     let payload = [
         attribute(1, &2u32.to_ne_bytes()),
         attribute(2, b"mlx5_2\0"),
@@ -99,18 +97,18 @@ fn a_device_is_read_whole() {
     assert_eq!(device.node_guid.unwrap().to_string(), "02:00:00:00:00:00:01:01", "not byte-reversed");
     assert_eq!(device.sys_image_guid, Some(Guid::new(0x248a_0703_00a1_b2c2)));
     assert_eq!(device.protocol.as_deref(), Some("ib"));
-    assert_eq!(RdmaDeviceInfo::decode(&RawMessage { kind: 0x1405, payload }), None, "about something else");
+    assert_eq!(RdmaDeviceInfo::decode(&RawMessage { kind: 0x1405, payload }), None, "another message type");
 }
 
 #[test]
-fn a_device_without_a_guid_has_none() {
+fn zero_guid_is_decoded_as_none() {
     let payload =
         [attribute(1, &0u32.to_ne_bytes()), attribute(2, b"mlx5_3\0"), attribute(6, &[0; 8])].concat();
     assert_eq!(RdmaDeviceInfo::decode(&RawMessage { kind: 0x1401, payload }).unwrap().node_guid, None);
 }
 
 #[test]
-fn ports_of_both_link_layers() {
+fn ports_of_both_link_layers_are_decoded() {
     let infiniband = [
         attribute(1, &2u32.to_ne_bytes()),
         attribute(2, b"mlx5_2\0"),
@@ -139,10 +137,9 @@ fn ports_of_both_link_layers() {
     assert_eq!((port.state, port.lid, port.netdev), (PortState::Down, None, Some((7, "ens1".to_owned()))));
 }
 
-/// The kernel that the tests run on may have RDMA (the VM's) or not; what it says must be one or the other,
-/// whole.
+/// The kernel under test may have RDMA (in the VM) or not; both cases must give complete answers.
 #[test]
-fn the_running_kernel_answers_or_says_that_it_cannot() {
+fn running_kernel_answers_or_reports_missing_rdma() {
     match RdmaSocket::open() {
         Err(error) => {
             assert!(matches!(error, Error::NoRdma), "{error:?}");

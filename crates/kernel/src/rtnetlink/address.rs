@@ -1,4 +1,4 @@
-//! Addresses of interfaces.
+//! Interface addresses.
 
 use super::RouteSocket;
 use super::route_spec::{address_bytes, address_family};
@@ -15,15 +15,15 @@ const RTM_GETADDR: u16 = 22;
 const HEAD: usize = 8;
 
 impl RouteSocket {
-    /// Gives the interface an address. The same address with the same prefix length, already there, is
-    /// success; with another prefix length it is not.
+    /// Adds an address to the interface. Succeeds if the address exists with the same prefix length, and fails if
+    /// it exists with another one (IPv6).
     pub fn add_address(&mut self, index: u32, address: IpNet) -> Result<(), Error> {
         match self.socket.request(new_address_message(index, address), NLM_F_CREATE | NLM_F_EXCL) {
             Ok(_) => Ok(()),
             Err(failure) => {
-                let there =
+                let exists =
                     failure.errno() == Some(Errno::EEXIST) && self.addresses(index)?.contains(&address);
-                if there {
+                if exists {
                     Ok(())
                 } else {
                     Err(self.interface_error(format!("add address {address} to"), index, failure))
@@ -32,12 +32,12 @@ impl RouteSocket {
         }
     }
 
-    /// The addresses of the interface, both families, the kernel's own link-local ones included.
+    /// Addresses of the interface, both families, including link-local addresses.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<IpNet>, Error> {
-        // Older kernels ignore the index here and answer for all interfaces.
-        let question = MessageBuilder::new(&head(0, 0, index)).build(RTM_GETADDR);
-        match self.socket.dump(question) {
-            Ok(answers) => Ok(answers.iter().filter_map(|answer| decode(answer, index)).collect()),
+        // Older kernels ignore the index and return the addresses of all interfaces.
+        let request = MessageBuilder::new(&head(0, 0, index)).build(RTM_GETADDR);
+        match self.socket.dump(request) {
+            Ok(replies) => Ok(replies.iter().filter_map(|reply| decode(reply, index)).collect()),
             Err(failure) => Err(self.interface_error("list the addresses of", index, failure)),
         }
     }
@@ -50,7 +50,7 @@ fn head(family: u8, prefix: u8, index: u32) -> [u8; HEAD] {
     head
 }
 
-/// By IFA_* of linux/if_addr.h.
+/// Attributes are IFA_* of linux/if_addr.h.
 fn new_address_message(index: u32, address: IpNet) -> RawMessage {
     let broadcast = match address {
         IpNet::V4(v4) if v4.prefix_len() < 31 => Some(v4.broadcast().octets()),
@@ -63,13 +63,14 @@ fn new_address_message(index: u32, address: IpNet) -> RawMessage {
         .build(RTM_NEWADDR)
 }
 
-/// By IFA_* of linux/if_addr.h.
-pub(super) fn decode(answer: &RawMessage, index: u32) -> Option<IpNet> {
-    let head = answer.head::<HEAD>(RTM_NEWADDR)?;
+/// Attributes are IFA_* of linux/if_addr.h.
+pub(super) fn decode(reply: &RawMessage, index: u32) -> Option<IpNet> {
+    let head = reply.head::<HEAD>(RTM_NEWADDR)?;
     if attr::u32(&head[4..])? != index {
         return None;
     }
-    let find = |wanted| answer.attributes(HEAD).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+    let find =
+        |attribute| reply.attributes(HEAD).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
     // IFA_LOCAL is the interface's own address; IPv6 sends only IFA_ADDRESS unless there is a peer.
     let address = find(2).or_else(|| find(1)).and_then(attr::ip)?;
     IpNet::new(address, head[1]).ok()

@@ -1,4 +1,4 @@
-//! Changing interfaces that exist.
+//! Changes to existing interfaces.
 
 use super::RouteSocket;
 use super::link::link_request;
@@ -24,72 +24,72 @@ const IFLA_PROP_LIST: u16 = 52;
 const IFLA_ALT_IFNAME: u16 = 53;
 
 impl RouteSocket {
-    /// Gives the interface another name. It must be down on kernels before 6.2.
+    /// Renames the interface. It must be down on kernels before 6.2.
     pub fn rename_link(&mut self, index: u32, name: &str) -> Result<(), Error> {
         let message = link_request(index, None).with_text(IFLA_IFNAME, name);
         match self.socket.request(message.build(RTM_SETLINK), 0) {
             Ok(_) => Ok(()),
-            Err(failure) => {
-                Err(failure.for_name(format!("rename to {name} the"), &self.name_of(index), name))
-            }
+            Err(failure) => Err(failure.for_name(format!("set name {name} of"), &self.name_of(index), name)),
         }
     }
 
-    /// Sets the MTU. The kernel may use a smaller one: IPoIB keeps to its multicast group's.
+    /// Sets the MTU. The kernel may use a smaller one: IPoIB is limited by its multicast group.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), Error> {
         self.set_attribute(format!("set MTU {mtu} of"), index, IFLA_MTU, &mtu.to_ne_bytes())
     }
 
-    /// Sets how many packets may wait for the interface.
+    /// Sets the length of the transmit queue in packets.
     pub fn set_tx_queue_len(&mut self, index: u32, packets: u32) -> Result<(), Error> {
         self.set_attribute(
-            format!("set the queue of {packets} of"),
+            format!("set transmit queue length {packets} of"),
             index,
             IFLA_TXQLEN,
             &packets.to_ne_bytes(),
         )
     }
 
-    /// Brings the interface up.
+    /// Sets the interface administratively up.
     pub fn set_up(&mut self, index: u32) -> Result<(), Error> {
         self.request_set_link("bring up", index, link_request(index, Some(true)))
     }
 
-    /// Takes the interface down.
+    /// Sets the interface administratively down.
     pub fn set_down(&mut self, index: u32) -> Result<(), Error> {
-        self.request_set_link("take down", index, link_request(index, Some(false)))
+        self.request_set_link("bring down", index, link_request(index, Some(false)))
     }
 
-    /// Moves the interface to another namespace. There it may have another index: look it up again, by name.
+    /// Moves the interface to another namespace. Its index may change: look it up again by name.
     pub fn move_link(&mut self, index: u32, netns: &Netns) -> Result<(), Error> {
-        let doing = format!("move to {} the", netns.id());
+        let doing = format!("set network namespace {} of", netns.id());
         self.set_attribute(doing, index, IFLA_NET_NS_FD, &netns.fd().as_raw_fd().to_ne_bytes())
     }
 
-    /// Moves the interface to another namespace and gives it another name there, in one request: each by itself waits for all
-    /// processors. The kernel takes it down for that. When somebody there has the name, it may have been moved all the same,
-    /// under the name that it had (`do_setlink` in net/core/rtnetlink.c moves first).
+    /// Moves the interface to another namespace and renames it, in one request: each request by itself waits for an
+    /// RCU grace period. The kernel sets the interface down. If the name is taken, the interface may have been
+    /// moved nevertheless, with its old name (`do_setlink` in net/core/rtnetlink.c moves first).
     pub fn move_and_rename(&mut self, index: u32, netns: &Netns, name: &str) -> Result<(), Error> {
         let fd = netns.fd().as_raw_fd().to_ne_bytes();
         let message = link_request(index, None).with(IFLA_NET_NS_FD, &fd).with_text(IFLA_IFNAME, name);
         match self.socket.request(message.build(RTM_SETLINK), 0) {
             Ok(_) => Ok(()),
-            // Newer kernels add words to it.
+            // Newer kernels add an explanation.
             Err(failure) if failure.errno() == Some(Errno::EEXIST) => {
                 Err(Error::NameTaken { interface: name.to_owned() })
             }
-            Err(failure) => {
-                Err(self.interface_error(format!("move to {} as {name} the", netns.id()), index, failure))
-            }
+            Err(failure) => Err(self.interface_error(
+                format!("set network namespace {} and name {name} of", netns.id()),
+                index,
+                failure,
+            )),
         }
     }
 
-    /// Makes the interface a port of the bridge `master`, or of none.
+    /// Makes the interface a port of the bridge `master`, or removes it from its bridge.
     pub fn set_master(&mut self, index: u32, master: Option<u32>) -> Result<(), Error> {
         self.set_attribute("set the bridge of", index, IFLA_MASTER, &master.unwrap_or(0).to_ne_bytes())
     }
 
-    /// Removes the interface. One that is not there is removed.
+    /// Deletes the interface. Succeeds if it does not exist.
     pub fn delete_link(&mut self, index: u32) -> Result<(), Error> {
         match self.socket.request(link_request(index, None).build(RTM_DELLINK), 0) {
             Ok(_) => Ok(()),
@@ -98,31 +98,32 @@ impl RouteSocket {
         }
     }
 
-    /// Writes something on the interface, for people and programs; it stays there when it moves or is
-    /// renamed.
+    /// Sets the alias, a free text that is kept when the interface is moved or renamed.
     pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), Error> {
-        self.set_attribute("write an alias on", index, IFLA_IFALIAS, alias.as_bytes())
+        self.set_attribute("set the alias of", index, IFLA_IFALIAS, alias.as_bytes())
     }
 
-    /// Gives the interface one more name. One that it has already is given.
+    /// Adds an altname. Succeeds if the interface already has it.
     pub fn add_altname(&mut self, index: u32, altname: &str) -> Result<(), Error> {
         let message = altname_request(index, altname).build(RTM_NEWLINKPROP);
         match self.socket.request(message, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND) {
             Ok(_) => Ok(()),
             Err(failure) => match self.link(altname)? {
                 Some(link) if link.index == index => Ok(()),
-                _ => Err(failure.for_name(format!("name {altname} the"), &self.name_of(index), altname)),
+                _ => {
+                    Err(failure.for_name(format!("add altname {altname} to"), &self.name_of(index), altname))
+                }
             },
         }
     }
 
-    /// Takes one of its other names from the interface. One that it does not have is taken.
+    /// Removes an altname. Succeeds if the interface does not have it.
     pub fn remove_altname(&mut self, index: u32, altname: &str) -> Result<(), Error> {
         match self.socket.request(altname_request(index, altname).build(RTM_DELLINKPROP), 0) {
             Ok(_) => Ok(()),
             Err(failure) => match self.link_by_index(index)? {
                 Some(link) if link.altnames.iter().any(|name| name == altname) => {
-                    Err(self.interface_error(format!("take the name {altname} from"), index, failure))
+                    Err(self.interface_error(format!("remove altname {altname} from"), index, failure))
                 }
                 _ => Ok(()),
             },

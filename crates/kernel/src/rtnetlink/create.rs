@@ -1,4 +1,4 @@
-//! Making interfaces.
+//! Creation of interfaces.
 
 use super::RouteSocket;
 use super::link::link_request;
@@ -11,64 +11,62 @@ use std::net::Ipv4Addr;
 /// RTM_NEWLINK of linux/rtnetlink.h.
 const RTM_NEWLINK: u16 = 16;
 
-/// An interface to make, in one request: either all of this comes to be or nothing.
+/// An interface to create, in one atomic request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLink<'a> {
-    /// Its name; `%d` in it is replaced by the kernel with the first free number.
+    /// Name; the kernel replaces `%d` with the first free number.
     pub name: &'a str,
-    /// What it is.
     pub kind: LinkKind<'a>,
-    /// Its MTU; the kernel's choice when absent.
+    /// MTU; chosen by the kernel if absent.
     pub mtu: Option<u32>,
-    /// The bridge to be a port of.
+    /// Index of the bridge that it becomes a port of.
     pub master: Option<u32>,
-    /// Whether to bring it up at once.
+    /// Whether to set it up.
     pub up: bool,
 }
 
-/// The kinds of interfaces that we make.
+/// Supported kinds of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkKind<'a> {
-    /// A child of an IPoIB interface.
+    /// An IPoIB child.
     Ipoib {
-        /// The parent's index.
+        /// Index of the parent.
         parent: u32,
-        /// The child's P_Key; the kernel adds the full-member bit itself.
+        /// P_Key of the child; the kernel adds the full membership bit.
         pkey: PKey,
-        /// The child's mode.
         mode: IpoibMode,
     },
-    /// A bridge that forwards at once and does not snoop on multicast.
+    /// A bridge without multicast snooping.
     Bridge,
-    /// Two ends of a wire. The other attributes of [`NewLink`] are this end's; the MTU is both ends'.
+    /// A veth pair. The other fields of [`NewLink`] apply to this end; the MTU applies to both ends.
     Veth {
-        /// The other end's name.
+        /// Name of the other end.
         peer: &'a str,
     },
-    /// An Ethernet over UDP to everybody who listens to a multicast group.
+    /// Ethernet over UDP multicast.
     Vxlan(Vxlan),
 }
 
-/// Where a VXLAN goes.
+/// Parameters of a VXLAN interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vxlan {
-    /// The network's identifier, 24 bits.
+    /// VXLAN network identifier, 24 bits.
     pub id: u32,
-    /// The multicast group that stands for all peers.
+    /// Multicast group of all peers.
     pub group: Ipv4Addr,
-    /// The UDP port of the peers.
+    /// UDP port of the peers.
     pub port: u16,
-    /// The index of the interface that carries it.
+    /// Index of the underlying interface.
     pub device: u32,
 }
 
 impl<'a> NewLink<'a> {
-    /// An interface that is down and for itself.
+    /// An interface that is down and has no bridge.
     pub fn new(name: &'a str, kind: LinkKind<'a>) -> Self {
         Self { name, kind, mtu: None, master: None, up: false }
     }
 
-    /// The name that can be taken: a pattern finds a free one, but the other end of a wire has a name too.
+    /// The name that may be in use already: with a pattern as name, only that of the veth peer.
     fn name_that_may_conflict(&self) -> &str {
         match self.kind {
             LinkKind::Veth { peer } if self.name.contains("%d") => peer,
@@ -76,7 +74,7 @@ impl<'a> NewLink<'a> {
         }
     }
 
-    /// By IFLA_* of linux/if_link.h.
+    /// Attributes are IFLA_* of linux/if_link.h.
     pub(super) fn message(&self) -> RawMessage {
         let parent = match self.kind {
             LinkKind::Ipoib { parent, .. } => Some(parent),
@@ -102,7 +100,7 @@ impl<'a> NewLink<'a> {
                 let data = data
                     .with(1, &pkey.base().to_ne_bytes()) // IFLA_IPOIB_PKEY
                     .with(2, &mode.to_ne_bytes()) // IFLA_IPOIB_MODE
-                    // User-space multicast: join groups although the kernel's own list does not have them.
+                    // User-space multicast: attach to groups that the kernel's own list does not contain.
                     .with(3, &1u16.to_ne_bytes()); // IFLA_IPOIB_UMCAST
                 ("ipoib", data)
             }
@@ -127,7 +125,7 @@ impl<'a> NewLink<'a> {
 }
 
 impl RouteSocket {
-    /// Makes the interface; a taken name is [`Error::NameTaken`].
+    /// Creates the interface. Returns [`Error::NameTaken`] if the name is in use.
     pub fn create_link(&mut self, link: &NewLink<'_>) -> Result<(), Error> {
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         match self.socket.request(link.message(), flags) {

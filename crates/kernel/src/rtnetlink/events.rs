@@ -1,4 +1,4 @@
-//! What happens to interfaces, as the kernel tells it (RTNLGRP_LINK of rtnetlink(7)).
+//! Interface events (RTNLGRP_LINK of rtnetlink(7)).
 
 use super::Link;
 use crate::netlink::{Listener, ListenerRead, NetlinkFamily, RawMessage};
@@ -14,36 +14,34 @@ const RTNLGRP_LINK_MASK: u32 = 1;
 /// struct nlmsghdr.
 const NLMSGHDR_LEN: usize = 16;
 
-/// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// An interface came, or something about it changed: name, flags, carrier.
+    /// An interface was added, or its name, flags or carrier changed.
     Changed(Link),
-    /// An interface went: removed, or moved to another namespace.
+    /// An interface was deleted or moved to another namespace.
     Removed(Link),
-    /// Events were lost; look at everything.
+    /// Events were lost; read the complete state again.
     Lost,
 }
 
-/// A socket that hears of every change to an interface of one namespace. Reading never blocks; poll its
-/// descriptor.
+/// A socket that receives all interface events of a namespace. Reading does not block; poll its descriptor.
 #[derive(Debug)]
 pub struct LinkEventSocket {
     listener: Listener,
 }
 
 impl LinkEventSocket {
-    /// In the calling thread's namespace.
+    /// Receives events of the namespace of the calling thread.
     pub fn open() -> Result<Self, Error> {
         Ok(Self { listener: Listener::join(NetlinkFamily::Route, RTNLGRP_LINK_MASK)? })
     }
 
-    /// In `netns`; the calling thread stays where it is.
+    /// Receives events of `netns`; the calling thread does not change its namespace.
     pub fn open_in(netns: &Netns) -> Result<Self, Error> {
         netns.run(Self::open)?
     }
 
-    /// What happened since the last call, in order.
+    /// Reads all available events in order.
     pub fn read(&mut self) -> Result<Vec<LinkEvent>, Error> {
         let mut events = Vec::new();
         loop {
@@ -69,14 +67,13 @@ fn decode(datagram: &[u8]) -> Vec<LinkEvent> {
         let length = buffer.length() as usize;
         let kind = buffer.message_type();
         let payload = rest.get(NLMSGHDR_LEN..length).unwrap_or_default().to_vec();
-        // struct ifinfomsg begins with the family. What a bridge says of its ports has its own, and little
-        // else.
-        let whole = payload.first() == Some(&0);
-        // The reader of answers knows links by RTM_NEWLINK; a goodbye has the same form.
+        // struct ifinfomsg begins with the family. Bridge port events have family AF_BRIDGE and few attributes.
+        let complete = payload.first() == Some(&0);
+        // RTM_DELLINK has the same format as RTM_NEWLINK, which the decoder expects.
         let link = || Link::decode(&RawMessage { kind: RTM_NEWLINK, payload });
         match kind {
-            RTM_NEWLINK if whole => events.extend(link().map(LinkEvent::Changed)),
-            RTM_DELLINK if whole => events.extend(link().map(LinkEvent::Removed)),
+            RTM_NEWLINK if complete => events.extend(link().map(LinkEvent::Changed)),
+            RTM_DELLINK if complete => events.extend(link().map(LinkEvent::Removed)),
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

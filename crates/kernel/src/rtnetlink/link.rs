@@ -1,10 +1,10 @@
-//! What an interface is.
+//! Properties of an interface.
 
 use crate::IpoibMode;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
 use ferroband_model::PKey;
 
-/// RTM_NEWLINK of linux/rtnetlink.h: what a question about a link is answered with.
+/// RTM_NEWLINK of linux/rtnetlink.h: the type of the reply to RTM_GETLINK.
 const RTM_NEWLINK: u16 = 16;
 /// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
@@ -13,7 +13,7 @@ const IFF_UP: u32 = 1;
 /// IFF_LOWER_UP of linux/if.h.
 const IFF_LOWER_UP: u32 = 1 << 16;
 
-/// The beginning of a request about an interface; whether to bring it up or down goes with it.
+/// Starts a request about an interface, optionally setting it up or down.
 pub(super) fn link_request(index: u32, up: Option<bool>) -> MessageBuilder {
     let mut head = [0; HEAD];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -25,66 +25,58 @@ pub(super) fn link_request(index: u32, up: Option<bool>) -> MessageBuilder {
     MessageBuilder::new(&head)
 }
 
-/// An interface, as it was when the kernel was asked.
+/// A snapshot of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Link {
-    /// Its index in its namespace. A move to another namespace may change it.
+    /// Index in its namespace. It may change when the interface is moved.
     pub index: u32,
-    /// Its name.
     pub name: String,
-    /// Its other names.
     pub altnames: Vec<String>,
-    /// Its kind (`veth`, `bridge`, `ipoib`); hardware as a rule has none.
+    /// Kind (`veth`, `bridge`, `ipoib`); hardware interfaces usually have none.
     pub kind: Option<String>,
-    /// Its MTU.
     pub mtu: u32,
-    /// Its hardware address: 6 bytes for Ethernet, 20 for InfiniBand.
+    /// Hardware address: 6 bytes for Ethernet, 20 for InfiniBand.
     pub address: Vec<u8>,
-    /// The hardware address of everybody on its link, as long as its own.
+    /// Broadcast address, as long as the hardware address.
     pub broadcast: Vec<u8>,
     /// Whether it is administratively up.
     pub up: bool,
-    /// Whether its lower layer is up too.
+    /// Whether the lower layer is up as well.
     pub carrier: bool,
     /// ARPHRD_* of linux/if_arp.h: 1 Ethernet, 32 InfiniBand.
     pub link_type: u16,
-    /// The index of what it stands on: the parent of an IPoIB child, the peer of a veth. It may be an index
-    /// of another namespace.
+    /// Index of the underlying interface: the parent of an IPoIB child, the peer of a veth. It may belong to
+    /// another namespace.
     pub parent: Option<u32>,
-    /// The index of the bridge it is a port of.
+    /// Index of its bridge.
     pub master: Option<u32>,
-    /// What only an IPoIB interface has.
+    /// Set for IPoIB interfaces only.
     pub ipoib: Option<IpoibInfo>,
-    /// The device that it is on, by name: a PCI address, as a rule. The kernel says so since 5.14.
+    /// Name of its device, usually a PCI address. Reported since 5.14.
     pub device: Option<String>,
-    /// What somebody wrote on it (`ip link set … alias`).
+    /// Free text (`ip link set … alias`).
     pub alias: Option<String>,
-    /// The identifier here of the namespace that [`Self::parent`] is in, when that is another one.
+    /// Namespace ID of [`Self::parent`], if that is in another namespace.
     pub parent_netns: Option<i32>,
-    /// What went through it until then.
+    /// Packet and byte counters.
     pub stats: Option<LinkStats>,
 }
 
-/// What went through an interface, from struct rtnl_link_stats64 of linux/if_link.h.
+/// Packet and byte counters, from struct rtnl_link_stats64 of linux/if_link.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Packets received.
     pub rx_packets: u64,
-    /// Packets sent.
     pub tx_packets: u64,
-    /// Bytes received.
     pub rx_bytes: u64,
-    /// Bytes sent.
     pub tx_bytes: u64,
 }
 
-/// The IPoIB side of an interface.
+/// IPoIB attributes of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpoibInfo {
-    /// Its P_Key, with the membership bit.
+    /// P_Key, including the membership bit.
     pub pkey: PKey,
-    /// Its mode.
     pub mode: IpoibMode,
 }
 
@@ -92,7 +84,7 @@ impl Link {
     /// ARPHRD_INFINIBAND of linux/if_arp.h.
     pub const ARPHRD_INFINIBAND: u16 = 32;
 
-    /// Its kind, or for hardware the type of its link, in a word for people.
+    /// The kind or, for hardware interfaces, the link type, for messages.
     pub fn kind_or_type(&self) -> String {
         match (&self.kind, self.link_type) {
             (Some(kind), _) => kind.clone(),
@@ -103,7 +95,7 @@ impl Link {
         }
     }
 
-    /// The interface that a message is about, by IFLA_* of linux/if_link.h.
+    /// Decodes a message with the attributes IFLA_* of linux/if_link.h.
     pub(super) fn decode(message: &RawMessage) -> Option<Self> {
         let head = message.head::<HEAD>(RTM_NEWLINK)?;
         let flags = attr::u32(&head[8..])?;
@@ -135,7 +127,7 @@ impl Link {
     }
 
     fn decode_info(&mut self, info: &[u8]) {
-        let find = |wanted| attr::iter(info).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+        let find = |attribute| attr::iter(info).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
         self.kind = find(1).map(attr::text); // IFLA_INFO_KIND
         if self.kind.as_deref() == Some("ipoib") {
             self.ipoib = find(2).and_then(IpoibInfo::decode); // IFLA_INFO_DATA

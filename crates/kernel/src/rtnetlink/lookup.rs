@@ -1,4 +1,4 @@
-//! Finding interfaces.
+//! Interface lookup.
 
 use super::link::link_request;
 use super::{Link, RouteSocket};
@@ -14,28 +14,28 @@ const IFLA_EXT_MASK: u16 = 29;
 /// RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
 const RTEXT_FILTER_SKIP_STATS: u32 = 8;
 
-/// IFNAMSIZ without the terminating zero: the longest name an interface has.
+/// IFNAMSIZ without the terminating zero: maximum length of an interface name.
 const MAX_NAME: usize = 15;
-/// ALTIFNAMSIZ without the terminating zero: the longest alternative name.
+/// ALTIFNAMSIZ without the terminating zero: maximum length of an altname.
 const MAX_ALTNAME: usize = 127;
 /// IFLA_ALT_IFNAME of linux/if_link.h.
 const IFLA_ALT_IFNAME: u16 = 53;
 
 impl RouteSocket {
-    /// The interface called `name`, by its name or one of its altnames; nothing when there is none.
+    /// The interface with the name or altname `name`; `None` if it does not exist.
     pub fn link(&mut self, name: &str) -> Result<Option<Link>, Error> {
-        // The kernel reads up to the first zero byte, so a longer text would find a shorter name.
+        // The kernel reads up to the first zero byte, so a longer text would match a shorter name.
         if name.is_empty() || name.len() > MAX_ALTNAME || name.contains('\0') {
             return Ok(None);
         }
-        // IFLA_IFNAME finds altnames as well (`__dev_get_by_name` searches one table of both) but its policy
-        // refuses more than fifteen characters; IFLA_ALT_IFNAME takes the long ones.
+        // IFLA_IFNAME matches altnames as well (`__dev_get_by_name` uses one table for both), but its policy
+        // rejects more than fifteen characters; IFLA_ALT_IFNAME accepts longer names.
         let kind = if name.len() <= MAX_NAME { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
         self.request_link(link_request(0, None).with_text(kind, name))
             .map_err(|failure| failure.for_interface("look up", name))
     }
 
-    /// The interface of this index; nothing when there is none.
+    /// The interface with this index; `None` if it does not exist.
     pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, Error> {
         if index == 0 {
             return Ok(None);
@@ -46,22 +46,22 @@ impl RouteSocket {
 
     /// All interfaces of the namespace.
     pub fn links(&mut self) -> Result<Vec<Link>, Error> {
-        let answers = self
+        let replies = self
             .socket
             .dump(get_link_message(link_request(0, None)))
-            .map_err(|failure| failure.for_interface("list", "any"))?;
-        Ok(answers.iter().filter_map(Link::decode).collect())
+            .map_err(|failure| failure.for_interface("list", "(all)"))?;
+        Ok(replies.iter().filter_map(Link::decode).collect())
     }
 
-    fn request_link(&mut self, question: MessageBuilder) -> Result<Option<Link>, NetlinkError> {
-        match self.socket.request(get_link_message(question), 0) {
-            Ok(answers) => Ok(answers.iter().find_map(Link::decode)),
+    fn request_link(&mut self, request: MessageBuilder) -> Result<Option<Link>, NetlinkError> {
+        match self.socket.request(get_link_message(request), 0) {
+            Ok(replies) => Ok(replies.iter().find_map(Link::decode)),
             Err(failure) if failure.errno() == Some(Errno::ENODEV) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 }
 
-fn get_link_message(question: MessageBuilder) -> RawMessage {
-    question.with(IFLA_EXT_MASK, &RTEXT_FILTER_SKIP_STATS.to_ne_bytes()).build(RTM_GETLINK)
+fn get_link_message(request: MessageBuilder) -> RawMessage {
+    request.with(IFLA_EXT_MASK, &RTEXT_FILTER_SKIP_STATS.to_ne_bytes()).build(RTM_GETLINK)
 }

@@ -1,22 +1,22 @@
-//! Interfaces, addresses and routes, by NETLINK_ROUTE (rtnetlink(7)).
+//! Interfaces, addresses, routes and rules via NETLINK_ROUTE (rtnetlink(7)).
 //!
-//! A socket keeps the network namespace that it was opened in, so one opened with [`Route::inside`] works
-//! there from any thread.
+//! A socket belongs to the network namespace in which it was opened, so one opened with [`RouteSocket::open_in`]
+//! works on that namespace from any thread.
 //!
 //! ```text
-//! Route ─┬─ lookup   link, link_by_index, links            ──▶ Link
-//!        ├─ create   create(NewLink { kind: Kind, … })
-//!        ├─ change   rename, set_mtu, up, down, move_to, altnames, master, delete
-//!        ├─ address  add_address, addresses
-//!        ├─ neighbour set_neighbour, remove_neighbour
-//!        ├─ path     append_route, routes, all_routes      ──▶ Path, RouteSpec, RouteEntry
-//!        ├─ rule     add_rule, remove_rule, rules          ──▶ Rule
-//!        └─ vf       vfs, set_vf_guid, set_vf_state        ──▶ Vf
+//! RouteSocket ─┬─ lookup     link, link_by_index, links                          ──▶ Link
+//!              ├─ create     create_link(NewLink { kind: LinkKind, … })
+//!              ├─ change     rename_link, set_mtu, set_up, set_down, move_link, altnames, set_master, delete_link
+//!              ├─ address    add_address, addresses
+//!              ├─ neighbour  set_neighbour
+//!              ├─ route_spec append_route, remove_route, routes, all_routes      ──▶ MainRoute, RouteSpec, RouteEntry
+//!              ├─ rule       add_rule, remove_rule, rules                        ──▶ RoutingRule
+//!              └─ vf         vfs, set_vf_guid, set_vf_link_state                 ──▶ VfInfo
 //!
-//! LinkEvents ── what happens to interfaces meanwhile
+//! LinkEventSocket ── interface events
 //! ```
 //!
-//! VF lists are asked for only where they are needed: with many VFs they outgrow a netlink attribute.
+//! VF lists are requested only where they are needed: with many VFs they exceed the size of a netlink attribute.
 
 mod address;
 mod change;
@@ -45,24 +45,24 @@ pub use vf::{GuidKind, VfInfo, VfLinkState};
 use crate::netlink::{NetlinkError, NetlinkFamily, NetlinkSocket};
 use crate::{Error, Netns};
 
-/// A blocking route netlink socket in one network namespace.
+/// A blocking rtnetlink socket in one network namespace.
 #[derive(Debug)]
 pub struct RouteSocket {
     socket: NetlinkSocket,
 }
 
 impl RouteSocket {
-    /// In the calling thread's namespace.
+    /// Opens a socket in the namespace of the calling thread.
     pub fn open() -> Result<Self, Error> {
         Ok(Self { socket: NetlinkSocket::open(NetlinkFamily::Route)? })
     }
 
-    /// In `netns`; the calling thread stays where it is.
+    /// Opens a socket in `netns`; the calling thread does not change its namespace.
     pub fn open_in(netns: &Netns) -> Result<Self, Error> {
         netns.run(Self::open)?
     }
 
-    /// The error of a request about the interface of `index`, with the interface's name while it has one.
+    /// The error of a request about an interface, with the interface's name if it still exists.
     fn interface_error(&mut self, doing: impl Into<String>, index: u32, failure: NetlinkError) -> Error {
         failure.for_interface(doing, self.name_of(index))
     }
@@ -75,8 +75,8 @@ impl RouteSocket {
     }
 }
 
-/// Reads the bytes as every answer that is read from the kernel, and forgets what they say. For tests that send what no
-/// kernel does: none of it may panic.
+/// Decodes the bytes as every type of message received from the kernel and discards the result. For fuzz tests:
+/// decoding must never panic.
 #[doc(hidden)]
 pub fn decode_anything(payload: &[u8]) {
     // RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE of linux/rtnetlink.h, and RDMA netlink's device.

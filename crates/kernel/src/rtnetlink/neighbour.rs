@@ -1,50 +1,36 @@
-//! Neighbours: which link-layer address an address has (ip-neighbour(8)).
+//! Neighbour table: link-layer addresses of IP addresses (ip-neighbour(8)).
 
 use super::RouteSocket;
 use super::route_spec::{address_bytes, address_family};
 use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use nix::errno::Errno;
 use std::net::IpAddr;
 
-/// RTM_NEWNEIGH and RTM_DELNEIGH of linux/rtnetlink.h.
+/// RTM_NEWNEIGH of linux/rtnetlink.h.
 const RTM_NEWNEIGH: u16 = 28;
-const RTM_DELNEIGH: u16 = 29;
-/// NUD_PERMANENT of linux/neighbour.h: said by an administrator, never asked for again.
+/// NUD_PERMANENT of linux/neighbour.h: a static entry that is never resolved again.
 const NUD_PERMANENT: u16 = 0x80;
 
 impl RouteSocket {
-    /// Says for good that `address` is at `link_layer` on the interface.
+    /// Adds or replaces a permanent neighbour entry.
     pub fn set_neighbour(&mut self, index: u32, address: IpAddr, link_layer: &[u8]) -> Result<(), Error> {
-        let message = neighbour_message(RTM_NEWNEIGH, index, address, Some(link_layer));
+        let message = neighbour_message(index, address, link_layer);
         match self.socket.request(message, NLM_F_CREATE | NLM_F_REPLACE) {
             Ok(_) => Ok(()),
-            Err(failure) => {
-                Err(self.interface_error(format!("set the neighbour {address} of"), index, failure))
-            }
-        }
-    }
-
-    /// Forgets where `address` is. One that is not known is forgotten.
-    pub fn remove_neighbour(&mut self, index: u32, address: IpAddr) -> Result<(), Error> {
-        match self.socket.request(neighbour_message(RTM_DELNEIGH, index, address, None), 0) {
-            Ok(_) => Ok(()),
-            Err(failure) if matches!(failure.errno(), Some(Errno::ENOENT | Errno::ENODEV)) => Ok(()),
-            Err(failure) => {
-                Err(self.interface_error(format!("forget the neighbour {address} of"), index, failure))
-            }
+            Err(failure) => Err(self.interface_error(format!("set neighbour {address} of"), index, failure)),
         }
     }
 }
 
 /// struct ndmsg (family 1, padding 3, index 4, state 2, flags 1, type 1) and NDA_* of linux/neighbour.h.
-fn neighbour_message(kind: u16, index: u32, address: IpAddr, link_layer: Option<&[u8]>) -> RawMessage {
+fn neighbour_message(index: u32, address: IpAddr, link_layer: &[u8]) -> RawMessage {
     let mut head = [0; 12];
     head[0] = address_family(&address.into());
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[8..10].copy_from_slice(&NUD_PERMANENT.to_ne_bytes());
-    MessageBuilder::new(&head).with(1, &address_bytes(address)).with_optional(2, link_layer).build(kind) // NDA_DST, NDA_LLADDR
+    // NDA_DST and NDA_LLADDR.
+    MessageBuilder::new(&head).with(1, &address_bytes(address)).with(2, link_layer).build(RTM_NEWNEIGH)
 }
 
 #[cfg(test)]
@@ -52,9 +38,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_the_header() {
-        let message =
-            neighbour_message(RTM_NEWNEIGH, 7, "10.1.0.2".parse().unwrap(), Some(&[2, 0, 0, 0, 0, 1]));
+    fn neighbour_message_matches_the_kernel_header() {
+        let message = neighbour_message(7, "10.1.0.2".parse().unwrap(), &[2, 0, 0, 0, 0, 1]);
         let mut expected = vec![2, 0, 0, 0];
         expected.extend(7u32.to_ne_bytes());
         expected.extend(0x80u16.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Routes as the kernel lists them.
+//! Routes as listed by the kernel.
 
 use super::RouteSpec;
 use crate::netlink::{RawMessage, attr};
@@ -6,47 +6,46 @@ use ipnet::IpNet;
 use nix::libc::{AF_INET, AF_INET6};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// RTM_NEWROUTE of linux/rtnetlink.h: what a dump is made of.
+/// RTM_NEWROUTE of linux/rtnetlink.h: the message type of a dump.
 const RTM_NEWROUTE: u16 = 24;
-/// struct rtmsg: family, two prefix lengths, tos, table, protocol, scope, type, 1 each; flags 4.
+/// struct rtmsg: family, two prefix lengths, tos, table, protocol, scope, type, 1 byte each; flags 4.
 const HEAD: usize = 12;
-/// RTM_F_CLONED of linux/rtnetlink.h: an exception that the kernel learned, not a route that somebody set.
+/// RTM_F_CLONED of linux/rtnetlink.h: a cached exception, not a configured route.
 const RTM_F_CLONED: u32 = 0x200;
 /// struct rtnexthop: length 2, flags 1, hops 1, interface 4.
 const RTNEXTHOP_LEN: usize = 8;
 
-/// One route of a table, with one next hop.
+/// A route of a table with one next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteEntry {
-    /// What it says; table, scope and priority are always filled in.
+    /// The route; table, scope and priority are always set.
     pub route: RouteSpec,
-    /// The interface it goes through; blackholes and their like have none.
+    /// Index of the outgoing interface; blackhole and similar routes have none.
     pub interface: Option<u32>,
     /// RTN_* of linux/rtnetlink.h: 1 unicast, 2 local, 3 broadcast.
     pub kind: u8,
-    /// RTPROT_* of linux/rtnetlink.h: 2 the kernel itself, 4 an administrator.
+    /// RTPROT_* of linux/rtnetlink.h: 2 kernel, 4 static.
     pub protocol: u8,
 }
 
 impl RouteEntry {
-    /// Whether it is an ordinary route of the table that everybody uses.
+    /// Whether it is a unicast route of the main table.
     pub fn is_main_unicast(&self) -> bool {
         self.kind == 1 && self.route.table == Some(RouteSpec::MAIN_TABLE)
     }
 
-    /// Whether it is a default route.
     pub fn is_default(&self) -> bool {
         self.route.destination.prefix_len() == 0
     }
 
-    /// By RTA_* of linux/rtnetlink.h.
-    pub(super) fn decode(answer: &RawMessage) -> Vec<Self> {
-        Self::decode_next_hops(answer).unwrap_or_default()
+    /// Attributes are RTA_* of linux/rtnetlink.h.
+    pub(super) fn decode(reply: &RawMessage) -> Vec<Self> {
+        Self::decode_next_hops(reply).unwrap_or_default()
     }
 
-    fn decode_next_hops(answer: &RawMessage) -> Option<Vec<Self>> {
-        let head = answer.head::<HEAD>(RTM_NEWROUTE)?;
+    fn decode_next_hops(reply: &RawMessage) -> Option<Vec<Self>> {
+        let head = reply.head::<HEAD>(RTM_NEWROUTE)?;
         let [family, length, _, _, table, protocol, scope, kind, ..] = *head;
         if attr::u32(&head[8..])? & RTM_F_CLONED != 0 {
             return None;
@@ -58,7 +57,7 @@ impl RouteEntry {
         };
         let (mut interface, mut gateway, mut hops, mut table) = (None, None, None, u32::from(table));
         let (mut priority, mut source, mut mtu, mut advmss) = (0, None, None, None);
-        for (kind, value) in answer.attributes(HEAD) {
+        for (kind, value) in reply.attributes(HEAD) {
             match kind {
                 1 => destination = attr::ip(value)?, // RTA_DST
                 4 => interface = attr::u32(value),   // RTA_OIF
@@ -104,7 +103,7 @@ impl RouteEntry {
     }
 }
 
-/// The interface and the gateway of each next hop in RTA_MULTIPATH.
+/// Interface and gateway of each next hop in RTA_MULTIPATH.
 fn next_hops(bytes: &[u8]) -> impl Iterator<Item = (u32, Option<IpAddr>)> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

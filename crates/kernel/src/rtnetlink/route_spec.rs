@@ -22,43 +22,40 @@ const RT_SCOPE_UNIVERSE: u8 = 0;
 const RT_SCOPE_LINK: u8 = 253;
 const RT_SCOPE_NOWHERE: u8 = 255;
 
-/// A unicast route of the main table, in short.
+/// Destination and gateway of a unicast route of the main table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MainRoute {
-    /// Where to.
     pub destination: IpNet,
-    /// Through whom; nobody when the destination is on the link.
+    /// Next hop; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
 }
 
-/// A unicast route in full; the fields are those of a route in a CNI result, and the preferred source.
+/// A unicast route with the fields of a route in a CNI result, and a preferred source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RouteSpec {
-    /// Where to; bits beyond the prefix do not matter.
+    /// Host bits are ignored.
     pub destination: IpNet,
-    /// Through whom; nobody when the destination is on the link.
+    /// Next hop; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Its priority: the lower, the sooner used. The kernel's choice when absent (IPv4 0, IPv6 1024).
+    /// Metric: lower values take precedence. Chosen by the kernel if absent (IPv4 0, IPv6 1024).
     pub priority: Option<u32>,
-    /// The table; the main one when absent.
+    /// Routing table; main if absent.
     pub table: Option<u32>,
-    /// RT_SCOPE_* of linux/rtnetlink.h; `universe` through a gateway and `link` without one when absent.
+    /// RT_SCOPE_* of linux/rtnetlink.h. If absent, `universe` with a gateway and `link` without one.
     pub scope: Option<u8>,
-    /// The MTU of the path.
+    /// Path MTU.
     pub mtu: Option<u32>,
-    /// The segment size that TCP advertises.
+    /// MSS that TCP advertises.
     pub advmss: Option<u32>,
-    /// The address that packets are sent from.
+    /// Preferred source address.
     pub source: Option<IpAddr>,
 }
 
 impl RouteSpec {
     /// RT_TABLE_MAIN of linux/rtnetlink.h.
     pub const MAIN_TABLE: u32 = 254;
-    /// RT_TABLE_LOCAL of linux/rtnetlink.h.
-    pub const LOCAL_TABLE: u32 = 255;
 
-    /// The plain route to `destination`, in the main table.
+    /// A route to `destination` in the main table.
     pub fn new(destination: IpNet, gateway: Option<IpAddr>) -> Self {
         Self {
             destination,
@@ -72,13 +69,13 @@ impl RouteSpec {
         }
     }
 
-    /// By struct rtmsg, RTA_* and RTAX_* of linux/rtnetlink.h.
+    /// struct rtmsg, RTA_* and RTAX_* of linux/rtnetlink.h.
     pub(super) fn message(&self, kind: u16, index: u32) -> RawMessage {
         let destination = self.destination.trunc();
         let table = self.table.unwrap_or(Self::MAIN_TABLE);
         let scope = match (self.scope, kind, self.gateway) {
             (Some(scope), ..) => scope,
-            // To a deletion it means: whatever it is.
+            // In a deletion RT_SCOPE_NOWHERE matches any scope.
             (None, RTM_DELROUTE, _) => RT_SCOPE_NOWHERE,
             (None, _, Some(_)) => RT_SCOPE_UNIVERSE,
             (None, _, None) => RT_SCOPE_LINK,
@@ -116,7 +113,7 @@ impl RouteSpec {
 }
 
 impl RouteSocket {
-    /// Adds a plain route through the interface: [`Route::append_route`] in short.
+    /// Adds a route with [`RouteSocket::append_route`], without optional fields.
     pub fn add_route(
         &mut self,
         index: u32,
@@ -126,19 +123,19 @@ impl RouteSocket {
         self.append_route(index, &RouteSpec::new(destination, gateway))
     }
 
-    /// Adds a route through the interface beside those that are there: a second default route does not fail,
-    /// and does not take the place of the first one. The same route, already there, is success.
+    /// Appends a route through the interface: a second default route neither fails nor replaces the first one.
+    /// Succeeds if the same route exists.
     pub fn append_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
         match self.socket.request(route.message(RTM_NEWROUTE, index), NLM_F_CREATE | NLM_F_APPEND) {
             Ok(_) => Ok(()),
-            // Without NLM_F_EXCL the kernel says this of a route that is the same in everything only
-            // (fib_table_insert of net/ipv4/fib_trie.c, fib6_add_rt2node of net/ipv6/ip6_fib.c).
+            // Without NLM_F_EXCL the kernel returns EEXIST only for an identical route (fib_table_insert of
+            // net/ipv4/fib_trie.c, fib6_add_rt2node of net/ipv6/ip6_fib.c).
             Err(failure) if failure.errno() == Some(Errno::EEXIST) => Ok(()),
             Err(failure) => Err(self.interface_error(format!("add a {route} through"), index, failure)),
         }
     }
 
-    /// Removes the first route through the interface that agrees with everything said. None left is success.
+    /// Removes the first route through the interface that matches all given fields. Succeeds if there is none.
     pub fn remove_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
         match self.socket.request(route.message(RTM_DELROUTE, index), 0) {
             Ok(_) => Ok(()),
@@ -148,7 +145,7 @@ impl RouteSocket {
         }
     }
 
-    /// The unicast routes of the main table through the interface.
+    /// Unicast routes of the main table through the interface.
     pub fn routes(&mut self, index: u32) -> Result<Vec<MainRoute>, Error> {
         let entries = self.all_routes()?.into_iter();
         let through = entries.filter(|entry| entry.is_main_unicast() && entry.interface == Some(index));
@@ -157,11 +154,11 @@ impl RouteSocket {
             .collect())
     }
 
-    /// All routes of all tables, the kernel's own included. One over several next hops is several of these.
+    /// All routes of all tables, including those of the kernel. A multipath route yields one entry per next hop.
     pub fn all_routes(&mut self) -> Result<Vec<RouteEntry>, Error> {
         match self.socket.dump(MessageBuilder::new(&[0; 12]).build(RTM_GETROUTE)) {
-            Ok(answers) => Ok(answers.iter().flat_map(RouteEntry::decode).collect()),
-            Err(failure) => Err(failure.for_interface("list the routes through", "any")),
+            Ok(replies) => Ok(replies.iter().flat_map(RouteEntry::decode).collect()),
+            Err(failure) => Err(failure.for_interface("list the routes through", "(all)")),
         }
     }
 }
@@ -183,7 +180,7 @@ impl fmt::Display for RouteSpec {
     }
 }
 
-/// AF_INET or AF_INET6 as the first byte of rtnetlink's fixed parts.
+/// AF_INET or AF_INET6, the first byte of rtnetlink's fixed headers.
 pub(super) fn address_family(net: &IpNet) -> u8 {
     let family = match net {
         IpNet::V4(_) => AF_INET,

@@ -1,4 +1,4 @@
-//! Policy rules: which table a packet's route is looked up in (ip-rule(8)).
+//! Policy routing rules: selection of the routing table of a packet (ip-rule(8)).
 
 use super::RouteSocket;
 use super::route_spec::{address_bytes, address_family};
@@ -15,29 +15,29 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
-/// struct fib_rule_hdr: family, two prefix lengths, tos, table, two reserved, action, 1 each; flags 4.
+/// struct fib_rule_hdr: family, two prefix lengths, tos, table, two reserved, action, 1 byte each; flags 4.
 const HEAD: usize = 12;
 /// FR_ACT_TO_TBL of linux/fib_rules.h.
 const FR_ACT_TO_TBL: u8 = 1;
 
-/// A rule that sends packets to a table. What is absent does not matter to it.
+/// A rule that directs matching packets to a routing table. Absent fields match every packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RoutingRule {
-    /// For IPv6 packets; else for IPv4's.
+    /// For IPv6 packets if set, otherwise for IPv4.
     pub v6: bool,
-    /// Its place among the rules, from 0. Absent, the kernel puts it before the first one that it can.
+    /// Priority; lower values are evaluated first. If absent, the kernel inserts the rule before the first
+    /// configurable one.
     pub priority: Option<u32>,
-    /// Packets from there.
+    /// Source prefix.
     pub source: Option<IpNet>,
-    /// Packets to there.
+    /// Destination prefix.
     pub destination: Option<IpNet>,
-    /// Packets that came in by this interface.
+    /// Incoming interface.
     pub input_interface: Option<String>,
-    /// Packets of sockets that are bound to this interface.
+    /// Interface to which the socket is bound.
     pub output_interface: Option<String>,
-    /// Packets with this firewall mark, and which bits of it count.
+    /// Firewall mark and mask.
     pub mark: Option<(u32, u32)>,
-    /// The table to look in.
     pub table: u32,
 }
 
@@ -55,7 +55,7 @@ impl RoutingRule {
         }
     }
 
-    /// A rule for every packet of a family.
+    /// A rule for all packets of a family.
     pub fn for_family(v6: bool, table: u32) -> Self {
         Self {
             v6,
@@ -69,7 +69,7 @@ impl RoutingRule {
         }
     }
 
-    /// By FRA_* of linux/fib_rules.h.
+    /// Attributes are FRA_* of linux/fib_rules.h.
     fn message(&self, kind: u16) -> RawMessage {
         let any = if self.v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
         let length = |net: Option<IpNet>| net.map_or(0, |net| net.prefix_len());
@@ -87,11 +87,11 @@ impl RoutingRule {
             0,
             0,
         ];
-        let place = |net: IpNet| address_bytes(net.trunc().addr());
+        let prefix = |net: IpNet| address_bytes(net.trunc().addr());
         let name = |name: &String| [name.as_bytes(), &[0]].concat();
         MessageBuilder::new(&head)
-            .with_optional(1, self.destination.map(place)) // FRA_DST
-            .with_optional(2, self.source.map(place)) // FRA_SRC
+            .with_optional(1, self.destination.map(prefix)) // FRA_DST
+            .with_optional(2, self.source.map(prefix)) // FRA_SRC
             .with_optional(3, self.input_interface.as_ref().map(name)) // FRA_IIFNAME
             .with_optional(6, self.priority.map(u32::to_ne_bytes)) // FRA_PRIORITY
             .with_optional(10, self.mark.map(|(mark, _)| mark.to_ne_bytes())) // FRA_FWMARK
@@ -101,8 +101,8 @@ impl RoutingRule {
             .build(kind)
     }
 
-    fn decode(answer: &RawMessage) -> Option<Self> {
-        let head = answer.head::<HEAD>(RTM_NEWRULE)?;
+    fn decode(reply: &RawMessage) -> Option<Self> {
+        let head = reply.head::<HEAD>(RTM_NEWRULE)?;
         let [family, destination, source, _, table, _, _, action, ..] = *head;
         let v6 = match i32::from(family) {
             AF_INET => false,
@@ -115,7 +115,7 @@ impl RoutingRule {
         let mut rule = Self { priority: Some(0), ..Self::for_family(v6, table.into()) };
         let net = |value, length| attr::ip(value).and_then(|address| IpNet::new(address, length).ok());
         let (mut mark, mut mask) = (None, u32::MAX);
-        for (kind, value) in answer.attributes(HEAD) {
+        for (kind, value) in reply.attributes(HEAD) {
             match kind {
                 1 => rule.destination = net(value, destination),
                 2 => rule.source = net(value, source),
@@ -134,7 +134,7 @@ impl RoutingRule {
 }
 
 impl RouteSocket {
-    /// Adds a rule. The same rule, already there, is success.
+    /// Adds a rule. Succeeds if the same rule exists.
     pub fn add_rule(&mut self, rule: &RoutingRule) -> Result<(), Error> {
         match self.socket.request(rule.message(RTM_NEWRULE), NLM_F_CREATE | NLM_F_EXCL) {
             Ok(_) => Ok(()),
@@ -143,7 +143,7 @@ impl RouteSocket {
         }
     }
 
-    /// Removes a rule. One that is not there is removed.
+    /// Removes a rule. Succeeds if it does not exist.
     pub fn remove_rule(&mut self, rule: &RoutingRule) -> Result<(), Error> {
         match self.socket.request(rule.message(RTM_DELRULE), 0) {
             Ok(_) => Ok(()),
@@ -154,17 +154,17 @@ impl RouteSocket {
         }
     }
 
-    /// All rules that lead to tables, both families, in the kernel's order.
+    /// All rules that select a table, both families, in the order of the kernel.
     pub fn rules(&mut self) -> Result<Vec<RoutingRule>, Error> {
         let mut rules = Vec::new();
         for family in [AF_INET, AF_INET6] {
             let mut head = [0; HEAD];
             head[0] = u8::try_from(family).unwrap_or_default();
             match self.socket.dump(MessageBuilder::new(&head).build(RTM_GETRULE)) {
-                Ok(answers) => rules.extend(answers.iter().filter_map(RoutingRule::decode)),
+                Ok(replies) => rules.extend(replies.iter().filter_map(RoutingRule::decode)),
                 // A kernel without IPv6.
                 Err(failure) if failure.errno() == Some(Errno::EAFNOSUPPORT) => {}
-                Err(failure) => return Err(failure.for_interface("list the rules of", "any")),
+                Err(failure) => return Err(failure.for_interface("list the rules of", "(all)")),
             }
         }
         Ok(rules)
@@ -189,7 +189,7 @@ impl fmt::Display for RoutingRule {
     }
 }
 
-/// The rule that an answer is about.
-pub(super) fn decode(answer: &RawMessage) -> Option<RoutingRule> {
-    RoutingRule::decode(answer)
+/// Decodes the rule of a reply.
+pub(super) fn decode(reply: &RawMessage) -> Option<RoutingRule> {
+    RoutingRule::decode(reply)
 }

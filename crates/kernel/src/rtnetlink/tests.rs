@@ -1,4 +1,4 @@
-//! The bytes of requests, against linux/netlink.h, linux/rtnetlink.h and linux/if_link.h.
+//! Tests of request bytes against linux/netlink.h, linux/rtnetlink.h and linux/if_link.h.
 
 use super::create::{LinkKind, NewLink};
 use super::link::{IpoibInfo, Link};
@@ -9,7 +9,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 
-/// An attribute: length with its header, type, value, padded to four bytes.
+/// An attribute: length including its header, type, value, padded to four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap();
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -25,9 +25,8 @@ fn request(link: &NewLink<'_>) -> Vec<u8> {
     serialize(header, &link.message())
 }
 
-/// RTM_NEWLINK with IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast } }, nothing
-/// else: what `ip link add link PARENT name NAME type ipoib pkey 0x7fff mode datagram umcast 1` of iproute2
-/// 6.1 sends.
+/// RTM_NEWLINK with exactly IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast } }: what
+/// `ip link add link PARENT name NAME type ipoib pkey 0x7fff mode datagram umcast 1` of iproute2 6.1 sends.
 fn expected(name: &[u8], parent: u32, pkey: u16, mode: u16) -> Vec<u8> {
     let data = [
         attribute(1, &pkey.to_ne_bytes()), // IFLA_IPOIB_PKEY
@@ -56,23 +55,25 @@ fn expected(name: &[u8], parent: u32, pkey: u16, mode: u16) -> Vec<u8> {
     message
 }
 
+// Case: cni 19
 #[test]
-fn cni_19_child_of_the_default_partition_in_datagram_mode() {
+fn child_of_default_partition_in_datagram_mode_matches_iproute2() {
     let kind = LinkKind::Ipoib { parent: 12, pkey: PKey::DEFAULT, mode: IpoibMode::Datagram };
     let link = NewLink::new("veth0a1b2c3d", kind);
     assert_eq!(request(&link), expected(b"veth0a1b2c3d\0", 12, 0x7fff, 0));
 }
 
+// Case: cni 20
 #[test]
-fn cni_20_child_of_partition_5_in_connected_mode() {
+fn child_of_partition_5_in_connected_mode_matches_iproute2() {
     let pkey = PKey::new(0x8005).unwrap();
     let link = NewLink::new("net1", LinkKind::Ipoib { parent: 3, pkey, mode: IpoibMode::Connected });
     assert_eq!(request(&link), expected(b"net1\0", 3, 0x0005, 1));
 }
 
-/// What the kernel answers about an IPoIB interface: rtnl_fill_ifinfo with ipoib_fill_info, cut to what
-/// matters.
-fn answer(kind: &[u8], pkey: u16, mode: u16) -> Vec<u8> {
+/// The kernel's reply about an IPoIB interface: rtnl_fill_ifinfo with ipoib_fill_info, reduced to the relevant
+/// attributes.
+fn reply(kind: &[u8], pkey: u16, mode: u16) -> Vec<u8> {
     let data = [
         attribute(1, &pkey.to_ne_bytes()),
         attribute(2, &mode.to_ne_bytes()),
@@ -110,8 +111,8 @@ fn decode(bytes: &[u8]) -> Link {
 }
 
 #[test]
-fn an_ipoib_interface_is_read_whole() {
-    let link = decode(&answer(b"ipoib\0", 0xffff, 0));
+fn ipoib_interface_is_decoded_completely() {
+    let link = decode(&reply(b"ipoib\0", 0xffff, 0));
     assert_eq!((link.index, link.name.as_str(), link.mtu), (4, "ibs5f0", 2044));
     assert_eq!(link.altnames, ["ib0"]);
     assert_eq!((link.up, link.carrier, link.link_type), (true, true, 32));
@@ -119,11 +120,11 @@ fn an_ipoib_interface_is_read_whole() {
     assert_eq!(link.address.len(), 20);
     assert_eq!(link.address[12..], [0x24, 0x8a, 0x07, 0x03, 0, 0xa1, 0xb2, 0xc3]);
     assert_eq!(link.ipoib, Some(IpoibInfo { pkey: PKey::DEFAULT, mode: IpoibMode::Datagram }));
-    assert_eq!(decode(&answer(b"ipoib\0", 0x8005, 1)).ipoib.unwrap().mode, IpoibMode::Connected);
+    assert_eq!(decode(&reply(b"ipoib\0", 0x8005, 1)).ipoib.unwrap().mode, IpoibMode::Connected);
 }
 
 #[test]
-fn without_a_usable_pkey_there_is_no_ipoib_side() {
-    assert_eq!(decode(&answer(b"ipoib\0", 0x8000, 0)).ipoib, None);
-    assert_eq!(decode(&answer(b"veth\0", 0xffff, 0)).ipoib, None);
+fn ipoib_info_is_absent_without_a_valid_pkey() {
+    assert_eq!(decode(&reply(b"ipoib\0", 0x8000, 0)).ipoib, None);
+    assert_eq!(decode(&reply(b"veth\0", 0xffff, 0)).ipoib, None);
 }

@@ -1,4 +1,4 @@
-//! Virtual functions, as the interface of their physical function knows them (IFLA_VF* of linux/if_link.h).
+//! Virtual functions as the interface of their physical function reports them (IFLA_VF* of linux/if_link.h).
 
 use super::RouteSocket;
 use crate::Error;
@@ -13,7 +13,7 @@ const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
 /// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
-/// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: the functions, without their traffic.
+/// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: VFs without their statistics.
 const EXT_MASK: u32 = 1 | 8;
 
 const IFLA_NUM_VF: u16 = 21;
@@ -25,25 +25,24 @@ const IFLA_VF_LINK_STATE: u16 = 5;
 const IFLA_VF_IB_NODE_GUID: u16 = 10;
 const IFLA_VF_IB_PORT_GUID: u16 = 11;
 
-/// A virtual function as its physical function has it: what was set, which the function itself takes on when
-/// its driver is bound the next time.
+/// Administrative settings of a virtual function. The function adopts them when its driver is bound the next time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VfInfo {
-    /// Its index on the physical function, from 0.
+    /// Index on the physical function, starting at 0.
     pub index: u32,
-    /// Its link state; nothing where the driver does not say.
+    /// Link state; `None` if the driver does not report it.
     pub link_state: Option<VfLinkState>,
-    /// The node GUID that it was given; nothing before.
+    /// Node GUID; `None` if not set.
     pub node_guid: Option<Guid>,
-    /// The port GUID that it was given; nothing before.
+    /// Port GUID; `None` if not set.
     pub port_guid: Option<Guid>,
-    /// The Ethernet address that it was given; nothing before.
+    /// MAC address; `None` if not set.
     pub mac: Option<[u8; 6]>,
 }
 
 impl VfInfo {
-    /// A function of which nothing is known but its index.
+    /// A function with nothing but an index.
     pub const fn new(index: u32) -> Self {
         Self { index, link_state: None, node_guid: None, port_guid: None, mac: None }
     }
@@ -53,17 +52,17 @@ impl VfInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VfLinkState {
-    /// 0: as the physical port is.
+    /// 0: follows the physical port.
     #[default]
     Auto,
-    /// 1: up, whatever the physical port is.
+    /// 1: up, independent of the physical port.
     Enable,
     /// 2: down.
     Disable,
 }
 
 impl VfLinkState {
-    /// Its number on the wire.
+    /// Value in netlink messages.
     pub const fn number(self) -> u32 {
         match self {
             Self::Auto => 0,
@@ -87,13 +86,12 @@ impl fmt::Display for VfLinkState {
     }
 }
 
-/// Which of a function's two GUIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuidKind {
-    /// That of the node on the fabric.
+    /// GUID of the node on the fabric.
     Node,
-    /// That of the port, which its GID is made of.
+    /// GUID of the port, which is part of its GID.
     Port,
 }
 
@@ -107,19 +105,19 @@ impl fmt::Display for GuidKind {
 }
 
 impl RouteSocket {
-    /// The virtual functions of the physical function whose interface has this index, in order.
+    /// Virtual functions of the physical function whose interface has this index, ordered by index.
     ///
-    /// The interface must be IPoIB's or the driver's own and in this namespace; the kernel tells GUIDs since
-    /// 5.6.
+    /// The interface must be IPoIB's or the driver's own and in the namespace of the socket. The kernel reports
+    /// GUIDs since 5.6.
     pub fn vfs(&mut self, index: u32) -> Result<Vec<VfInfo>, Error> {
         let body = MessageBuilder::new(&head(index)).with(IFLA_EXT_MASK, &EXT_MASK.to_ne_bytes());
         match self.socket.request(body.build(RTM_GETLINK), 0) {
-            Ok(answers) => Ok(answers.iter().find_map(decode).unwrap_or_default()),
+            Ok(replies) => Ok(replies.iter().find_map(decode).unwrap_or_default()),
             Err(failure) => Err(self.interface_error("list the virtual functions of", index, failure)),
         }
     }
 
-    /// Gives virtual function `vf` a GUID. It takes it on when its driver is bound the next time.
+    /// Sets a GUID of virtual function `vf`. It takes effect when the driver is bound the next time.
     pub fn set_vf_guid(&mut self, index: u32, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error> {
         let message = set_vf_message(index, guid_attribute(vf, kind, guid));
         match self.socket.request(message, 0) {
@@ -159,7 +157,7 @@ pub(super) fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
     MessageBuilder::new(&head(index)).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
 }
 
-/// struct ifla_vf_guid: the function 4, padding 4, and the number of the EUI-64 in the machine's order 8.
+/// struct ifla_vf_guid: VF index 4, padding 4, EUI-64 as an integer in native byte order 8.
 pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuilder {
     let value = [vf.to_ne_bytes().as_slice(), &[0; 4], &guid.value().to_ne_bytes()].concat();
     let kind = match kind {
@@ -169,14 +167,14 @@ pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuil
     MessageBuilder::default().with(kind, &value)
 }
 
-/// The functions of an answer.
+/// Decodes the virtual functions of a reply.
 ///
-/// With many functions the list outgrows the sixteen bits of its own length, which the kernel then writes
-/// modulo 65536 (nla_nest_end). IFLA_NUM_VF stands before the list and the functions' own lengths are right,
-/// so those are believed and the list's is not.
-pub(super) fn decode(answer: &RawMessage) -> Option<Vec<VfInfo>> {
-    answer.head::<HEAD>(RTM_NEWLINK)?;
-    let mut rest = answer.payload.get(HEAD..)?;
+/// With many functions the list exceeds the sixteen bits of its length field, which the kernel then writes modulo
+/// 65536 (nla_nest_end). IFLA_NUM_VF precedes the list and the lengths of the list's elements are correct, so those
+/// are used and the length of the list is ignored.
+pub(super) fn decode(reply: &RawMessage) -> Option<Vec<VfInfo>> {
+    reply.head::<HEAD>(RTM_NEWLINK)?;
+    let mut rest = reply.payload.get(HEAD..)?;
     let mut count = 0;
     loop {
         // NLA_TYPE_MASK of linux/netlink.h.
@@ -198,7 +196,7 @@ fn decode_vf(info: &[u8]) -> Option<VfInfo> {
     for (kind, value) in attr::iter(info) {
         let guid = || value.get(8..).and_then(attr::u64).map(Guid::new).filter(|guid| !guid.is_unset());
         match kind {
-            // struct ifla_vf_mac: the function 4, the address 32. On InfiniBand it is GUID and more.
+            // struct ifla_vf_mac: VF index 4, address 32. On InfiniBand the address contains the GUID.
             IFLA_VF_MAC => {
                 let mac = value.get(4..10).and_then(|mac| mac.try_into().ok());
                 vf.mac = mac.filter(|mac| *mac != [0; 6]);

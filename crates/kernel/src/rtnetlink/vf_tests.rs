@@ -1,4 +1,4 @@
-//! The bytes about virtual functions, against linux/if_link.h.
+//! Tests of virtual function messages against linux/if_link.h.
 
 use super::vf::{GuidKind, VfInfo, VfLinkState, decode, guid_attribute, set_vf_message};
 use crate::netlink::{RawMessage, attr};
@@ -7,7 +7,7 @@ use ferroband_model::Guid;
 const GUID: Guid = Guid::new(0x0200_0000_0000_0101);
 
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    // As the kernel does it: the length keeps its lower sixteen bits.
+    // Like the kernel, keeps the lower sixteen bits of the length.
     let length = (4 + value.len()) as u16;
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
     bytes.extend(value);
@@ -16,7 +16,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn cni_3_2_a_guid_is_sixteen_bytes_with_the_number_at_eight() {
+fn guid_attribute_has_16_bytes_with_the_guid_at_offset_8() {
     let message = set_vf_message(12, guid_attribute(3, GuidKind::Port, GUID));
     let mut value = 3u32.to_ne_bytes().to_vec();
     value.extend([0; 4]);
@@ -32,8 +32,7 @@ fn cni_3_2_a_guid_is_sixteen_bytes_with_the_number_at_eight() {
     assert_eq!(attr::iter(&info).next().unwrap(), (10, &value[..]));
 }
 
-/// One function as rtnl_fill_vfinfo writes it: MAC first (36 bytes), then others, link state and GUIDs among
-/// them.
+/// One function as rtnl_fill_vfinfo writes it: MAC first (36 bytes), then others, including link state and GUIDs.
 fn info(vf: u32, state: u32, guid: u64) -> Vec<u8> {
     let index = vf.to_ne_bytes();
     let guid = [index.as_slice(), &[0; 4], &guid.to_ne_bytes()].concat();
@@ -43,13 +42,13 @@ fn info(vf: u32, state: u32, guid: u64) -> Vec<u8> {
         attribute(5, &[index, state.to_ne_bytes()].concat()),
         attribute(10, &guid),
         attribute(11, &guid),
-        // IFLA_VF_VLAN_LIST, nested: its first four bytes are no index, but it does not come first.
+        // IFLA_VF_VLAN_LIST is nested: its first four bytes are not an index, but it is not the first attribute.
         attribute(12, &attribute(1, &[9; 12])),
     ];
     attribute(1, &body.concat())
 }
 
-fn answer(count: u32) -> RawMessage {
+fn reply(count: u32) -> RawMessage {
     let infos: Vec<u8> = (0..count).flat_map(|vf| info(vf, vf % 3, u64::from(vf))).collect();
     let payload = [
         vec![0; 16],
@@ -62,30 +61,30 @@ fn answer(count: u32) -> RawMessage {
 }
 
 #[test]
-fn functions_are_read_with_state_and_guids() {
-    let vfs = decode(&answer(3)).unwrap();
+fn virtual_functions_are_decoded_with_link_state_and_guids() {
+    let vfs = decode(&reply(3)).unwrap();
     let [zero, one, two] = vfs.as_slice() else { panic!("{vfs:?}") };
     assert_eq!(*zero, VfInfo { link_state: Some(VfLinkState::Auto), ..VfInfo::new(0) });
     assert_eq!((one.index, one.link_state), (1, Some(VfLinkState::Enable)));
     assert_eq!((one.node_guid, one.port_guid), (Some(Guid::new(1)), Some(Guid::new(1))));
     assert_eq!(two.link_state, Some(VfLinkState::Disable));
-    assert_eq!(decode(&RawMessage { kind: 16, payload: vec![0; 16] }), None, "no list, no functions");
+    assert_eq!(decode(&RawMessage { kind: 16, payload: vec![0; 16] }), None, "no VF list");
 }
 
 #[test]
-fn a_list_that_outgrew_its_length_is_read_whole() {
+fn vf_list_longer_than_its_length_field_is_decoded_completely() {
     for count in [252, 600, 1024] {
-        let answer = answer(count);
-        assert!(count < 500 || answer.payload.len() > 65_536);
-        let vfs = decode(&answer).unwrap();
+        let reply = reply(count);
+        assert!(count < 500 || reply.payload.len() > 65_536);
+        let vfs = decode(&reply).unwrap();
         assert_eq!(vfs.len(), count as usize);
         assert!(vfs.iter().enumerate().all(|(position, vf)| vf.index as usize == position));
     }
 }
 
 #[test]
-fn a_list_that_is_cut_short_is_read_as_far_as_it_goes() {
-    let mut cut = answer(4);
+fn truncated_vf_list_is_decoded_up_to_the_end() {
+    let mut cut = reply(4);
     cut.payload.truncate(16 + 8 + 8 + 4 + 2 * info(0, 0, 0).len() + 7);
     assert_eq!(decode(&cut).unwrap().len(), 2);
 }

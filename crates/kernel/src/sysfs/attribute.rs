@@ -1,4 +1,4 @@
-//! Files and links of a sysfs tree.
+//! Files and symlinks of a sysfs tree.
 
 use crate::Error;
 use ferroband_model::MalformedValue;
@@ -8,14 +8,14 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
-/// What a driver answers that has the attribute but not the fact, and what is left of a device that went away
-/// between listing and reading. To a reader both mean: not known.
+/// Errors for an attribute that a driver does not support or a device that disappeared between listing and reading.
+/// Both are treated as "unknown".
 const ABSENT: [Errno; 4] = [Errno::ENOENT, Errno::ENODEV, Errno::EINVAL, Errno::EOPNOTSUPP];
 
-/// An attribute is a page at most, and comes in one piece (sysfs(5): `show` fills one buffer).
+/// An attribute has at most one page and is read in one piece (sysfs(5): `show` fills one buffer).
 const PAGE: usize = 4096;
 
-/// The attribute's text without the line end; nothing when the device does not have it.
+/// The text of an attribute without the line end; `None` if the device does not have it.
 pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
     match read_page(path) {
         Ok(text) => Ok(Some(text)),
@@ -24,7 +24,8 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Half of what the standard library does: it asks for the size first, which sysfs does not know, and once more for the end.
+/// Needs half the system calls of std::fs::read_to_string, which asks for the size first (unknown to sysfs) and
+/// reads again to find the end.
 fn read_page(path: &Path) -> io::Result<String> {
     let mut page = [0; PAGE];
     let mut file = File::open(path)?;
@@ -39,7 +40,7 @@ fn read_page(path: &Path) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// The attribute as one of our words.
+/// The attribute as a model type.
 pub(super) fn read_parsed<T: FromStr<Err = MalformedValue>>(path: &Path) -> Result<Option<T>, Error> {
     match read_text(path)? {
         Some(text) => match text.parse() {
@@ -63,7 +64,7 @@ pub(super) fn read_number(path: &Path) -> Result<Option<i64>, Error> {
     }
 }
 
-/// The attribute as a number that fits its type.
+/// The attribute as a number of type `T`.
 pub(super) fn read_sized<T: TryFrom<i64>>(path: &Path) -> Result<Option<T>, Error> {
     match read_number(path)? {
         Some(value) => match T::try_from(value) {
@@ -74,7 +75,7 @@ pub(super) fn read_sized<T: TryFrom<i64>>(path: &Path) -> Result<Option<T>, Erro
     }
 }
 
-/// The names in a directory, sorted; none when it is not there.
+/// The sorted names in a directory; empty if it does not exist.
 pub(super) fn list_names(directory: &Path) -> Result<Vec<String>, Error> {
     let list = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
@@ -91,7 +92,7 @@ pub(super) fn list_names(directory: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The last name of what a link points to.
+/// The file name of a symlink's target.
 pub(super) fn link_target(link: &Path) -> Result<Option<String>, Error> {
     match std::fs::read_link(link) {
         Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),

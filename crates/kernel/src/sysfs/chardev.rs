@@ -1,56 +1,54 @@
-//! The device files through which programs use RDMA devices.
+//! Character devices through which programs use RDMA devices.
 
 use super::attribute;
 use crate::{Error, Root};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A character device under `/dev/infiniband`.
+/// A character device in `/dev/infiniband`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CharDevice {
-    /// Its name there: `uverbs0`.
+    /// File name: `uverbs0`.
     pub name: String,
-    /// What it is for.
     pub role: CharDeviceRole,
-    /// Its path on this machine, for whoever opens or mounts it.
+    /// Path on this machine.
     pub path: PathBuf,
-    /// Its number, major and minor, as sysfs has it.
+    /// Major and minor number from sysfs.
     pub number: Option<(u32, u32)>,
 }
 
-/// What a device file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CharDeviceRole {
-    /// Verbs: what programs need to send and receive.
+    /// Verbs: sending and receiving.
     Verbs,
-    /// Connection management, one for the whole machine.
+    /// The RDMA connection manager, one for the machine.
     ConnectionManager,
-    /// Management datagrams of one port. Who has it can rewrite the fabric.
+    /// Management datagrams (MAD) of one port. Access allows reconfiguring the fabric.
     Management {
-        /// The port of the RDMA device.
+        /// Port of the RDMA device.
         port: u32,
     },
-    /// The switch that declares a port to run a subnet manager.
+    /// Marks a port as running a subnet manager while it is open.
     SubnetManager {
-        /// The port of the RDMA device.
+        /// Port of the RDMA device.
         port: u32,
     },
 }
 
-/// The device files of the RDMA device called `device`.
+/// Character devices of the RDMA device `device`.
 pub fn of_device(root: &Root, device: &str) -> Result<Vec<CharDevice>, Error> {
     Ok(read_by_device(root, |owner| owner == device)?.remove(device).unwrap_or_default())
 }
 
-/// The device files of all RDMA devices, by the device's name.
+/// Character devices of all RDMA devices, by device name.
 pub fn by_device(root: &Root) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
     read_by_device(root, |_| true)
 }
 
-/// sysfs keeps the files by themselves, each naming its device: whoever wants those of many reads them once.
+/// In sysfs each character device names its RDMA device, so the devices of many are read in one pass.
 fn read_by_device(
     root: &Root,
-    wanted: impl Fn(&str) -> bool,
+    include: impl Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, Vec<CharDevice>>, Error> {
     let mut found: BTreeMap<String, Vec<CharDevice>> = BTreeMap::new();
     for class in ["infiniband_verbs", "infiniband_mad"] {
@@ -58,11 +56,11 @@ fn read_by_device(
         for name in attribute::list_names(&directory)? {
             let at = |file: &str| directory.join(&name).join(file);
             let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
-            // `abi_version` lies among them and belongs to no device.
+            // `abi_version` is in the same directory and belongs to no device.
             if !["uverbs", "umad", "issm"].contains(&kind) {
                 continue;
             }
-            let Some(owner) = attribute::read_text(&at("ibdev"))?.filter(|owner| wanted(owner)) else {
+            let Some(owner) = attribute::read_text(&at("ibdev"))?.filter(|owner| include(owner)) else {
                 continue;
             };
             let port = attribute::read_sized(&at("port"))?.unwrap_or(1);
@@ -82,7 +80,7 @@ fn read_by_device(
     Ok(found)
 }
 
-/// The connection manager's device file, where the machine has one.
+/// The character device of the connection manager, if it exists.
 pub fn connection_manager(root: &Root) -> Result<Option<CharDevice>, Error> {
     let name = "rdma_cm";
     let path = device_path(root, name);

@@ -1,7 +1,7 @@
-//! Drivers and functions, brought together and taken apart.
+//! Binding and unbinding of drivers.
 //!
-//! A fatal signal inside of a bind leaves the function without a driver, so a process that somebody may kill
-//! must not do this itself.
+//! A fatal signal during a bind leaves the function without a driver, so a process that may be killed must not call
+//! these functions.
 
 use super::attribute;
 use crate::{Error, Root};
@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Binds the function to `driver`. Bound to it already is success; to another one, the kernel says EBUSY or
-/// ENODEV.
+/// Binds the function to `driver`. Succeeds if it is bound to it already; the kernel returns EBUSY or ENODEV if it
+/// is bound to another one.
 pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error> {
     if attribute::link_target(&directory(root, address).join("driver"))?.as_deref() == Some(driver) {
         return Ok(());
@@ -20,53 +20,52 @@ pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error>
     write(&file, &address.to_string(), address, || format!("bind driver {driver} to"))
 }
 
-/// Takes the driver from the function. None is success.
+/// Unbinds the driver of the function. Succeeds if there is none.
 pub fn unbind(root: &Root, address: PciAddress) -> Result<(), Error> {
     let Some(driver) = attribute::link_target(&directory(root, address).join("driver"))? else {
         return Ok(());
     };
     let file = root.sys("bus/pci/drivers").join(&driver).join("unbind");
     match write(&file, &address.to_string(), address, || format!("unbind driver {driver} from")) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(error) if error.errno() == Some(Errno::ENODEV) => Ok(()),
         result => result,
     }
 }
 
-/// Says which driver alone may have the function from now on; nothing lets the drivers choose by its numbers
-/// again.
+/// Sets the only driver that may bind to the function; `None` lets drivers match by device ID again.
 pub fn set_override(root: &Root, address: PciAddress, driver: Option<&str>) -> Result<(), Error> {
     let file = directory(root, address).join("driver_override");
-    // An empty line takes it away (driver_set_override of drivers/base/driver.c).
+    // An empty line clears the override (driver_set_override of drivers/base/driver.c).
     write(&file, &format!("{}\n", driver.unwrap_or_default()), address, || match driver {
-        Some(driver) => format!("reserve for driver {driver} the"),
-        None => "give free to all drivers the".to_owned(),
+        Some(driver) => format!("set driver override {driver} of"),
+        None => "clear the driver override of".to_owned(),
     })
 }
 
-/// Lets the driver that suits the function, or the one that it is reserved for, take it.
+/// Lets the kernel bind the matching driver, or the one set by `driver_override`.
 pub fn probe(root: &Root, address: PciAddress) -> Result<(), Error> {
     let file = root.sys("bus/pci/drivers_probe");
-    write(&file, &address.to_string(), address, || "find a driver for".to_owned())
+    write(&file, &address.to_string(), address, || "probe a driver for".to_owned())
 }
 
-/// Has so many virtual functions on the physical one; so many already is success.
+/// Sets the number of virtual functions. Succeeds if the number is correct already.
 ///
-/// The kernel makes them from none only: from one number to another the answer is EBUSY, for more than there
-/// can be ERANGE, without a driver ENOENT (sriov_numvfs_store of drivers/pci/iov.c).
+/// The kernel returns EBUSY for a change between two nonzero numbers, ERANGE above the maximum, and ENOENT without
+/// a driver (sriov_numvfs_store of drivers/pci/iov.c).
 pub fn set_vf_count(root: &Root, address: PciAddress, count: u16) -> Result<(), Error> {
     let file = directory(root, address).join("sriov_numvfs");
     if attribute::read_sized::<u16>(&file)? == Some(count) {
         return Ok(());
     }
-    write(&file, &count.to_string(), address, || format!("have {count} virtual functions on"))
+    write(&file, &count.to_string(), address, || format!("set the number of virtual functions to {count} on"))
 }
 
 fn directory(root: &Root, address: PciAddress) -> PathBuf {
     root.sys("bus/pci/devices").join(address.to_string())
 }
 
-/// One write to an attribute, which is all it takes or nothing.
+/// A single write to an attribute.
 fn write(path: &Path, text: &str, address: PciAddress, doing: impl Fn() -> String) -> Result<(), Error> {
     let write = || std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
     write().map_err(|source: std::io::Error| match source.raw_os_error() {

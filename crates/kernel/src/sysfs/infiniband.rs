@@ -9,44 +9,40 @@ use std::path::Path;
 /// An RDMA device of this namespace: `mlx5_0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysfsRdmaDevice {
-    /// Its name. It can change; the PCI address does not.
+    /// Name. It can change; the PCI address does not.
     pub name: String,
-    /// The GUID of the node that it is on the fabric.
     pub node_guid: Option<Guid>,
-    /// The version of its firmware.
     pub firmware: Option<String>,
-    /// The board it is on, by the maker's name: `MT_0000000010`.
+    /// Board ID of the vendor: `MT_0000000010`.
     pub board: Option<String>,
-    /// The PCI function it belongs to; software devices have none.
+    /// PCI function of the device; software devices have none.
     pub pci: Option<PciAddress>,
-    /// The interfaces of this network namespace on the same function.
+    /// Network interfaces of the same function in this network namespace.
     pub netdevs: Vec<String>,
-    /// Its ports, by number.
+    /// Ports, ordered by number.
     pub ports: Vec<SysfsPort>,
-    /// Its device files.
+    /// Character devices.
     pub files: Vec<CharDevice>,
 }
 
-/// A port of an RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysfsPort {
-    /// Its number, from 1.
+    /// Port number, starting at 1.
     pub number: u32,
-    /// What it speaks; nothing when the driver does not say.
+    /// Link layer; `None` if the driver does not report it.
     pub link_layer: Option<LinkLayer>,
-    /// Its logical state.
     pub state: PortState,
-    /// Its physical state in the kernel's word: `LinkUp`, `Polling`.
+    /// Physical state as sysfs shows it: `LinkUp`, `Polling`.
     pub phys_state: Option<String>,
-    /// Its rate in the kernel's words: `100 Gb/sec (4X EDR)`.
+    /// Rate as sysfs shows it: `100 Gb/sec (4X EDR)`.
     pub rate: Option<String>,
-    /// Its local identifier; 0 until a subnet manager gives one.
+    /// Local identifier; 0 until a subnet manager assigns one.
     pub lid: Option<u16>,
-    /// The local identifier of the subnet manager.
+    /// LID of the subnet manager.
     pub sm_lid: Option<u16>,
-    /// Its GUID: the lower half of its first GID.
+    /// Port GUID: the lower half of the first GID.
     pub guid: Option<Guid>,
-    /// The keys in its P_Key table, in the table's order, free slots left out.
+    /// P_Key table in the order of the slots, without empty slots.
     pub pkeys: Vec<PKey>,
 }
 
@@ -55,18 +51,17 @@ pub struct SysfsPort {
 pub enum PortState {
     /// 1: no link.
     Down,
-    /// 2: a link, but no subnet manager has configured it.
+    /// 2: link, but not configured by a subnet manager.
     Init,
-    /// 3: configured, about to be active.
+    /// 3: configured, not yet active.
     Armed,
     /// 4: carries traffic.
     Active,
-    /// Anything else.
     Unknown,
 }
 
 impl PortState {
-    /// The state of this number.
+    /// The state with this number.
     pub const fn from_number(number: u8) -> Self {
         match number {
             1 => Self::Down,
@@ -78,20 +73,19 @@ impl PortState {
     }
 }
 
-/// Who an RDMA device is, without its state, its tables and its files.
+/// Identity of an RDMA device, without its state, tables and character devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RdmaIdentity {
-    /// Its name.
     pub name: String,
-    /// The GUID of the node that it is on the fabric.
     pub node_guid: Option<Guid>,
-    /// The GUID of its first port.
+    /// GUID of the first port.
     pub port_guid: Option<Guid>,
-    /// What its first port speaks.
+    /// Link layer of the first port.
     pub link_layer: Option<LinkLayer>,
 }
 
-/// Who the RDMA device called `name` is. Three files, where [`device`] reads hundreds: this is on the way of a pod.
+/// Identity of the RDMA device `name`. Reads three files where [`device`] reads hundreds: this is called for every
+/// pod.
 pub fn identity(root: &Root, name: &str) -> Result<RdmaIdentity, Error> {
     let directory = root.sys("class/infiniband").join(name);
     let port = directory.join("ports/1");
@@ -103,7 +97,7 @@ pub fn identity(root: &Root, name: &str) -> Result<RdmaIdentity, Error> {
     })
 }
 
-/// All RDMA devices, by name. One that vanishes while it is being read is left out.
+/// All RDMA devices, ordered by name. Devices that disappear meanwhile are omitted.
 pub fn devices(root: &Root) -> Result<Vec<SysfsRdmaDevice>, Error> {
     let mut devices = Vec::new();
     let mut files = chardev::by_device(root)?;
@@ -114,7 +108,7 @@ pub fn devices(root: &Root) -> Result<Vec<SysfsRdmaDevice>, Error> {
     Ok(devices)
 }
 
-/// The RDMA device called `name`; nothing when it is not there.
+/// The RDMA device `name`; `None` if it does not exist.
 pub fn device(root: &Root, name: &str) -> Result<Option<SysfsRdmaDevice>, Error> {
     read_device(root, name, chardev::of_device(root, name)?)
 }
@@ -135,7 +129,7 @@ fn read_device(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option
     Ok(directory.exists().then_some(device))
 }
 
-/// The names of the RDMA devices of the function, in this namespace.
+/// Names of the function's RDMA devices in this namespace.
 pub fn device_names_of_function(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
     attribute::list_names(&root.sys("bus/pci/devices").join(address.to_string()).join("infiniband"))
 }
@@ -171,7 +165,7 @@ fn read_link_layer(port: &Path) -> Result<Option<LinkLayer>, Error> {
     Ok(attribute::read_text(&port.join("link_layer"))?.and_then(|text| text.parse().ok()))
 }
 
-/// `4: ACTIVE` as the number and the word.
+/// `4: ACTIVE` as number and text.
 fn read_numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
     let Some(text) = attribute::read_text(path)? else { return Ok(None) };
     let parts =
@@ -182,7 +176,7 @@ fn read_numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
     }
 }
 
-/// A GID is the subnet's prefix and the port's GUID, eight groups of four digits.
+/// A GID consists of the subnet prefix and the port GUID, eight groups of four digits.
 fn read_port_guid(path: &Path) -> Result<Option<Guid>, Error> {
     let Some(text) = attribute::read_text(path)? else { return Ok(None) };
     let lower = text.get(20..).unwrap_or_default();
@@ -192,7 +186,7 @@ fn read_port_guid(path: &Path) -> Result<Option<Guid>, Error> {
     }
 }
 
-/// The nearest PCI function above the device; a sub-function sits on the auxiliary bus below one.
+/// The nearest PCI function above the device; a subfunction is on the auxiliary bus below one.
 pub(super) fn pci_ancestor(device: &Path) -> Option<PciAddress> {
     let path = device.canonicalize().ok()?;
     path.iter().rev().find_map(|part| part.to_str()?.parse().ok())

@@ -1,15 +1,15 @@
-//! What the machine has, read from a sysfs tree.
+//! Hardware inventory from a sysfs tree.
 //!
-//! A tree under a [`crate::Root`] is all it takes, so inventories run on fixtures and on simulated hardware.
+//! It works on any tree below a [`crate::Root`], hence also on test fixtures and simulated hardware.
 //!
 //! ```text
 //! class/infiniband/mlx5_0 ── device ──▶ bus/pci/devices/0000:86:00.0 ── net/ibs5f0
 //!      ports/1/…                                └─ virtfn0, virtfn1, …
 //! class/infiniband_verbs/uverbs0   ┐
-//! class/infiniband_mad/umad0       ├─ the device files that belong to it
+//! class/infiniband_mad/umad0       ├─ character devices of the RDMA device
 //! class/infiniband_mad/issm0       ┘
 //!
-//! counters, table ── of a port       topology, gpu ── on the PCIe tree       driver ── the few things written
+//! counters, port_tables ── of a port       topology, gpu ── PCIe tree       driver ── attributes that are written
 //! ```
 
 mod attribute;

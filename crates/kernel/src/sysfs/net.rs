@@ -1,33 +1,31 @@
-//! Interfaces, as sysfs has them.
+//! Network interfaces in sysfs.
 
 use super::{attribute, infiniband};
 use crate::{Error, Root};
 use ferroband_model::PciAddress;
 
-/// An interface of the namespace that the sysfs tree was mounted in.
+/// An interface of the namespace in which the sysfs tree was mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetDevice {
-    /// Its name.
     pub name: String,
     /// ARPHRD_* of linux/if_arp.h: 1 Ethernet, 32 InfiniBand.
     pub link_type: Option<u16>,
-    /// Its hardware address, bytes with colons between.
+    /// Hardware address with colons between the bytes.
     pub address: Option<String>,
-    /// Its MTU.
     pub mtu: Option<u32>,
-    /// RFC 2863's word: `up`, `down`, `dormant`.
+    /// RFC 2863 state: `up`, `down`, `dormant`.
     pub operstate: Option<String>,
-    /// Whether there is a carrier; nothing while it is down.
+    /// `None` while the interface is down.
     pub carrier: Option<bool>,
-    /// Its speed in Mb/s, where the driver knows.
+    /// Speed in Mb/s, if the driver reports it.
     pub speed: Option<u32>,
-    /// Which port of its function it is on, from 0.
+    /// Port of its function, starting at 0.
     pub port: Option<u32>,
-    /// The function it is on; what is made of software has none.
+    /// PCI function; software interfaces have none.
     pub pci: Option<PciAddress>,
 }
 
-/// The interface called `name`; nothing when it is not there.
+/// The interface `name`; `None` if it does not exist.
 pub fn netdev(root: &Root, name: &str) -> Result<Option<NetDevice>, Error> {
     let directory = root.sys("class/net").join(name);
     let at = |file: &str| directory.join(file);
@@ -39,7 +37,7 @@ pub fn netdev(root: &Root, name: &str) -> Result<Option<NetDevice>, Error> {
         mtu: attribute::read_sized(&at("mtu"))?,
         operstate: attribute::read_text(&at("operstate"))?,
         carrier: attribute::read_number(&at("carrier"))?.map(|carrier| carrier != 0),
-        // -1: not known.
+        // -1: unknown.
         speed: attribute::read_number(&at("speed"))?.and_then(|speed| u32::try_from(speed).ok()),
         port: attribute::read_sized(&at("dev_port"))?,
         pci: infiniband::pci_ancestor(&at("device")),

@@ -1,38 +1,36 @@
-//! PCI functions: physical ones, and the virtual ones that they can be split into.
+//! PCI physical and virtual functions.
 
 use super::attribute;
 use crate::{Error, Root};
 use ferroband_model::PciAddress;
 use std::path::PathBuf;
 
-/// A function on the PCI bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciFunction {
-    /// Where it is.
     pub address: PciAddress,
-    /// Vendor: 0x15b3.
+    /// Vendor ID: 0x15b3.
     pub vendor: u16,
-    /// Device: 0x1017.
+    /// Device ID: 0x1017.
     pub device: u16,
-    /// Class, subclass and interface: 0x020700 is an InfiniBand controller.
+    /// Class, subclass and programming interface: 0x020700 is an InfiniBand controller.
     pub class: u32,
-    /// The driver it is bound to.
+    /// Bound driver.
     pub driver: Option<String>,
-    /// The NUMA node it is on, where the firmware says.
+    /// NUMA node, if the firmware reports it.
     pub numa: Option<u32>,
-    /// How many virtual functions it can have; none when it is not capable.
+    /// Maximum number of virtual functions; 0 without SR-IOV.
     pub total_vfs: u16,
-    /// How many virtual functions it has.
+    /// Current number of virtual functions.
     pub vfs: u16,
-    /// Those virtual functions, in the order of their index.
+    /// Virtual functions, ordered by index.
     pub virtual_functions: Vec<PciAddress>,
-    /// The physical function, when this is a virtual one.
+    /// Physical function, if this is a virtual one.
     pub physical_function: Option<PciAddress>,
-    /// The interfaces of this network namespace that it has.
+    /// Its interfaces in this network namespace.
     pub netdevs: Vec<String>,
 }
 
-/// All functions, by address.
+/// All functions, ordered by address.
 pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
     let mut functions = Vec::new();
     for name in attribute::list_names(&root.sys("bus/pci/devices"))? {
@@ -44,7 +42,7 @@ pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
     Ok(functions)
 }
 
-/// One function; nothing when it is not there.
+/// The function at `address`; `None` if it does not exist.
 pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>, Error> {
     let directory = directory(root, address);
     let at = |name: &str| directory.join(name);
@@ -59,7 +57,7 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
         device,
         class: attribute::read_sized(&at("class"))?.unwrap_or_default(),
         driver: attribute::link_target(&at("driver"))?,
-        // -1 says that the firmware does not tell.
+        // -1: the firmware does not report the node.
         numa: attribute::read_number(&at("numa_node"))?.and_then(|node| u32::try_from(node).ok()),
         total_vfs: attribute::read_sized(&at("sriov_totalvfs"))?.unwrap_or_default(),
         vfs: attribute::read_sized(&at("sriov_numvfs"))?.unwrap_or_default(),
@@ -69,7 +67,7 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
     }))
 }
 
-/// The driver that the function is bound to; nothing when the function is not there.
+/// The bound driver; the outer option is `None` if the function does not exist.
 pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>, Error> {
     let directory = directory(root, address);
     match attribute::link_target(&directory.join("driver"))? {
@@ -78,12 +76,12 @@ pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>
     }
 }
 
-/// The interfaces of this network namespace that the function has.
+/// Interfaces of the function in this network namespace.
 pub fn netdevs(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
     attribute::list_names(&directory(root, address).join("net"))
 }
 
-/// The physical function of a virtual one, and the index of the virtual one on it.
+/// Physical function of a virtual one, and the index of the virtual one.
 pub fn physical_function(root: &Root, address: PciAddress) -> Result<Option<(PciAddress, u32)>, Error> {
     let physical = attribute::link_target(&directory(root, address).join("physfn"))?;
     let Some(physical) = physical.and_then(|name| name.parse().ok()) else { return Ok(None) };
@@ -92,7 +90,7 @@ pub fn physical_function(root: &Root, address: PciAddress) -> Result<Option<(Pci
     Ok(found.map(|(index, _)| (physical, index)))
 }
 
-/// The IOMMU group of the function, which is what vfio-pci hands out.
+/// IOMMU group of the function, the unit of assignment of vfio-pci.
 pub fn iommu_group(root: &Root, address: PciAddress) -> Result<Option<u32>, Error> {
     let group = attribute::link_target(&directory(root, address).join("iommu_group"))?;
     Ok(group.and_then(|name| name.parse().ok()))
@@ -102,7 +100,7 @@ fn virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<PciAddress>
     Ok(indexed_virtual_functions(root, address)?.into_iter().map(|(_, address)| address).collect())
 }
 
-/// The virtual functions with their indexes; `virtfn3` is index 3 although 2 may be missing for a moment.
+/// Virtual functions with their indexes. `virtfn3` has index 3 even if `virtfn2` is missing temporarily.
 fn indexed_virtual_functions(root: &Root, address: PciAddress) -> Result<Vec<(u32, PciAddress)>, Error> {
     let directory = directory(root, address);
     let mut found: Vec<(u32, PciAddress)> = Vec::new();

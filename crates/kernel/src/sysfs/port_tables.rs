@@ -1,4 +1,4 @@
-//! The tables of a port: partition keys, and addresses on the fabric.
+//! Port tables: P_Keys and GIDs.
 
 use super::attribute;
 use crate::{Error, Root};
@@ -6,16 +6,15 @@ use ferroband_model::{Guid, MalformedValue, PKey};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
-/// An entry of a port's GID table.
+/// An entry of the GID table of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GidEntry {
-    /// Its slot.
     pub slot: u32,
-    /// The GID: a prefix and a GUID on InfiniBand, an IP address on Ethernet.
+    /// GID: subnet prefix and GUID on InfiniBand, IP address on Ethernet.
     pub gid: Ipv6Addr,
-    /// `IB/RoCE v1` or `RoCE v2`, where the kernel says.
+    /// `IB/RoCE v1` or `RoCE v2`, if the kernel reports it.
     pub kind: Option<String>,
-    /// The interface that it belongs to; Ethernet only.
+    /// Network interface of the entry; Ethernet only.
     pub netdev: Option<String>,
 }
 
@@ -27,7 +26,7 @@ impl GidEntry {
     }
 }
 
-/// The keys in the P_Key table of a port, with their slots; free ones are left out.
+/// The P_Key table of a port with slot numbers, without empty slots.
 pub fn pkeys(root: &Root, device: &str, port: u32) -> Result<Vec<(u32, PKey)>, Error> {
     read_pkeys(&directory(root, device, port).join("pkeys"))
 }
@@ -43,7 +42,7 @@ pub(super) fn read_pkeys(directory: &Path) -> Result<Vec<(u32, PKey)>, Error> {
     Ok(slots)
 }
 
-/// The GID table of a port; free slots are left out.
+/// The GID table of a port, without empty slots.
 pub fn gids(root: &Root, device: &str, port: u32) -> Result<Vec<GidEntry>, Error> {
     let directory = directory(root, device, port);
     let mut entries = Vec::new();
@@ -56,7 +55,7 @@ pub fn gids(root: &Root, device: &str, port: u32) -> Result<Vec<GidEntry>, Error
         if gid.is_unspecified() {
             continue;
         }
-        // The kernel answers EINVAL about an entry that just went.
+        // The kernel returns EINVAL for an entry that was just removed.
         let attribute = |of: &str| attribute::read_text(&directory.join("gid_attrs").join(of).join(&name));
         entries.push(GidEntry { slot, gid, kind: attribute("types")?, netdev: attribute("ndevs")? });
     }

@@ -1,4 +1,4 @@
-//! The readers, on trees laid out as the kernel lays out sysfs.
+//! Tests of the sysfs readers, on trees with the kernel's layout.
 
 use super::chardev::{self, CharDeviceRole};
 use super::infiniband::{self, PortState};
@@ -90,7 +90,7 @@ fn link(target: &str, path: &Path) {
 }
 
 #[test]
-fn an_rdma_device_with_its_ports() {
+fn rdma_device_is_read_with_its_ports() {
     let (_directory, root) = fixture();
     let devices = infiniband::devices(&root).unwrap();
     let [device] = devices.as_slice() else { panic!("{devices:?}") };
@@ -112,12 +112,12 @@ fn an_rdma_device_with_its_ports() {
 }
 
 #[test]
-fn its_device_files_and_not_those_of_another() {
+fn character_devices_of_other_rdma_devices_are_excluded() {
     let (_directory, root) = fixture();
     let files = chardev::of_device(&root, "mlx5_0").unwrap();
-    let seen: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.role, file.number)).collect();
+    let found: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.role, file.number)).collect();
     assert_eq!(
-        seen,
+        found,
         [
             ("uverbs0", CharDeviceRole::Verbs, Some((231, 192))),
             ("umad0", CharDeviceRole::Management { port: 1 }, Some((231, 0))),
@@ -130,23 +130,23 @@ fn its_device_files_and_not_those_of_another() {
 }
 
 #[test]
-fn functions_physical_and_virtual() {
+fn physical_and_virtual_functions_are_read() {
     let (_directory, root) = fixture();
     let functions = pci::functions(&root).unwrap();
     assert_eq!(functions.len(), 3);
-    let physical = &functions[0];
-    assert_eq!((physical.vendor, physical.device, physical.class), (0x15b3, 0x1017, 0x02_0700));
-    assert_eq!(physical.driver.as_deref(), Some("mlx5_core"));
-    assert_eq!((physical.numa, physical.total_vfs, physical.vfs), (Some(1), 16, 2));
-    let order: Vec<_> = physical.virtual_functions.iter().map(ToString::to_string).collect();
+    let pf = &functions[0];
+    assert_eq!((pf.vendor, pf.device, pf.class), (0x15b3, 0x1017, 0x02_0700));
+    assert_eq!(pf.driver.as_deref(), Some("mlx5_core"));
+    assert_eq!((pf.numa, pf.total_vfs, pf.vfs), (Some(1), 16, 2));
+    let order: Vec<_> = pf.virtual_functions.iter().map(ToString::to_string).collect();
     assert_eq!(order, ["0000:86:00.2", "0000:86:00.1"], "by index, not by address");
-    let virtual_ = &functions[1];
-    assert_eq!(virtual_.physical_function, Some(physical.address));
-    assert_eq!((virtual_.numa, virtual_.driver.as_ref(), virtual_.total_vfs), (None, None, 0));
+    let vf = &functions[1];
+    assert_eq!(vf.physical_function, Some(pf.address));
+    assert_eq!((vf.numa, vf.driver.as_ref(), vf.total_vfs), (None, None, 0));
 }
 
 #[test]
-fn a_machine_without_any() {
+fn machine_without_rdma_devices_has_an_empty_inventory() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::at(directory.path());
     assert!(infiniband::devices(&root).unwrap().is_empty());
@@ -157,7 +157,7 @@ fn a_machine_without_any() {
 }
 
 #[test]
-fn nonsense_is_named_by_its_file() {
+fn malformed_attribute_is_reported_with_its_path() {
     let (_directory, root) = fixture();
     let guid = root.sys("class/infiniband/mlx5_0/node_guid");
     fs::write(&guid, "248a\n").unwrap();

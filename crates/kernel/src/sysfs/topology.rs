@@ -1,27 +1,26 @@
-//! Where functions are on the PCIe tree, and how far from each other.
+//! Location of PCI functions in the PCIe tree, and distances between them.
 
 use super::attribute;
 use crate::{Error, Root};
 use ferroband_model::PciAddress;
 use std::path::Path;
 
-/// The place of a function: the root complex, the bridges below it, and the function itself.
+/// The path of a function in the PCIe tree: the root complex, the bridges and the function itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciLocation {
-    /// The root complex as the kernel calls it: `pci0000:80`.
+    /// The kernel's name of the root complex: `pci0000:80`.
     pub root_complex: String,
-    /// The bridges between it and the function, from the root port down.
+    /// Bridges between the root complex and the function, starting at the root port.
     pub bridges: Vec<PciAddress>,
-    /// The function.
     pub address: PciAddress,
-    /// The NUMA node, where the firmware says.
+    /// NUMA node, if the firmware reports it.
     pub numa: Option<u32>,
 }
 
-/// What lies between two functions; nearer ones are less.
+/// What lies between two functions; smaller is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Proximity {
-    /// One switch at most (`PIX` of nvidia-smi).
+    /// At most one switch (`PIX` of nvidia-smi).
     Switch,
     /// Several switches, but not the root complex (`PXB`).
     Bridges,
@@ -29,20 +28,19 @@ pub enum Proximity {
     RootComplex,
     /// Root complexes of one NUMA node (`NODE`).
     NumaNode,
-    /// The link between NUMA nodes, or nobody knows (`SYS`).
+    /// The link between NUMA nodes, or unknown (`SYS`).
     System,
 }
 
-/// How far two functions are from each other; nearer ones are less.
+/// Distance between two functions; smaller is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Distance {
-    /// What lies between.
     pub proximity: Proximity,
-    /// How many bridges a packet passes below the last common one.
+    /// Number of bridges below the last common one.
     pub hops: usize,
 }
 
-/// Where the function is; nothing when it is not there.
+/// The location of the function; `None` if it does not exist.
 pub fn locate(root: &Root, address: PciAddress) -> Result<Option<PciLocation>, Error> {
     let directory = root.sys("bus/pci/devices").join(address.to_string());
     let Ok(path) = directory.canonicalize() else { return Ok(None) };
@@ -51,7 +49,7 @@ pub fn locate(root: &Root, address: PciAddress) -> Result<Option<PciLocation>, E
     Ok(location_from_path(&path, numa))
 }
 
-/// The place that a path of `devices` spells.
+/// Parses a path below `devices`.
 fn location_from_path(path: &Path, numa: Option<u32>) -> Option<PciLocation> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let top = parts.iter().rposition(|part| part.starts_with("pci") && part.contains(':'))?;
@@ -61,7 +59,7 @@ fn location_from_path(path: &Path, numa: Option<u32>) -> Option<PciLocation> {
 }
 
 impl PciLocation {
-    /// The bridges that both are below.
+    /// Bridges above both functions.
     pub fn common_bridges<'a>(&'a self, other: &'a Self) -> &'a [PciAddress] {
         if self.root_complex != other.root_complex {
             return &[];
@@ -70,7 +68,7 @@ impl PciLocation {
         &self.bridges[..same]
     }
 
-    /// How far the other one is.
+    /// The distance to another function.
     pub fn distance(&self, other: &Self) -> Distance {
         let common = self.common_bridges(other).len();
         let below = [self.bridges.len() - common, other.bridges.len() - common];

@@ -1,4 +1,4 @@
-//! Topology, tables, counters and drivers, on trees laid out as the kernel lays out sysfs.
+//! Tests of topology, port tables, counters and drivers, on trees with the kernel's sysfs layout.
 
 use super::topology::{Distance, Proximity};
 use super::{counters, driver, gpu, infiniband, net, pci, port_tables, topology};
@@ -20,7 +20,7 @@ fn address(text: &str) -> PciAddress {
     text.parse().unwrap()
 }
 
-/// Functions at these paths under `devices`: vendor, class, NUMA node.
+/// Functions at these paths below `devices`: vendor, class, NUMA node.
 fn tree(functions: &[(&str, &str, &str, &str)]) -> (TempDir, Root) {
     let directory = tempfile::tempdir().unwrap();
     let sys = directory.path().join("sys");
@@ -38,8 +38,8 @@ fn tree(functions: &[(&str, &str, &str, &str)]) -> (TempDir, Root) {
     (directory, root)
 }
 
-/// A switch with an adapter and a GPU, a GPU two switches away, one on the same root complex, one on the same
-/// NUMA node and one on the other; a display of somebody else.
+/// A switch with an adapter and a GPU, a GPU two switches away, one on the same root complex, one on the same NUMA
+/// node and one on the other; a display controller of another vendor and an audio device.
 fn machine() -> (TempDir, Root) {
     tree(&[
         (HCA, "0x15b3", "0x020700", "0"),
@@ -59,28 +59,28 @@ fn machine() -> (TempDir, Root) {
 }
 
 #[test]
-fn a_place_is_the_way_from_the_root() {
+fn location_contains_root_complex_and_bridges() {
     let (_directory, root) = machine();
-    let place = topology::locate(&root, address("0000:18:00.0")).unwrap().unwrap();
-    assert_eq!(place.root_complex, "pci0000:15");
-    let bridges: Vec<_> = place.bridges.iter().map(ToString::to_string).collect();
+    let location = topology::locate(&root, address("0000:18:00.0")).unwrap().unwrap();
+    assert_eq!(location.root_complex, "pci0000:15");
+    let bridges: Vec<_> = location.bridges.iter().map(ToString::to_string).collect();
     assert_eq!(bridges, ["0000:15:01.0", "0000:16:00.0", "0000:17:00.0"]);
-    assert_eq!((place.address, place.numa), (address("0000:18:00.0"), Some(0)));
+    assert_eq!((location.address, location.numa), (address("0000:18:00.0"), Some(0)));
     assert_eq!(topology::locate(&root, address("0000:ff:00.0")).unwrap(), None);
 }
 
 #[test]
-fn processors_are_sorted_by_what_lies_between() {
+fn gpus_are_sorted_by_distance() {
     let (_directory, root) = machine();
-    let place = topology::locate(&root, address("0000:18:00.0")).unwrap().unwrap();
+    let location = topology::locate(&root, address("0000:18:00.0")).unwrap().unwrap();
     let gpus = gpu::gpus(&root).unwrap();
-    let seen: Vec<_> = gpu::by_distance(&gpus, &place)
+    let sorted: Vec<_> = gpu::by_distance(&gpus, &location)
         .into_iter()
         .map(|(distance, gpu)| (gpu.address.to_string(), distance))
         .collect();
     let far = |address: &str, proximity, hops| (address.to_owned(), Distance { proximity, hops });
     assert_eq!(
-        seen,
+        sorted,
         [
             far("0000:1b:00.0", Proximity::Switch, 2),
             far("0000:1e:00.0", Proximity::Bridges, 4),
@@ -88,15 +88,15 @@ fn processors_are_sorted_by_what_lies_between() {
             far("0000:38:00.0", Proximity::NumaNode, 4),
             far("0000:98:00.0", Proximity::System, 4),
         ],
-        "and neither other makers' displays nor sound are among them"
+        "without display controllers of other vendors and audio devices"
     );
-    let own: Vec<_> = place.common_bridges(&gpus[0].location).iter().map(ToString::to_string).collect();
-    assert_eq!(own, ["0000:15:01.0", "0000:16:00.0"]);
-    assert!(place.common_bridges(&gpus[4].location).is_empty());
+    let common: Vec<_> = location.common_bridges(&gpus[0].location).iter().map(ToString::to_string).collect();
+    assert_eq!(common, ["0000:15:01.0", "0000:16:00.0"]);
+    assert!(location.common_bridges(&gpus[4].location).is_empty());
 }
 
 #[test]
-fn functions_on_unknown_nodes_are_not_taken_for_neighbours() {
+fn functions_on_unknown_numa_nodes_are_not_near_each_other() {
     let (_directory, root) = tree(&[
         ("pci0000:15/0000:15:01.0/0000:16:00.0", "0x15b3", "0x020700", "-1"),
         ("pci0000:37/0000:37:01.0/0000:38:00.0", "0x10de", "0x030200", "-1"),
@@ -106,7 +106,7 @@ fn functions_on_unknown_nodes_are_not_taken_for_neighbours() {
 }
 
 #[test]
-fn tables_of_a_port() {
+fn pkey_and_gid_tables_are_read() {
     let (directory, root) = machine();
     let port = directory.path().join("sys/class/infiniband/mlx5_0/ports/1");
     put(&port.join("pkeys/0"), "0xffff\n");
@@ -134,7 +134,7 @@ fn tables_of_a_port() {
 }
 
 #[test]
-fn counters_that_can_be_read() {
+fn unreadable_counters_are_omitted() {
     let (directory, root) = machine();
     let device = directory.path().join("sys/class/infiniband/mlx5_0");
     put(&device.join("ports/1/counters/port_xmit_data"), "18446744073709551615\n");
@@ -145,25 +145,25 @@ fn counters_that_can_be_read() {
     put(&device.join("hw_counters/lifespan"), "10\n");
     put(&device.join("hw_counters/resets"), "1\n");
     put(&directory.path().join("sys/class/net/ibs5f0/statistics/rx_bytes"), "42\n");
-    let seen = counters::port(&root, "mlx5_0", 1).unwrap();
-    let port: Vec<_> = seen.port.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let counters = counters::port(&root, "mlx5_0", 1).unwrap();
+    let port: Vec<_> = counters.port.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(port, [("port_xmit_data", u64::MAX), ("symbol_error", 3)]);
-    assert_eq!(seen.hardware.into_iter().collect::<Vec<_>>(), [("out_of_sequence".to_owned(), 7)]);
+    assert_eq!(counters.hardware.into_iter().collect::<Vec<_>>(), [("out_of_sequence".to_owned(), 7)]);
     assert_eq!(counters::device(&root, "mlx5_0").unwrap()["resets"], 1);
     assert_eq!(counters::netdev(&root, "ibs5f0").unwrap()["rx_bytes"], 42);
     assert_eq!(counters::port(&root, "mlx5_0", 2).unwrap(), counters::PortCounters::default());
 }
 
 #[test]
-fn an_interface_with_its_function() {
+fn interface_is_read_with_its_pci_function() {
     let (directory, root) = machine();
-    let place = directory.path().join("sys/devices").join(HCA).join("net/ibs5f0");
+    let location = directory.path().join("sys/devices").join(HCA).join("net/ibs5f0");
     for (name, content) in
         [("type", "32\n"), ("mtu", "2044\n"), ("operstate", "up\n"), ("carrier", "1\n"), ("speed", "-1\n")]
     {
-        put(&place.join(name), content);
+        put(&location.join(name), content);
     }
-    symlink("../..", place.join("device")).unwrap();
+    symlink("../..", location.join("device")).unwrap();
     fs::create_dir_all(root.sys("class/net")).unwrap();
     symlink(format!("../../devices/{HCA}/net/ibs5f0"), root.sys("class/net/ibs5f0")).unwrap();
     let netdev = net::netdev(&root, "ibs5f0").unwrap().unwrap();
@@ -173,7 +173,7 @@ fn an_interface_with_its_function() {
 }
 
 #[test]
-fn virtual_functions_know_their_index() {
+fn virtual_function_has_its_index_and_physical_function() {
     let (directory, root) = tree(&[
         ("pci0000:15/0000:16:00.0", "0x15b3", "0x020700", "0"),
         ("pci0000:15/0000:16:00.2", "0x15b3", "0x020700", "0"),
@@ -183,16 +183,16 @@ fn virtual_functions_know_their_index() {
     symlink("../0000:16:00.0", devices.join("0000:16:00.2/physfn")).unwrap();
     symlink("../../../kernel/iommu_groups/42", devices.join("0000:16:00.2/iommu_group")).unwrap();
     put(&devices.join("0000:16:00.2/infiniband/mlx5_4/node_guid"), "0000:0000:0000:0000\n");
-    let (physical, virtual_) = (address("0000:16:00.0"), address("0000:16:00.2"));
-    assert_eq!(pci::physical_function(&root, virtual_).unwrap(), Some((physical, 3)));
-    assert_eq!(pci::physical_function(&root, physical).unwrap(), None);
-    assert_eq!(pci::iommu_group(&root, virtual_).unwrap(), Some(42));
-    assert_eq!(infiniband::device_names_of_function(&root, virtual_).unwrap(), ["mlx5_4"]);
-    assert!(infiniband::device_names_of_function(&root, physical).unwrap().is_empty());
+    let (pf, vf) = (address("0000:16:00.0"), address("0000:16:00.2"));
+    assert_eq!(pci::physical_function(&root, vf).unwrap(), Some((pf, 3)));
+    assert_eq!(pci::physical_function(&root, pf).unwrap(), None);
+    assert_eq!(pci::iommu_group(&root, vf).unwrap(), Some(42));
+    assert_eq!(infiniband::device_names_of_function(&root, vf).unwrap(), ["mlx5_4"]);
+    assert!(infiniband::device_names_of_function(&root, pf).unwrap().is_empty());
 }
 
 #[test]
-fn drivers_are_asked_through_their_files() {
+fn drivers_are_bound_and_unbound_through_sysfs() {
     let (directory, root) = machine();
     let function = address("0000:18:00.0");
     let drivers = directory.path().join("sys/bus/pci/drivers");
@@ -205,7 +205,7 @@ fn drivers_are_asked_through_their_files() {
     let read = |path: &Path| fs::read_to_string(path).unwrap();
 
     driver::unbind(&root, function).unwrap();
-    assert_eq!(read(&drivers.join("mlx5_core/unbind")), "", "there was none");
+    assert_eq!(read(&drivers.join("mlx5_core/unbind")), "", "no driver was bound");
     driver::bind(&root, function, "mlx5_core").unwrap();
     assert_eq!(read(&drivers.join("mlx5_core/bind")), "0000:18:00.0");
     symlink("../../../../../../bus/pci/drivers/mlx5_core", device.join("driver")).unwrap();
@@ -216,11 +216,14 @@ fn drivers_are_asked_through_their_files() {
     driver::probe(&root, function).unwrap();
     assert_eq!(read(&directory.path().join("sys/bus/pci/drivers_probe")), "0000:18:00.0");
     driver::set_vf_count(&root, function, 4).unwrap();
-    assert_eq!(read(&device.join("sriov_numvfs")), "4\n", "one write, over what was there");
+    assert_eq!(read(&device.join("sriov_numvfs")), "4\n", "a single write, which overwrites the first bytes");
 
     let error = driver::bind(&root, function, "vfio-pci").unwrap_err();
     assert_eq!((error.errno(), error.fault().code), (Some(Errno::ENOENT), FaultCode::NoDevice));
     assert!(error.to_string().contains("bind driver vfio-pci to device 0000:18:00.0"), "{error}");
     let error = driver::set_vf_count(&root, address("0000:ff:00.0"), 4).unwrap_err();
-    assert!(error.to_string().contains("have 4 virtual functions on device 0000:ff:00.0"), "{error}");
+    assert!(
+        error.to_string().contains("set the number of virtual functions to 4 on device 0000:ff:00.0"),
+        "{error}"
+    );
 }

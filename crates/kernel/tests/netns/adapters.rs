@@ -1,6 +1,6 @@
-//! Adapters of a kernel that has InfiniBand, judged by `rdma` and `ip`. The machine of the `vm` tier has two
-//! with SR-IOV, in exclusive mode; there run these with `--ignored --test-threads 1`. Each puts back what it
-//! changes.
+//! Tests of adapters on a kernel with InfiniBand, compared with `rdma` and `ip`. The VM of the `vm` tier has two
+//! adapters with SR-IOV in exclusive mode; run these there with `--ignored --test-threads 1`. Each test restores
+//! what it changes.
 
 use super::fixture::{ip_json, new_netns};
 use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
@@ -14,28 +14,28 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What `rdma -j …` says in the calling thread's namespace.
+/// Output of `rdma -j …` in the namespace of the calling thread.
 fn rdma(arguments: &str) -> Vec<Value> {
     let output = Command::new("rdma").args(["-j", "-d"]).args(arguments.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "rdma {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn names(seen: &[Value]) -> Vec<String> {
-    seen.iter().map(|device| device["ifname"].as_str().unwrap().to_owned()).collect()
+fn names(devices: &[Value]) -> Vec<String> {
+    devices.iter().map(|device| device["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The adapters that have virtual functions, and those.
+/// Adapters that have virtual functions, with these functions.
 fn adapters() -> Vec<(PciAddress, Vec<PciAddress>)> {
     let functions = pci::functions(LinuxHost::default().root()).unwrap();
     let capable = functions.into_iter().filter(|function| !function.virtual_functions.is_empty());
-    let seen: Vec<_> = capable.map(|function| (function.address, function.virtual_functions)).collect();
-    assert!(!seen.is_empty(), "this machine has no adapter with virtual functions");
-    seen
+    let adapters: Vec<_> = capable.map(|function| (function.address, function.virtual_functions)).collect();
+    assert!(!adapters.is_empty(), "this machine has no adapter with virtual functions");
+    adapters
 }
 
-/// The last virtual function of the last adapter: index, address, RDMA device.
-fn last() -> (PciAddress, u32, PciAddress, String) {
+/// The last virtual function of the last adapter: adapter, index, address, RDMA device.
+fn last_vf() -> (PciAddress, u32, PciAddress, String) {
     let (pf, vfs) = adapters().pop().unwrap();
     let vf = *vfs.last().unwrap();
     let [device] =
@@ -52,7 +52,7 @@ fn shown_vfs(pf: PciAddress) -> Vec<Value> {
 
 #[test]
 #[ignore = "needs adapters"]
-fn devices_and_ports_are_as_rdma_shows_them() {
+fn devices_and_ports_match_rdma() {
     let mut socket = RdmaSocket::open().unwrap();
     let shown = rdma("dev show");
     let devices = socket.devices().unwrap();
@@ -67,7 +67,7 @@ fn devices_and_ports_are_as_rdma_shows_them() {
         let guid: Guid = shown["node_guid"].as_str().unwrap().parse().unwrap();
         assert_eq!(device.node_guid, Some(guid).filter(|guid| !guid.is_unset()));
         let sysfs = infiniband::device(LinuxHost::default().root(), &device.name).unwrap().unwrap();
-        assert_eq!(sysfs.node_guid, Some(guid), "and as sysfs has it");
+        assert_eq!(sysfs.node_guid, Some(guid), "as in sysfs");
         let ports = socket.ports(&device.name).unwrap();
         assert_eq!((ports.len(), device.ports as usize), (sysfs.ports.len(), sysfs.ports.len()));
         for (port, sysfs) in ports.iter().zip(&sysfs.ports) {
@@ -85,10 +85,10 @@ fn devices_and_ports_are_as_rdma_shows_them() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn the_mode_is_as_rdma_shows_it_and_fixed_while_there_are_namespaces() {
+fn netns_mode_matches_rdma_and_is_fixed_while_namespaces_exist() {
     let linux = LinuxHost::default();
     let mode = linux.rdma_netns_mode().unwrap();
-    // What `rdma -j` of iproute2 6.1 prints of this is not JSON.
+    // The output of `rdma -j` of iproute2 6.1 for this command is not valid JSON.
     let shown = Command::new("rdma").args(["system", "show"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).starts_with(&format!("netns {mode}")), "{shown:?}");
     let _other = new_netns();
@@ -100,7 +100,7 @@ fn the_mode_is_as_rdma_shows_it_and_fixed_while_there_are_namespaces() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn virtual_functions_are_as_ip_shows_them() {
+fn virtual_functions_match_ip() {
     let linux = LinuxHost::default();
     for (pf, addresses) in adapters() {
         let vfs = linux.vfs(pf).unwrap();
@@ -118,9 +118,9 @@ fn virtual_functions_are_as_ip_shows_them() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn a_guid_is_set_and_taken_on_with_the_next_driver() {
+fn guid_takes_effect_at_the_next_driver_bind() {
     let linux = LinuxHost::default();
-    let (pf, index, vf, device) = last();
+    let (pf, index, vf, device) = last_vf();
     let before = linux.vfs(pf).unwrap()[index as usize];
     let other = Guid::new(0x02ab_cdef_0123_4567);
     linux.set_vf_guid(pf, index, GuidKind::Node, other).unwrap();
@@ -148,9 +148,9 @@ fn a_guid_is_set_and_taken_on_with_the_next_driver() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn link_states_are_set() {
+fn vf_link_state_can_be_set() {
     let linux = LinuxHost::default();
-    let (pf, index, ..) = last();
+    let (pf, index, ..) = last_vf();
     for state in [VfLinkState::Disable, VfLinkState::Enable, VfLinkState::Auto] {
         linux.set_vf_link_state(pf, index, state).unwrap();
         assert_eq!(shown_vfs(pf)[index as usize]["link_state"], state.to_string());
@@ -160,7 +160,7 @@ fn link_states_are_set() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn their_number_changes_only_by_way_of_none() {
+fn vf_count_cannot_change_between_nonzero_numbers() {
     let linux = LinuxHost::default();
     let (pf, vfs) = adapters().pop().unwrap();
     let count = u16::try_from(vfs.len()).unwrap();
@@ -170,15 +170,15 @@ fn their_number_changes_only_by_way_of_none() {
     let error = linux.set_vf_count(pf, 10_000).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::ERANGE), "{error}");
     let error = linux.set_vf_count(vfs[0], 1).unwrap_err();
-    assert_eq!(error.errno(), Some(Errno::ENOENT), "a virtual function has none: {error}");
+    assert_eq!(error.errno(), Some(Errno::ENOENT), "a virtual function has no sriov_numvfs: {error}");
 }
 
 #[test]
 #[ignore = "needs adapters"]
-fn a_device_moves_to_a_namespace_and_back() {
+fn rdma_device_moves_to_a_namespace_and_back() {
     let linux = LinuxHost::default();
-    let (_, _, vf, device) = last();
-    let here = Netns::current().unwrap();
+    let (_, _, vf, device) = last_vf();
+    let host_netns = Netns::current().unwrap();
     let pod = new_netns();
     let before = linux.interfaces(vf, None).unwrap();
     assert_eq!(before.len(), 1);
@@ -188,28 +188,28 @@ fn a_device_moves_to_a_namespace_and_back() {
     assert_eq!(linux.rdma_devices(Some(&pod)).unwrap()[0].name, device);
     assert!(infiniband::device_names_of_function(linux.root(), vf).unwrap().is_empty());
     let (host, moved) = (linux.interfaces(vf, None).unwrap(), linux.interfaces(vf, Some(&pod)).unwrap());
-    assert_eq!(host.len() + moved.len(), 1, "in one of the two: {host:?} {moved:?}");
-    let mut seen = Vec::new();
+    assert_eq!(host.len() + moved.len(), 1, "in exactly one namespace: {host:?} {moved:?}");
+    let mut visible = Vec::new();
     linux
         .with_netns_sysfs(&pod, &mut |root| {
             for found in infiniband::devices(root).unwrap() {
                 let counted = counters::port(root, &found.name, 1).unwrap().port.len();
-                seen.push((found.name, found.pci, counted > 0));
+                visible.push((found.name, found.pci, counted > 0));
             }
         })
         .unwrap();
-    assert_eq!(seen, [(device.clone(), Some(vf), true)]);
+    assert_eq!(visible, [(device.clone(), Some(vf), true)]);
     let error = linux.move_rdma_device(&device, None, &pod).unwrap_err();
     assert!(matches!(error, Error::NoRdmaDevice { .. }), "{error}");
-    linux.move_rdma_device(&device, Some(&pod), &here).unwrap();
+    linux.move_rdma_device(&device, Some(&pod), &host_netns).unwrap();
     assert!(names(&rdma("dev show")).contains(&device));
     assert_eq!(linux.interfaces(vf, None).unwrap().len(), 1);
 }
 
 #[test]
 #[ignore = "needs adapters"]
-fn a_device_is_renamed() {
-    let (.., device) = last();
+fn rdma_device_can_be_renamed() {
+    let (.., device) = last_vf();
     let mut socket = RdmaSocket::open().unwrap();
     socket.rename_device(&device, "renamed_0").unwrap();
     assert!(names(&rdma("dev show")).contains(&"renamed_0".to_owned()));
@@ -221,41 +221,44 @@ fn a_device_is_renamed() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn changes_are_heard_within_a_second() {
+fn hardware_events_arrive_within_a_second() {
     let linux = LinuxHost::default();
-    let (pf, index, vf, _) = last();
+    let (pf, index, vf, _) = last_vf();
     let expect =
-        |watch: &mut HardwareWatch, wanted: &str, mut right: Box<dyn FnMut(&HardwareEvent) -> bool>| {
+        |watch: &mut HardwareWatch, expected: &str, mut matches: Box<dyn FnMut(&HardwareEvent) -> bool>| {
             let until = Instant::now() + Duration::from_secs(1);
-            while let Some(change) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
-                if right(&change) {
+            while let Some(event) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
+                if matches(&event) {
                     return;
                 }
             }
-            panic!("nobody said {wanted}");
+            panic!("no event received: {expected}");
         };
-    let device = |one: &'static str, of: &'static str| -> Box<dyn FnMut(&HardwareEvent) -> bool> {
+    let device = |expected_action: &'static str,
+                  expected_subsystem: &'static str|
+     -> Box<dyn FnMut(&HardwareEvent) -> bool> {
         let address = vf.to_string();
-        Box::new(move |change| {
-            matches!(change, HardwareEvent::Device { action, subsystem, path }
-                if action == one && subsystem == of && path.contains(&address))
+        Box::new(move |event| {
+            matches!(event, HardwareEvent::Device { action, subsystem, path }
+                if action == expected_action && subsystem == expected_subsystem && path.contains(&address))
         })
     };
     let mut watch = linux.watch().unwrap();
     linux.unbind_driver(vf).unwrap();
-    expect(&mut watch, "that the RDMA device went", device("remove", "infiniband"));
-    expect(&mut watch, "that the driver went", device("unbind", "pci"));
+    expect(&mut watch, "RDMA device removed", device("remove", "infiniband"));
+    expect(&mut watch, "driver unbound", device("unbind", "pci"));
     linux.probe_driver(vf).unwrap();
-    expect(&mut watch, "that the RDMA device came", device("add", "infiniband"));
-    expect(&mut watch, "that the driver came", device("bind", "pci"));
+    expect(&mut watch, "RDMA device added", device("add", "infiniband"));
+    expect(&mut watch, "driver bound", device("bind", "pci"));
     // There is no event of the port, but its interface loses the carrier.
     let link = linux.interfaces(vf, None).unwrap().remove(0);
     ip_json(&format!("link set {} up", link.name));
-    let carrier = |wanted: bool| -> Box<dyn FnMut(&HardwareEvent) -> bool> {
+    let carrier = |expected: bool| -> Box<dyn FnMut(&HardwareEvent) -> bool> {
         let index = link.index;
-        Box::new(
-            move |change| matches!(change, HardwareEvent::LinkChanged(link) if link.index == index && link.carrier == wanted),
-        )
+        Box::new(move |event| {
+            matches!(event, HardwareEvent::LinkChanged(link)
+                if link.index == index && link.carrier == expected)
+        })
     };
     let until = Instant::now() + Duration::from_secs(20);
     while !linux.interfaces(vf, None).unwrap()[0].carrier {
@@ -264,7 +267,7 @@ fn changes_are_heard_within_a_second() {
     }
     while watch.poll().unwrap().is_some() {}
     linux.set_vf_link_state(pf, index, VfLinkState::Disable).unwrap();
-    expect(&mut watch, "that the carrier is lost", carrier(false));
+    expect(&mut watch, "carrier lost", carrier(false));
     linux.set_vf_link_state(pf, index, VfLinkState::Auto).unwrap();
     ip_json(&format!("link set {} down", link.name));
 }

@@ -1,4 +1,4 @@
-//! Addresses and routes.
+//! Tests of addresses and routes.
 
 use super::fixture::{create_veth, enter_new_netns, ip_json};
 use ferroband_kernel::rtnetlink::{Link, MainRoute, RouteSocket};
@@ -9,8 +9,8 @@ fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// A wire whose both ends are up, so that IPv6 routes hold.
-fn lively(route: &mut RouteSocket) -> Link {
+/// A veth pair with both ends up, because IPv6 routes need a carrier.
+fn create_connected_veth(route: &mut RouteSocket) -> Link {
     let link = create_veth(route, "net1", "peer");
     let peer = route.link("peer").unwrap().unwrap();
     route.set_up(peer.index).unwrap();
@@ -26,9 +26,9 @@ fn shown_addresses() -> Vec<String> {
 }
 
 #[test]
-fn an_address_is_added_once() {
+fn adding_an_address_is_idempotent() {
     let mut route = enter_new_netns();
-    let link = lively(&mut route);
+    let link = create_connected_veth(&mut route);
     for _ in 0..2 {
         route.add_address(link.index, net("192.168.0.5/24")).unwrap();
         route.add_address(link.index, net("fd00::5/64")).unwrap();
@@ -36,17 +36,20 @@ fn an_address_is_added_once() {
     assert_eq!(shown_addresses(), ["192.168.0.5/24", "fd00::5/64"]);
     let broadcast = ip_json("-4 address show dev net1")[0]["addr_info"][0]["broadcast"].clone();
     assert_eq!(broadcast, "192.168.0.255");
-    let mut seen = route.addresses(link.index).unwrap();
-    seen.retain(|address| !matches!(address, IpNet::V6(v6) if v6.addr().is_unicast_link_local()));
-    assert_eq!(seen, [net("192.168.0.5/24"), net("fd00::5/64")]);
+    let mut listed = route.addresses(link.index).unwrap();
+    listed.retain(|address| !matches!(address, IpNet::V6(v6) if v6.addr().is_unicast_link_local()));
+    assert_eq!(listed, [net("192.168.0.5/24"), net("fd00::5/64")]);
     let peer = route.link("peer").unwrap().unwrap();
-    assert!(!route.addresses(peer.index).unwrap().contains(&net("192.168.0.5/24")), "only its own");
+    assert!(
+        !route.addresses(peer.index).unwrap().contains(&net("192.168.0.5/24")),
+        "only the addresses of the interface"
+    );
 }
 
 #[test]
-fn the_same_address_with_another_prefix_length_is_not_the_same() {
+fn address_with_another_prefix_length_is_distinct() {
     let mut route = enter_new_netns();
-    let link = lively(&mut route);
+    let link = create_connected_veth(&mut route);
     route.add_address(link.index, net("fd00::5/64")).unwrap();
     match route.add_address(link.index, net("fd00::5/48")) {
         Err(Error::InterfaceRequest { interface, errno, doing, .. }) => {
@@ -55,24 +58,24 @@ fn the_same_address_with_another_prefix_length_is_not_the_same() {
         }
         other => panic!("{other:?}"),
     }
-    // IPv4 keeps both, as `ip address add` does.
+    // IPv4 keeps both, like `ip address add`.
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
     route.add_address(link.index, net("192.168.0.5/16")).unwrap();
     assert_eq!(shown_addresses(), ["192.168.0.5/24", "192.168.0.5/16", "fd00::5/64"]);
 }
 
 #[test]
-fn a_host_address_has_no_broadcast() {
+fn host_address_has_no_broadcast_address() {
     let mut route = enter_new_netns();
-    let link = lively(&mut route);
+    let link = create_connected_veth(&mut route);
     route.add_address(link.index, net("10.0.0.1/32")).unwrap();
     assert_eq!(ip_json("-4 address show dev net1")[0]["addr_info"][0]["broadcast"], serde_json::Value::Null);
 }
 
 #[test]
-fn a_route_is_added_once() {
+fn adding_a_route_is_idempotent() {
     let mut route = enter_new_netns();
-    let link = lively(&mut route);
+    let link = create_connected_veth(&mut route);
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
     route.add_address(link.index, net("fd00::5/64")).unwrap();
     let paths = [
@@ -87,8 +90,8 @@ fn a_route_is_added_once() {
             route.add_route(link.index, path.destination, path.gateway).unwrap();
         }
     }
-    let four = ip_json("-4 route show");
-    let find = |to: &str| four.as_array().unwrap().iter().find(|route| route["dst"] == to).unwrap().clone();
+    let ipv4 = ip_json("-4 route show");
+    let find = |to: &str| ipv4.as_array().unwrap().iter().find(|route| route["dst"] == to).unwrap().clone();
     assert_eq!(
         (&find("default")["gateway"], &find("default")["dev"]),
         (&"192.168.0.1".into(), &"net1".into())
@@ -98,18 +101,18 @@ fn a_route_is_added_once() {
         (&find("10.2.0.0/16")["scope"], &find("10.2.0.0/16")["gateway"]),
         (&"link".into(), &serde_json::Value::Null)
     );
-    let six = ip_json("-6 route show default");
-    assert_eq!((six.as_array().unwrap().len(), &six[0]["gateway"]), (1, &"fd00::1".into()));
-    let seen = route.routes(link.index).unwrap();
+    let ipv6 = ip_json("-6 route show default");
+    assert_eq!((ipv6.as_array().unwrap().len(), &ipv6[0]["gateway"]), (1, &"fd00::1".into()));
+    let listed = route.routes(link.index).unwrap();
     for path in paths {
-        assert_eq!(seen.iter().filter(|route| **route == path).count(), 1, "{path} in {seen:?}");
+        assert_eq!(listed.iter().filter(|route| **route == path).count(), 1, "{path} in {listed:?}");
     }
 }
 
 #[test]
-fn host_bits_of_a_destination_do_not_matter() {
+fn host_bits_of_a_destination_are_ignored() {
     let mut route = enter_new_netns();
-    let link = lively(&mut route);
+    let link = create_connected_veth(&mut route);
     for _ in 0..2 {
         route.add_route(link.index, net("10.1.2.3/16"), None).unwrap();
     }
@@ -117,9 +120,9 @@ fn host_bits_of_a_destination_do_not_matter() {
 }
 
 #[test]
-fn a_gateway_that_is_nowhere_is_refused() {
+fn unreachable_gateway_is_rejected() {
     let mut route = enter_new_netns();
-    let link = lively(&mut route);
+    let link = create_connected_veth(&mut route);
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
     let error = route.add_route(link.index, net("10.9.0.0/16"), Some([172, 16, 0, 1].into())).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::ENETUNREACH));

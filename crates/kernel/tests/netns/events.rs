@@ -1,4 +1,4 @@
-//! Changes, as they are heard; `ip` and files of sysfs make them.
+//! Tests of hardware events, triggered with `ip` and sysfs.
 
 use super::fixture::{create_veth, enter_new_netns, ip_json, new_netns};
 use ferroband_kernel::rtnetlink::{LinkEvent, LinkEventSocket};
@@ -16,23 +16,23 @@ fn readable(source: &impl AsFd, milliseconds: u16) -> bool {
     poll(&mut fds, PollTimeout::from(milliseconds)).unwrap() == 1
 }
 
-/// Waits for a change that `wanted` takes.
+/// Waits for an event for which `matches_event` returns true.
 fn expect(
     watch: &mut HardwareWatch,
     what: &str,
-    mut wanted: impl FnMut(&HardwareEvent) -> bool,
+    mut matches_event: impl FnMut(&HardwareEvent) -> bool,
 ) -> HardwareEvent {
     let until = Instant::now() + LONG;
-    while let Some(change) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
-        if wanted(&change) {
-            return change;
+    while let Some(event) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
+        if matches_event(&event) {
+            return event;
         }
     }
-    panic!("nobody said {what}");
+    panic!("no event received: {what}");
 }
 
 #[test]
-fn links_that_come_change_and_go() {
+fn added_changed_and_removed_links_are_reported() {
     enter_new_netns();
     let mut events = LinkEventSocket::open().unwrap();
     assert!(events.read().unwrap().is_empty());
@@ -41,23 +41,25 @@ fn links_that_come_change_and_go() {
     assert!(readable(&events, 1000));
     ip_json("link set one up");
     ip_json("link del one");
-    let seen = events.read().unwrap();
-    let named = |wanted: &str| {
-        seen.iter().any(|event| matches!(event, LinkEvent::Changed(link) if link.name == wanted))
+    let received = events.read().unwrap();
+    let changed = |name: &str| {
+        received.iter().any(|event| matches!(event, LinkEvent::Changed(link) if link.name == name))
     };
-    assert!(named("one") && named("two"), "{seen:?}");
+    assert!(changed("one") && changed("two"), "{received:?}");
     assert!(
-        seen.iter().any(|event| matches!(event, LinkEvent::Changed(link) if link.name == "one" && link.up))
+        received
+            .iter()
+            .any(|event| matches!(event, LinkEvent::Changed(link) if link.name == "one" && link.up))
     );
     assert!(
-        seen.iter().any(|event| matches!(event, LinkEvent::Removed(link) if link.name == "one")),
-        "{seen:?}"
+        received.iter().any(|event| matches!(event, LinkEvent::Removed(link) if link.name == "one")),
+        "{received:?}"
     );
     assert!(!readable(&events, 0));
 }
 
 #[test]
-fn links_of_another_namespace_are_heard_there_only() {
+fn link_events_are_limited_to_their_namespace() {
     enter_new_netns();
     let pod = new_netns();
     let mut here = LinkEventSocket::open().unwrap();
@@ -75,7 +77,7 @@ fn links_of_another_namespace_are_heard_there_only() {
 }
 
 #[test]
-fn a_flood_that_is_not_read_is_said_to_be_lost() {
+fn overflow_is_reported_as_lost_events() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "one", "two");
     let mut events = LinkEventSocket::open().unwrap();
@@ -83,43 +85,43 @@ fn a_flood_that_is_not_read_is_said_to_be_lost() {
         route.set_up(link.index).unwrap();
         route.set_down(link.index).unwrap();
     }
-    let seen = events.read().unwrap();
-    assert!(seen.contains(&LinkEvent::Lost), "{} events", seen.len());
+    let received = events.read().unwrap();
+    assert!(received.contains(&LinkEvent::Lost), "{} events", received.len());
     route.set_up(link.index).unwrap();
     let after = events.read().unwrap();
-    assert!(matches!(after.last(), Some(LinkEvent::Changed(link)) if link.up), "it goes on: {after:?}");
+    assert!(matches!(after.last(), Some(LinkEvent::Changed(link)) if link.up), "events continue: {after:?}");
 }
 
 #[test]
-fn uevents_of_the_subsystems_asked_for() {
+fn uevents_are_filtered_by_subsystem() {
     enter_new_netns();
     let mut events = UeventSocket::open(&["net"]).unwrap();
     let mut deaf = UeventSocket::open(&["infiniband"]).unwrap();
     ip_json("link add one type bridge");
     assert!(readable(&events, 1000));
-    let seen = events.read().unwrap();
-    let event = seen
+    let received = events.read().unwrap();
+    let event = received
         .iter()
         .find_map(|told| match told {
             UeventItem::Event(event) if event.path == "/devices/virtual/net/one" => Some(event),
             _ => None,
         })
-        .unwrap_or_else(|| panic!("{seen:?}"));
+        .unwrap_or_else(|| panic!("{received:?}"));
     assert_eq!((event.action.as_str(), event.subsystem.as_str()), ("add", "net"));
     assert_eq!(event.properties["INTERFACE"], "one");
     assert!(deaf.read().unwrap().is_empty());
 }
 
 #[test]
-fn a_watch_hears_both() {
+fn watch_reports_uevents_and_link_events() {
     let mut route = enter_new_netns();
     let mut watch = LinuxHost::default().watch().unwrap();
     assert_eq!(watch.wait(Duration::from_millis(20)).unwrap(), None);
     let before = Instant::now();
     create_veth(&mut route, "one", "two");
     assert!(readable(&watch, 1000));
-    expect(&mut watch, "that one was added", |change| {
-        matches!(change, HardwareEvent::Device { action, subsystem, path }
+    expect(&mut watch, "one was added", |event| {
+        matches!(event, HardwareEvent::Device { action, subsystem, path }
             if action == "add" && subsystem == "net" && path.ends_with("/net/one"))
     });
     assert!(before.elapsed() < Duration::from_secs(1));
@@ -127,39 +129,39 @@ fn a_watch_hears_both() {
     route.set_up(one.index).unwrap();
     expect(
         &mut watch,
-        "that one is up",
-        |change| matches!(change, HardwareEvent::LinkChanged(link) if link.name == "one" && link.up),
+        "one is up",
+        |event| matches!(event, HardwareEvent::LinkChanged(link) if link.name == "one" && link.up),
     );
     route.delete_link(one.index).unwrap();
-    // In either order: they come by two ways.
+    // In either order, because they come from two sockets.
     let (mut gone, mut removed) = (false, false);
-    expect(&mut watch, "both that one went and that it was removed", |change| {
-        gone |= matches!(change, HardwareEvent::LinkRemoved(link) if link.name == "one");
-        removed |= matches!(change, HardwareEvent::Device { action, path, .. }
+    expect(&mut watch, "one was removed, as link event and as uevent", |event| {
+        gone |= matches!(event, HardwareEvent::LinkRemoved(link) if link.name == "one");
+        removed |= matches!(event, HardwareEvent::Device { action, path, .. }
             if action == "remove" && path.ends_with("/net/one"));
         gone && removed
     });
 }
 
 #[test]
-fn sysfs_is_read_as_another_namespace_sees_it() {
+fn sysfs_of_another_namespace_is_readable() {
     let mut route = enter_new_netns();
     let pod = new_netns();
     let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
     create_veth(&mut route, "outside", "outside2");
     create_veth(&mut inside, "net1", "net2");
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     LinuxHost::default()
         .with_netns_sysfs(&pod, &mut |root| {
             for name in ["net1", "outside"] {
-                seen.push(
+                received.push(
                     ferroband_kernel::sysfs::net::netdev(root, name).unwrap().map(|netdev| netdev.name),
                 );
             }
         })
         .unwrap();
-    assert_eq!(seen, [Some("net1".to_owned()), None]);
+    assert_eq!(received, [Some("net1".to_owned()), None]);
     let mounts = std::fs::read_to_string("/proc/thread-self/mounts").unwrap();
     let own = mounts.lines().filter(|line| line.split(' ').nth(1) == Some("/sys")).count();
-    assert!(own <= 1, "nothing stays mounted");
+    assert!(own <= 1, "no mount remains");
 }

@@ -1,4 +1,4 @@
-//! Namespaces to work in, and `ip` to look with.
+//! Test namespaces and the output of `ip`.
 
 use ferroband_kernel::Netns;
 use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink, RouteSocket};
@@ -6,13 +6,13 @@ use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 use std::process::Command;
 
-/// Puts the calling thread into a fresh network namespace and opens a socket there.
+/// Moves the calling thread to a new network namespace and opens a socket there.
 pub fn enter_new_netns() -> RouteSocket {
     unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
     RouteSocket::open().unwrap()
 }
 
-/// Another fresh network namespace.
+/// Creates another network namespace.
 pub fn new_netns() -> Netns {
     std::thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
@@ -22,7 +22,7 @@ pub fn new_netns() -> Netns {
     .unwrap()
 }
 
-/// What `ip -j …` says in the calling thread's namespace.
+/// Output of `ip -j …` in the namespace of the calling thread.
 pub fn ip_json(arguments: &str) -> Value {
     let output = Command::new("ip").args(["-j", "-d"]).args(arguments.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
@@ -32,19 +32,19 @@ pub fn ip_json(arguments: &str) -> Value {
     }
 }
 
-/// The one interface of this name, as `ip` sees it.
+/// The interface `name` as `ip` shows it.
 pub fn ip_link(name: &str) -> Value {
     ip_json(&format!("link show dev {name}"))[0].take()
 }
 
-/// The names of all interfaces but the loopback, as `ip` sees them.
+/// Names of all interfaces except loopback, as `ip` shows them.
 pub fn ip_link_names() -> Vec<String> {
     let links = ip_json("link show");
     let names = links.as_array().unwrap().iter().map(|link| link["ifname"].as_str().unwrap().to_owned());
     names.filter(|name| name != "lo").collect()
 }
 
-/// A wire from `name` to `peer`; this end of it.
+/// Creates a veth pair and returns the end `name`.
 pub fn create_veth(route: &mut RouteSocket, name: &str, peer: &str) -> Link {
     route.create_link(&NewLink::new(name, LinkKind::Veth { peer })).unwrap();
     route.link(name).unwrap().unwrap()

@@ -1,5 +1,5 @@
-//! Asking the wire where addresses have 20 bytes: IPoIB children on the adapters of the `vm` tier's machine, under a
-//! subnet manager. Run there with `--ignored --test-threads 1`.
+//! Address probes with 20-byte hardware addresses: IPoIB children on the adapters of the VM of the `vm` tier, with
+//! a subnet manager. Run them there with `--ignored --test-threads 1`.
 
 use super::fixture::new_netns;
 use ferroband_kernel::probe::{ProbeKind, ProbeOutcome, ProbeRequest, ProbeTimeouts, announce, probe};
@@ -9,20 +9,20 @@ use ferroband_model::PKey;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A namespace with an IPoIB interface `net1`, which goes back before the namespace dies.
+/// A namespace with an IPoIB interface `net1`, which is moved back before the namespace is deleted.
 struct IpoibPodFixture {
     netns: Netns,
-    /// What the interface was called, unless it was made for this.
-    was: Option<String>,
+    /// Original name of the interface; `None` if it was created for the test.
+    original_name: Option<String>,
 }
 
 impl IpoibPodFixture {
-    /// With a child of an adapter's interface, as the plugin `ipoib` makes it.
+    /// With an IPoIB child of an adapter, as the plugin `ipoib` creates it.
     fn child(parent: u32, pkey: PKey, addresses: &[&str]) -> Self {
-        let passing = format!("wire{}", std::process::id());
+        let temporary = format!("wire{}", std::process::id());
         let child = IpoibChild { parent, pkey, mode: IpoibMode::Datagram };
-        LinuxHost::default().create_ipoib_child(&passing, &child).unwrap();
-        Self::with(&passing, None, addresses)
+        LinuxHost::default().create_ipoib_child(&temporary, &child).unwrap();
+        Self::with(&temporary, None, addresses)
     }
 
     /// With the interface of a virtual function.
@@ -30,17 +30,18 @@ impl IpoibPodFixture {
         Self::with(interface, Some(interface.to_owned()), addresses)
     }
 
-    fn with(interface: &str, was: Option<String>, addresses: &[&str]) -> Self {
-        let pod = Self { netns: new_netns(), was };
-        let mut here = RouteSocket::open().unwrap();
-        let link = here.link(interface).unwrap().unwrap();
-        here.move_link(link.index, &pod.netns).unwrap();
+    fn with(interface: &str, original_name: Option<String>, addresses: &[&str]) -> Self {
+        let pod = Self { netns: new_netns(), original_name };
+        let mut host = RouteSocket::open().unwrap();
+        let link = host.link(interface).unwrap().unwrap();
+        host.move_link(link.index, &pod.netns).unwrap();
         let mut inside = RouteSocket::open_in(&pod.netns).unwrap();
         let link = inside.link(interface).unwrap().unwrap();
         inside.rename_link(link.index, "net1").unwrap();
-        // Pods on one adapter have one GUID, hence one link-local address: the kernel's own detection would tell so.
-        let undetected = pod.netns.run(|| std::fs::write("/proc/sys/net/ipv6/conf/net1/accept_dad", "0"));
-        undetected.unwrap().unwrap();
+        // Pods on one adapter share its GUID and hence the link-local address, which the kernel's duplicate address
+        // detection would report.
+        let written = pod.netns.run(|| std::fs::write("/proc/sys/net/ipv6/conf/net1/accept_dad", "0"));
+        written.unwrap().unwrap();
         inside.set_up(link.index).unwrap();
         for address in addresses {
             inside.add_address(link.index, address.parse().unwrap()).unwrap();
@@ -48,7 +49,7 @@ impl IpoibPodFixture {
         pod
     }
 
-    /// What `ip …` says in there.
+    /// Output of `ip …` in the namespace.
     fn ip(&self, arguments: &str) -> String {
         let output =
             self.netns.run(|| Command::new("ip").args(arguments.split_whitespace()).output().unwrap());
@@ -64,11 +65,11 @@ impl IpoibPodFixture {
 
 impl Drop for IpoibPodFixture {
     fn drop(&mut self) {
-        match &self.was {
+        match &self.original_name {
             None => drop(self.ip("link del dev net1")),
             Some(name) => {
                 self.ip("link set dev net1 down");
-                // The process itself is in the first namespace.
+                // The process itself is in the initial namespace.
                 self.ip(&format!("link set dev net1 name {name}"));
                 self.ip(&format!("link set dev {name} netns {}", std::process::id()));
             }
@@ -76,7 +77,7 @@ impl Drop for IpoibPodFixture {
     }
 }
 
-/// The adapters: the name of each one's interface, and of those of its first two functions.
+/// For each adapter, the names of its interface and of those of its first two virtual functions.
 fn adapters() -> Vec<[String; 3]> {
     let linux = LinuxHost::default();
     let functions = pci::functions(linux.root()).unwrap();
@@ -86,11 +87,11 @@ fn adapters() -> Vec<[String; 3]> {
         .filter(|function| function.virtual_functions.len() >= 2)
         .map(|pf| [pf.address, pf.virtual_functions[0], pf.virtual_functions[1]].map(interface))
         .collect();
-    assert_eq!(adapters.len(), 2, "this machine has not two adapters");
+    assert_eq!(adapters.len(), 2, "this machine does not have two adapters");
     adapters
 }
 
-/// The indexes of the adapters' interfaces, up.
+/// Sets the adapters' interfaces up and returns their indexes.
 fn parents() -> Vec<u32> {
     let mut route = RouteSocket::open().unwrap();
     let indexes = adapters().into_iter().map(|[parent, ..]| {
@@ -105,73 +106,76 @@ fn text(hardware: &[u8]) -> String {
     hardware.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-fn question(address: &str, about: ProbeKind) -> ProbeRequest {
-    ProbeRequest { interface: "net1".into(), address: address.parse().unwrap(), kind: about }
+fn request(address: &str, kind: ProbeKind) -> ProbeRequest {
+    ProbeRequest { interface: "net1".into(), address: address.parse().unwrap(), kind }
 }
 
-/// An emulated machine on a busy host; and an answer's sender asks the subnet manager for the way first.
-fn patience() -> ProbeTimeouts {
+/// Long, because the VM is emulated on a busy host, and a replying node first queries the subnet manager for the
+/// path.
+fn timeouts() -> ProbeTimeouts {
     ProbeTimeouts { carrier: Duration::from_secs(60), attempts: 5, reply: Duration::from_millis(800) }
 }
 
-/// Each of them has a carrier.
-fn connected(pods: &[&IpoibPodFixture]) {
+/// Asserts that each pod has a carrier.
+fn assert_connected(pods: &[&IpoibPodFixture]) {
     for pod in pods {
-        let verdicts =
-            probe(&pod.netns, &[question("10.0.0.200", ProbeKind::Duplicate)], patience()).unwrap();
-        assert_eq!(verdicts, [ProbeOutcome::Passed]);
+        let outcomes = probe(&pod.netns, &[request("10.0.0.200", ProbeKind::Duplicate)], timeouts()).unwrap();
+        assert_eq!(outcomes, [ProbeOutcome::Passed]);
     }
 }
 
-fn conflicts_with(verdict: &ProbeOutcome, hardware: &str) -> bool {
-    matches!(verdict, ProbeOutcome::Conflict(by) if text(by) == hardware)
+fn conflicts_with(outcome: &ProbeOutcome, hardware: &str) -> bool {
+    matches!(outcome, ProbeOutcome::Conflict(by) if text(by) == hardware)
 }
 
+// Case: ipam P01, ipam P02
 #[test]
 #[ignore = "needs adapters"]
-fn p01_p02_children_find_duplicates_on_the_same_adapter_and_on_another() {
+fn children_detect_duplicates_on_the_same_and_another_adapter() {
     let parents = parents();
     let pod = IpoibPodFixture::child(parents[0], PKey::DEFAULT, &[]);
     let sibling = IpoibPodFixture::child(parents[0], PKey::DEFAULT, &["10.0.0.1/24"]);
     let far = IpoibPodFixture::child(parents[1], PKey::DEFAULT, &["10.0.0.3/24"]);
-    connected(&[&sibling, &far]);
-    let questions = [
-        question("10.0.0.1", ProbeKind::Duplicate),
-        question("10.0.0.3", ProbeKind::Duplicate),
-        question("10.0.0.2", ProbeKind::Duplicate),
-        question("10.0.0.2", ProbeKind::Gateway("10.0.0.3".parse().unwrap())),
-        question("10.0.0.2", ProbeKind::Gateway("10.0.0.9".parse().unwrap())),
+    assert_connected(&[&sibling, &far]);
+    let requests = [
+        request("10.0.0.1", ProbeKind::Duplicate),
+        request("10.0.0.3", ProbeKind::Duplicate),
+        request("10.0.0.2", ProbeKind::Duplicate),
+        request("10.0.0.2", ProbeKind::Gateway("10.0.0.3".parse().unwrap())),
+        request("10.0.0.2", ProbeKind::Gateway("10.0.0.9".parse().unwrap())),
     ];
-    let verdicts = probe(&pod.netns, &questions, patience()).unwrap();
-    assert!(conflicts_with(&verdicts[0], &sibling.hardware()), "{verdicts:?}");
-    assert!(conflicts_with(&verdicts[1], &far.hardware()), "{verdicts:?}");
-    assert_eq!(verdicts[2..], [ProbeOutcome::Passed, ProbeOutcome::Passed, ProbeOutcome::GatewaySilent]);
+    let outcomes = probe(&pod.netns, &requests, timeouts()).unwrap();
+    assert!(conflicts_with(&outcomes[0], &sibling.hardware()), "{outcomes:?}");
+    assert!(conflicts_with(&outcomes[1], &far.hardware()), "{outcomes:?}");
+    assert_eq!(outcomes[2..], [ProbeOutcome::Passed, ProbeOutcome::Passed, ProbeOutcome::GatewaySilent]);
 }
 
+// Case: ipam P01, ipam P02
 #[test]
 #[ignore = "needs adapters"]
-fn p01_p02_functions_find_duplicates_of_both_families() {
+fn virtual_functions_detect_duplicates_of_both_families() {
     let adapters = adapters();
     let pod = IpoibPodFixture::function(&adapters[0][1], &[]);
     let near = IpoibPodFixture::function(&adapters[0][2], &["10.0.0.1/24", "fd00::1/64"]);
     let far = IpoibPodFixture::function(&adapters[1][1], &["10.0.0.3/24", "fd00::3/64"]);
-    connected(&[&near, &far]);
+    assert_connected(&[&near, &far]);
     let all = ["10.0.0.1", "fd00::1", "10.0.0.3", "fd00::3", "10.0.0.2", "fd00::2"];
-    let questions = all.map(|address| question(address, ProbeKind::Duplicate));
-    let verdicts = probe(&pod.netns, &questions, patience()).unwrap();
-    for (verdict, other) in verdicts.iter().zip([&near, &near, &far, &far]) {
-        assert!(conflicts_with(verdict, &other.hardware()), "{verdicts:?}");
+    let requests = all.map(|address| request(address, ProbeKind::Duplicate));
+    let outcomes = probe(&pod.netns, &requests, timeouts()).unwrap();
+    for (outcome, other) in outcomes.iter().zip([&near, &near, &far, &far]) {
+        assert!(conflicts_with(outcome, &other.hardware()), "{outcomes:?}");
     }
-    assert_eq!(verdicts[4..], [ProbeOutcome::Passed, ProbeOutcome::Passed]);
+    assert_eq!(outcomes[4..], [ProbeOutcome::Passed, ProbeOutcome::Passed]);
 }
 
+// Case: ipam P02
 #[test]
 #[ignore = "needs adapters"]
-fn p02_an_announcement_reaches_neighbours_of_20_bytes() {
+fn announcement_updates_neighbours_with_20_byte_addresses() {
     let parents = parents();
     let pod = IpoibPodFixture::child(parents[0], PKey::DEFAULT, &[]);
     let far = IpoibPodFixture::child(parents[1], PKey::DEFAULT, &["10.0.0.3/24"]);
-    connected(&[&pod, &far]);
+    assert_connected(&[&pod, &far]);
     let wrong = "80:00:00:99:fe:80:00:00:00:00:00:00:02:00:00:00:00:99:00:01";
     far.ip(&format!("neighbour replace 10.0.0.2 lladdr {wrong} dev net1 nud stale"));
     assert!(far.ip("neighbour show dev net1").contains(wrong));
@@ -185,12 +189,12 @@ fn p02_an_announcement_reaches_neighbours_of_20_bytes() {
 
 #[test]
 #[ignore = "needs adapters"]
-fn outside_its_partition_a_child_hears_nothing_and_the_wait_is_bounded() {
+fn probe_outside_the_partition_is_inconclusive_after_the_timeout() {
     let parents = parents();
     let pod = IpoibPodFixture::child(parents[0], PKey::new(0x8005).unwrap(), &[]);
-    let patience = ProbeTimeouts { carrier: Duration::from_secs(2), ..patience() };
+    let timeouts = ProbeTimeouts { carrier: Duration::from_secs(2), ..timeouts() };
     let begin = Instant::now();
-    let verdicts = probe(&pod.netns, &[question("10.0.0.1", ProbeKind::Duplicate)], patience).unwrap();
-    assert_eq!(verdicts, [ProbeOutcome::Inconclusive]);
+    let outcomes = probe(&pod.netns, &[request("10.0.0.1", ProbeKind::Duplicate)], timeouts).unwrap();
+    assert_eq!(outcomes, [ProbeOutcome::Inconclusive]);
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Finding, making and changing interfaces.
+//! Tests of interface lookup, creation and changes.
 
 use super::fixture::{create_veth, enter_new_netns, ip_json, ip_link, ip_link_names, new_netns};
 use ferroband_kernel::ethtool::statistics;
@@ -8,14 +8,14 @@ use ferroband_kernel::{Errno, Error};
 const LONG: &str = "an-altname-longer-than-fifteen-characters";
 
 #[test]
-fn found_by_every_name_and_by_nothing_else() {
+fn link_is_found_only_by_its_name_and_altnames() {
     let mut route = enter_new_netns();
-    let made = create_veth(&mut route, "ibs5f0", "peer");
+    let created = create_veth(&mut route, "ibs5f0", "peer");
     ip_json("link property add dev ibs5f0 altname ib0");
     ip_json(&format!("link property add dev ibs5f0 altname {LONG}"));
     for name in ["ibs5f0", "ib0", LONG] {
         let link = route.link(name).unwrap().unwrap_or_else(|| panic!("{name}"));
-        assert_eq!((link.index, link.name.as_str()), (made.index, "ibs5f0"));
+        assert_eq!((link.index, link.name.as_str()), (created.index, "ibs5f0"));
         assert_eq!(link.altnames, ["ib0", LONG]);
     }
     let too_long = "x".repeat(128);
@@ -23,13 +23,13 @@ fn found_by_every_name_and_by_nothing_else() {
     {
         assert_eq!(route.link(name).unwrap(), None, "{name:?}");
     }
-    assert_eq!(route.link_by_index(made.index).unwrap().unwrap().name, "ibs5f0");
+    assert_eq!(route.link_by_index(created.index).unwrap().unwrap().name, "ibs5f0");
     assert_eq!(route.link_by_index(0).unwrap(), None);
     assert_eq!(route.link_by_index(99_999).unwrap(), None);
 }
 
 #[test]
-fn seen_as_ip_sees_it() {
+fn link_properties_match_ip() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "one", "two");
     let shown = ip_link("one");
@@ -39,28 +39,32 @@ fn seen_as_ip_sees_it() {
     let address: Vec<String> = link.address.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(shown["address"], address.join(":"));
     assert_eq!((link.link_type, link.up, link.carrier, link.master), (1, false, false, None));
-    assert_eq!(link.parent, route.link("two").unwrap().map(|two| two.index), "a veth stands on its peer");
+    assert_eq!(
+        link.parent,
+        route.link("two").unwrap().map(|two| two.index),
+        "the parent of a veth is its peer"
+    );
     let lo = route.link("lo").unwrap().unwrap();
     assert_eq!((lo.kind.as_deref(), lo.link_type, lo.kind_or_type().as_str()), (None, 772, "loopback"));
 }
 
 #[test]
-fn three_hundred_links_are_listed_whole() {
+fn three_hundred_links_are_listed_completely() {
     let mut route = enter_new_netns();
     for number in 0..300 {
         route.create_link(&NewLink::new(&format!("br{number}"), LinkKind::Bridge)).unwrap();
     }
-    let mut seen: Vec<String> = route.links().unwrap().into_iter().map(|link| link.name).collect();
+    let mut listed: Vec<String> = route.links().unwrap().into_iter().map(|link| link.name).collect();
     let mut expected = ip_link_names();
     expected.push("lo".to_owned());
-    seen.sort();
+    listed.sort();
     expected.sort();
-    assert_eq!(seen, expected);
-    assert_eq!(seen.len(), 301);
+    assert_eq!(listed, expected);
+    assert_eq!(listed.len(), 301);
 }
 
 #[test]
-fn a_wire_into_a_bridge_is_made_in_one_request() {
+fn veth_pair_on_a_bridge_is_created_in_one_request() {
     let mut route = enter_new_netns();
     route.create_link(&NewLink { up: true, ..NewLink::new("bridge0", LinkKind::Bridge) }).unwrap();
     let bridge = route.link("bridge0").unwrap().unwrap();
@@ -82,7 +86,7 @@ fn a_wire_into_a_bridge_is_made_in_one_request() {
 }
 
 #[test]
-fn a_vxlan_goes_where_it_is_told() {
+fn vxlan_has_the_requested_parameters() {
     let mut route = enter_new_netns();
     let uplink = create_veth(&mut route, "uplink", "far");
     let vxlan = Vxlan { id: 0xfb7fff, group: [239, 251, 127, 255].into(), port: 4789, device: uplink.index };
@@ -95,7 +99,7 @@ fn a_vxlan_goes_where_it_is_told() {
 }
 
 #[test]
-fn a_taken_name_is_said_to_be_taken() {
+fn name_in_use_is_reported() {
     let mut route = enter_new_netns();
     create_veth(&mut route, "net1", "peer");
     let attempts = [
@@ -110,11 +114,11 @@ fn a_taken_name_is_said_to_be_taken() {
     }
     let peer = route.link("peer").unwrap().unwrap();
     assert!(matches!(route.rename_link(peer.index, "net1"), Err(Error::NameTaken { .. })));
-    assert_eq!(ip_link_names().len(), 2, "nothing half-made is left");
+    assert_eq!(ip_link_names().len(), 2, "nothing remains");
 }
 
 #[test]
-fn name_mtu_and_flags_change() {
+fn name_mtu_and_flags_can_be_changed() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "before", "peer");
     route.rename_link(link.index, "after").unwrap();
@@ -129,7 +133,7 @@ fn name_mtu_and_flags_change() {
 }
 
 #[test]
-fn altnames_come_and_go() {
+fn altnames_are_added_and_removed() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "one", "two");
     let two = route.link("two").unwrap().unwrap();
@@ -147,7 +151,7 @@ fn altnames_come_and_go() {
 }
 
 #[test]
-fn deleting_is_for_good_and_can_be_repeated() {
+fn delete_is_idempotent() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "one", "two");
     for _ in 0..2 {
@@ -164,7 +168,7 @@ fn deleting_is_for_good_and_can_be_repeated() {
 }
 
 #[test]
-fn the_kernels_words_are_passed_on() {
+fn explanation_of_the_kernel_is_part_of_the_error() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "one", "two");
     match route.set_mtu(link.index, 70_000) {
@@ -180,36 +184,36 @@ fn the_kernels_words_are_passed_on() {
 }
 
 #[test]
-fn a_move_may_change_the_index() {
+fn move_can_change_the_index() {
     let mut route = enter_new_netns();
     let pod = new_netns();
     let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
     let link = create_veth(&mut route, "moving", "stays");
-    // Takes the same indexes in the other namespace.
+    // Occupies the same indexes in the other namespace.
     create_veth(&mut inside, "there", "before");
     let taken = inside.link_by_index(link.index).unwrap().unwrap();
     route.move_link(link.index, &pod).unwrap();
     assert_eq!(route.link("moving").unwrap(), None);
     let moved = inside.link("moving").unwrap().unwrap();
     assert_ne!(moved.index, link.index);
-    assert_eq!(inside.link_by_index(link.index).unwrap().unwrap().name, taken.name, "left alone");
+    assert_eq!(inside.link_by_index(link.index).unwrap().unwrap().name, taken.name, "unchanged");
     inside.rename_link(moved.index, "net1").unwrap();
     assert_eq!(pod.run(|| ip_link("net1")["ifindex"].clone()).unwrap(), moved.index);
 }
 
 #[test]
-fn a_move_with_a_name_is_one_request_and_tells_when_the_name_is_taken() {
+fn move_and_rename_fails_when_the_name_is_in_use() {
     let mut route = enter_new_netns();
     let pod = new_netns();
     let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
     let link = create_veth(&mut route, "moving", "stays");
     create_veth(&mut inside, "moving", "taken");
     route.set_up(link.index).unwrap();
-    // Both the name that it has and the one that it asks for are somebody else's: it stays.
-    let refused = route.move_and_rename(link.index, &pod, "taken").unwrap_err();
+    // Both the current and the requested name are taken in the target namespace: the interface is not moved.
+    let error = route.move_and_rename(link.index, &pod, "taken").unwrap_err();
     assert!(
-        matches!(&refused, ferroband_kernel::Error::NameTaken { interface } if interface == "taken"),
-        "{refused:?}"
+        matches!(&error, ferroband_kernel::Error::NameTaken { interface } if interface == "taken"),
+        "{error:?}"
     );
     assert_eq!(route.link("moving").unwrap().unwrap().index, link.index);
     route.move_and_rename(link.index, &pod, "net1").unwrap();
@@ -219,7 +223,7 @@ fn a_move_with_a_name_is_one_request_and_tells_when_the_name_is_taken() {
 }
 
 #[test]
-fn what_is_written_on_a_link_goes_with_it() {
+fn alias_is_kept_when_a_link_moves() {
     let mut route = enter_new_netns();
     let pod = new_netns();
     let link = create_veth(&mut route, "one", "two");
@@ -231,20 +235,20 @@ fn what_is_written_on_a_link_goes_with_it() {
     inside.rename_link(moved.index, "net1").unwrap();
     assert_eq!(inside.link("net1").unwrap().unwrap().alias.as_deref(), Some("0000:86:00.2"));
     let left = route.link("two").unwrap().unwrap();
-    assert!(left.parent_netns.is_some(), "its other end is in another namespace");
+    assert!(left.parent_netns.is_some(), "the peer is in another namespace");
     assert_eq!(left.device, None);
 }
 
 #[test]
-fn traffic_is_counted_as_ip_counts_it() {
+fn link_counters_match_ip() {
     let mut route = enter_new_netns();
     let lo = route.link("lo").unwrap().unwrap();
     route.set_up(lo.index).unwrap();
     let ping =
         std::process::Command::new("ping").args(["-c", "2", "-i", "0.2", "127.0.0.1"]).output().unwrap();
     assert!(ping.status.success());
-    let seen = route.links().unwrap();
-    let traffic = seen.iter().find(|link| link.name == "lo").unwrap().stats.unwrap();
+    let links = route.links().unwrap();
+    let traffic = links.iter().find(|link| link.name == "lo").unwrap().stats.unwrap();
     let shown = ip_json("-s link show dev lo");
     let counted = &shown[0]["stats64"];
     assert_eq!(
@@ -260,14 +264,14 @@ fn traffic_is_counted_as_ip_counts_it() {
 }
 
 #[test]
-fn a_drivers_statistics_are_the_kernels_own() {
+fn ethtool_statistics_of_veth_are_read() {
     let mut route = enter_new_netns();
     create_veth(&mut route, "one", "two");
     let value = |interface: &str| {
         let all = statistics(interface, None).unwrap();
         all.into_iter().find(|(name, _)| name == "peer_ifindex").map(|(_, value)| value)
     };
-    // What veth counts first is where its other end is.
+    // The first statistic of veth is the index of its peer.
     assert_eq!(value("one"), ip_link("two")["ifindex"].as_u64());
     assert_eq!(value("two"), ip_link("one")["ifindex"].as_u64());
     let other = new_netns();

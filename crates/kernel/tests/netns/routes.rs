@@ -1,4 +1,4 @@
-//! Routes beside others, with everything that can be said of them, and the rules that choose their tables.
+//! Tests of routes with all their attributes, of several routes to one destination, and of routing rules.
 
 use super::fixture::{create_veth, enter_new_netns, ip_json};
 use ferroband_kernel::rtnetlink::{Link, MainRoute, RouteSocket, RouteSpec, RoutingRule};
@@ -14,8 +14,8 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(text.parse().unwrap())
 }
 
-/// A wire with addresses, both ends up.
-fn lively(route: &mut RouteSocket, name: &str, addresses: &[&str]) -> Link {
+/// A veth pair with addresses, both ends up.
+fn create_connected_veth(route: &mut RouteSocket, name: &str, addresses: &[&str]) -> Link {
     let peer = format!("{name}p");
     let link = create_veth(route, name, &peer);
     let other = route.link(&peer).unwrap().unwrap();
@@ -27,19 +27,19 @@ fn lively(route: &mut RouteSocket, name: &str, addresses: &[&str]) -> Link {
     link
 }
 
-fn routes(question: &str) -> Vec<Value> {
-    ip_json(question).as_array().unwrap().clone()
+fn routes(arguments: &str) -> Vec<Value> {
+    ip_json(arguments).as_array().unwrap().clone()
 }
 
-/// The pod's `eth0` and the network's `net1`, each with an address of both families.
+/// `eth0` of the pod and `net1` of the network, each with an address of both families.
 fn pod(route: &mut RouteSocket) -> (Link, Link) {
-    let eth0 = lively(route, "eth0", &["10.244.0.7/24", "fd44::7/64"]);
-    let net1 = lively(route, "net1", &["192.168.0.5/24", "fd00::5/64"]);
+    let eth0 = create_connected_veth(route, "eth0", &["10.244.0.7/24", "fd44::7/64"]);
+    let net1 = create_connected_veth(route, "net1", &["192.168.0.5/24", "fd00::5/64"]);
     (eth0, net1)
 }
 
 #[test]
-fn cni_1_3_a_second_default_route_stands_beside_the_first_and_after_it() {
+fn second_default_route_is_appended_after_the_first() {
     let mut route = enter_new_netns();
     let (eth0, net1) = pod(&mut route);
     for _ in 0..2 {
@@ -48,27 +48,27 @@ fn cni_1_3_a_second_default_route_stands_beside_the_first_and_after_it() {
         route.add_route(eth0.index, net("::/0"), address("fd44::1")).unwrap();
         route.add_route(net1.index, net("::/0"), address("fd00::1")).unwrap();
     }
-    let four = routes("-4 route show default");
-    let seen: Vec<_> = four.iter().map(|route| (&route["dev"], &route["gateway"])).collect();
+    let ipv4 = routes("-4 route show default");
+    let listed: Vec<_> = ipv4.iter().map(|route| (&route["dev"], &route["gateway"])).collect();
     assert_eq!(
-        seen,
+        listed,
         [(&"eth0".into(), &"10.244.0.1".into()), (&"net1".into(), &"192.168.0.1".into())],
-        "the pod's own one stays first"
+        "the default route of eth0 stays first"
     );
     assert_eq!(ip_json("-4 route get 8.8.8.8")[0]["dev"], "eth0");
-    // IPv6 makes one route with two next hops of them.
+    // IPv6 merges them into one route with two next hops.
     for (link, gateway) in [(&eth0, "fd44::1"), (&net1, "fd00::1")] {
-        let seen = route.routes(link.index).unwrap();
-        let wanted = MainRoute { destination: net("::/0"), gateway: address(gateway) };
-        assert_eq!(seen.iter().filter(|path| **path == wanted).count(), 1, "{seen:?}");
+        let listed = route.routes(link.index).unwrap();
+        let expected = MainRoute { destination: net("::/0"), gateway: address(gateway) };
+        assert_eq!(listed.iter().filter(|path| **path == expected).count(), 1, "{listed:?}");
     }
 }
 
 #[test]
-fn everything_said_of_a_route_is_kept() {
+fn all_route_attributes_are_preserved() {
     let mut route = enter_new_netns();
     let (_, net1) = pod(&mut route);
-    let four = RouteSpec {
+    let ipv4 = RouteSpec {
         priority: Some(77),
         table: Some(1000),
         mtu: Some(1400),
@@ -76,7 +76,7 @@ fn everything_said_of_a_route_is_kept() {
         source: address("192.168.0.5"),
         ..RouteSpec::new(net("10.1.2.3/16"), address("192.168.0.1"))
     };
-    let six = RouteSpec {
+    let ipv6 = RouteSpec {
         priority: Some(78),
         table: Some(100),
         mtu: Some(1380),
@@ -84,7 +84,7 @@ fn everything_said_of_a_route_is_kept() {
     };
     let host = RouteSpec { scope: Some(254), ..RouteSpec::new(net("10.7.0.0/16"), None) };
     for _ in 0..2 {
-        for spec in [&four, &six, &host] {
+        for spec in [&ipv4, &ipv6, &host] {
             route.append_route(net1.index, spec).unwrap();
         }
     }
@@ -104,14 +104,14 @@ fn everything_said_of_a_route_is_kept() {
     let all = route.all_routes().unwrap();
     let find = |table| all.iter().find(|entry| entry.route.table == Some(table)).unwrap();
     let entry = find(1000);
-    let expected = RouteSpec { destination: net("10.1.0.0/16"), scope: Some(0), ..four };
+    let expected = RouteSpec { destination: net("10.1.0.0/16"), scope: Some(0), ..ipv4 };
     assert_eq!((entry.route, entry.interface, entry.kind), (expected, Some(net1.index), 1));
     assert_eq!(find(100).route.mtu, Some(1380));
     assert!(!route.routes(net1.index).unwrap().iter().any(|path| path.destination == net("10.1.0.0/16")));
 
     for _ in 0..2 {
-        route.remove_route(net1.index, &four).unwrap();
-        route.remove_route(net1.index, &six).unwrap();
+        route.remove_route(net1.index, &ipv4).unwrap();
+        route.remove_route(net1.index, &ipv6).unwrap();
         route.remove_route(net1.index, &RouteSpec::new(net("10.7.0.0/16"), None)).unwrap();
     }
     assert!(routes("-4 route show table 1000").is_empty());
@@ -120,7 +120,7 @@ fn everything_said_of_a_route_is_kept() {
 }
 
 #[test]
-fn routes_over_several_hops_are_several() {
+fn multipath_route_yields_one_entry_per_next_hop() {
     let mut route = enter_new_netns();
     let (eth0, net1) = pod(&mut route);
     ip_json("-4 route add 10.5.0.0/16 nexthop via 10.244.0.1 nexthop via 192.168.0.1");
@@ -138,11 +138,11 @@ fn routes_over_several_hops_are_several() {
 }
 
 #[test]
-fn rules_come_and_go_as_ip_sees_them() {
+fn rules_are_added_and_removed() {
     let mut route = enter_new_netns();
     pod(&mut route);
     let from = RoutingRule { priority: Some(1000), ..RoutingRule::from_source(net("192.168.0.5/32"), 100) };
-    let six = RoutingRule { priority: Some(1001), ..RoutingRule::to_destination(net("fd00::/64"), 2000) };
+    let ipv6 = RoutingRule { priority: Some(1001), ..RoutingRule::to_destination(net("fd00::/64"), 2000) };
     let marked = RoutingRule {
         priority: Some(1002),
         mark: Some((0x10, 0xff)),
@@ -150,26 +150,27 @@ fn rules_come_and_go_as_ip_sees_them() {
         ..RoutingRule::for_family(false, 101)
     };
     for _ in 0..2 {
-        for rule in [&from, &six, &marked] {
+        for rule in [&from, &ipv6, &marked] {
             route.add_rule(rule).unwrap();
         }
     }
-    let four = routes("-4 rule show");
-    let find = |priority: u32| four.iter().find(|rule| rule["priority"] == priority).unwrap();
+    let ipv4 = routes("-4 rule show");
+    let find = |priority: u32| ipv4.iter().find(|rule| rule["priority"] == priority).unwrap();
     assert_eq!((&find(1000)["src"], &find(1000)["table"]), (&"192.168.0.5".into(), &"100".into()));
     assert_eq!((&find(1002)["iif"], &find(1002)["fwmark"]), (&"eth0".into(), &"0x10".into()));
     let six_shown = routes("-6 rule show to fd00::/64");
     assert_eq!((six_shown.len(), &six_shown[0]["table"]), (1, &"2000".into()), "{six_shown:?}");
-    let seen = route.rules().unwrap();
-    for rule in [&from, &six, &marked] {
-        assert_eq!(seen.iter().filter(|seen| *seen == rule).count(), 1, "{rule:?} in {seen:?}");
+    let listed = route.rules().unwrap();
+    for rule in [&from, &ipv6, &marked] {
+        assert_eq!(listed.iter().filter(|listed| *listed == rule).count(), 1, "{rule:?} in {listed:?}");
     }
     assert!(
-        seen.iter()
+        listed
+            .iter()
             .any(|rule| !rule.v6 && rule.table == RouteSpec::MAIN_TABLE && rule.priority == Some(32766))
     );
     for _ in 0..2 {
-        for rule in [&from, &six, &marked] {
+        for rule in [&from, &ipv6, &marked] {
             route.remove_rule(rule).unwrap();
         }
     }

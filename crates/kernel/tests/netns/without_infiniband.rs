@@ -1,4 +1,4 @@
-//! What a kernel without InfiniBand says to requests for it.
+//! Replies of a kernel without InfiniBand.
 
 use super::fixture::{create_veth, enter_new_netns, ip_link, ip_link_names};
 use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
@@ -7,16 +7,18 @@ use ferroband_kernel::{
 };
 use ferroband_model::{FaultCode, Guid, PKey};
 
+// Case: cni 18
 #[test]
-fn cni_18_a_parent_that_is_not_there() {
+fn missing_parent_is_reported() {
     enter_new_netns();
     let error = LinuxHost::default().ipoib_parent("ib0").unwrap_err();
     assert!(matches!(&error, Error::NoParent { interface } if interface == "ib0"), "{error:?}");
     assert_eq!(error.fault().code, FaultCode::NoParent);
 }
 
+// Case: cni 18
 #[test]
-fn cni_18_a_parent_of_another_kind_is_named() {
+fn parent_of_another_kind_is_reported_with_its_kind() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "eth7", "peer");
     route.add_altname(link.index, "ib0").unwrap();
@@ -31,14 +33,14 @@ fn cni_18_a_parent_of_another_kind_is_named() {
 }
 
 #[test]
-fn a_child_without_the_module_is_refused_with_words() {
+fn ipoib_child_without_kernel_module_fails_with_an_explanation() {
     let mut route = enter_new_netns();
     let parent = create_veth(&mut route, "eth7", "peer");
     let child = IpoibChild { parent: parent.index, pkey: PKey::DEFAULT, mode: IpoibMode::Datagram };
     match LinuxHost::default().create_ipoib_child("net1", &child) {
         Err(Error::InterfaceRequest { interface, errno, message, .. }) => {
             assert_eq!(interface, "net1");
-            // With ib_ipoib loaded the kernel refuses the parent instead.
+            // With ib_ipoib loaded the kernel rejects the parent instead.
             match errno {
                 Errno::EOPNOTSUPP => assert!(message.unwrap().contains("Unknown device type")),
                 other => assert_eq!(other, Errno::EINVAL),
@@ -50,7 +52,7 @@ fn a_child_without_the_module_is_refused_with_words() {
 }
 
 #[test]
-fn a_tap_can_say_that_it_is_infiniband() {
+fn tap_can_have_link_type_infiniband() {
     let mut route = enter_new_netns();
     tap::create("ibs5f0", Link::ARPHRD_INFINIBAND).unwrap();
     let link = route.link("ibs5f0").unwrap().unwrap();
@@ -64,10 +66,10 @@ fn a_tap_can_say_that_it_is_infiniband() {
     assert_eq!(ip_link_names(), ["ibs5f0"]);
 }
 
-/// A veth has no virtual functions. EOPNOTSUPP comes from after the kernel's policy, which knows the length
-/// of every attribute: with the GUID in the wrong place it would be ERANGE.
+/// A veth has no virtual functions. The kernel returns EOPNOTSUPP after its policy has checked the length of every
+/// attribute: with the GUID at a wrong offset it would return ERANGE.
 #[test]
-fn requests_about_virtual_functions_pass_the_kernels_policy() {
+fn vf_requests_pass_the_attribute_policy_of_the_kernel() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "eth7", "peer");
     let guid = Guid::new(0x0200_0000_0000_0101);
@@ -88,9 +90,9 @@ fn requests_about_virtual_functions_pass_the_kernels_policy() {
     assert_eq!(route.vfs(99_999).unwrap_err().errno(), Some(Errno::ENODEV));
 }
 
-/// On a kernel without RDMA; the machine of the `vm` tier has it.
+/// For kernels without RDMA; the VM of the `vm` tier has it.
 #[test]
-fn a_machine_without_rdma_says_so() {
+fn kernel_without_rdma_returns_no_rdma() {
     if ferroband_kernel::RdmaSocket::open().is_ok() {
         return;
     }
