@@ -1,5 +1,4 @@
-//! What went wrong, in the one form that every face of the product shows: the CNI error, the pod's event,
-//! the condition of an object, the line on a terminal.
+//! Errors as shown to users: CNI errors, pod events, status conditions and command output use the same form.
 
 mod explanation;
 mod variants;
@@ -9,23 +8,23 @@ pub use explanation::Explanation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A failure told to people: the thing, the cause and the remedy, under a stable code.
+/// An error for users: affected thing, cause and remedy, with a stable code.
 ///
-/// Crates have typed errors of their own; each turns into a `Fault` at the edge where somebody reads it.
+/// Crates use their own typed errors internally and convert them to a `Fault` where users see them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The stable code; also the event's and the condition's reason.
+    /// Stable code; also the reason of events and conditions.
     pub code: FaultCode,
-    /// The thing that is wrong, by name: `network default/jarvice-ipoib`, `interface ib0`.
+    /// Affected thing by name: `network default/jarvice-ipoib`, `interface ib0`.
     pub what: String,
-    /// Why, in one clause without a full stop.
+    /// Cause, in one clause without a full stop.
     pub cause: String,
-    /// What to do about it, in one clause without a full stop.
+    /// Remedy, in one clause without a full stop.
     pub remedy: String,
 }
 
 impl Fault {
-    /// A fault of `code` about `what`.
+    /// Creates a fault of `code` for `what`.
     pub fn new(
         code: FaultCode,
         what: impl Into<String>,
@@ -44,70 +43,70 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The stable codes. A reader may match on them, so none is ever renamed.
+/// Stable codes. Users may match on them, so they are never renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FaultCode {
     /// Environment variables of the CNI call are missing or malformed.
     BadCall,
-    /// The network configuration is not JSON of the right shape.
+    /// The network configuration is not JSON with the expected types.
     Undecodable,
-    /// The network configuration decodes but asks for something that cannot be.
+    /// The network configuration is well-formed but invalid.
     InvalidConfig,
-    /// The configuration's CNI version is not one of ours, or too old for the command.
+    /// The CNI version of the configuration is not supported, or too old for the command.
     IncompatibleVersion,
-    /// The pod's network annotation cannot be understood.
+    /// A network annotation of the pod is invalid.
     InvalidAnnotation,
-    /// A network attachment definition that the pod names does not exist.
+    /// A NetworkAttachmentDefinition that the pod requests does not exist.
     NoNetworkFound,
-    /// The pod is not known to the API server.
+    /// The pod does not exist in the API server.
     PodNotFound,
-    /// The pod of this name is another one now than the one that the sandbox is for.
+    /// The pod was re-created under the same name; the sandbox belongs to the old pod.
     PodReplaced,
-    /// The parent interface is not on this node.
+    /// The parent interface does not exist on this node.
     NoParent,
     /// The parent interface exists but is not an IPoIB interface.
     NotIpoib,
     /// The interface name is already used in the pod.
     NameTaken,
-    /// The pod's network namespace is not usable.
+    /// The pod's network namespace cannot be used.
     BadNamespace,
     /// No address is free.
     PoolExhausted,
-    /// The address is somebody else's, or may still be.
+    /// The address is, or may still be, in use by another pod.
     AddressHeld,
-    /// Somebody else on the link uses the address.
+    /// Another host on the link uses the address.
     AddressConflict,
-    /// The gateway does not answer.
+    /// The gateway does not respond.
     GatewayUnreachable,
-    /// Nobody names a pool of addresses, or none of those named may be used.
+    /// No address pool is configured, or none of the configured pools is eligible.
     NoPool,
-    /// The kernel refused a change.
+    /// The kernel rejected a change.
     KernelRefused,
-    /// A CNI binary that the configuration names is not installed.
+    /// A CNI plugin binary of the configuration is not installed.
     NoPlugin,
     /// Another CNI plugin failed.
     PluginFailed,
-    /// The node daemon does not answer.
+    /// The node daemon does not respond.
     DaemonAway,
-    /// The API server does not answer, or refuses.
+    /// The API server does not respond, or rejects the call.
     ApiUnavailable,
     /// The journal could not be written or read.
     Journal,
-    /// There is no default network to wrap.
+    /// There is no default network to delegate to.
     NoDefaultNetwork,
-    /// A port of the fabric cannot be used yet.
+    /// An InfiniBand port is not ready.
     PortNotReady,
-    /// The kernel has no RDMA.
+    /// The kernel has no RDMA support.
     NoRdma,
-    /// A device is not there, or not where it should be.
+    /// A device is missing, or not in the expected namespace.
     NoDevice,
     /// A device is in use and cannot be changed now.
     DeviceBusy,
 }
 
 impl FaultCode {
-    /// The word that stands in events, conditions and error messages.
+    /// Reason in events, conditions and error messages.
     pub fn reason(self) -> &'static str {
         match self {
             Self::BadCall => "BadCall",
@@ -141,7 +140,7 @@ impl FaultCode {
         }
     }
 
-    /// The code of the CNI specification (1.1.0, section "Error"); our own start at 100.
+    /// CNI error code (specification 1.1.0, section "Error"); Ferroband's own codes start at 100.
     pub fn cni_code(self) -> u32 {
         match self {
             Self::IncompatibleVersion => 1,

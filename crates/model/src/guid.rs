@@ -1,33 +1,32 @@
-//! The 64-bit name of a node, a port or a virtual function on the fabric.
+//! GUIDs: 64-bit identifiers of nodes, ports and virtual functions on the fabric.
 
 use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// An EUI-64. Written `24:8a:07:03:00:a1:b2:c3`; the number is the same bytes, most significant first.
+/// An EUI-64, written `24:8a:07:03:00:a1:b2:c3`. The number has the same bytes, most significant first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Guid(u64);
 
 impl Guid {
-    /// The GUID of this number.
+    /// Creates a GUID from its number.
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
 
-    /// The GUID as the number that netlink carries in host order.
+    /// The number, as netlink carries it in host byte order.
     pub const fn value(self) -> u64 {
         self.0
     }
 
-    /// The GUID's bytes as they stand on the wire.
+    /// The bytes in network order.
     pub const fn bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Whether it stands for "none yet": a VF has all zeros until somebody sets it, and all ones is what a
-    /// reset writes.
+    /// Whether no GUID is set: a VF has all zeros until a GUID is set, and a reset writes all ones.
     pub const fn is_unset(self) -> bool {
         self.0 == 0 || self.0 == u64::MAX
     }
@@ -52,8 +51,8 @@ impl fmt::Debug for Guid {
 impl FromStr for Guid {
     type Err = MalformedValue;
 
-    /// Takes bytes with colons, sysfs's four groups (`248a:0703:00a1:b2c3`), and sixteen digits with or
-    /// without `0x`; any case. Shorter forms are refused: a lost digit would name somebody else's port.
+    /// Accepts bytes with colons, sysfs's four groups (`248a:0703:00a1:b2c3`), and sixteen digits with or without
+    /// `0x`, in any case. Rejects shorter forms: with a missing digit the GUID would identify another port.
     fn from_str(text: &str) -> Result<Self, MalformedValue> {
         let malformed = || MalformedValue::Guid(text.to_owned());
         let digits: String = match text.split(':').collect::<Vec<_>>().as_slice() {
@@ -62,7 +61,7 @@ impl FromStr for Guid {
             groups if groups.len() == 4 && groups.iter().all(|group| group.len() == 4) => groups.concat(),
             _ => return Err(malformed()),
         };
-        // from_str_radix alone would take a sign.
+        // from_str_radix alone would accept a sign.
         if digits.len() != 16 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(malformed());
         }
@@ -91,7 +90,7 @@ mod tests {
     const SAMPLE: Guid = Guid::new(0x248a_0703_00a1_b2c3);
 
     #[test]
-    fn every_spelling_is_the_same_guid() {
+    fn all_notations_parse_to_the_same_guid() {
         for text in [
             "24:8a:07:03:00:a1:b2:c3",
             "24:8A:07:03:00:A1:B2:C3",
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_guids_are_rejected() {
         for text in [
             "",
             "0x",
@@ -124,20 +123,20 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_the_bytes_most_significant_first() {
+    fn number_has_most_significant_byte_first() {
         assert_eq!("01:23:45:67:89:ab:cd:ef".parse::<Guid>().unwrap().value(), 0x0123_4567_89ab_cdef);
         assert_eq!(SAMPLE.bytes(), [0x24, 0x8a, 0x07, 0x03, 0x00, 0xa1, 0xb2, 0xc3]);
     }
 
     #[test]
-    fn zeros_and_ones_are_unset() {
+    fn all_zeros_and_all_ones_are_unset() {
         assert!(Guid::new(0).is_unset());
         assert!(Guid::new(u64::MAX).is_unset());
         assert!(!SAMPLE.is_unset());
     }
 
     #[test]
-    fn json_is_the_colon_form() {
+    fn json_uses_the_colon_form() {
         assert_eq!(serde_json::to_string(&SAMPLE).unwrap(), "\"24:8a:07:03:00:a1:b2:c3\"");
         assert_eq!(serde_json::from_str::<Guid>("\"0x248a070300a1b2c3\"").unwrap(), SAMPLE);
         assert!(serde_json::from_str::<Guid>("\"248a\"").is_err());

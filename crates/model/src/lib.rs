@@ -1,15 +1,14 @@
-//! The words of the trade, pure and without I/O.
+//! Basic types of the domain; no I/O.
 //!
-//! Every other crate speaks in these types instead of strings, so that a GUID written with colons in an
-//! annotation, as `248a:0703:…` in sysfs and as a number in netlink is one thing, and a
-//! P_Key never loses its membership bit on the way.
+//! All crates use these types instead of strings: a GUID written with colons in an annotation, as `248a:0703:…` in
+//! sysfs and as a number in netlink is one value, and a P_Key never loses its membership bit.
 //!
 //! ```text
 //! PciAddress ─── is a device ───▶ ports: LinkLayer, Guid ─── is a member of ───▶ PKey
 //!     │
-//!     └── offered to pods as ──▶ ResourceName            PodRef ◀── who has it
+//!     └── advertised to pods as ──▶ ResourceName            PodRef: a pod that uses it
 //!
-//! Fault: what is told to people when any of this goes wrong
+//! Fault: an error as shown to users
 //! ```
 
 #![warn(missing_docs)]

@@ -1,11 +1,11 @@
-//! What a port of an RDMA device speaks on the wire.
+//! Link layer of an RDMA port.
 
 use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The link layer of a port, spelled as sysfs spells it.
+/// Link layer of a port, spelled as in sysfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LinkLayer {
     /// InfiniBand: LIDs, a subnet manager, P_Keys.
@@ -15,7 +15,7 @@ pub enum LinkLayer {
 }
 
 impl LinkLayer {
-    /// Its word in sysfs.
+    /// The sysfs spelling.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InfiniBand => "InfiniBand",
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_case_in_sysfs_case_out() {
+    fn parses_any_case_and_displays_sysfs_spelling() {
         assert_eq!("InfiniBand".parse(), Ok(LinkLayer::InfiniBand));
         assert_eq!("infiniband".parse(), Ok(LinkLayer::InfiniBand));
         assert_eq!("ethernet".parse::<LinkLayer>().unwrap().to_string(), "Ethernet");
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_is_not_a_link_layer() {
+    fn unknown_link_layers_are_rejected() {
         for text in ["Unknown", "", "IB"] {
             assert_eq!(text.parse::<LinkLayer>(), Err(MalformedValue::LinkLayer(text.to_owned())));
         }

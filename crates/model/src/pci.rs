@@ -1,4 +1,4 @@
-//! Where a device sits: the one name of it that survives renaming, moving and rebinding.
+//! PCI addresses: device identifiers that do not change when an interface is renamed, moved or rebound.
 
 use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PciAddress {
-    /// The domain. Four digits as a rule; host bridges behind VMD get five (`10000:`).
+    /// PCI domain. Usually four digits; host bridges behind VMD have five (`10000:`).
     domain: u32,
     bus: u8,
     device: u8,
@@ -17,13 +17,13 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// The address of these numbers, if there is such a place: devices are 0 to 31, functions 0 to 7.
+    /// Creates an address, if valid: devices are 0 to 31, functions 0 to 7.
     pub const fn new(domain: u32, bus: u8, device: u8, function: u8) -> Option<Self> {
         if device < 32 && function < 8 { Some(Self { domain, bus, device, function }) } else { None }
     }
 
-    /// The address so many routing identifiers further on, over the ends of devices and buses: how virtual
-    /// functions are numbered (PCI Express, SR-IOV: VF offset and stride). Nothing beyond the last bus.
+    /// Adds `by` to the routing ID, carrying into device and bus, as virtual functions are numbered (PCI Express
+    /// SR-IOV: VF offset and stride). Returns `None` beyond the last bus.
     pub const fn offset_by(self, by: u16) -> Option<Self> {
         let id = (self.bus as u32) << 8 | (self.device as u32) << 3 | self.function as u32;
         let id = id + by as u32;
@@ -33,22 +33,22 @@ impl PciAddress {
         Self::new(self.domain, (id >> 8) as u8, (id >> 3 & 0x1f) as u8, (id & 7) as u8)
     }
 
-    /// The domain.
+    /// PCI domain.
     pub const fn domain(self) -> u32 {
         self.domain
     }
 
-    /// The bus.
+    /// Bus number.
     pub const fn bus(self) -> u8 {
         self.bus
     }
 
-    /// The device on the bus, 0 to 31.
+    /// Device number, 0 to 31.
     pub const fn device(self) -> u8 {
         self.device
     }
 
-    /// The function of the device, 0 to 7.
+    /// Function number, 0 to 7.
     pub const fn function(self) -> u8 {
         self.function
     }
@@ -88,7 +88,7 @@ fn parse(text: &str) -> Option<PciAddress> {
 }
 
 fn hex(digits: &str, length: std::ops::RangeInclusive<usize>) -> Option<u32> {
-    // from_str_radix alone would take a sign.
+    // from_str_radix alone would accept a sign.
     let plain = length.contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_writes() {
+    fn parses_and_displays() {
         let address: PciAddress = "0000:86:1f.7".parse().unwrap();
         assert_eq!(
             (address.domain(), address.bus(), address.device(), address.function()),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_no_bus_has() {
+    fn malformed_addresses_are_rejected() {
         for text in [
             "",
             "86:00.0",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_functions_run_over_devices_and_buses() {
+    fn vf_offsets_carry_into_device_and_bus() {
         let physical: PciAddress = "0000:86:00.0".parse().unwrap();
         let at = |by| physical.offset_by(by).map(|address| address.to_string());
         assert_eq!(at(2).as_deref(), Some("0000:86:00.2"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_by_place() {
+    fn sorts_by_domain_bus_device_and_function() {
         let mut places: Vec<PciAddress> = ["0000:86:00.1", "0000:3b:00.0", "0001:01:00.0", "0000:86:00.0"]
             .map(|a| a.parse().unwrap())
             .into();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_text() {
+    fn json_is_a_string() {
         let address: PciAddress = serde_json::from_str("\"0000:86:00.0\"").unwrap();
         assert_eq!(serde_json::to_string(&address).unwrap(), "\"0000:86:00.0\"");
         assert!(serde_json::from_str::<PciAddress>("\"86:00.0\"").is_err());

@@ -1,16 +1,16 @@
-//! The key of a partition of the fabric.
+//! P_Keys: InfiniBand partition keys.
 
 use crate::MalformedValue;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// The bit that says full member (set) or limited member (clear); IBTA volume 1, 10.9.1.
+/// Membership bit: full member if set, limited member if clear; IBTA volume 1, 10.9.1.
 const FULL_MEMBER: u16 = 0x8000;
 
-/// A P_Key: fifteen bits that name the partition, and the membership bit.
+/// A P_Key: the 15-bit partition number and the membership bit.
 ///
-/// Base 0 is reserved, so neither 0x0000 nor 0x8000 is a key (the kernel answers EINVAL to both).
+/// Partition 0 is reserved, so 0x0000 and 0x8000 are invalid (the kernel returns EINVAL for both).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PKey(u16);
 
@@ -18,17 +18,17 @@ impl PKey {
     /// The default partition, as a full member.
     pub const DEFAULT: Self = Self(0xffff);
 
-    /// The key of this number, if it is one.
+    /// Creates a P_Key from its number, if valid.
     pub const fn new(value: u16) -> Option<Self> {
         if value & !FULL_MEMBER == 0 { None } else { Some(Self(value)) }
     }
 
-    /// The key with its membership bit.
+    /// The number including the membership bit.
     pub const fn value(self) -> u16 {
         self.0
     }
 
-    /// The partition's number, without the membership bit.
+    /// The partition number, without the membership bit.
     pub const fn base(self) -> u16 {
         self.0 & !FULL_MEMBER
     }
@@ -38,7 +38,7 @@ impl PKey {
         Self(self.0 | FULL_MEMBER)
     }
 
-    /// Whether this key makes its holder a full member.
+    /// Whether the membership is full.
     pub const fn is_full(self) -> bool {
         self.0 & FULL_MEMBER != 0
     }
@@ -59,13 +59,13 @@ impl fmt::Debug for PKey {
 impl FromStr for PKey {
     type Err = MalformedValue;
 
-    /// Takes `0x…` as hexadecimal and plain digits as decimal, as people write both.
+    /// Parses `0x…` as hexadecimal and plain digits as decimal; both notations are common.
     fn from_str(text: &str) -> Result<Self, MalformedValue> {
         let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
             Some(digits) => (digits, 16),
             None => (text, 10),
         };
-        // from_str_radix alone would take a sign.
+        // from_str_radix alone would accept a sign.
         let signed = !digits.starts_with(|first: char| first.is_ascii_hexdigit());
         let value = if signed { None } else { u16::from_str_radix(digits, radix).ok() };
         value.and_then(Self::new).ok_or_else(|| MalformedValue::PKey(text.to_owned()))
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for PKey {
     }
 }
 
-/// Reads the key as text or, as YAML written without quotes gives it, as a number.
+/// Reads a P_Key from a string, or from a number, as YAML without quotes yields.
 struct PKeyVisitor;
 
 impl de::Visitor<'_> for PKeyVisitor {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_and_membership() {
+    fn base_excludes_the_membership_bit() {
         let limited: PKey = "0x0005".parse().unwrap();
         assert_eq!((limited.base(), limited.is_full()), (5, false));
         assert_eq!(limited.full().value(), 0x8005);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_both_ranges() {
+    fn range_limits_are_accepted_and_values_outside_rejected() {
         for (text, value) in
             [("0x1", 1), ("0x7fff", 0x7fff), ("0x8001", 0x8001), ("0xFFFF", 0xffff), ("1000", 1000)]
         {
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn shown_with_four_digits() {
+    fn display_has_four_digits() {
         assert_eq!("0x1".parse::<PKey>().unwrap().to_string(), "0x0001");
         assert_eq!(PKey::DEFAULT.to_string(), "0xffff");
     }
 
     #[test]
-    fn json_writes_text_and_reads_numbers_too() {
+    fn json_is_written_as_text_and_read_from_text_or_number() {
         assert_eq!(serde_json::to_string(&PKey::DEFAULT).unwrap(), "\"0xffff\"");
         assert_eq!(serde_json::from_str::<PKey>("\"0x8001\"").unwrap().value(), 0x8001);
         assert_eq!(serde_json::from_str::<PKey>("1000").unwrap().value(), 1000);

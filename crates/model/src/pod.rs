@@ -1,16 +1,16 @@
-//! Which pod, which sandbox.
+//! Pod references.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A pod, as the runtime names it in `CNI_ARGS`.
+/// A pod, as identified in `CNI_ARGS`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodRef {
-    /// Its namespace.
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Pod name.
     pub name: String,
-    /// Its UID; empty when the runtime did not say.
+    /// UID; empty if the runtime did not pass it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }

@@ -1,13 +1,13 @@
-//! What a pod asks for in its resource limits.
+//! Extended resource names.
 
 use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// An extended resource: `jarvice.com/rdma`.
+/// Name of an extended resource: `jarvice.com/rdma`.
 ///
-/// The parts obey the API server's rules for qualified names, so what this type holds can be put into a pod.
+/// The parts follow the API server's rules for qualified names, so the name is valid in a pod's resource limits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceName {
@@ -16,7 +16,7 @@ pub struct ResourceName {
 }
 
 impl ResourceName {
-    /// `prefix/name`, if both parts are what the API server takes.
+    /// Creates `prefix/name`, if the API server accepts both parts.
     pub fn new(prefix: &str, name: &str) -> Result<Self, MalformedValue> {
         if is_subdomain(prefix) && is_name(name) {
             Ok(Self { prefix: prefix.to_owned(), name: name.to_owned() })
@@ -25,12 +25,12 @@ impl ResourceName {
         }
     }
 
-    /// The part before the slash.
+    /// Part before the slash.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The part after the slash.
+    /// Part after the slash.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -47,7 +47,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// At most 63 letters, digits, `-`, `_` and `.`, the ends alphanumeric.
+/// At most 63 letters, digits, `-`, `_` and `.`, starting and ending alphanumeric.
 fn is_name(text: &str) -> bool {
     let alphanumeric = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_of_the_trade() {
+    fn common_resource_names_are_accepted() {
         for text in
             ["jarvice.com/rdma", "spidernet.io/mellanoxibsriov", "rdma/hca_shared_devices_a", "a.b/ib-vfs"]
         {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_refuses() {
+    fn names_that_the_api_server_rejects_are_rejected() {
         let long = format!("a.b/{}", "a".repeat(64));
         for text in [
             "",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_text() {
+    fn json_is_a_string() {
         let resource: ResourceName = serde_json::from_str("\"jarvice.com/rdma\"").unwrap();
         assert_eq!(serde_json::to_string(&resource).unwrap(), "\"jarvice.com/rdma\"");
         assert!(serde_json::from_str::<ResourceName>("\"rdma\"").is_err());

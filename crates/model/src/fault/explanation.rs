@@ -1,5 +1,5 @@
-//! What each code means, why it comes up and what to do: the tables behind `ferroband explain`, the book's list of
-//! codes and nothing else. A test finds a code without its entry.
+//! Meaning, causes and remedies of each code, for `ferroband explain` and the reference documentation. A test fails for
+//! a code without an entry.
 
 mod addresses;
 mod configuration;
@@ -7,14 +7,14 @@ mod node;
 
 use super::FaultCode;
 
-/// What is to be known about a code.
+/// Explanation of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What it says, in a sentence.
+    /// Meaning, in one sentence.
     pub meaning: &'static str,
-    /// Why it comes up, the most frequent first.
+    /// Causes, most frequent first.
     pub causes: &'static [&'static str],
-    /// What to do, in the same order as far as they belong together.
+    /// Remedies, in the order of the causes where they correspond.
     pub remedies: &'static [&'static str],
 }
 
@@ -26,23 +26,23 @@ const fn explain(
     Explanation { meaning, causes, remedies }
 }
 
-/// For a code that somebody forgot to explain; a test finds it.
-const UNEXPLAINED: Explanation = explain("It has no explanation yet.", &[], &[]);
+/// Placeholder for a code without an entry; a test fails in that case.
+const UNEXPLAINED: Explanation = explain("This code has no explanation yet.", &[], &[]);
 
 impl FaultCode {
-    /// Whether the runtime is asked to try again: such a failure ends by itself when its cause is gone.
+    /// Whether the container runtime should try again later (CNI code 11), because the failure is temporary.
     pub fn is_retried(self) -> bool {
         self.cni_code() == 11
     }
 
-    /// What it means, why, and what to do.
+    /// Returns meaning, causes and remedies.
     pub fn explanation(self) -> Explanation {
         let mut all = TABLES.into_iter().flatten();
         all.find(|(code, _)| *code == self).map_or(UNEXPLAINED, |(_, explanation)| *explanation)
     }
 }
 
-/// By what they are about.
+/// All tables, by subject.
 const TABLES: [&[(FaultCode, Explanation)]; 3] = [configuration::TABLE, addresses::TABLE, node::TABLE];
 
 #[cfg(test)]

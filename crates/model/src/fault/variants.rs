@@ -1,4 +1,4 @@
-//! All codes, without a list of them: serde's derive knows the variants, and tells them to whoever decodes.
+//! Lists all codes without a hand-written list: serde's derive passes the variant names to the deserializer.
 
 use super::FaultCode;
 use serde::Deserialize;
@@ -6,15 +6,15 @@ use serde::de::value::{Error, StrDeserializer};
 use serde::de::{self, Deserializer, IntoDeserializer, Visitor};
 
 impl FaultCode {
-    /// Every code, in the order of their definition.
+    /// Returns all codes, in the order of their definition.
     pub fn all() -> Vec<Self> {
         let mut names: &'static [&'static str] = &[];
-        // It always fails: there is nothing to decode. What counts is that it was told the names.
+        // This always fails because there is no value to decode. The call only captures the variant names.
         let _ = Self::deserialize(VariantNames(&mut names));
         names.iter().filter_map(|name| Self::from_name(name)).collect()
     }
 
-    /// The code of this name.
+    /// Returns the code of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         let text: StrDeserializer<'_, Error> = name.into_deserializer();
         Self::deserialize(text).ok()
@@ -27,7 +27,7 @@ impl<'de> Deserializer<'de> for VariantNames<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(de::Error::custom("only an enumeration can be asked for its names"))
+        Err(de::Error::custom("only enums have variant names"))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -37,7 +37,7 @@ impl<'de> Deserializer<'de> for VariantNames<'_> {
         _: V,
     ) -> Result<V::Value, Error> {
         *self.0 = variants;
-        Err(de::Error::custom("the names are all that was wanted"))
+        Err(de::Error::custom("only the variant names are needed"))
     }
 
     serde::forward_to_deserialize_any! {
@@ -51,23 +51,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_found_and_each_by_its_reason() {
+    fn all_codes_are_listed_and_named_by_their_reason() {
         let all = FaultCode::all();
         assert_eq!(all.first(), Some(&FaultCode::BadCall));
         assert!(all.contains(&FaultCode::DeviceBusy) && all.len() >= 23, "{all:?}");
         for code in all {
-            assert_eq!(FaultCode::from_name(code.reason()), Some(code), "its reason is not its name");
+            assert_eq!(FaultCode::from_name(code.reason()), Some(code), "reason and name differ");
         }
         assert_eq!(FaultCode::from_name("NoSuchCode"), None);
     }
 
     #[test]
-    fn numbers_of_our_own_are_not_shared() {
-        let mut ours: Vec<u32> =
+    fn own_cni_codes_are_unique() {
+        let mut codes: Vec<u32> =
             FaultCode::all().into_iter().map(FaultCode::cni_code).filter(|n| *n >= 100).collect();
-        let count = ours.len();
-        ours.sort_unstable();
-        ours.dedup();
-        assert_eq!(ours.len(), count, "two codes have one number");
+        let count = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), count, "two codes share a number");
     }
 }

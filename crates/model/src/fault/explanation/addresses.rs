@@ -1,4 +1,4 @@
-//! Addresses and where they come from.
+//! Codes about addresses and pools.
 
 use super::{Explanation, FaultCode, explain};
 
@@ -6,63 +6,72 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     (
         FaultCode::PoolExhausted,
         explain(
-            "No address is free in the range or pool.",
+            "The range or pool has no free address.",
             &[
-                "all addresses are held by pods",
-                "addresses of pods on a lost node are kept until it is known that those pods no longer run",
-                "the range excludes most of itself",
+                "pods use all addresses",
+                "addresses of pods on an unreachable node stay assigned until these pods are known to have stopped",
+                "`exclude` covers most of the range",
             ],
             &[
-                "ferroband status shows how many addresses each space has given out; delete pods, or widen the range",
-                "for a node that is gone for good: delete the Node, or set the taint node.kubernetes.io/out-of-service",
+                "delete pods, or widen the range; ferroband status shows the assigned addresses of each IP space",
+                "if a node will not come back, delete its Node object or taint it node.kubernetes.io/out-of-service",
             ],
         ),
     ),
     (
         FaultCode::AddressHeld,
         explain(
-            "The address is somebody else's, or may still be.",
+            "The address is, or may still be, in use by another pod.",
             &[
-                "the pod asks for an address that another pod has",
-                "the pod of a StatefulSet was made again while its earlier self may still run, for example on a lost node",
+                "the pod requests an address that another pod uses",
+                "a StatefulSet pod was re-created while the old pod may still run, for example on an unreachable node",
             ],
             &[
-                "choose another address, or delete the pod that has it",
-                "for a node that is gone for good: delete the Node, or set the taint node.kubernetes.io/out-of-service",
+                "choose another address, or delete the pod that uses it",
+                "if a node will not come back, delete its Node object or taint it node.kubernetes.io/out-of-service",
             ],
         ),
     ),
     (
         FaultCode::NoPool,
         explain(
-            "Nobody names a pool of addresses, or none of those named may be used.",
+            "No address pool is configured, or none of the configured pools is eligible.",
             &[
-                "neither the network, the pod, its namespace nor a default SpiderIPPool says where addresses come from",
-                "the pools that are named do not exist, are disabled, or are for other pods, namespaces, nodes or networks",
+                "neither the network, the pod nor its namespace names a pool, and there is no default SpiderIPPool",
+                "the configured pools do not exist, are disabled, or do not allow the pod, namespace, node or network",
             ],
             &[
-                "name a SpiderIPPool in the network or in the pod's annotation ipam.spidernet.io/ippool",
-                "the message says for each pool why it is out; change its affinity or the pod's labels",
+                "name a SpiderIPPool in the network or in the pod annotation ipam.spidernet.io/ippool",
+                "change the pool's affinity or the pod's labels; the message has the reason for each pool",
             ],
         ),
     ),
     (
         FaultCode::AddressConflict,
         explain(
-            "Somebody else on the link answers for the address that the pod was to have.",
-            &["a machine outside the cluster has it by hand", "another system gives out the same range"],
+            "Another host on the link uses the address that was assigned to the pod.",
             &[
-                "exclude the address from the pool, or take it from the machine that the message names",
-                "the pod is tried again with another address",
+                "a host outside the cluster has the address configured",
+                "another system assigns addresses from the same range",
+            ],
+            &[
+                "exclude the address from the pool, or remove it from the host named in the message",
+                "no action needed for the pod: it is retried with another address",
             ],
         ),
     ),
     (
         FaultCode::GatewayUnreachable,
         explain(
-            "The network's gateway does not answer.",
-            &["the pool names a wrong gateway", "the port or the partition does not let the pod reach it"],
-            &["check the pool's gateway", "set detectGateway to false where there is no gateway"],
+            "The network's gateway does not respond.",
+            &[
+                "the pool has the wrong gateway",
+                "the pod cannot reach the gateway through its port or partition",
+            ],
+            &[
+                "check the pool's gateway",
+                "set FERROBAND_DETECT_GATEWAYS=off on the node daemon if the network has no gateway",
+            ],
         ),
     ),
 ];

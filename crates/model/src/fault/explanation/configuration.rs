@@ -1,4 +1,4 @@
-//! What was asked for: calls, configurations, annotations, networks and their masters.
+//! Codes about CNI calls, configurations, annotations, networks and their parent interfaces.
 
 use super::{Explanation, FaultCode, explain};
 
@@ -6,137 +6,140 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     (
         FaultCode::BadCall,
         explain(
-            "The container runtime, or a plugin above ours, called ferroband-cni in a way that the CNI specification does not know.",
+            "The container runtime or another CNI plugin called ferroband-cni with invalid CNI parameters.",
             &[
                 "a variable such as CNI_CONTAINERID, CNI_IFNAME or CNI_NETNS is missing or malformed",
-                "CNI_ARGS holds no pod (K8S_POD_NAME, K8S_POD_NAMESPACE, K8S_POD_UID)",
-                "the program was installed under a name that stands for no plugin",
+                "CNI_ARGS has no pod (K8S_POD_NAME, K8S_POD_NAMESPACE, K8S_POD_UID)",
+                "the binary was installed under a name that is not a plugin type",
             ],
             &[
-                "call it through a runtime, or give the variables of the specification",
-                "update the runtime: containerd and CRI-O of the last years pass all of CNI_ARGS",
-                "use only the names that `ferroband node --alias` takes",
+                "call the plugin through a runtime, or set the variables of the CNI specification",
+                "update the runtime: recent containerd and CRI-O versions pass all of CNI_ARGS",
+                "use only the names that `ferroband node --alias` accepts",
             ],
         ),
     ),
     (
         FaultCode::Undecodable,
         explain(
-            "A configuration is not JSON or YAML of the right shape.",
+            "A configuration is not valid JSON or YAML, or a field has the wrong type.",
             &[
-                "a NetworkAttachmentDefinition's spec.config is not JSON, or a field has another type than it should",
+                "spec.config of a NetworkAttachmentDefinition is not JSON, or has a field of the wrong type",
                 "the `ipam` object of a network has a field of the wrong type",
-                "a file of device pools or of simulated hardware cannot be read",
+                "a device pool or simulated hardware file cannot be parsed",
             ],
             &[
-                "correct the field that the message names",
-                "see the reference of CNI options for the types: docs/reference/cni.md",
+                "correct the field named in the message",
+                "see docs/reference/cni.md for the types of all CNI options",
             ],
         ),
     ),
     (
         FaultCode::InvalidConfig,
         explain(
-            "A configuration can be read, but asks for something that cannot be.",
+            "A configuration is well-formed, but invalid.",
             &[
-                "a field has a value outside its range, or two fields contradict each other",
-                "a network names no `master`, or its `ipam` names neither range nor pool",
-                "a folder of configurations has a file that is not one",
+                "a value is out of range, or two fields contradict each other",
+                "a network has no `master`, or its `ipam` has neither a range nor a pool",
+                "a configuration directory contains a file that is not a configuration",
             ],
-            &["correct the field that the message names; the pod is tried again by itself"],
+            &["correct the field named in the message; the pod is retried automatically"],
         ),
     ),
     (
         FaultCode::IncompatibleVersion,
         explain(
-            "The configuration's `cniVersion` is not one that Ferroband speaks, or is too old for the command.",
-            &["a version that was never released", "CHECK, GC or STATUS asked of a version that has none"],
+            "Ferroband does not support the configuration's `cniVersion`, or it is too old for the command.",
+            &[
+                "the version was never released",
+                "CHECK, GC or STATUS was called with a version that does not define it",
+            ],
             &["set `cniVersion` to 1.0.0 or 1.1.0"],
         ),
     ),
     (
         FaultCode::InvalidAnnotation,
         explain(
-            "The pod's annotation k8s.v1.cni.cncf.io/networks or v1.multus-cni.io/default-network cannot be understood.",
+            "The pod annotation k8s.v1.cni.cncf.io/networks or v1.multus-cni.io/default-network is invalid.",
             &[
-                "it begins like JSON and is not",
-                "a name, an interface, an address or a MAC in it is malformed",
-                "it names a network of another namespace where that is not allowed",
+                "it looks like JSON but does not parse",
+                "it contains a malformed name, interface, address or MAC",
+                "it refers to a network in another namespace, and namespace isolation is on",
             ],
             &[
-                "write `namespace/name@interface`, separated by commas, or a JSON list of objects",
-                "see docs/reference/annotations.md for every field",
+                "use `namespace/name@interface`, separated by commas, or a JSON list of objects",
+                "see docs/reference/annotations.md for all fields",
             ],
         ),
     ),
     (
         FaultCode::NoNetworkFound,
         explain(
-            "A network that the pod names does not exist.",
+            "A network that the pod requests does not exist.",
             &[
-                "the NetworkAttachmentDefinition was not made yet, or is in another namespace than the pod",
-                "a SpiderMultusConfig or SriovIBNetwork that should make it has an error in its status",
+                "the NetworkAttachmentDefinition is not created yet, or is not in the pod's namespace",
+                "it is generated from a SpiderMultusConfig or SriovIBNetwork that has an error in its status",
             ],
             &[
                 "kubectl get network-attachment-definitions -A",
-                "write the namespace before the name: `namespace/name`",
-                "the pod is tried again by itself as soon as the network is there",
+                "add the namespace to the name: `namespace/name`",
+                "create the network; the pod is then retried automatically",
             ],
         ),
     ),
     (
         FaultCode::PodNotFound,
         explain(
-            "The API server does not know the pod that the runtime starts.",
+            "The pod that the runtime starts was not found.",
             &[
-                "the pod was deleted while it started",
-                "the node daemon's watch is a moment behind; then the next try succeeds",
+                "the pod was deleted while it was starting",
+                "the node daemon's watch is behind; the next attempt succeeds",
             ],
-            &["nothing, unless it stays: then see whether the node daemon reaches the API server"],
+            &["no action needed; if it persists, check that the node daemon can reach the API server"],
         ),
     ),
     (
         FaultCode::PodReplaced,
         explain(
-            "The pod of this name is another one now than the one that the sandbox is for.",
-            &["the pod was deleted and made again (StatefulSet) while its first sandbox started"],
-            &["nothing: the sandbox of the pod that is gone is removed, and the new pod gets its own"],
+            "The pod was re-created under the same name; the sandbox belongs to the old pod.",
+            &["the pod was deleted and re-created (StatefulSet) while its first sandbox was starting"],
+            &["no action needed: the old sandbox is removed, and the new pod gets its own"],
         ),
     ),
     (
         FaultCode::NoParent,
         explain(
-            "The interface that a network names as `master` is not on this node.",
+            "The `master` interface of a network does not exist on this node.",
             &[
-                "the node's interface has another name",
-                "ib_ipoib is not loaded, or the adapter has no driver",
+                "the interface has another name on this node",
+                "ib_ipoib or the adapter's driver is not loaded",
                 "the network is for other nodes",
             ],
             &[
-                "ferroband inspect (on the node) lists its interfaces",
+                "run ferroband inspect on the node to list its interfaces",
                 "modprobe ib_ipoib",
-                "keep such pods to nodes that have the interface, with a nodeSelector",
+                "use a nodeSelector to restrict such pods to nodes that have the interface",
             ],
         ),
     ),
     (
         FaultCode::NotIpoib,
         explain(
-            "The interface that a network names as `master` is not an IPoIB interface.",
-            &["the name is that of an Ethernet interface", "the port's link layer is Ethernet (RoCE)"],
-            &["name an IPoIB interface: `ip -d link show type ipoib`"],
+            "The `master` interface of a network is not an IPoIB interface.",
+            &["`master` is an Ethernet interface", "the port's link layer is Ethernet (RoCE)"],
+            &["use an IPoIB interface; `ip -d link show type ipoib` lists them"],
         ),
     ),
     (
         FaultCode::NameTaken,
         explain(
-            "An interface name is already used.",
+            "An interface name is already in use.",
             &[
-                "two networks of the pod ask for the same interface name",
-                "a network asks for eth0, which is the default network's",
-                "the pod's sandbox was attached already",
+                "two networks of the pod request the same interface name",
+                "a network requests eth0, which belongs to the default network",
+                "the pod's sandbox is already attached",
             ],
-            &["leave the interface name out, or choose another; names are given by position: net1, net2, …"],
+            &["omit the interface name, or choose another; default names are net1, net2, … by position"],
         ),
     ),
     (
@@ -144,10 +147,10 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
         explain(
             "The pod's network namespace cannot be used.",
             &[
-                "the sandbox is gone already, or its file was left behind by a reboot",
-                "the caller is not root in the host's namespaces",
+                "the sandbox no longer exists, or its namespace file was left over from before a reboot",
+                "the caller is not root in the host namespaces",
             ],
-            &["nothing: the runtime makes a new sandbox. If it stays, delete the pod"],
+            &["no action needed: the runtime creates a new sandbox; if it persists, delete the pod"],
         ),
     ),
 ];

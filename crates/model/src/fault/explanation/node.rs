@@ -1,4 +1,4 @@
-//! The node, its devices, its programs and the API server.
+//! Codes about the node, its devices and programs, and the API server.
 
 use super::{Explanation, FaultCode, explain};
 
@@ -6,26 +6,26 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     (
         FaultCode::KernelRefused,
         explain(
-            "The kernel refused a change to an interface, a device or a file.",
+            "The kernel rejected a change to an interface, a device or a file.",
             &[
-                "a module is missing, or the adapter's driver or firmware cannot do it",
-                "somebody else changed the interface in between",
-                "an address is used by another machine already (duplicate address detection)",
+                "a kernel module is missing, or the adapter's driver or firmware does not support it",
+                "another program changed the interface at the same time",
+                "another host uses the address (duplicate address detection)",
             ],
             &[
-                "the message has the kernel's own words; the node's kernel log (dmesg) often has more",
-                "find who has the address, and exclude it in the network's `ipam`",
+                "see the kernel error in the message, and the kernel log (dmesg) of the node",
+                "find the host that uses the address, and exclude the address in the network's `ipam`",
             ],
         ),
     ),
     (
         FaultCode::NoPlugin,
         explain(
-            "A CNI program that a network's configuration names is not installed on this node.",
+            "A CNI plugin that a network configuration uses is not installed on this node.",
             &[
-                "`type` is misspelt",
-                "a chained plugin (tuning, sbr, …) comes from a package that the node lacks",
-                "the network uses another type name of ours, and Ferroband was installed without that alias",
+                "`type` is misspelled",
+                "the package of a chained plugin (tuning, sbr, …) is not installed on the node",
+                "the network uses an alias of Ferroband (ipoib, whereabouts, …) that is not installed",
             ],
             &[
                 "install the CNI plugins package on the node, in /opt/cni/bin",
@@ -36,72 +36,69 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     (
         FaultCode::PluginFailed,
         explain(
-            "Another CNI plugin failed; its own words are in the message.",
-            &["the default network is not ready", "a chained plugin did not like its configuration"],
-            &["look that message up in the plugin's documentation, and at its pods on this node"],
+            "Another CNI plugin failed; the message contains its error.",
+            &["the default network is not ready", "a chained plugin rejected its configuration"],
+            &["see the plugin's documentation for the error, and the logs of its pods on this node"],
         ),
     ),
     (
         FaultCode::DaemonAway,
         explain(
-            "ferroband-cni could not ask the node daemon.",
+            "ferroband-cni could not reach the node daemon.",
             &[
-                "the daemon's pod on this node is being replaced, has crashed, or could not start",
-                "the daemon waits for the API server",
+                "the daemon's pod on this node is being replaced, has crashed, or cannot start",
+                "the daemon is waiting for the API server",
             ],
             &[
-                "nothing for a moment: the pod is tried again",
-                "kubectl -n ferroband-system get pods -o wide, and the log of the one on this node",
+                "no action needed at first: the pod is retried automatically",
+                "run kubectl -n ferroband-system get pods -o wide, and see the log of the pod on this node",
             ],
         ),
     ),
     (
         FaultCode::ApiUnavailable,
         explain(
-            "The API server did not answer, or refused.",
+            "The API server did not respond, or rejected a call.",
             &[
-                "the control plane or the way to it is down",
-                "the daemon's account lacks a right, for example after an update without its new manifests",
+                "the control plane or the network path to it is down",
+                "the daemon's ServiceAccount lacks a permission, for example after an update without the new manifests",
             ],
-            &[
-                "see whether kubectl works from the node",
-                "apply the manifests of the installed version again",
-            ],
+            &["check that kubectl works from the node", "apply the manifests of the installed version again"],
         ),
     ),
     (
         FaultCode::Journal,
         explain(
-            "The record of what was done to a pod's network could not be written or read.",
+            "The journal of a pod's network setup could not be written or read.",
             &[
                 "the disk under /var/lib/ferroband is full or damaged",
-                "another call for the same pod is under way",
+                "another call for the same pod is in progress",
             ],
-            &["free space; a call under way ends by itself and this one is tried again"],
+            &["free disk space; a call in progress ends by itself, and this one is retried automatically"],
         ),
     ),
     (
         FaultCode::NoDefaultNetwork,
         explain(
-            "There is no default network that Ferroband could stand in front of.",
+            "There is no default network that Ferroband can delegate to.",
             &[
-                "the cluster's CNI (Calico, Cilium, flannel, …) is not installed, or not yet up on this node",
-                "its configuration in /etc/cni/net.d cannot be read",
+                "the cluster's CNI (Calico, Cilium, flannel, …) is not installed, or not ready on this node",
+                "its configuration in /etc/cni/net.d cannot be parsed",
             ],
-            &["install a default network first; Ferroband waits for it and goes on by itself"],
+            &["install a default network; Ferroband continues automatically when it is ready"],
         ),
     ),
     (
         FaultCode::PortNotReady,
         explain(
-            "A port of the fabric cannot be used yet.",
+            "An InfiniBand port is not ready.",
             &[
-                "the cable is out, or the port is down",
+                "the cable is unplugged, or the port is down",
                 "no subnet manager runs on the fabric",
                 "the port has no P_Key yet",
             ],
             &[
-                "ferroband inspect -o wide: the state must be Active and SM-LID not 0",
+                "run ferroband inspect -o wide: the state must be Active and SM-LID must not be 0",
                 "start a subnet manager",
             ],
         ),
@@ -109,19 +106,22 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
     (
         FaultCode::NoRdma,
         explain(
-            "The kernel of the node has no RDMA.",
+            "The node's kernel has no RDMA support.",
             &["ib_core is not loaded", "the kernel was built without InfiniBand"],
-            &["modprobe ib_core, and the adapter's driver (mlx5_ib for ConnectX-4 and newer)"],
+            &["load ib_core and the adapter's driver (mlx5_ib for ConnectX-4 and newer) with modprobe"],
         ),
     ),
     (
         FaultCode::NoDevice,
         explain(
-            "A device is not there, or not where it should be.",
-            &["it was unplugged or has lost its driver", "it is in the network namespace of another pod"],
+            "A device is missing, or not in the expected namespace.",
             &[
-                "ferroband inspect (on the node) shows what is there",
-                "delete the pod to have it given another device",
+                "the device was removed or has no driver",
+                "the device is in the network namespace of another pod",
+            ],
+            &[
+                "run ferroband inspect on the node to list its devices",
+                "delete the pod, so that its replacement gets another device",
             ],
         ),
     ),
@@ -130,10 +130,10 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
         explain(
             "A device is in use and cannot be changed now.",
             &[
-                "a pod holds it",
-                "the number of virtual functions can change only by way of 0, while none is used",
+                "a pod uses the device",
+                "the number of virtual functions can be changed only through 0, while none is in use",
             ],
-            &["wait until the pods that use it have ended; it is tried again"],
+            &["wait until the pods that use the device have ended; the change is retried automatically"],
         ),
     ),
 ];
