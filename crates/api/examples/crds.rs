@@ -1,4 +1,4 @@
-//! Writes the definitions of all kinds into a folder, one file each.
+//! Writes all CRDs to a directory, one file each.
 
 use std::path::PathBuf;
 

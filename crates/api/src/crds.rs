@@ -1,4 +1,4 @@
-//! The definitions of all kinds, and their YAML.
+//! The CustomResourceDefinitions of all kinds.
 
 use crate::{cncf, ferroband, spiderpool, sriov, whereabouts};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -6,16 +6,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-/// One definition as a file.
+/// One CRD as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrdFile {
     /// `<group>_<plural>.yaml`.
     pub file_name: String,
-    /// The definition.
+    /// The CRD as YAML.
     pub yaml: String,
 }
 
-/// The definitions of all kinds, always in the same order.
+/// The CRDs of all kinds, sorted by group and plural.
 pub fn all_crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         ferroband::AddressBlock::crd(),
@@ -47,7 +47,7 @@ pub fn all_crds() -> Vec<CustomResourceDefinition> {
     crds
 }
 
-/// The definitions as files, in the order of [`all_crds`].
+/// The CRDs as files, in the order of [`all_crds`].
 pub fn render_crds() -> Result<Vec<CrdFile>, serde_saphyr::ser::Error> {
     let render = |crd: CustomResourceDefinition| {
         let file_name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
@@ -56,20 +56,20 @@ pub fn render_crds() -> Result<Vec<CrdFile>, serde_saphyr::ser::Error> {
     all_crds().into_iter().map(render).collect()
 }
 
-/// Makes a definition of somebody else's kind keep whatever its objects contain.
+/// Makes the CRD of another project's kind preserve unknown fields.
 ///
-/// Newer releases of theirs may write fields that are not known here, at any depth; a definition of ours that
-/// pruned them would lose data. What is known stays described and validated.
+/// Newer upstream releases may write unknown fields at any depth, and pruning them would lose data. Known fields stay
+/// described and validated.
 fn preserve_foreign_fields(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
             continue;
         };
-        // Theirs do not demand a spec, so objects without one exist.
+        // The upstream CRDs do not require spec, so objects without one exist.
         root.required = None;
         for (name, field) in root.properties.iter_mut().flatten() {
             if name == "spec" || name == "status" {
-                // Theirs fills nothing in for an object that has none.
+                // The upstream CRDs have no default for the whole spec or status.
                 field.default = None;
                 for_each_schema(field, &preserve_unknown_fields);
             }
@@ -78,20 +78,20 @@ fn preserve_foreign_fields(mut crd: CustomResourceDefinition) -> CustomResourceD
     crd
 }
 
-/// Marks an object with described fields. A map needs no mark: all its keys are kept anyway.
+/// Sets `x-kubernetes-preserve-unknown-fields` on objects. Maps keep all keys without it.
 fn preserve_unknown_fields(schema: &mut JSONSchemaProps) {
     if schema.type_.as_deref() == Some("object") && schema.additional_properties.is_none() {
         schema.x_kubernetes_preserve_unknown_fields = Some(true);
     }
 }
 
-/// Lets the API server drop a `null`, as it does where a field is not nullable. The derived schema would store it
-/// instead, and refuse it beside an enumeration.
+/// Makes the API server drop `null`, as it does for non-nullable fields. With the derived `nullable: true` it would
+/// store `null`, and reject it in fields that have an enum.
 fn clear_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
 }
 
-/// Changes a schema and all that it is made of.
+/// Applies `change` to a schema and all nested schemas.
 fn for_each_schema(schema: &mut JSONSchemaProps, change: &dyn Fn(&mut JSONSchemaProps)) {
     change(schema);
     schema.properties.iter_mut().flatten().for_each(|(_, field)| for_each_schema(field, change));
@@ -103,7 +103,7 @@ fn for_each_schema(schema: &mut JSONSchemaProps, change: &dyn Fn(&mut JSONSchema
     }
 }
 
-/// Spiderpool writes endpoints whole, status included.
+/// Spiderpool writes SpiderEndpoints including their status in one request, so the CRD has no status subresource.
 fn without_status_subresource(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         version.subresources = None;

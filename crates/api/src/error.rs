@@ -1,42 +1,42 @@
-//! What can be wrong with what users write.
+//! Errors in annotations and network configurations.
 
 use ferroband_model::{Fault, FaultCode};
 
-/// Why something a user wrote cannot be understood.
+/// An invalid annotation or network configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An annotation with networks is not the JSON list it looks like.
+    /// The annotation looks like JSON but is not a valid list of networks.
     #[error("annotation {annotation} is not a JSON list of networks")]
     AnnotationJson {
         /// The annotation.
         annotation: &'static str,
-        /// What the decoder says.
+        /// The decoder's error.
         source: serde_json::Error,
     },
-    /// One network of an annotation is not valid.
+    /// One network in the annotation is invalid.
     #[error("annotation {annotation}, network {position} ({network}): {field} {problem}")]
     Selection {
         /// The annotation.
         annotation: &'static str,
-        /// Its position, counted from 1.
+        /// Its position, from 1.
         position: usize,
         /// The network as written.
         network: String,
-        /// The key or part.
+        /// The invalid field.
         field: &'static str,
-        /// What is wrong with it, with the value.
+        /// The problem, including the value.
         problem: String,
     },
-    /// Several networks ask for a default route of one family.
+    /// Several networks request a default route of the same address family.
     #[error("annotation {annotation}: more than one {family} default-route; ECMP is not supported")]
     MultipleDefaultRoutes {
         /// The annotation.
         annotation: &'static str,
-        /// The family.
+        /// The address family.
         family: &'static str,
     },
-    /// The default network is not one network.
+    /// The annotation for the default network names more than one network.
     #[error("annotation {annotation} must name one network, not {count}")]
     MultipleDefaultNetworks {
         /// The annotation.
@@ -44,26 +44,26 @@ pub enum Error {
         /// How many it names.
         count: usize,
     },
-    /// A network's configuration is not a JSON object.
+    /// The network configuration is not a JSON object.
     #[error("the configuration of network {network} is not a JSON object")]
     ConfigJson {
         /// The network.
         network: String,
-        /// What the decoder says.
+        /// The decoder's error.
         source: serde_json::Error,
     },
-    /// A network's configuration is JSON of the wrong shape.
+    /// A field of the network configuration is missing or invalid.
     #[error("the configuration of network {network}: {field} {problem}")]
     Config {
         /// The network.
         network: String,
         /// The field.
         field: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
-    /// The definition carries no configuration: it is a file on the node.
-    #[error("network {network} has no configuration in its definition")]
+    /// The NetworkAttachmentDefinition has no configuration; it is a file on the node.
+    #[error("the NetworkAttachmentDefinition of network {network} has no spec.config")]
     NoConfig {
         /// The network.
         network: String,
@@ -71,7 +71,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error as people see it.
+    /// The user-facing error.
     pub fn fault(&self) -> Fault {
         let cause = match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),

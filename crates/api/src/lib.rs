@@ -1,7 +1,7 @@
-//! What users write and what they read back: custom resources, annotations, network definitions.
+//! The user-facing API: custom resources, annotations and network configurations.
 //!
 //! ```text
-//!  pod annotation `networks` ──Selection──▶ which NetworkAttachmentDefinition, as which interface
+//!  pod annotation `networks` ──NetworkSelection──▶ which NetworkAttachmentDefinition, as which interface
 //!                                              └──NetworkConfig──▶ its plugins, in order
 //!  CNI results ──StatusEntry──▶ pod annotation `network-status`
 //!
@@ -9,12 +9,12 @@
 //!  whereabouts.cni.cncf.io/v1alpha1   whereabouts::{IPPool, OverlappingRangeIPReservation}
 //!  spiderpool.spidernet.io/v2beta1    spiderpool::{SpiderIPPool, SpiderMultusConfig, …}
 //!  sriovnetwork.openshift.io/v1       sriov::{SriovNetworkNodePolicy, SriovIBNetwork, …}
-//!  ferroband.io/v1alpha1              ferroband::AddressBlock          the only kind that is ours
+//!  ferroband.io/v1alpha1              ferroband::{AddressBlock, Partition, …}
 //! ```
 //!
-//! The kinds of other systems are *supersets* of theirs: every field they have, in every spelling that documents
-//! use, plus what we add; and whatever else stands in an object is kept. Values they enumerate are plain strings
-//! here: an object that a newer release of theirs wrote must still be readable.
+//! The types of other projects' kinds are *supersets* of the upstream types: every upstream field, in every spelling
+//! found in documentation, plus Ferroband's extensions. Unknown fields are preserved. Upstream enums are plain strings
+//! here, so that objects written by newer upstream releases can still be read.
 
 #![warn(missing_docs)]
 

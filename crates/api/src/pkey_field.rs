@@ -1,25 +1,25 @@
-//! A partition as people write it in an object.
+//! The field `pkey`, which is an integer or a string.
 
 use ferroband_model::{MalformedValue, PKey};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// What the API server checks of a `pkey`: that it is a number or the text of one. Base 0 names no partition.
+/// CEL rule for `pkey`: an integer, or an integer as a string. Base 0 is not a valid partition.
 pub(crate) const PKEY_RULE: &str = "type(self) == int ? self >= 1 && self <= 65535 && self != 32768 : \
     (self == '' || self.matches('^([0-9]{1,5}|0[xX][0-9a-fA-F]{1,4})$'))";
-/// What it says otherwise.
+/// Error message of [`PKEY_RULE`].
 pub(crate) const PKEY_MESSAGE: &str =
-    "pkey must be a number of 1 to 65535 without 32768, or the text of one, decimal or hexadecimal (0x8001)";
+    "pkey must be 1 to 65535 except 32768, as a number or as a decimal or hexadecimal (0x8001) string";
 
-/// A partition that an object names, and the text it goes by in configurations.
+/// A parsed `pkey` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PKeyField {
-    /// The key.
+    /// The P_Key.
     pub key: PKey,
-    /// As it was written; a number in decimal.
+    /// The text for CNI configurations: as written, integers in decimal.
     pub text: String,
 }
 
-/// The partition of a `pkey` field. An absent one and an empty text name none.
+/// Parses a `pkey` field. Absent and empty mean no partition.
 pub fn parse_pkey_field(field: Option<&IntOrString>) -> Result<Option<PKeyField>, MalformedValue> {
     let text = match field {
         None => return Ok(None),
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_texts_name_the_same() {
+    fn integers_and_strings_are_equivalent() {
         let of = |field| parse_pkey_field(Some(&field)).unwrap().unwrap();
         assert_eq!(of(IntOrString::Int(1000)), of(IntOrString::String("1000".into())));
         assert_eq!(of(IntOrString::String("0x10".into())).key.value(), 16);

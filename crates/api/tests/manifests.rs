@@ -1,6 +1,6 @@
-//! Every object that the documents show, and every record that the systems replaced write, can be read.
+//! Objects from upstream documentation, and records that the replaced projects write, can be read without loss.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use ferroband_api::annotation::{NETWORKS, NetworkSelection};
 use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
@@ -34,7 +34,7 @@ fn object(kind: &str, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-/// Reads an object and checks that writing it back loses nothing.
+/// Parses an object and checks that serializing it preserves every field.
 fn round_trip<T: DeserializeOwned + Serialize>(kind: &str, name: &str) -> T {
     let object = object(kind, name);
     let typed: T =
@@ -56,18 +56,18 @@ fn assert_preserved(path: &str, written: &Value, back: &Value) {
 }
 
 #[test]
-fn every_kind_with_a_type_is_among_them() {
+fn every_kind_has_an_example() {
     let mut kinds: Vec<_> = objects().iter().map(|o| o["kind"].as_str().unwrap().to_owned()).collect();
     kinds.sort();
     kinds.dedup();
-    // Our own are written by the daemons.
+    // Ferroband's own kinds are written by the daemons.
     for crd in ferroband_api::all_crds().into_iter().filter(|crd| crd.spec.group != "ferroband.io") {
         assert!(kinds.contains(&crd.spec.names.kind), "{}", crd.spec.names.kind);
     }
 }
 
 #[test]
-fn the_ipoib_network_and_its_pod() {
+fn ipoib_network_and_its_pod_are_parsed() {
     let network: NetworkAttachmentDefinition = round_trip("NetworkAttachmentDefinition", "jarvice-ipoib");
     let config = NetworkConfig::from_definition(&network).unwrap();
     assert_eq!((config.name.as_str(), config.cni_version.as_str()), ("jarvice-ipoib", "0.3.1"));
@@ -81,17 +81,17 @@ fn the_ipoib_network_and_its_pod() {
 }
 
 #[test]
-fn policies() {
+fn node_policies_are_parsed() {
     let by_address: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-sriov");
     assert_eq!(by_address.spec.nic_selector.root_devices, ["0000:86:00.0"]);
     let by_name: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-eno3np2");
     assert_eq!((by_name.spec.link_type.as_deref(), by_name.spec.num_vfs), (Some("ib"), 12));
-    let odd: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-device-type");
-    assert_eq!((odd.spec.device_type.as_str(), odd.spec.priority), ("ib", None));
+    let legacy: SriovNetworkNodePolicy = round_trip("SriovNetworkNodePolicy", "ib-device-type");
+    assert_eq!((legacy.spec.device_type.as_str(), legacy.spec.priority), ("ib", None));
 }
 
 #[test]
-fn pools() {
+fn ip_pools_are_parsed() {
     let pool: SpiderIPPool = round_trip("SpiderIPPool", "v4-91");
     assert_eq!((pool.spec.ips[0].as_str(), pool.spec.default), ("172.91.0.100-172.91.0.120", false));
     let host_bits: SpiderIPPool = round_trip("SpiderIPPool", "gpu1-net11");
@@ -100,7 +100,7 @@ fn pools() {
 }
 
 #[test]
-fn network_configurations() {
+fn multus_configs_are_parsed() {
     let configs: Vec<SpiderMultusConfig> = objects()
         .into_iter()
         .filter(|o| o["kind"] == "SpiderMultusConfig")
@@ -123,7 +123,7 @@ fn network_configurations() {
 }
 
 #[test]
-fn the_operators_other_kinds() {
+fn other_operator_kinds_are_parsed() {
     let network: SriovIBNetwork = round_trip("SriovIBNetwork", "ib-net");
     assert_eq!(network.spec.pkey, Some(IntOrString::String("0x10".into())));
     let nodes: SriovNetworkPoolConfig = round_trip("SriovNetworkPoolConfig", "rails");
@@ -135,7 +135,7 @@ fn the_operators_other_kinds() {
 }
 
 #[test]
-fn records() {
+fn allocation_records_are_parsed() {
     let pool: IPPool = round_trip("IPPool", "192.168.0.0-24");
     assert_eq!(pool.spec.allocations["1"].podref, "ns/p1");
     round_trip::<OverlappingRangeIPReservation>("OverlappingRangeIPReservation", "192.168.0.1");
@@ -143,6 +143,6 @@ fn records() {
     assert_eq!(endpoint.status.unwrap().current.ips[0].ipv4.as_deref(), Some("172.91.0.100/16"));
     let coordinator: SpiderCoordinator = round_trip("SpiderCoordinator", "default");
     assert_eq!((coordinator.spec.mode.as_str(), coordinator.spec.tune_pod_routes), ("auto", true));
-    let granule: AddressBlock = round_trip("AddressBlock", "default-192.168.0.0");
-    assert_eq!((granule.spec.used, granule.spec.entries["1"].sticky), (1, false));
+    let block: AddressBlock = round_trip("AddressBlock", "default-192.168.0.0");
+    assert_eq!((block.spec.used, block.spec.entries["1"].sticky), (1, false));
 }

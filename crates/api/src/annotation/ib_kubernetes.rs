@@ -1,20 +1,19 @@
-//! The networks of a pod as ib-kubernetes writes them back: which GUID each function has, and in which partition it is.
+//! Writes GUIDs and P_Keys back to the annotation `networks`, in the format of ib-kubernetes.
 //!
 //! ```text
 //! ib, other/eth   ──▶   [{"name":"ib","namespace":"default","cni-args":{"guid":"02:…","mellanox.infiniband.app":"configured","pkey":"0x5"}},
 //!                        {"name":"eth","namespace":"other"}]
 //! ```
 //!
-//! For others to read. We never believe it: whoever may write the annotation may write this, too.
+//! Other tools read this. Ferroband never trusts it, because anyone who can edit the pod can forge it.
 
 use super::NetworkSelection;
 use crate::Error;
 use serde_json::{Map, Value, json};
 
-/// The key of the mark among the `cni-args`.
+/// The `cni-args` key that marks a network as configured.
 const CONFIGURED_KEY: &str = "mellanox.infiniband.app";
-/// The order in which the keys of an element are written (network-attachment-definition-client, `NetworkSelectionElement`);
-/// those that it does not know come last and are kept.
+/// Key order of network-attachment-definition-client's `NetworkSelectionElement`. Other keys are preserved and follow.
 const KEY_ORDER: [&str; 10] = [
     "name",
     "namespace",
@@ -28,20 +27,20 @@ const KEY_ORDER: [&str; 10] = [
     "default-route",
 ];
 
-/// What is written about one element of the annotation.
+/// The values written into one element of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IbKubernetesMark {
-    /// The element, counted from 0.
+    /// Index of the element, from 0.
     pub position: usize,
-    /// The GUID, with colons.
+    /// The GUID, colon-separated.
     pub guid: String,
-    /// The P_Key as the network's configuration has it; empty for none.
+    /// The P_Key as written in the network configuration; empty if it has none.
     pub pkey: String,
-    /// Whether the network declares the capability `infinibandGUID`, so that the GUID has a key of its own.
+    /// Whether the network declares the capability `infinibandGUID`. If so, the GUID goes into `infiniband-guid`.
     pub has_guid_capability: bool,
 }
 
-/// The annotation with the marks in it; nothing if it says all of this already.
+/// Returns the annotation with the marks applied, or `None` if it already contains them.
 pub fn mark_configured(
     text: &str,
     namespace: &str,
@@ -59,9 +58,9 @@ pub fn mark_configured(
     Ok(Some(whole.clone()).filter(|_| !marks.is_empty() && !same(text)))
 }
 
-/// The elements as they were written, each with its namespace; what nobody here understands is still there.
+/// The elements as written, including unknown keys, each with its namespace filled in.
 fn elements(text: &str, namespace: &str) -> Result<Vec<Map<String, Value>>, Error> {
-    // Also says what is wrong with it, if anything is.
+    // Parsing also validates the annotation.
     let read = NetworkSelection::parse_networks(text, namespace)?;
     let written: Option<Vec<Map<String, Value>>> = serde_json::from_str(text).ok();
     let plain = |selection: &NetworkSelection| {
@@ -81,8 +80,8 @@ fn elements(text: &str, namespace: &str) -> Result<Vec<Map<String, Value>>, Erro
 }
 
 fn apply_mark(element: &mut Map<String, Value>, mark: &IbKubernetesMark) {
-    // What the user asked for and got is left as it is spelled.
-    let asked = |value: Option<&Value>| {
+    // A GUID that the user requested keeps the user's spelling.
+    let is_requested = |value: Option<&Value>| {
         let bare = |text: &str| text.replace([':', '-', '.'], "").to_lowercase();
         value.and_then(Value::as_str).is_some_and(|text| bare(text) == bare(&mark.guid))
     };
@@ -91,20 +90,20 @@ fn apply_mark(element: &mut Map<String, Value>, mark: &IbKubernetesMark) {
         _ => Map::new(),
     };
     if mark.has_guid_capability {
-        if !asked(element.get("infiniband-guid")) {
+        if !is_requested(element.get("infiniband-guid")) {
             element.insert("infiniband-guid".to_owned(), json!(mark.guid));
         }
         args.remove("guid");
-    } else if !asked(args.get("guid")) {
+    } else if !is_requested(args.get("guid")) {
         args.insert("guid".to_owned(), json!(mark.guid));
     }
     args.insert(CONFIGURED_KEY.to_owned(), json!("configured"));
-    // Texts only: ib-sriov-cni cannot read anything else.
+    // Strings only: ib-sriov-cni cannot parse other types.
     args.insert("pkey".to_owned(), json!(mark.pkey));
     element.insert("cni-args".to_owned(), Value::Object(args));
 }
 
-/// An element with its keys in upstream's order.
+/// Serializes an element with the keys in upstream's order.
 fn render_element(element: &Map<String, Value>) -> String {
     let known = KEY_ORDER.iter().filter_map(|key| Some((*key, element.get(*key)?)));
     let unknown = element.iter().filter(|(key, _)| !KEY_ORDER.contains(&key.as_str()));
@@ -127,18 +126,20 @@ mod tests {
         mark_configured(text, "default", marks).unwrap().expect("a change")
     }
 
-    /// Of the contract, 1.12.
+    /// The exact output of ib-kubernetes for a single network.
     const FIRST: &str = r#"[{"name":"ib","namespace":"default","cni-args":{"guid":"02:00:00:00:00:00:00:00","mellanox.infiniband.app":"configured","pkey":"0x5"}}]"#;
 
+    // Case: partitions 19
     #[test]
-    fn case_19_a_single_network_as_upstream_writes_it() {
+    fn single_network_is_written_as_ib_kubernetes_writes_it() {
         assert_eq!(marked(r#"[{"name":"ib"}]"#, &[mark(0)]), FIRST);
         let without = IbKubernetesMark { pkey: String::new(), ..mark(0) };
         assert_eq!(marked(r#"[{"name":"ib"}]"#, &[without]), FIRST.replace("0x5", ""));
     }
 
+    // Case: partitions 14
     #[test]
-    fn case_14_every_form_comes_to_the_same() {
+    fn all_annotation_forms_give_the_same_result() {
         for form in ["ib", "default/ib", r#"[{"name":"ib"}]"#, r#"[{"name":"ib","namespace":"default"}]"#] {
             assert_eq!(marked(form, &[mark(0)]), FIRST, "{form}");
         }
@@ -146,8 +147,9 @@ mod tests {
         assert_eq!(named, FIRST.replace(r#""default","#, r#""default","interface":"net7","#));
     }
 
+    // Case: partitions 20
     #[test]
-    fn case_20_the_capability_has_a_key_of_its_own() {
+    fn guid_capability_fills_infiniband_guid() {
         let capable = IbKubernetesMark { has_guid_capability: true, ..mark(0) };
         assert_eq!(
             marked("default/ib@net7", &[capable]),
@@ -155,38 +157,46 @@ mod tests {
         );
     }
 
+    // Case: partitions 22
     #[test]
-    fn case_22_a_guid_that_was_asked_for_is_kept_as_it_is_spelled() {
+    fn requested_guid_keeps_its_spelling() {
         let upper = "02:00:00:00:00:00:00:AB";
         let text = format!(r#"[{{"name":"ib","cni-args":{{"guid":"{upper}"}}}}]"#);
         let mark = IbKubernetesMark { guid: upper.to_lowercase(), ..mark(0) };
         assert!(marked(&text, &[mark]).contains(&format!(r#""guid":"{upper}""#)));
     }
 
+    // Case: partitions 16
     #[test]
-    fn case_16_what_is_there_already_is_not_written_again() {
+    fn configured_annotation_is_not_rewritten() {
         assert_eq!(mark_configured(FIRST, "default", &[mark(0)]).unwrap(), None);
         assert_eq!(mark_configured("eth", "default", &[]).unwrap(), None);
     }
 
+    // Case: partitions 17, partitions 24
     #[test]
-    fn case_17_and_24_other_networks_and_unknown_keys_survive() {
+    fn other_networks_and_unknown_keys_are_preserved() {
         let text = r#"[{"name":"eth","vendor.io/x":{"y":[1]}},{"name":"ib","deviceID":"0000:01:00.2","cni-args":{"a":"b"}}]"#;
-        let told: Value = serde_json::from_str(&marked(text, &[mark(1)])).unwrap();
-        assert_eq!(told[0], json!({"name": "eth", "namespace": "default", "vendor.io/x": {"y": [1]}}));
-        assert_eq!((&told[1]["deviceID"], &told[1]["cni-args"]["a"]), (&json!("0000:01:00.2"), &json!("b")));
-        assert_eq!(told[1]["cni-args"]["mellanox.infiniband.app"], "configured");
+        let written: Value = serde_json::from_str(&marked(text, &[mark(1)])).unwrap();
+        assert_eq!(written[0], json!({"name": "eth", "namespace": "default", "vendor.io/x": {"y": [1]}}));
+        assert_eq!(
+            (&written[1]["deviceID"], &written[1]["cni-args"]["a"]),
+            (&json!("0000:01:00.2"), &json!("b"))
+        );
+        assert_eq!(written[1]["cni-args"]["mellanox.infiniband.app"], "configured");
     }
 
+    // Case: partitions 15
     #[test]
-    fn case_15_what_cannot_be_read_is_told() {
+    fn invalid_json_is_an_error() {
         assert!(mark_configured(r#"[{"name":"#, "default", &[mark(0)]).is_err());
     }
 
+    // Case: partitions 26
     #[test]
-    fn case_26_the_same_network_twice_has_two_guids() {
+    fn same_network_twice_gets_two_guids() {
         let second = IbKubernetesMark { position: 1, guid: "02:00:00:00:00:00:00:01".into(), ..mark(1) };
-        let told: Value = serde_json::from_str(&marked("ib,ib", &[mark(0), second])).unwrap();
-        assert_ne!(told[0]["cni-args"]["guid"], told[1]["cni-args"]["guid"]);
+        let written: Value = serde_json::from_str(&marked("ib,ib", &[mark(0), second])).unwrap();
+        assert_ne!(written[0]["cni-args"]["guid"], written[1]["cni-args"]["guid"]);
     }
 }

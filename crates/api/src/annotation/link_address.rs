@@ -1,6 +1,6 @@
-//! Link-layer addresses as people write them.
+//! Parsing of link-layer addresses and GUIDs.
 
-/// The bytes of `00:11:…`, `00-11-…` or `0011.2233.…`; none if it is not one of these.
+/// Parses `00:11:…`, `00-11-…` or `0011.2233.…` into bytes.
 pub(super) fn parse_link_address(text: &str) -> Option<Vec<u8>> {
     let (separator, width) = match text {
         _ if text.contains(':') => (':', 2),
@@ -27,7 +27,7 @@ mod tests {
     use super::parse_link_address;
 
     #[test]
-    fn all_three_spellings() {
+    fn all_three_formats_are_parsed() {
         assert_eq!(parse_link_address("02:00:00:00:00:0a"), Some(vec![2, 0, 0, 0, 0, 10]));
         assert_eq!(parse_link_address("c2-11-22-33-44-55-66-77").map(|b| b.len()), Some(8));
         assert_eq!(parse_link_address("0200.0000.000a"), Some(vec![2, 0, 0, 0, 0, 10]));

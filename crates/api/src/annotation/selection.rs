@@ -1,4 +1,4 @@
-//! Which networks a pod asks for.
+//! The networks that a pod requests.
 //!
 //! ```text
 //! k8s.v1.cni.cncf.io/networks: "a, other/b@ib1"                        comma list
@@ -12,52 +12,52 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
-/// One network that a pod asks for.
+/// One network that a pod requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkSelection {
-    /// Namespace of its definition.
+    /// Namespace of the NetworkAttachmentDefinition.
     pub namespace: String,
-    /// Name of its definition.
+    /// Name of the NetworkAttachmentDefinition.
     pub name: String,
-    /// The interface in the pod, where one is asked for.
+    /// Requested interface name in the pod.
     pub interface: Option<String>,
-    /// Addresses asked for, with or without prefix length.
+    /// Requested addresses, with or without prefix length.
     pub ips: Vec<String>,
-    /// Link-layer address asked for.
+    /// Requested link-layer address.
     pub mac: Option<String>,
-    /// GUID asked for, eight bytes.
+    /// Requested GUID, eight bytes.
     pub infiniband_guid: Option<String>,
-    /// Ports of the host to forward.
+    /// Host ports to forward to the pod.
     pub port_mappings: Vec<PortMapping>,
-    /// Limits on traffic.
+    /// Traffic shaping limits.
     pub bandwidth: Option<Bandwidth>,
-    /// A device asked for by id.
+    /// Requested device ID.
     pub device_id: Option<String>,
-    /// Goes to `args.cni` of every plugin.
+    /// Passed to every plugin in `args.cni`.
     pub cni_args: Map<String, Value>,
-    /// Gateways of the default route; an empty list takes the default route away from every interface.
+    /// Gateways of the default route. An empty list removes the default route from every interface.
     pub default_route: Option<Vec<IpAddr>>,
-    /// A claim on addresses that outlives the pod.
+    /// Name of an IPAMClaim, which outlives the pod.
     pub ipam_claim_reference: Option<String>,
 }
 
-/// A port of the host forwarded to the pod.
+/// A host port forwarded to the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortMapping {
-    /// Port of the host.
+    /// Port on the host.
     pub host_port: i64,
-    /// Port of the pod.
+    /// Port in the pod.
     pub container_port: i64,
     /// `tcp`, `udp` or `sctp` in any case; TCP when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// Address of the host.
+    /// Host address to bind to.
     #[serde(default, rename = "hostIP", skip_serializing_if = "Option::is_none")]
     pub host_ip: Option<String>,
 }
 
-/// Limits in bits per second and bits.
+/// Traffic limits: rates in bits per second, bursts in bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Bandwidth {
@@ -71,7 +71,7 @@ pub struct Bandwidth {
     pub egress_burst: i64,
 }
 
-/// A network in the JSON form.
+/// One element of the JSON form.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct NetworkSelectionElement {
@@ -94,12 +94,12 @@ struct NetworkSelectionElement {
 }
 
 impl NetworkSelection {
-    /// Reads the annotation [`NETWORKS`] of a pod in `namespace`, in its order. An empty one asks for nothing.
+    /// Parses the annotation [`NETWORKS`] of a pod in `namespace`, preserving the order. Empty text selects no network.
     pub fn parse_networks(annotation: &str, namespace: &str) -> Result<Vec<Self>, Error> {
         parse(NETWORKS, annotation, namespace)
     }
 
-    /// Reads the annotation [`DEFAULT_NETWORK`]; `namespace` is where networks without one are.
+    /// Parses the annotation [`DEFAULT_NETWORK`]. A name without a namespace is looked up in `namespace`.
     pub fn parse_default_network(annotation: &str, namespace: &str) -> Result<Option<Self>, Error> {
         let mut selections = parse(DEFAULT_NETWORK, annotation, namespace)?;
         match selections.len() {
@@ -108,7 +108,7 @@ impl NetworkSelection {
         }
     }
 
-    /// What network-status calls it.
+    /// `<namespace>/<name>`, as written to network-status.
     pub fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -175,19 +175,21 @@ fn parse_comma_item(
     let wrong = |field, problem: String| selection_error(annotation, position, item, field, problem);
     let (network, interface) = match item.split_once('@') {
         Some((_, rest)) if rest.contains('@') => {
-            return Err(wrong("interface", "has more than one @".into()));
+            return Err(wrong("interface", "contains more than one @".into()));
         }
         Some((network, interface)) => (network, Some(interface.trim())),
         None => (item, None),
     };
     let (namespace, name) = match network.split_once('/') {
-        Some((_, rest)) if rest.contains('/') => return Err(wrong("name", "has more than one /".into())),
+        Some((_, rest)) if rest.contains('/') => {
+            return Err(wrong("name", "contains more than one /".into()));
+        }
         Some((namespace, name)) => (namespace.trim(), name.trim()),
         None => ("", network.trim()),
     };
-    // Narrower than the JSON form, which takes dots: so it is for Multus, and people rely on being told.
+    // Multus rejects dots in the comma list but accepts them in JSON, and users rely on the error.
     if name.contains('.') {
-        return Err(wrong("name", format!("{name:?} has a dot, which the comma list does not take")));
+        return Err(wrong("name", format!("{name:?} contains a dot, which the comma list does not allow")));
     }
     let interface = interface.map(str::to_owned);
     Ok(NetworkSelection {

@@ -1,14 +1,14 @@
-//! What a pod got, as the annotation `network-status` tells it.
+//! The annotation `network-status`: the attached interfaces of a pod.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use std::net::IpAddr;
 
-/// One interface of the annotation. The order of the fields is the order of the keys that readers expect.
+/// One interface in the annotation. Fields are in the key order that consumers expect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusEntry {
-    /// The network.
+    /// The network, `<namespace>/<name>`, or the CNI name of the default network.
     pub name: String,
     /// The interface in the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,13 +22,13 @@ pub struct StatusEntry {
     /// Its MTU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u64>,
-    /// Whether it is the pod's default interface; left out when not.
+    /// Whether it is the pod's default interface; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub default: bool,
     /// DNS settings of the network.
     #[serde(default)]
     pub dns: Dns,
-    /// The device behind it, in the form of the device-info specification.
+    /// The device behind it, in the format of the device-info specification.
     #[serde(default, rename = "device-info", skip_serializing_if = "Option::is_none")]
     pub device_info: Option<Value>,
     /// Gateways of its default routes.
@@ -53,22 +53,22 @@ pub struct Dns {
     pub options: Vec<String>,
 }
 
-/// One network that was attached.
+/// The CNI result of one attached network.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachedNetworkResult<'a> {
-    /// `<namespace>/<name>` of its definition, or the CNI name of the default network.
+    /// `<namespace>/<name>` of the NetworkAttachmentDefinition, or the CNI name of the default network.
     pub name: &'a str,
-    /// The interface that was asked for (`CNI_IFNAME`).
+    /// The requested interface name (`CNI_IFNAME`).
     pub interface: &'a str,
     /// Whether it is the default network.
     pub default: bool,
-    /// The CNI result of its last plugin, in the form of version 1.0.0 or newer.
+    /// The CNI result of the last plugin, in the format of version 1.0.0 or newer.
     pub result: &'a Value,
     /// The device behind it.
     pub device_info: Option<&'a Value>,
 }
 
-/// An interface of a CNI result; what is malformed in it counts as absent.
+/// An interface of a CNI result. Malformed values count as absent.
 struct StatusInterface<'a> {
     name: Option<&'a str>,
     mac: Option<&'a str>,
@@ -77,7 +77,7 @@ struct StatusInterface<'a> {
 }
 
 impl AttachedNetworkResult<'_> {
-    /// The entries: one for each interface that lies in the pod.
+    /// Returns one entry for each interface in the pod.
     pub fn status_entries(&self) -> Vec<StatusEntry> {
         let list = |key: &str| self.result.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let interfaces: Vec<_> = list("interfaces").iter().map(StatusInterface::read).collect();
@@ -93,7 +93,7 @@ impl AttachedNetworkResult<'_> {
             ips.iter().filter(|ip| entry_of(ip.interface)).map(|ip| ip.address.to_string()).collect()
         };
         match interfaces.as_slice() {
-            // Plugins of version 0.2.0 and older name no interface; it is the one that was asked for.
+            // Results of CNI 0.2.0 and older name no interface; use the requested one.
             [] if ips.is_empty() => Vec::new(),
             [] => vec![StatusEntry {
                 interface: Some(self.interface.into()),
@@ -110,12 +110,12 @@ impl AttachedNetworkResult<'_> {
                 let (Some(first), Some(last)) = (in_pod().next(), in_pod().next_back()) else {
                     return Vec::new();
                 };
-                let routed = ips.iter().find(|ip| ip.has_gateway && ip.interface.is_some());
-                let default = routed.and_then(|ip| ip.interface).unwrap_or(first);
+                let with_gateway = ips.iter().find(|ip| ip.has_gateway && ip.interface.is_some());
+                let default = with_gateway.and_then(|ip| ip.interface).unwrap_or(first);
                 let entry = |i: usize| {
-                    let mine = |of: Option<usize>| of == Some(i) || (of.is_none() && i == last);
+                    let belongs = |of: Option<usize>| of == Some(i) || (of.is_none() && i == last);
                     several[i].fill_entry(StatusEntry {
-                        ips: addresses(&mine),
+                        ips: addresses(&belongs),
                         default: self.default && i == default,
                         ..common.clone()
                     })
@@ -157,11 +157,12 @@ fn parse_ip(value: &Value) -> Option<StatusIp> {
     let address = value.get("address")?.as_str()?;
     let address = address.split_once('/').map_or(address, |(address, _)| address).parse().ok()?;
     let interface = value.get("interface").and_then(Value::as_u64).and_then(|i| usize::try_from(i).ok());
-    let routed = value.get("gateway").and_then(Value::as_str).is_some_and(|gateway| !gateway.is_empty());
-    Some(StatusIp { address, interface, has_gateway: routed })
+    let with_gateway =
+        value.get("gateway").and_then(Value::as_str).is_some_and(|gateway| !gateway.is_empty());
+    Some(StatusIp { address, interface, has_gateway: with_gateway })
 }
 
-/// The gateway of a default route; a default route without one has none to tell.
+/// The gateway, if `route` is a default route that has one.
 fn default_gateway(route: &Value) -> Option<String> {
     let destination = route.get("dst").and_then(Value::as_str).unwrap_or_default();
     let address = destination.split('/').next().unwrap_or_default();
@@ -171,12 +172,12 @@ fn default_gateway(route: &Value) -> Option<String> {
     is_default.then(|| gateway.to_owned())
 }
 
-/// The annotation's text: entries indented by four, joined without a blank, as readers have seen it for years.
+/// Renders the annotation as Multus does: entries indented by four spaces and joined by a comma without a space.
 pub fn render_status(entries: &[StatusEntry]) -> String {
     let entry = |entry: &StatusEntry| {
         let mut text = Vec::new();
         let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b"    "));
-        // A struct of strings and numbers always serializes, and always to UTF-8.
+        // Serializing strings and numbers cannot fail, and the output is UTF-8.
         match entry.serialize(&mut serializer) {
             Ok(()) => String::from_utf8(text).unwrap_or_default(),
             Err(_) => String::new(),

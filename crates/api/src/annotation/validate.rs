@@ -1,11 +1,11 @@
-//! What a network of an annotation must be like.
+//! Validation of one network selection.
 
 use super::{NetworkSelection, link_address};
 use crate::Error;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Checks one network; both forms of the annotation come through here.
+/// Validates one selection, whether it came from the comma list or from JSON.
 pub(super) fn validate(
     annotation: &'static str,
     position: usize,
@@ -30,7 +30,7 @@ pub(super) fn validate(
     }
     for ip in &selection.ips {
         if ip.parse::<IpNet>().is_err() && ip.parse::<IpAddr>().is_err() {
-            return wrong("ips", format!("{ip:?} is neither an address nor one with a prefix length"));
+            return wrong("ips", format!("{ip:?} is neither an IP address nor a CIDR"));
         }
     }
     let length = |text: &String| link_address::parse_link_address(text).map(|bytes| bytes.len());
@@ -62,7 +62,7 @@ pub(super) fn validate(
     Ok(())
 }
 
-/// The error about one network.
+/// Builds the error for one selection.
 pub(super) fn selection_error(
     annotation: &'static str,
     position: usize,
@@ -83,7 +83,7 @@ fn is_label(text: &str) -> bool {
         && bytes.last().is_some_and(|b| inner(*b))
 }
 
-/// What the kernel takes as an interface name.
+/// The kernel's rule for interface names.
 fn is_interface_name(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name != "."

@@ -1,4 +1,4 @@
-//! `k8s.cni.cncf.io`: networks that pods attach to.
+//! `k8s.cni.cncf.io`: NetworkAttachmentDefinition.
 
 mod network_attachment_definition;
 mod network_config;

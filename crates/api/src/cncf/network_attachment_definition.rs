@@ -1,13 +1,13 @@
-//! A network that pods can name.
+//! The kind NetworkAttachmentDefinition.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The fields beside the metadata.
+/// All fields except the metadata.
 ///
-/// `spec` may be missing altogether (the configuration is then a file on each node), so it is a field of its own
-/// with a default rather than the derived, mandatory one: one such object must not make the list unreadable.
+/// Objects without `spec` exist: their configuration is a file on each node. `spec` is therefore an explicit field with
+/// a default. With the derived, mandatory `spec`, one such object would fail the whole list request.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "k8s.cni.cncf.io",
@@ -20,29 +20,29 @@ use serde::{Deserialize, Serialize};
     namespaced,
     no_spec,
     derive = "PartialEq",
-    doc = "A network that pods attach to by naming it in an annotation."
+    doc = "A network that pods attach to by naming it in the annotation k8s.v1.cni.cncf.io/networks."
 )]
 pub struct NetworkAttachmentDefinitionFields {
-    /// The network.
+    /// The network configuration.
     #[serde(default)]
     pub spec: NetworkAttachmentDefinitionSpec,
 }
 
-/// A network.
+/// The network configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkAttachmentDefinitionSpec {
-    /// A CNI configuration or configuration list, as JSON text.
+    /// CNI configuration or configuration list, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
 }
 
 impl NetworkAttachmentDefinition {
-    /// The configuration as written; `None` when the definition leaves it to a file on the node.
+    /// The configuration as written, or `None` if it is a file on the node.
     pub fn config(&self) -> Option<&str> {
         self.spec.spec.config.as_deref().filter(|config| !config.trim().is_empty())
     }
 
-    /// The resource whose devices the network uses, from the annotation.
+    /// The device plugin resource of the network, from its annotation.
     pub fn resource_name(&self) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(crate::annotation::RESOURCE_NAME).map(String::as_str).filter(|name| !name.is_empty())

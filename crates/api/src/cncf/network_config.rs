@@ -1,33 +1,34 @@
-//! From a network's JSON text to its plugins.
+//! Parsing of a network's CNI configuration.
 
 use super::NetworkAttachmentDefinition;
 use crate::Error;
 use kube::ResourceExt;
 use serde_json::{Map, Value};
 
-/// A CNI configuration or configuration list, brought into one form and otherwise as written.
+/// A CNI configuration or configuration list, normalized to a list and otherwise unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
     /// The CNI network name.
     pub name: String,
-    /// The CNI version; `0.1.0` where none is written, as the specification has it.
+    /// The CNI version; `0.1.0` if none is given, as the CNI specification requires.
     pub cni_version: String,
-    /// The plugins in order, each with every key the user wrote. `name` and `cniVersion` of a list are not put
-    /// into them: that is done when they run.
+    /// The plugins in order, each with every key the user wrote. A list's `name` and `cniVersion` are added when the
+    /// plugins run.
     pub plugins: Vec<Map<String, Value>>,
-    /// Whether CHECK is switched off.
+    /// Whether CHECK is disabled.
     pub disable_check: bool,
-    /// Whether GC is switched off.
+    /// Whether GC is disabled.
     pub disable_gc: bool,
-    /// The whole configuration as written, with its name filled in.
+    /// The whole configuration as written, with `name` filled in.
     pub whole: Map<String, Value>,
 }
 
-/// The newest CNI version that we speak, for `cniVersions`.
+/// The newest supported CNI version, for selection from `cniVersions`.
 const NEWEST_CNI_VERSION: [u32; 3] = [1, 1, 0];
 
 impl NetworkConfig {
-    /// Reads the configuration of a definition; its name stands in where the configuration has none.
+    /// Parses the configuration of a NetworkAttachmentDefinition. The object's name is used if the configuration has
+    /// none.
     pub fn from_definition(definition: &NetworkAttachmentDefinition) -> Result<Self, Error> {
         let network = format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any());
         match definition.config() {
@@ -36,7 +37,7 @@ impl NetworkConfig {
         }
     }
 
-    /// Reads a configuration. `network` is what messages call it, `name` stands in where it has none.
+    /// Parses a configuration. `network` identifies it in error messages; `name` is used if it has none.
     pub fn parse(network: &str, text: &str, name: &str) -> Result<Self, Error> {
         let mut whole: Map<String, Value> = serde_json::from_str(text)
             .map_err(|source| Error::ConfigJson { network: network.into(), source })?;
@@ -73,7 +74,7 @@ impl NetworkConfig {
         let flag = |key: &str| match whole.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            // libcni takes the words too.
+            // libcni accepts strings too.
             Some(Value::String(word)) if word.eq_ignore_ascii_case("true") => Ok(true),
             Some(Value::String(word)) if word.eq_ignore_ascii_case("false") => Ok(false),
             Some(_) => Err(wrong(key, "must be true or false")),
@@ -89,7 +90,7 @@ impl NetworkConfig {
     }
 }
 
-/// The version to speak: the highest of `cniVersion` and `cniVersions` that is not above ours.
+/// Selects the highest supported version of `cniVersion` and `cniVersions`.
 fn select_version(whole: &Map<String, Value>) -> Option<String> {
     let single = match whole.get("cniVersion") {
         None | Some(Value::Null) => None,
@@ -102,11 +103,10 @@ fn select_version(whole: &Map<String, Value>) -> Option<String> {
         .filter_map(|version| Some((parse_version(version)?, version)))
         .filter(|(order, _)| *order <= NEWEST_CNI_VERSION)
         .max();
-    // A single version above ours is kept, so that the caller can refuse it by name.
+    // Keep an unsupported single version, so that the caller's error can name it.
     Some(best.map(|(_, version)| version).or(single).unwrap_or("0.1.0").to_owned())
 }
 
-/// A version as numbers.
 fn parse_version(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split('.').map(str::parse::<u32>);
     let numbers = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];

@@ -2,7 +2,7 @@ use super::*;
 use serde_json::Value;
 use std::path::Path;
 
-fn named(name: &str) -> CustomResourceDefinition {
+fn find_crd(name: &str) -> CustomResourceDefinition {
     all_crds().into_iter().find(|crd| crd.metadata.name.as_deref() == Some(name)).unwrap()
 }
 
@@ -12,9 +12,9 @@ fn schema(crd: &CustomResourceDefinition) -> Value {
 }
 
 #[test]
-fn the_committed_files_are_these() {
+fn committed_files_are_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    // A packaged crate comes without them.
+    // A packaged crate does not contain deploy/.
     if !folder.exists() {
         return;
     }
@@ -29,12 +29,12 @@ fn the_committed_files_are_these() {
     assert_eq!(committed, names);
     for file in rendered {
         let text = std::fs::read_to_string(folder.join(&file.file_name)).unwrap();
-        assert!(text == file.yaml, "{} is out of date: generate it again", file.file_name);
+        assert!(text == file.yaml, "{} is out of date; run: cargo xtask generate", file.file_name);
     }
 }
 
 #[test]
-fn the_yaml_reads_back_as_what_was_rendered() {
+fn yaml_parses_back_to_the_same_crd() {
     for (file, crd) in render_crds().unwrap().into_iter().zip(all_crds()) {
         let back: CustomResourceDefinition = serde_saphyr::from_str(&file.yaml).unwrap();
         assert_eq!(back, crd, "{}", file.file_name);
@@ -42,9 +42,9 @@ fn the_yaml_reads_back_as_what_was_rendered() {
 }
 
 #[test]
-fn names_scopes_and_subresources() {
+fn names_scopes_and_subresources_are_as_expected() {
     let expected = [
-        ("addressblocks.ferroband.io", "Cluster", "v1alpha1", false, "granule"),
+        ("addressblocks.ferroband.io", "Cluster", "v1alpha1", false, "block"),
         ("fabrics.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("guidblocks.ferroband.io", "Cluster", "v1alpha1", false, ""),
         ("nodepartitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
@@ -75,7 +75,7 @@ fn names_scopes_and_subresources() {
     }
 }
 
-/// Objects below which something could still be pruned.
+/// Collects the paths of objects that do not preserve unknown fields.
 fn pruning(path: &str, schema: &Value, found: &mut Vec<String>) {
     let described = schema["type"] == "object" && schema.get("additionalProperties").is_none();
     if described && schema["x-kubernetes-preserve-unknown-fields"] != true {
@@ -92,7 +92,7 @@ fn pruning(path: &str, schema: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn nothing_is_pruned_from_kinds_that_are_not_ours() {
+fn kinds_of_other_projects_prune_nothing() {
     for crd in all_crds() {
         let (name, schema) = (crd.metadata.name.clone().unwrap(), schema(&crd));
         let mut found = Vec::new();
@@ -102,7 +102,7 @@ fn nothing_is_pruned_from_kinds_that_are_not_ours() {
             }
         }
         if crd.spec.group == "ferroband.io" {
-            assert!(!found.is_empty(), "{name}: ours says all there is");
+            assert!(!found.is_empty(), "{name}: own kinds prune unknown fields");
         } else {
             assert_eq!((found, schema.get("required")), (vec![], None), "{name}");
         }
@@ -110,7 +110,7 @@ fn nothing_is_pruned_from_kinds_that_are_not_ours() {
 }
 
 #[test]
-fn a_partition_is_a_number_or_a_text() {
+fn pkey_is_an_integer_or_a_string() {
     for (crd, pointer) in [
         (
             "spidermultusconfigs.spiderpool.spidernet.io",
@@ -118,15 +118,15 @@ fn a_partition_is_a_number_or_a_text() {
         ),
         ("sriovibnetworks.sriovnetwork.openshift.io", "/properties/spec/properties/pkey"),
     ] {
-        let schema = schema(&named(crd));
+        let schema = schema(&find_crd(crd));
         let pkey = schema.pointer(pointer).unwrap();
         assert_eq!((&pkey["x-kubernetes-int-or-string"], pkey.get("type")), (&Value::Bool(true), None));
     }
 }
 
 #[test]
-fn defaults_are_those_of_the_systems_replaced() {
-    let smc = schema(&named("spidermultusconfigs.spiderpool.spidernet.io"));
+fn defaults_match_the_replaced_projects() {
+    let smc = schema(&find_crd("spidermultusconfigs.spiderpool.spidernet.io"));
     let spec = &smc["properties"]["spec"]["properties"];
     assert_eq!(
         (&spec["cniType"]["default"], &spec["enableCoordinator"]["default"]),
@@ -134,19 +134,19 @@ fn defaults_are_those_of_the_systems_replaced() {
     );
     let section = &spec["ibsriov"]["properties"];
     assert_eq!(section["linkState"]["default"], "enable");
-    // Absent means as the node's RDMA mode is, so nothing may fill it in.
+    // Absent means "follow the node's RDMA mode", so there must be no default.
     assert_eq!(section["rdmaIsolation"].get("default"), None);
     let coordinator = &spec["coordinator"]["properties"];
     assert_eq!(
         (&coordinator["mode"]["default"], &coordinator["hostRuleTable"]["default"]),
         (&"auto".into(), &500.into())
     );
-    let policy = schema(&named("sriovnetworknodepolicies.sriovnetwork.openshift.io"));
+    let policy = schema(&find_crd("sriovnetworknodepolicies.sriovnetwork.openshift.io"));
     assert_eq!(policy["properties"]["spec"]["properties"]["deviceType"]["default"], "netdevice");
 }
 
 #[test]
-fn a_null_is_nowhere_stored() {
+fn no_field_is_nullable() {
     for file in render_crds().unwrap() {
         assert!(!file.yaml.contains("null"), "{}", file.file_name);
     }

@@ -1,4 +1,4 @@
-//! Sixteen addresses in one object.
+//! The kind AddressBlock.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -9,10 +9,11 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Sixteen neighbouring addresses of one space and who has them. An address is assigned when it stands here.
+/// A block of 16 consecutive addresses of one IP space and their assignments. An address is assigned once its entry is
+/// stored here.
 ///
-/// The name is `<space>-<first address>`, so whoever wants one of these addresses writes this object, and the
-/// API server lets one of two writers through.
+/// The name is `<space>-<first address>`. Every assignment from the block updates this object, so of two concurrent
+/// writers the API server accepts only one.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
     plural = "addressblocks",
     shortname = "block",
     category = "ferroband",
-    doc = "Sixteen neighbouring addresses of one space and who has them.",
+    doc = "A block of 16 consecutive addresses of one IP space and their assignments.",
     derive = "PartialEq",
     printcolumn(name = "Space", type_ = "string", json_path = ".spec.space"),
     printcolumn(name = "First", type_ = "string", json_path = ".spec.first"),
@@ -32,30 +33,30 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.space == oldSelf.space && self.first == oldSelf.first").message("space and first never change: they are the object's name"),
-    validation = Rule::new("self.used == size(self.entries) && self.used + self.free == 16").message("used is the number of entries, free the rest of 16")
+    validation = Rule::new("self.space == oldSelf.space && self.first == oldSelf.first").message("space and first are immutable: the object's name is derived from them"),
+    validation = Rule::new("self.used == size(self.entries) && self.used + self.free == 16").message("used must be the number of entries, and used plus free must be 16")
 )]
 pub struct AddressBlockSpec {
-    /// Where the addresses are unique: `default`, `network/<name>` or `pool/<subnet>`.
+    /// IP space in which the addresses are unique: `default`, `network/<name>` or `pool/<subnet>`.
     #[schemars(length(min = 1, max = 512))]
     pub space: String,
-    /// The first of the sixteen addresses, used or not.
+    /// First address of the block, whether assigned or not.
     #[schemars(length(min = 2, max = 45))]
     #[x_kube(validation = Rule::new("isIP(self)").message("first must be an IP address"))]
     pub first: String,
-    /// The node that took the granule ahead of need. Other nodes may still use its free addresses.
+    /// Node that reserved the block in advance. Other nodes may still use its free addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub node: Option<String>,
-    /// The assigned addresses by their offset from the first, `0` to `15`.
+    /// Assigned addresses by their offset from `first`, `0` to `15`.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 16))]
-    #[x_kube(validation = Rule::new("self.all(offset, offset.matches('^([0-9]|1[0-5])$'))").message("offsets are 0 to 15"))]
+    #[x_kube(validation = Rule::new("self.all(offset, offset.matches('^([0-9]|1[0-5])$'))").message("offsets must be 0 to 15"))]
     pub entries: BTreeMap<String, AddressBlockEntry>,
-    /// How many addresses are assigned.
+    /// Number of assigned addresses.
     #[schemars(range(min = 0, max = 16))]
     pub used: i32,
-    /// How many are not, whether a pool offers them or not.
+    /// Number of unassigned addresses, including addresses outside of every pool.
     #[schemars(range(min = 0, max = 16))]
     pub free: i32,
 }
@@ -70,23 +71,23 @@ pub struct AddressBlockEntry {
     /// The pod's UID.
     #[schemars(length(max = 128))]
     pub uid: String,
-    /// Whether the address stays with the pod's name over re-creation.
+    /// Whether the address is kept for the next pod of the same name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sticky: bool,
     /// The interface in the pod.
     #[schemars(length(max = 15))]
     pub interface: String,
-    /// Which of the interface's addresses of this family, where it has several.
+    /// Index among the interface's addresses of this family, if it has several.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 255))]
     pub ordinal: i32,
-    /// The sandbox that has it; empty while it waits for the next pod of that name.
+    /// ID of the sandbox that uses the address; empty while it is kept for the next pod of that name.
     #[schemars(length(max = 253))]
     pub container: String,
-    /// The node the sandbox is, or was, on.
+    /// Node of the current or last sandbox.
     #[schemars(length(max = 253))]
     pub node: String,
-    /// The pool it was given out from: a range, or the name of a SpiderIPPool.
+    /// Pool that the address was assigned from: a range, or the name of a SpiderIPPool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub pool: String,

@@ -1,4 +1,4 @@
-//! The fabric and its subnet manager.
+//! The kind Fabric.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// What is known of the fabric and its subnet manager. There is one, called `default`, written by the cluster daemon.
+/// State of the fabric and its subnet manager. A single object named `default`, written by the cluster daemon.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
     plural = "fabrics",
     category = "ferroband",
     status = "FabricStatus",
-    doc = "What is known of the fabric and its subnet manager.",
+    doc = "State of the fabric and its subnet manager.",
     derive = "PartialEq",
     derive = "Default",
     printcolumn(name = "Manager", type_ = "string", json_path = ".status.manager"),
-    printcolumn(name = "Wanted", type_ = "integer", json_path = ".status.wanted"),
-    printcolumn(name = "Open", type_ = "integer", json_path = ".status.open"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.wanted"),
+    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.open"),
     printcolumn(
         name = "Reachable",
         type_ = "string",
@@ -33,23 +33,24 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct FabricSpec {}
 
-/// What is known of it.
+/// State of the fabric.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FabricStatus {
-    /// The subnet manager: `ufm https://10.0.0.1:443`.
+    /// Subnet manager, for example `ufm https://10.0.0.1:443`.
     #[serde(default)]
     pub manager: String,
-    /// How many memberships are wanted.
+    /// Number of desired memberships.
     #[serde(default)]
     pub wanted: i32,
-    /// How many of them, and of those to be ended, the manager does not have as wanted.
+    /// Number of memberships that the subnet manager has not yet added, changed or removed as desired.
     #[serde(default)]
     pub open: i32,
-    /// How many members it lists, anybody's.
+    /// Total members reported by the subnet manager.
     #[serde(default)]
     pub listed: i32,
-    /// GUIDs in our range that the manager lists but that belong to nobody here, as `<pkey> <guid>`; a few of them.
+    /// Members reported by the subnet manager whose GUID is in this cluster's range but assigned to no node, as
+    /// `<pkey> <guid>`. At most a few are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<String>,
     /// Conditions: `Reachable`, `Isolated`, `Virtualized`, `Secured`, `Orphans`.

@@ -1,13 +1,13 @@
-//! 256 GUIDs in one object.
+//! The kind GuidBlock.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// 256 neighbouring GUIDs and who has them. A GUID is claimed while it stands here, and never moves to another owner: its
-/// owner gives it back, or its owner's node is gone.
+/// A block of 256 consecutive GUIDs and their claims. A GUID is claimed while its entry is stored here. A claim never
+/// moves to another owner: its owner releases it, or it is removed with its owner's node.
 ///
-/// The name is the first GUID in sixteen digits, so the API server decides between two who want the same one.
+/// The name is the first GUID as 16 hexadecimal digits, so of two concurrent writers the API server accepts only one.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
     kind = "GuidBlock",
     plural = "guidblocks",
     category = "ferroband",
-    doc = "256 neighbouring GUIDs and who has them.",
+    doc = "A block of 256 consecutive GUIDs and their claims.",
     derive = "PartialEq",
     derive = "Default",
     printcolumn(name = "Node", type_ = "string", json_path = ".spec.node"),
@@ -23,25 +23,25 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GuidBlockSpec {
-    /// The node that took it ahead of need.
+    /// Node that reserved the block in advance.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub node: String,
-    /// Claims by their distance from the first GUID, `0` to `255`.
+    /// Claims by their offset from the first GUID, `0` to `255`.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 256))]
     pub claims: BTreeMap<String, GuidClaim>,
 }
 
-/// Who has a GUID.
+/// Owner of a GUID.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuidClaim {
-    /// The node; empty for a GUID that is somebody else's on the fabric.
+    /// The node; empty for a GUID that is used on the fabric by someone else.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub node: String,
-    /// The function by PCI address; for what is not ours, where it was seen.
+    /// PCI address of the virtual function. For a GUID used by someone else, where it was observed.
     #[schemars(length(max = 128))]
     pub device: String,
 }

@@ -1,4 +1,4 @@
-//! `ferroband.io`: the kinds that are ours.
+//! `ferroband.io`: Ferroband's own kinds.
 
 mod address_block;
 mod fabric;

@@ -1,14 +1,15 @@
-//! What a node's functions are called on the fabric, and which pod's is in which partition.
+//! The kind NodePartitions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One node's functions by GUID, and the partitions that its pods shall be members of. Written by the node's daemon; the
-/// cluster daemon programs the subnet manager from all of them.
+/// GUIDs of one node's virtual functions, and the desired partition memberships of its pods. Written by the node
+/// daemon. The cluster daemon programs the subnet manager from all of these objects.
 ///
-/// The name is the node's. A member stands here from before its interface exists until its sandbox is known to be gone.
+/// The name is the node's name. A member is listed from before its interface is created until its sandbox is confirmed
+/// gone.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
     plural = "nodepartitions",
     category = "ferroband",
     status = "NodePartitionsStatus",
-    doc = "One node's functions by GUID, and the partitions that its pods shall be members of.",
+    doc = "GUIDs of one node's virtual functions, and the desired partition memberships of its pods.",
     derive = "PartialEq",
     derive = "Default",
     printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
@@ -26,35 +27,35 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePartitionsSpec {
-    /// The GUIDs of the node's virtual functions by PCI address, used or not. They are this node's alone.
-    // Written also when it is empty, as `members` is: a spec without any field would be null to a server-side apply.
+    /// GUIDs of the node's virtual functions by PCI address, in use or not. They belong to this node exclusively.
+    // Serialized even if empty, like `members`: server-side apply would treat a spec without fields as null.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 4096))]
     pub functions: BTreeMap<String, String>,
-    /// Who shall be in which partition, by `<container>.<interface>`.
+    /// Desired partition memberships, by `<container>.<interface>`.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 4096))]
     pub members: BTreeMap<String, NodeMember>,
 }
 
-/// A pod's port that shall be in a partition.
+/// A desired partition membership of a pod's port.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMember {
-    /// The function, by PCI address.
+    /// PCI address of the function.
     #[schemars(length(max = 64))]
     pub device: String,
-    /// Its port's GUID.
+    /// GUID of its port.
     #[schemars(length(min = 16, max = 23))]
     pub guid: String,
-    /// The partition, without the membership bit: `0x03e8`.
+    /// P_Key without the membership bit: `0x03e8`.
     #[schemars(length(max = 8))]
-    #[x_kube(validation = Rule::new("self.matches('^0x[0-7][0-9a-f]{3}$') && self != '0x0000' && self != '0x7fff'").message("a P_Key is 0x0001 to 0x7ffe"))]
+    #[x_kube(validation = Rule::new("self.matches('^0x[0-7][0-9a-f]{3}$') && self != '0x0000' && self != '0x7fff'").message("pkey must be 0x0001 to 0x7ffe"))]
     pub pkey: String,
-    /// `limited`, or a full member when absent.
+    /// Whether it is a limited member; a full member if absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limited: bool,
-    /// Whether the port is the adapter's own, which all its pods share.
+    /// Whether the port is the physical function's port, which several pods share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
     /// The pod's namespace.
@@ -66,50 +67,50 @@ pub struct NodeMember {
     /// The pod's UID.
     #[schemars(length(max = 128))]
     pub uid: String,
-    /// The network that asked for it, `<namespace>/<name>`.
+    /// The network that requests the membership, `<namespace>/<name>`.
     #[schemars(length(max = 320))]
     pub network: String,
 }
 
-/// What has become of it.
+/// State of the memberships, written by the cluster daemon.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePartitionsStatus {
-    /// The generation of the object that this is about.
+    /// Generation of the spec that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
-    /// Nobody manages partitions here: ports are in those that somebody else puts them into.
+    /// No subnet manager is configured. Partition memberships are managed outside of Ferroband.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmanaged: bool,
-    /// How many members are not programmed yet.
+    /// Number of members that are not programmed yet.
     #[serde(default)]
     pub pending: i32,
-    /// The first of the problems, for people.
+    /// First problem, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Members that the subnet manager does not have yet, and why. Those that it has are not listed.
+    /// Members that are not programmed in the subnet manager yet, with the reason. Programmed members are not listed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waiting: BTreeMap<String, WaitingMember>,
-    /// Ports of adapters that were put into partitions by us, as `<pkey> <guid>`; written before it is done. What does
-    /// not stand here was put there by somebody else and stays.
+    /// Physical ports that Ferroband added to partitions, as `<pkey> <guid>`; recorded before they are added.
+    /// Memberships not listed here were added by someone else and are never removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placed: Vec<String>,
-    /// Conditions of the node.
+    /// Conditions of the node's memberships.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// Why a member is not programmed.
+/// Reason why a member is not programmed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMember {
-    /// Whether it never will be, as things are.
+    /// Whether the membership is rejected and will not be retried until something changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
-    /// How often it was tried.
+    /// Number of attempts.
     #[serde(default)]
     pub attempts: i32,
-    /// Why not.
+    /// Error message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

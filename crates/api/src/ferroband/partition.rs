@@ -1,4 +1,4 @@
-//! Who may use a partition.
+//! The kind Partition.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -10,9 +10,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A partition of the fabric and the namespaces whose pods may be in it. Written by the administrator of the fabric.
+/// A partition of the fabric and the namespaces whose pods may join it. Written by the fabric administrator.
 ///
-/// A partition without such an object is everybody's.
+/// A partition without a Partition object is open to all namespaces.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
     plural = "partitions",
     category = "ferroband",
     status = "PartitionStatus",
-    doc = "A partition of the fabric and the namespaces whose pods may be in it.",
+    doc = "A partition of the fabric and the namespaces whose pods may join it.",
     derive = "PartialEq",
     derive = "Default",
     printcolumn(name = "P_Key", type_ = "string", json_path = ".spec.pkey"),
@@ -32,37 +32,37 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionSpec {
-    /// The P_Key, `0x0001` to `0x7ffe`, as text: `"0x3e8"` or `"1000"`.
+    /// The P_Key, `0x0001` to `0x7ffe`, as a string: `"0x3e8"` or `"1000"`.
     #[schemars(length(min = 1, max = 8))]
-    #[x_kube(validation = Rule::new("self.matches('^(0[xX][0-7]?[0-9a-fA-F]{1,3}|[0-9]{1,5})$') && !self.matches('^0[xX]0*$|^0*$|^0[xX]7[fF]{3}$') && (self.matches('^0[xX]') || (int(self) >= 1 && int(self) <= 32766))").message("a P_Key is 0x0001 to 0x7ffe (1 to 32766)"))]
+    #[x_kube(validation = Rule::new("self.matches('^(0[xX][0-7]?[0-9a-fA-F]{1,3}|[0-9]{1,5})$') && !self.matches('^0[xX]0*$|^0*$|^0[xX]7[fF]{3}$') && (self.matches('^0[xX]') || (int(self) >= 1 && int(self) <= 32766))").message("pkey must be 0x0001 to 0x7ffe (1 to 32766)"))]
     pub pkey: String,
-    /// The namespaces whose pods may be in it; `*` stands for all.
+    /// Namespaces whose pods may join the partition; `*` allows all.
     #[schemars(length(max = 4096))]
     pub namespaces: Vec<String>,
-    /// What happens to pods of other namespaces: `warn` lets them in and says so, `enforce` keeps them out.
+    /// How pods of other namespaces are handled: `warn` allows them with a warning event, `enforce` rejects them.
     #[serde(default)]
     pub mode: PartitionMode,
 }
 
-/// What happens to pods of other namespaces.
+/// How pods of other namespaces are handled.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PartitionMode {
-    /// They are let in, and it is said.
+    /// Allowed, with a warning event.
     #[default]
     Warn,
-    /// They are kept out.
+    /// Rejected.
     Enforce,
 }
 
-/// What there is in it.
+/// State of the partition.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionStatus {
-    /// How many ports of pods are members.
+    /// Number of pod ports that are members.
     #[serde(default)]
     pub members: i32,
-    /// Conditions.
+    /// Conditions of the partition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -1,4 +1,4 @@
-//! The addresses of one pod.
+//! The kind SpiderEndpoint.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -10,7 +10,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Nothing beside metadata and status: this kind has no `spec`, and its status is no subresource.
+/// Empty: this kind has no `spec`, and its status is not a subresource.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "spiderpool.spidernet.io",
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
     no_spec,
     status = "SpiderEndpointStatus",
     derive = "PartialEq",
-    doc = "The addresses of one pod; it has the pod's name.",
+    doc = "The addresses of one pod; the object has the pod's name.",
     printcolumn(name = "INTERFACE", type_ = "string", json_path = ".status.current.ips[0].interface"),
     printcolumn(name = "IPV4POOL", type_ = "string", json_path = ".status.current.ips[0].ipv4Pool"),
     printcolumn(name = "IPV4", type_ = "string", json_path = ".status.current.ips[0].ipv4"),
@@ -37,15 +37,15 @@ pub struct SpiderEndpointFields {}
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpiderEndpointStatus {
-    /// The pod as it is.
+    /// The pod's current state.
     pub current: EndpointDetail,
-    /// The kind of what controls the pod.
+    /// Kind of the pod's controller.
     pub owner_controller_type: String,
-    /// The name of what controls the pod.
+    /// Name of the pod's controller.
     pub owner_controller_name: String,
 }
 
-/// The pod as it is.
+/// The pod's current state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointDetail {
     /// The pod's UID.

@@ -1,4 +1,4 @@
-//! A pool of addresses.
+//! The kind SpiderIPPool.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -10,7 +10,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A pool of addresses and who may use it.
+/// A pool of IP addresses and the pods that may use it.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "spiderpool.spidernet.io",
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
     category = "spiderpool",
     status = "SpiderIPPoolStatus",
     derive = "PartialEq",
-    doc = "A pool of addresses and who may use it.",
+    doc = "A pool of IP addresses and the pods that may use it.",
     printcolumn(name = "VERSION", type_ = "string", json_path = ".spec.ipVersion"),
     printcolumn(name = "SUBNET", type_ = "string", json_path = ".spec.subnet"),
     printcolumn(name = "ALLOCATED-IP-COUNT", type_ = "integer", json_path = ".status.allocatedIPCount"),
@@ -40,83 +40,83 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.subnet == oldSelf.subnet")
-        .message("a pool keeps its subnet: make another one"),
+        .message("subnet is immutable; create another pool"),
     validation = Rule::new("!has(oldSelf.ipVersion) || (has(self.ipVersion) && self.ipVersion == oldSelf.ipVersion)")
-        .message("a pool keeps its ipVersion: make another one")
+        .message("ipVersion is immutable; create another pool")
 )]
 pub struct SpiderIPPoolSpec {
-    /// The address family, 4 or 6; that of the subnet when absent.
+    /// Address family, 4 or 6; derived from the subnet if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [4, 6]))]
     pub ip_version: Option<i64>,
-    /// The subnet; host bits are ignored.
+    /// Subnet in CIDR notation; host bits are ignored.
     pub subnet: String,
-    /// The addresses, each one or a range `A-B`.
+    /// Addresses of the pool, each a single address or a range `A-B`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
-    /// Addresses among them that are not given out.
+    /// Addresses that are never assigned.
     #[serde(default, rename = "excludeIPs", skip_serializing_if = "Vec::is_empty")]
     pub exclude_ips: Vec<String>,
     /// The gateway of the subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
-    /// Routes that go with every address.
+    /// Routes added with every address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<PoolRoute>,
-    /// Which pods may use it.
+    /// Pods that may use the pool, by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<LabelSelector>,
-    /// In which namespaces it may be used, by label.
+    /// Namespaces that may use the pool, by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_affinity: Option<LabelSelector>,
-    /// In which namespaces it may be used, by name; goes before `namespaceAffinity`.
+    /// Namespaces that may use the pool, by name; overrides `namespaceAffinity`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace_name: Vec<String>,
-    /// On which nodes it may be used, by label.
+    /// Nodes that may use the pool, by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<LabelSelector>,
-    /// On which nodes it may be used, by name; goes before `nodeAffinity`.
+    /// Nodes that may use the pool, by name; overrides `nodeAffinity`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_name: Vec<String>,
-    /// For which networks it may be used, `<namespace>/<name>` or `<name>`.
+    /// Networks that may use the pool, `<namespace>/<name>` or `<name>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multus_name: Vec<String>,
-    /// Whether it serves interfaces for which nothing else is said.
+    /// Whether it is a cluster default pool, used if nothing else selects a pool.
     #[serde(default)]
     pub default: bool,
-    /// Whether no more addresses are given out; those assigned stay.
+    /// Whether new assignments are disabled; existing ones stay.
     #[serde(default)]
     pub disable: bool,
-    /// The VLAN, a field of older releases; kept, without effect.
+    /// Deprecated upstream field (VLAN); stored and ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan: Option<i64>,
 }
 
-/// A route.
+/// A route of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolRoute {
-    /// Destination.
+    /// Destination in CIDR notation.
     pub dst: String,
-    /// Gateway.
+    /// Gateway address.
     pub gw: String,
 }
 
-/// How far a pool is used.
+/// Usage of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpiderIPPoolStatus {
-    /// The assigned addresses, as JSON text: `{"<ip>":{"pod":"<namespace>/<name>","podUid":"<uid>"}}`.
+    /// Assigned addresses as JSON: `{"<ip>":{"pod":"<namespace>/<name>","podUid":"<uid>"}}`.
     #[serde(default, rename = "allocatedIPs", skip_serializing_if = "Option::is_none")]
     pub allocated_ips: Option<String>,
-    /// How many are assigned.
+    /// Number of assigned addresses.
     #[serde(default, rename = "allocatedIPCount", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub allocated_ip_count: Option<i64>,
-    /// How many there are.
+    /// Total number of addresses.
     #[serde(default, rename = "totalIPCount", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub total_ip_count: Option<i64>,
-    /// Whether it can be used, and if not, why. Ours; Spiderpool has no such field.
+    /// Whether the pool is usable, with the reason if not. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -1,4 +1,4 @@
-//! `spiderpool.spidernet.io`: pools, endpoints, network configurations of Spiderpool.
+//! `spiderpool.spidernet.io`: Spiderpool's pools, endpoints and network configurations.
 
 mod coordinator;
 mod endpoint;

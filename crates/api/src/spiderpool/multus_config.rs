@@ -1,10 +1,10 @@
-//! A network, in sections instead of JSON text.
+//! The kind SpiderMultusConfig.
 
 use super::{CoordinatorSpec, IbSriovSection, IpoibSection, OvsSection, SriovSection, VlanSection};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// A network that becomes a NetworkAttachmentDefinition.
+/// A network from which a NetworkAttachmentDefinition is generated.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "spiderpool.spidernet.io",
@@ -15,21 +15,21 @@ use serde::{Deserialize, Serialize};
     category = "spiderpool",
     namespaced,
     derive = "PartialEq",
-    doc = "A network in sections; it becomes a NetworkAttachmentDefinition."
+    doc = "A structured network configuration from which a NetworkAttachmentDefinition is generated."
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new(
         "[has(self.macvlan), has(self.ipvlan), has(self.vlan), has(self.sriov), has(self.ovs), has(self.ibsriov), \
-         has(self.ipoib)].filter(given, given).size() <= 1"
-    ).message("only one section may be given: it says which plugin is meant"),
+         has(self.ipoib)].filter(present, present).size() <= 1"
+    ).message("at most one plugin section may be set"),
     validation = Rule::new(
         "!has(self.customCNI) || self.customCNI == '' || !(has(self.macvlan) || has(self.ipvlan) || has(self.vlan) || \
          has(self.sriov) || has(self.ovs) || has(self.ibsriov) || has(self.ipoib))"
-    ).message("customCNI is the whole configuration: remove the section, or customCNI")
+    ).message("customCNI cannot be combined with a plugin section")
 )]
 pub struct SpiderMultusConfigSpec {
-    /// Which plugin. Where it and the one section given disagree, the section counts.
+    /// CNI plugin. If it contradicts the section that is set, the section wins.
     #[serde(default = "custom")]
     #[schemars(extend(
         "enum" = ["macvlan", "ipvlan", "vlan", "sriov", "ovs", "ib-sriov", "ipoib", "custom"]
@@ -56,19 +56,19 @@ pub struct SpiderMultusConfigSpec {
     /// A port of Open vSwitch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<OvsSection>,
-    /// Whether the coordinator is chained.
+    /// Whether the coordinator plugin is chained.
     #[serde(default = "yes")]
     pub enable_coordinator: bool,
-    /// Whether the network has no addresses.
+    /// Whether the network has no IPAM.
     #[serde(default, rename = "disableIPAM")]
     pub disable_ipam: bool,
-    /// How the pod routes, for this network.
+    /// Routing settings for this network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<CoordinatorSpec>,
-    /// Plugins chained after the main one, each as JSON text.
+    /// Plugins chained after the main one, each as JSON.
     #[serde(default, rename = "chainCNIJsonData", skip_serializing_if = "Vec::is_empty")]
     pub chain_cni_json_data: Vec<String>,
-    /// The whole configuration as JSON text, with `cniType: custom`.
+    /// The whole CNI configuration as JSON, for `cniType: custom`.
     #[serde(default, rename = "customCNI", skip_serializing_if = "Option::is_none")]
     pub custom_cni: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! Addresses that no pool gives out.
+//! The kind SpiderReservedIP.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Addresses that no pool gives out.
+/// Addresses that are never assigned from any pool.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "spiderpool.spidernet.io",
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
     shortname = "sr",
     category = "spiderpool",
     derive = "PartialEq",
-    doc = "Addresses that no pool gives out.",
+    doc = "Addresses that are never assigned from any pool.",
     printcolumn(name = "VERSION", type_ = "string", json_path = ".spec.ipVersion")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SpiderReservedIPSpec {
-    /// The address family, 4 or 6; that of the first address when absent.
+    /// Address family, 4 or 6; derived from the first address if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [4, 6]))]
     pub ip_version: Option<i64>,
-    /// The addresses, each one or a range `A-B`.
+    /// Reserved addresses, each a single address or a range `A-B`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
 }

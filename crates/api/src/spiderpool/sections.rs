@@ -1,21 +1,21 @@
-//! The sections of SpiderMultusConfig, one for each plugin.
+//! The plugin sections of SpiderMultusConfig.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The pools of a network.
+/// IP pools of a network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IpPools {
-    /// IPv4 pools, the first preferred.
+    /// IPv4 pools, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ipv4: Vec<String>,
-    /// IPv6 pools, the first preferred.
+    /// IPv6 pools, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ipv6: Vec<String>,
-    /// Whether only pools of the parent's subnet are used.
+    /// Whether only pools in the parent interface's subnet are used.
     #[serde(default)]
     pub match_master_subnet: bool,
 }
@@ -24,10 +24,10 @@ pub struct IpPools {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IbSriovSection {
-    /// The resource whose devices are used.
+    /// Device plugin resource of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
-    /// The partition, as a number or as text, decimal or hexadecimal.
+    /// P_Key, as an integer or as a string, decimal or hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new(crate::PKEY_RULE).message(crate::PKEY_MESSAGE))]
     pub pkey: Option<IntOrString>,
@@ -35,20 +35,20 @@ pub struct IbSriovSection {
     #[serde(default = "enable")]
     #[schemars(extend("enum" = ["auto", "enable", "disable"]))]
     pub link_state: String,
-    /// Whether the RDMA device moves into the pod. As the node's RDMA mode is, when absent.
+    /// Whether the RDMA device moves into the pod. If absent, the node's RDMA netns mode decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_isolation: Option<bool>,
-    /// Whether the function's GUID is made a member of the partition at the subnet manager.
+    /// Whether the function's GUID is added to the partition in the subnet manager.
     #[serde(default)]
     pub enable_ib_kubernetes: bool,
-    /// The same under its older name.
+    /// Older name of the same field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ib_kubernetes_enabled: Option<bool>,
-    /// The MTU; 0 leaves it alone. Ours.
+    /// MTU; 0 leaves it unchanged. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub mtu: Option<i32>,
-    /// The pools.
+    /// IP pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
@@ -60,14 +60,14 @@ fn enable() -> String {
 /// An IPoIB child interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IpoibSection {
-    /// The parent, by name or altname.
+    /// Parent interface, by name or altname.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
-    /// The MTU; 0 leaves it alone. Ours.
+    /// MTU; 0 leaves it unchanged. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub mtu: Option<i32>,
-    /// The pools.
+    /// IP pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
@@ -76,32 +76,32 @@ pub struct IpoibSection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SriovSection {
-    /// The resource whose devices are used.
+    /// Device plugin resource of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
-    /// The VLAN.
+    /// VLAN ID.
     #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan_id: Option<i32>,
-    /// The MTU; 0 leaves it alone.
+    /// MTU; 0 leaves it unchanged.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub mtu: i32,
-    /// Least rate in Mb/s.
+    /// Minimum transmit rate in Mb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_tx_rate_mbps: Option<i64>,
-    /// Greatest rate in Mb/s.
+    /// Maximum transmit rate in Mb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_tx_rate_mbps: Option<i64>,
     /// Whether the RDMA device moves into the pod.
     #[serde(default)]
     pub rdma_isolation: bool,
-    /// The same under its older name.
+    /// Older name of the same field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_rdma: Option<bool>,
-    /// The pools.
+    /// IP pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
@@ -110,27 +110,27 @@ pub struct SriovSection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VlanSection {
-    /// The parents; several are bonded.
+    /// Parent interfaces; several are bonded.
     pub master: Vec<String>,
-    /// The VLAN.
+    /// VLAN ID.
     #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan_id: Option<i32>,
-    /// How the VLAN of a `vlan` network is chosen: `manual`, also when absent, or `auto`.
+    /// How the VLAN of a `vlan` network is selected: `manual` (default) or `auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["manual", "auto"]))]
     pub vlan_mode: Option<String>,
-    /// The MTU; 0 leaves it alone.
+    /// MTU; 0 leaves it unchanged.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub mtu: i32,
-    /// The bond of several parents.
+    /// Bond of several parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondSection>,
-    /// The resource of a shared RDMA device.
+    /// Resource of a shared RDMA device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_resource_name: Option<String>,
-    /// The pools.
+    /// IP pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
@@ -138,12 +138,12 @@ pub struct VlanSection {
 /// A bond of several parents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BondSection {
-    /// Its interface.
+    /// Name of the bond interface.
     pub name: String,
     /// The bonding mode.
     #[schemars(range(min = 0, max = 6))]
     pub mode: i32,
-    /// Further options.
+    /// Additional bonding options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
 }
@@ -153,16 +153,16 @@ pub struct BondSection {
 pub struct OvsSection {
     /// The bridge.
     pub bridge: String,
-    /// The VLAN.
+    /// VLAN ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<i32>,
     /// VLANs of a trunk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trunk: Vec<TrunkRange>,
-    /// The device offloaded to.
+    /// Device for hardware offload.
     #[serde(default, rename = "deviceID", skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// The pools.
+    /// IP pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
@@ -170,15 +170,15 @@ pub struct OvsSection {
 /// VLANs of a trunk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrunkRange {
-    /// The first.
+    /// First VLAN ID.
     #[serde(default, rename = "minID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub min_id: Option<i64>,
-    /// The last.
+    /// Last VLAN ID.
     #[serde(default, rename = "maxID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub max_id: Option<i64>,
-    /// A single one.
+    /// A single VLAN ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub id: Option<i64>,

@@ -1,10 +1,10 @@
-//! Software bridges of policies and node states.
+//! Software bridges in SriovNetworkNodePolicy and SriovNetworkNodeState.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The bridge that a policy asks for.
+/// Bridge requested by a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyBridge {
     /// Open vSwitch.
@@ -12,7 +12,7 @@ pub struct PolicyBridge {
     pub ovs: Option<PolicyOvs>,
 }
 
-/// An Open vSwitch bridge that a policy asks for.
+/// Open vSwitch bridge requested by a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyOvs {
     /// The bridge.

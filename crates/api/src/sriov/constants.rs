@@ -1,30 +1,30 @@
-//! Annotations by which the two daemons, and whoever drains nodes in place of ours, speak about a node.
+//! Annotations and states by which the node daemon, the cluster daemon and external drainers coordinate.
 
-/// On a node state, by the node: what it needs to go on, [`IDLE`], [`DRAIN_REQUIRED`] or [`REBOOT_REQUIRED`].
+/// On a SriovNetworkNodeState, set by the node daemon: [`IDLE`], [`DRAIN_REQUIRED`] or [`REBOOT_REQUIRED`].
 pub const DESIRED_STATE: &str = "sriovnetwork.openshift.io/desired-state";
-/// On a node state, by whoever drains: [`IDLE`], [`DRAINING`] or [`DRAIN_COMPLETE`].
+/// On a SriovNetworkNodeState, set by the drainer: [`IDLE`], [`DRAINING`] or [`DRAIN_COMPLETE`].
 pub const CURRENT_STATE: &str = "sriovnetwork.openshift.io/current-state";
-/// On a node state: somebody else drains this node.
+/// On a SriovNetworkNodeState: an external component drains this node.
 pub const EXTERNAL_DRAINER: &str = "sriovnetwork.openshift.io/use-external-drainer";
-/// On the state of a node that is gone: until when it is kept.
+/// On the SriovNetworkNodeState of a deleted node: when it is garbage-collected.
 pub const KEEP_STATE_UNTIL: &str = "sriovnetwork.openshift.io/keep-state-until";
-/// On a Node: it was us who made it unschedulable, so we may make it schedulable again.
+/// On a Node: Ferroband cordoned it and may uncordon it.
 pub const CORDONED: &str = "ferroband.io/cordoned";
 
-/// Nothing is needed, nothing is done.
+/// No drain is required or in progress.
 pub const IDLE: &str = "Idle";
-/// The pods that hold what changes must go.
+/// The pods that use the functions to be changed must be evicted.
 pub const DRAIN_REQUIRED: &str = "Drain_Required";
-/// All pods must go, for a reboot.
+/// All pods must be evicted for a reboot.
 pub const REBOOT_REQUIRED: &str = "Reboot_Required";
-/// They are going.
+/// Pods are being evicted.
 pub const DRAINING: &str = "Draining";
-/// They are gone.
+/// The pods are gone.
 pub const DRAIN_COMPLETE: &str = "DrainComplete";
 
-/// In `syncStatus`: the node is as it should be.
+/// `syncStatus`: the node is configured as desired.
 pub const SUCCEEDED: &str = "Succeeded";
-/// In `syncStatus`: it cannot be.
+/// `syncStatus`: the configuration failed.
 pub const FAILED: &str = "Failed";
-/// In `syncStatus`: it will be.
+/// `syncStatus`: the configuration is in progress.
 pub const IN_PROGRESS: &str = "InProgress";

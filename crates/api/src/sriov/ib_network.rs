@@ -1,4 +1,4 @@
-//! A network over InfiniBand virtual functions.
+//! The kind SriovIBNetwork.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -6,7 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A network over InfiniBand virtual functions; it becomes a NetworkAttachmentDefinition.
+/// A network of InfiniBand virtual functions, from which a NetworkAttachmentDefinition is generated.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "sriovnetwork.openshift.io",
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "ConditionsStatus",
     derive = "PartialEq",
-    doc = "A network over InfiniBand virtual functions; it becomes a NetworkAttachmentDefinition.",
+    doc = "A network of InfiniBand virtual functions, from which a NetworkAttachmentDefinition is generated.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -26,37 +26,37 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovIBNetworkSpec {
-    /// The resource whose devices are used, without prefix.
+    /// Device plugin resource, without prefix.
     pub resource_name: String,
-    /// The namespace of the definition; the object's own when absent.
+    /// Namespace of the NetworkAttachmentDefinition; defaults to this object's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_namespace: Option<String>,
-    /// Capabilities of the plugin, as JSON text.
+    /// Plugin capabilities, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<String>,
-    /// The `ipam` object, as JSON text.
+    /// The `ipam` object, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipam: Option<String>,
     /// Link state of the function: `auto`, `enable` or `disable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["auto", "enable", "disable"]))]
     pub link_state: Option<String>,
-    /// Plugins chained after the main one, as JSON text without brackets.
+    /// Plugins chained after the main one, as JSON objects without the surrounding brackets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta_plugins: Option<String>,
-    /// The partition, as a number or as text. Ours.
+    /// P_Key, as an integer or as a string. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new(crate::PKEY_RULE).message(crate::PKEY_MESSAGE))]
     pub pkey: Option<IntOrString>,
-    /// Whether the RDMA device moves into the pod; as the node's RDMA mode is, when absent. Ours.
+    /// Whether the RDMA device moves into the pod. If absent, the node's RDMA netns mode decides. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_isolation: Option<bool>,
-    /// Whether the function's GUID is made a member of the partition at the subnet manager. Ours.
+    /// Whether the function's GUID is added to the partition in the subnet manager. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ib_kubernetes_enabled: Option<bool>,
 }
 
-/// How it stands with an object.
+/// A status that consists of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionsStatus {
     /// The conditions, one of each type.

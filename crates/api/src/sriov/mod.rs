@@ -1,4 +1,4 @@
-//! `sriovnetwork.openshift.io`: virtual functions and their networks, as the SR-IOV operator has them.
+//! `sriovnetwork.openshift.io`: the SR-IOV network operator's kinds for virtual functions and their networks.
 
 mod bridge;
 mod constants;

@@ -1,4 +1,4 @@
-//! Which virtual functions a node shall have.
+//! The kind SriovNetworkNodePolicy.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which virtual functions the selected devices of the selected nodes shall have.
+/// The desired virtual functions on the selected devices of the selected nodes.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "sriovnetwork.openshift.io",
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
     namespaced,
     status = "ConditionsStatus",
     derive = "PartialEq",
-    doc = "Which virtual functions the selected devices of the selected nodes shall have.",
+    doc = "The desired virtual functions on the selected devices of the selected nodes.",
     printcolumn(name = "Resource", type_ = "string", json_path = ".spec.resourceName"),
     printcolumn(name = "VFs", type_ = "integer", json_path = ".spec.numVfs"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
@@ -39,17 +39,17 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkNodePolicySpec {
-    /// The resource the functions are offered under, without prefix.
+    /// Device plugin resource of the functions, without prefix.
     #[schemars(length(max = 63))]
     pub resource_name: String,
-    /// Labels that a node must have, all of them.
+    /// Labels that a node must have; all must match.
     pub node_selector: BTreeMap<String, String>,
-    /// Which devices; at least one field, all that are given must match.
+    /// Devices to configure. At least one field must be set, and all that are set must match.
     pub nic_selector: NicSelector,
-    /// How many functions.
+    /// Number of virtual functions per device.
     #[schemars(range(min = 0))]
     pub num_vfs: i64,
-    /// The lower wins where policies disagree.
+    /// Priority when policies conflict; the lower number wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 99))]
     pub priority: Option<i64>,
@@ -57,14 +57,14 @@ pub struct SriovNetworkNodePolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub mtu: Option<i64>,
-    /// The driver: `netdevice` or `vfio-pci`; `ib` and `infiniBand` mean `netdevice` with `linkType: ib`.
+    /// Driver: `netdevice` or `vfio-pci`. `ib` and `infiniBand` mean `netdevice` with `linkType: ib`.
     #[serde(default = "netdevice")]
     #[schemars(extend("enum" = ["netdevice", "vfio-pci", "ib", "infiniBand"]))]
     pub device_type: String,
-    /// Whether their RDMA devices are given out with them.
+    /// Whether containers also get the functions' RDMA devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_rdma: Option<bool>,
-    /// Whether `/dev/vhost-net` is given out with them.
+    /// Whether containers also get `/dev/vhost-net`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_vhost_net: Option<bool>,
     /// The link layer: `eth` or `ib`, in either case.
@@ -79,13 +79,13 @@ pub struct SriovNetworkNodePolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["virtio", "vhost"]))]
     pub vdpa_type: Option<String>,
-    /// Whether the kubelet is not told their NUMA nodes.
+    /// Do not report NUMA topology to the kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_topology: Option<bool>,
-    /// Whether somebody else makes the functions.
+    /// Whether the virtual functions are created outside of Ferroband.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
-    /// A software bridge for them.
+    /// Software bridge for the functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<PolicyBridge>,
 }
@@ -94,15 +94,15 @@ fn netdevice() -> String {
     "netdevice".into()
 }
 
-/// Which devices.
+/// Selects devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NicSelector {
-    /// PCI vendor, four hexadecimal digits.
+    /// PCI vendor ID, four hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub vendor: Option<String>,
-    /// PCI device of the physical function, four hexadecimal digits.
+    /// PCI device ID of the physical function, four hexadecimal digits.
     #[serde(default, rename = "deviceID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub device_id: Option<String>,
@@ -110,23 +110,23 @@ pub struct NicSelector {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 64)))]
     pub root_devices: Vec<String>,
-    /// Names or altnames of physical functions, with `#a-b` only functions a to b.
+    /// Names or altnames of physical functions. The suffix `#a-b` selects only virtual functions a to b.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 160)))]
     pub pf_names: Vec<String>,
-    /// A network of the platform, for virtual machines.
+    /// Network of the virtualization platform, for virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub net_filter: Option<String>,
 }
 
 impl SriovNetworkNodePolicySpec {
-    /// Whether the functions shall speak InfiniBand: said by `linkType`, or by a `deviceType` of `ib` or `infiniBand`.
+    /// Whether InfiniBand is requested, by `linkType` or by a `deviceType` of `ib` or `infiniBand`.
     pub fn is_infiniband(&self) -> bool {
         self.requested_link_type().is_some_and(|link| link.eq_ignore_ascii_case("ib"))
     }
 
-    /// The link layer, if the policy cares.
+    /// The requested link layer, if any.
     pub fn requested_link_type(&self) -> Option<&str> {
         let by_device = matches!(self.device_type.as_str(), "ib" | "infiniBand").then_some("ib");
         by_device.or(self.link_type.as_deref().filter(|link| !link.is_empty()))
@@ -137,19 +137,19 @@ impl SriovNetworkNodePolicySpec {
         if self.device_type == "vfio-pci" { "vfio-pci" } else { "netdevice" }
     }
 
-    /// Whether RDMA devices go with the functions. InfiniBand without one is of no use.
+    /// Whether containers get RDMA devices. Always true for InfiniBand, which is useless without them.
     pub fn uses_rdma(&self) -> bool {
         self.driver() == "netdevice" && (self.is_infiniband() || self.is_rdma == Some(true))
     }
 
-    /// The priority; 99 when none is given.
+    /// The priority; 99 by default.
     pub fn priority(&self) -> i64 {
         self.priority.unwrap_or(99)
     }
 }
 
 impl NicSelector {
-    /// Whether nothing is asked for; such a selector means no device.
+    /// Whether no field is set. An empty selector matches no device.
     pub fn is_empty(&self) -> bool {
         let none = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
         none(&self.vendor)

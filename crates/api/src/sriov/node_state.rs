@@ -1,4 +1,4 @@
-//! What a node has and shall have.
+//! The kind SriovNetworkNodeState.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -11,7 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a node shall have, merged from all policies; the object has the node's name.
+/// Desired configuration of a node, merged from all policies. The object has the node's name.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "sriovnetwork.openshift.io",
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "SriovNetworkNodeStateStatus",
     derive = "PartialEq",
-    doc = "The virtual functions that a node has and shall have.",
+    doc = "The desired and actual virtual functions of a node.",
     printcolumn(name = "Sync Status", type_ = "string", json_path = ".status.syncStatus"),
     printcolumn(
         name = "Desired Sync State",
@@ -39,10 +39,10 @@ pub struct SriovNetworkNodeStateSpec {
     /// The physical functions to configure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceSpec>,
-    /// The bridges to make.
+    /// Bridges to create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridges: Option<NodeBridges>,
-    /// Settings of the whole node.
+    /// Node-wide settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemState>,
 }
@@ -53,7 +53,7 @@ pub struct SriovNetworkNodeStateSpec {
 pub struct InterfaceSpec {
     /// Its PCI address.
     pub pci_address: String,
-    /// How many virtual functions.
+    /// Number of virtual functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_vfs: Option<i64>,
     /// The MTU.
@@ -68,10 +68,10 @@ pub struct InterfaceSpec {
     /// The e-switch mode.
     #[serde(default, rename = "eSwitchMode", skip_serializing_if = "Option::is_none")]
     pub e_switch_mode: Option<String>,
-    /// Whether somebody else makes the functions.
+    /// Whether the virtual functions are created outside of Ferroband.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
-    /// What its virtual functions are for.
+    /// Groups of its virtual functions, one per resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vf_groups: Vec<VfGroup>,
 }
@@ -86,49 +86,49 @@ pub struct VfGroup {
     /// The driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_type: Option<String>,
-    /// First and last, `a-b`.
+    /// First and last function, `a-b`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vf_range: Option<String>,
-    /// The policy they come from.
+    /// Policy that requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_name: Option<String>,
     /// The MTU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i64>,
-    /// Whether their RDMA devices go with them.
+    /// Whether containers also get the functions' RDMA devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_rdma: Option<bool>,
     /// The vDPA type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vdpa_type: Option<String>,
-    /// Whether `/dev/vhost-net` is given out with them. Ours.
+    /// Whether containers also get `/dev/vhost-net`. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_vhost_net: Option<bool>,
-    /// Whether the kubelet is not told their NUMA nodes. Ours.
+    /// Do not report NUMA topology to the kubelet. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_topology: Option<bool>,
 }
 
-/// Settings of the whole node.
+/// Node-wide settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SystemState {
-    /// Whether RDMA devices belong to network namespaces: `shared` or `exclusive`.
+    /// RDMA netns mode: `shared` or `exclusive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["shared", "exclusive"]))]
     pub rdma_mode: Option<String>,
-    /// Whether the node may be rebooted for what cannot take effect otherwise. Ours.
+    /// Whether the node may be rebooted for changes that require it. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_reboot: Option<bool>,
-    /// Whether functions are changed under the pods that hold them. Ours.
+    /// Whether functions are changed while pods still use them. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_drain: Option<bool>,
-    /// Vendor steps that are left out: `mellanox`. Ours.
+    /// Vendor plugins to skip: `mellanox`. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disable_plugins: Vec<String>,
 }
 
-/// What a node has.
+/// Actual state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkNodeStateStatus {
@@ -138,28 +138,28 @@ pub struct SriovNetworkNodeStateStatus {
     /// Its bridges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridges: Option<NodeBridges>,
-    /// Settings of the whole node.
+    /// Node-wide settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemState>,
     /// `Succeeded`, `Failed` or `InProgress`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_status: Option<String>,
-    /// The last failure.
+    /// Last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_error: Option<String>,
-    /// Which generation of the spec this is about. Ours.
+    /// Generation of the spec that this status describes. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The pods that must go before the node can be changed. Ours.
+    /// Pods that must be evicted before the node can be changed. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<VfHolder>,
-    /// The conditions, one of each type. Ours.
+    /// Conditions, one of each type. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// A pod that holds a virtual function which is about to go.
+/// A pod that uses virtual functions which are about to be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VfHolder {
@@ -167,9 +167,9 @@ pub struct VfHolder {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its UID: another pod of that name holds nothing.
+    /// Its UID; a new pod of the same name is not a holder.
     pub uid: String,
-    /// The functions that it holds.
+    /// Functions that it uses.
     pub devices: Vec<String>,
 }
 
@@ -194,16 +194,16 @@ pub struct InterfaceStatus {
     /// PCI device.
     #[serde(default, rename = "deviceID", alias = "deviceId", skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// The network of the platform.
+    /// Network of the virtualization platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub net_filter: Option<String>,
     /// The MTU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i64>,
-    /// How many virtual functions it has.
+    /// Number of virtual functions.
     #[serde(default, alias = "numVFs", alias = "numvfs", skip_serializing_if = "Option::is_none")]
     pub num_vfs: Option<i64>,
-    /// How many it could have.
+    /// Maximum number of virtual functions.
     #[serde(
         default,
         rename = "totalvfs",
@@ -218,19 +218,19 @@ pub struct InterfaceStatus {
     /// The link layer, `ETH` or `IB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_type: Option<String>,
-    /// Whether the link is set `up` or `down`.
+    /// Administrative link state, `up` or `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_admin_state: Option<String>,
     /// The e-switch mode.
     #[serde(default, rename = "eSwitchMode", skip_serializing_if = "Option::is_none")]
     pub e_switch_mode: Option<String>,
-    /// Whether somebody else makes the functions.
+    /// Whether the virtual functions are created outside of Ferroband.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
     /// Its virtual functions.
     #[serde(default, rename = "Vfs", alias = "vfs", alias = "VFs", skip_serializing_if = "Vec::is_empty")]
     pub vfs: Vec<VirtualFunction>,
-    /// Further names of its interface.
+    /// Altnames of its interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alt_names: Vec<String>,
 }
@@ -241,7 +241,7 @@ pub struct InterfaceStatus {
 pub struct VirtualFunction {
     /// Its PCI address.
     pub pci_address: String,
-    /// Its number.
+    /// Its index.
     #[serde(rename = "vfID", alias = "vfId")]
     pub vf_id: i64,
     /// Its interface.
@@ -250,7 +250,7 @@ pub struct VirtualFunction {
     /// Its link-layer address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
-    /// What it is assigned to.
+    /// Upstream field: what it is assigned to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned: Option<String>,
     /// Its driver.

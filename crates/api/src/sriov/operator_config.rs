@@ -1,4 +1,4 @@
-//! Settings of the operator.
+//! The kind SriovOperatorConfig.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Settings of the operator; the object is called `default`.
+/// Settings of the SR-IOV network operator. Only the object named `default` is used.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "sriovnetwork.openshift.io",
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
     namespaced,
     status = "SriovOperatorConfigStatus",
     derive = "PartialEq",
-    doc = "Settings of the operator; the object is called default.",
+    doc = "Settings of the SR-IOV network operator. Only the object named default is used.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -26,36 +26,36 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovOperatorConfigSpec {
-    /// Labels of the nodes that are configured.
+    /// Labels of the nodes to configure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_daemon_node_selector: BTreeMap<String, String>,
-    /// Whether resources are put into pods.
+    /// Whether the webhook adds resource requests to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_injector: Option<bool>,
-    /// Whether objects are checked on admission.
+    /// Whether objects are validated on admission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_operator_webhook: Option<bool>,
-    /// How much is logged, 0 to 2.
+    /// Log level, 0 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2))]
     pub log_level: Option<i64>,
-    /// Whether nodes are changed without being drained.
+    /// Whether nodes are changed without draining them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_drain: Option<bool>,
-    /// Whether Open vSwitch is offloaded.
+    /// Whether Open vSwitch hardware offload is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_ovs_offload: Option<bool>,
     /// `daemon` or `systemd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["daemon", "systemd"]))]
     pub configuration_mode: Option<String>,
-    /// Whether devices are given out by CDI.
+    /// Whether devices are allocated through CDI.
     #[serde(default, rename = "useCDI", skip_serializing_if = "Option::is_none")]
     pub use_cdi: Option<bool>,
-    /// Vendor steps that are left out: `mellanox`.
+    /// Vendor plugins to skip: `mellanox`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disable_plugins: Vec<String>,
-    /// Features by name.
+    /// Feature gates by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
     /// Environment of the config daemon.
@@ -63,7 +63,7 @@ pub struct SriovOperatorConfigSpec {
     pub config_daemon_env_vars: BTreeMap<String, String>,
 }
 
-/// How it stands with the settings.
+/// State of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SriovOperatorConfigStatus {

@@ -1,4 +1,4 @@
-//! Nodes that are configured alike.
+//! The kind SriovNetworkPoolConfig.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -12,7 +12,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Nodes that are configured alike, and how many of them at once.
+/// A pool of nodes with common settings, and how many of them may be changed at once.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "sriovnetwork.openshift.io",
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "ConditionsStatus",
     derive = "PartialEq",
-    doc = "Nodes that are configured alike, and how many of them at once.",
+    doc = "A pool of nodes with common settings, and how many of them may be changed at once.",
     printcolumn(name = "Max Unavailable", type_ = "string", json_path = ".spec.maxUnavailable"),
     printcolumn(name = "RDMA Mode", type_ = "string", json_path = ".spec.rdmaMode"),
     printcolumn(
@@ -34,29 +34,29 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkPoolConfigSpec {
-    /// Which nodes; all when absent.
+    /// Nodes of the pool; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
-    /// How many of them may be drained at once, a number or a percentage; no limit when absent.
+    /// Number or percentage of nodes that may be drained at once; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
-    /// Whether RDMA devices belong to network namespaces: `shared` or `exclusive`.
+    /// RDMA netns mode: `shared` or `exclusive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["shared", "exclusive"]))]
     pub rdma_mode: Option<String>,
-    /// Whether these nodes may be rebooted, once for each change that cannot take effect otherwise. Without it a node
-    /// says `RebootRequired` and waits. Ours.
+    /// Whether the nodes may be rebooted, once for each change that requires it. Otherwise a node reports
+    /// `RebootRequired` and waits. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_reboot: Option<bool>,
-    /// Offloading of Open vSwitch.
+    /// Open vSwitch hardware offload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs_hardware_offload_config: Option<OvsHardwareOffload>,
 }
 
-/// Offloading of Open vSwitch.
+/// Open vSwitch hardware offload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OvsHardwareOffload {
-    /// The pool of machines.
+    /// Name of the machine config pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -1,93 +1,96 @@
-//! What the API server refuses, in its own language (CEL), so that it needs no webhook to be up.
+//! CEL validation rules, which the API server enforces without a webhook.
 //!
-//! Only what can be said of one object alone is refused here. What depends on the cluster (is there such a node? does
-//! another policy want the same functions?) changes without the object being touched, and is told in its conditions.
+//! The rules cover only what a single object decides. What depends on the cluster (does a node match, does another
+//! policy claim the same functions) can change without an update of the object, so it is reported in conditions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, ValidationRule,
 };
 
-/// A rule about the whole object: what must hold, and what is said when it does not.
+/// A rule for the whole object: a CEL expression, and the message if it is false.
 type CelRule = (&'static str, &'static str);
 
-/// Of a policy. One called `default` is a leftover of old operators and never looked at.
+/// Rules for SriovNetworkNodePolicy. An object named `default` is a leftover of old operators and is ignored.
 const POLICY_RULES: &[CelRule] = &[
     (
         "self.spec.resourceName.matches('^[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$')",
-        "spec.resourceName: letters, digits, - and _, beginning and ending with a letter or digit, at most 63",
+        "spec.resourceName: at most 63 letters, digits, - and _, starting and ending with a letter or digit",
     ),
-    ("self.spec.numVfs > 0", "spec.numVfs: at least 1; delete the policy to have none"),
+    (
+        "self.spec.numVfs > 0",
+        "spec.numVfs must be at least 1; delete the policy to remove all virtual functions",
+    ),
     (
         "[has(self.spec.nicSelector.vendor) && self.spec.nicSelector.vendor != '', \
          has(self.spec.nicSelector.deviceID) && self.spec.nicSelector.deviceID != '', \
          has(self.spec.nicSelector.netFilter) && self.spec.nicSelector.netFilter != '', \
          has(self.spec.nicSelector.rootDevices) && size(self.spec.nicSelector.rootDevices) > 0, \
-         has(self.spec.nicSelector.pfNames) && size(self.spec.nicSelector.pfNames) > 0].exists(given, given)",
-        "spec.nicSelector: give at least one of vendor, deviceID, rootDevices, pfNames, netFilter",
+         has(self.spec.nicSelector.pfNames) && size(self.spec.nicSelector.pfNames) > 0].exists(present, present)",
+        "spec.nicSelector must set at least one of vendor, deviceID, rootDevices, pfNames, netFilter",
     ),
     (
         "!has(self.spec.nicSelector.netFilter) || self.spec.nicSelector.netFilter == '' || \
          !(has(self.spec.nicSelector.vendor) || has(self.spec.nicSelector.deviceID) || \
          has(self.spec.nicSelector.rootDevices) || has(self.spec.nicSelector.pfNames) || \
          has(self.spec.eSwitchMode) || has(self.spec.bridge))",
-        "spec.nicSelector.netFilter: cannot be together with vendor, deviceID, rootDevices, pfNames, eSwitchMode or bridge",
+        "spec.nicSelector.netFilter excludes vendor, deviceID, rootDevices, pfNames, eSwitchMode and bridge",
     ),
     (
         "!has(self.spec.nicSelector.netFilter) || self.spec.nicSelector.netFilter == '' || \
          ((!has(self.spec.linkType) || self.spec.linkType in ['eth', 'ETH']) && !(self.spec.deviceType in ['ib', 'infiniBand']))",
-        "spec.nicSelector.netFilter: networks of virtual platforms are Ethernet; linkType must be eth or absent",
+        "spec.nicSelector.netFilter requires linkType eth or none: virtualization platforms use Ethernet",
     ),
     (
         "!has(self.spec.nicSelector.pfNames) || self.spec.nicSelector.pfNames.all(name, \
          !name.contains('#') || name.matches('^[^#]+#[0-9]{1,4}-[0-9]{1,4}$'))",
-        "spec.nicSelector.pfNames: a range is NAME#FIRST-LAST, like ibs1#0-3",
+        "spec.nicSelector.pfNames: a range must have the form NAME#FIRST-LAST, for example ibs1#0-3",
     ),
     (
         "!has(self.spec.nicSelector.pfNames) || self.spec.nicSelector.pfNames.all(name, \
          !name.matches('^[^#]+#[0-9]{1,4}-[0-9]{1,4}$') || \
          int(name.split('#')[1].split('-')[0]) <= int(name.split('#')[1].split('-')[1]) && \
          int(name.split('#')[1].split('-')[1]) < self.spec.numVfs)",
-        "spec.nicSelector.pfNames: in NAME#FIRST-LAST, FIRST must not be after LAST, and LAST must be below numVfs",
+        "spec.nicSelector.pfNames: in NAME#FIRST-LAST, FIRST must not exceed LAST, and LAST must be less than numVfs",
     ),
     (
         "self.spec.deviceType != 'vfio-pci' || !has(self.spec.isRdma) || !self.spec.isRdma",
-        "spec.deviceType vfio-pci and spec.isRdma true: the kernel's RDMA device is gone under vfio-pci; take one of them",
+        "spec.isRdma cannot be true with spec.deviceType vfio-pci, which has no kernel RDMA device",
     ),
     (
         "!(self.spec.deviceType in ['ib', 'infiniBand']) || !has(self.spec.linkType) || self.spec.linkType in ['ib', 'IB']",
-        "spec.deviceType ib and spec.linkType eth contradict each other",
+        "spec.deviceType ib contradicts spec.linkType eth",
     ),
     (
         "!has(self.spec.eSwitchMode) || self.spec.eSwitchMode != 'switchdev' || \
          ((!has(self.spec.linkType) || self.spec.linkType in ['eth', 'ETH']) && !(self.spec.deviceType in ['ib', 'infiniBand']))",
-        "spec.eSwitchMode switchdev needs spec.linkType eth: InfiniBand has no e-switch",
+        "spec.eSwitchMode switchdev requires spec.linkType eth: InfiniBand has no e-switch",
     ),
     (
         "!has(self.spec.vdpaType) || (self.spec.deviceType == 'netdevice' && has(self.spec.eSwitchMode) && self.spec.eSwitchMode == 'switchdev')",
-        "spec.vdpaType needs spec.deviceType netdevice and spec.eSwitchMode switchdev",
+        "spec.vdpaType requires spec.deviceType netdevice and spec.eSwitchMode switchdev",
     ),
     (
         "!has(self.spec.bridge) || (has(self.spec.eSwitchMode) && self.spec.eSwitchMode == 'switchdev' && \
          (!has(self.spec.externallyManaged) || !self.spec.externallyManaged))",
-        "spec.bridge needs spec.eSwitchMode switchdev, and functions that are not externallyManaged",
+        "spec.bridge requires spec.eSwitchMode switchdev and cannot be combined with externallyManaged",
     ),
 ];
 
-/// Of a pool of nodes.
+/// Rules for SriovNetworkPoolConfig.
 const POOL_CONFIG_RULES: &[CelRule] = &[
     (
         "!has(self.spec.maxUnavailable) || (type(self.spec.maxUnavailable) == int ? int(self.spec.maxUnavailable) >= 0 : \
          string(self.spec.maxUnavailable).matches('^([1-9][0-9]?|100)%$'))",
-        "spec.maxUnavailable: a number, 0 or more, or a percentage from 1% to 100%",
+        "spec.maxUnavailable must be a number of at least 0, or a percentage from 1% to 100%",
     ),
     (
         "!has(self.spec.ovsHardwareOffloadConfig) || !has(self.spec.ovsHardwareOffloadConfig.name) || \
          (!has(self.spec.maxUnavailable) && !has(self.spec.nodeSelector))",
-        "spec.ovsHardwareOffloadConfig.name: cannot be together with maxUnavailable or nodeSelector",
+        "spec.ovsHardwareOffloadConfig.name cannot be combined with maxUnavailable or nodeSelector",
     ),
 ];
 
-/// The definition with its rules.
+/// Adds the validation rules of a kind to its CRD.
 pub(crate) fn with_validation_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let (rules, exempt) = match crd.spec.names.kind.as_str() {
         "SriovNetworkNodePolicy" => (POLICY_RULES, "self.metadata.name == 'default' || "),
@@ -104,11 +107,11 @@ pub(crate) fn with_validation_rules(mut crd: CustomResourceDefinition) -> Custom
     crd
 }
 
-/// There is one configuration, and it has one name.
+/// Allows only the object name `default`.
 fn require_name_default(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let rule = ValidationRule {
         rule: "self.metadata.name == 'default'".to_owned(),
-        message: Some("metadata.name: only the object called default is used".to_owned()),
+        message: Some("metadata.name must be default: only the object with this name is used".to_owned()),
         ..ValidationRule::default()
     };
     set_rules(&mut crd, vec![rule]);

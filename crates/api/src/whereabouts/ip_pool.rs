@@ -1,11 +1,11 @@
-//! The addresses of one range that are assigned.
+//! The kind IPPool.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The addresses of one range that are assigned.
+/// The assigned addresses of one range.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "whereabouts.cni.cncf.io",
@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
     plural = "ippools",
     namespaced,
     derive = "PartialEq",
-    doc = "The addresses of one range that are assigned."
+    doc = "The assigned addresses of one range."
 )]
 pub struct IPPoolSpec {
-    /// The range, a subnet.
+    /// The range in CIDR notation.
     pub range: String,
-    /// The assigned addresses by their decimal offset from the first address of the range.
+    /// Assigned addresses by their decimal offset from the first address of the range.
     pub allocations: BTreeMap<String, IpAllocation>,
 }
 
-/// Who has an address.
+/// An assigned address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IpAllocation {
-    /// The sandbox.
+    /// Sandbox ID.
     pub id: String,
     /// The pod, `<namespace>/<name>`.
     pub podref: String,

@@ -1,4 +1,4 @@
-//! `whereabouts.cni.cncf.io`: the records of Whereabouts, for us projections of the granules.
+//! `whereabouts.cni.cncf.io`: the allocation records of Whereabouts. Ferroband projects its address blocks into them.
 
 mod ip_pool;
 mod overlapping_range_ip_reservation;

@@ -1,10 +1,10 @@
-//! One address that is assigned in some range; the object's name is the address.
+//! The kind OverlappingRangeIPReservation.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One address that is assigned in some range; the object's name is the address.
+/// One assigned address, unique across ranges; the object's name is the address.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "whereabouts.cni.cncf.io",
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
     plural = "overlappingrangeipreservations",
     namespaced,
     derive = "PartialEq",
-    doc = "One address that is assigned in some range; the object's name is the address."
+    doc = "One assigned address, unique across ranges; the object's name is the address."
 )]
 pub struct OverlappingRangeIPReservationSpec {
     /// The pod, `<namespace>/<name>`.
@@ -21,7 +21,7 @@ pub struct OverlappingRangeIPReservationSpec {
     /// The interface in the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
-    /// The sandbox.
+    /// Sandbox ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containerid: Option<String>,
 }

@@ -18,24 +18,26 @@ fn expected(list: &[(&str, &str, Option<&str>)]) -> Vec<(String, String, Option<
     list.iter().map(|(ns, name, i)| ((*ns).into(), (*name).into(), i.map(str::to_owned))).collect()
 }
 
+// Case: cni 79
 #[test]
-fn nothing_asks_for_nothing() {
-    assert_eq!(names(""), []); // case 79
+fn empty_annotation_selects_nothing() {
+    assert_eq!(names(""), []);
     assert_eq!(names("  \n"), []);
     assert_eq!(names("[]"), []);
 }
 
+// Case: cni 76, cni 86
 #[test]
-fn c76_a_comma_list() {
-    // case 76
+fn comma_list_is_parsed() {
     let list = [("podns", "a", None), ("ns2", "b", Some("ib1")), ("podns", "c", None)];
     assert_eq!(names("a, ns2/b@ib1 ,c"), expected(&list));
     assert_eq!(names("jarvice-ipoib"), expected(&[("podns", "jarvice-ipoib", None)]));
-    assert_eq!(names("a,a").len(), 2); // case 86
+    assert_eq!(names("a,a").len(), 2);
 }
 
+// Case: cni 76
 #[test]
-fn c76_comma_lists_that_are_wrong() {
+fn invalid_comma_lists_are_rejected() {
     for wrong in ["a/b/c", "a@b@c", "A", "a_b", "-a", "a.b", "a-", "", "a,,b", "a,", "A/b", "a b"] {
         if !wrong.is_empty() {
             assert!(networks(wrong).is_err(), "{wrong}");
@@ -52,7 +54,7 @@ fn c76_comma_lists_that_are_wrong() {
 }
 
 #[test]
-fn json_over_several_lines() {
+fn multi_line_json_is_parsed() {
     let text = r#"[{"name":"gpu1-sriov","namespace":"spiderpool"},
         {"name":"gpu2-sriov","namespace":"spiderpool"}]"#;
     assert_eq!(
@@ -63,7 +65,7 @@ fn json_over_several_lines() {
 }
 
 #[test]
-fn every_key_of_the_json_form() {
+fn every_json_key_is_parsed() {
     let text = r#"[{"name":"n","namespace":"ns","interface":"ib0","ips":["10.0.0.5/24","fd00::5"],
         "mac":"02:00:00:00:00:01","infiniband-guid":"c2:11:22:33:44:55:66:77",
         "portMappings":[{"hostPort":80,"containerPort":8080,"protocol":"tcp"}],
@@ -83,7 +85,7 @@ fn every_key_of_the_json_form() {
 }
 
 #[test]
-fn the_legacy_interface_key_counts_only_alone() {
+fn interface_takes_precedence_over_interface_request() {
     let interface = |text: &str| networks(text).unwrap()[0].interface.clone();
     assert_eq!(interface(r#"[{"name":"n","interfaceRequest":"old0"}]"#).as_deref(), Some("old0"));
     assert_eq!(
@@ -93,8 +95,9 @@ fn the_legacy_interface_key_counts_only_alone() {
     assert_eq!(interface(r#"[{"name":"n","interface":null}]"#), None);
 }
 
+// Case: cni 117
 #[test]
-fn c117_json_that_is_wrong() {
+fn invalid_json_is_rejected() {
     for wrong in
         [r#"{"name":"a"}"#, r#""a""#, "[a]", r#"[{"name":7}]"#, r#"[{"name":"a","default-route":["x"]}]"#]
     {
@@ -113,7 +116,7 @@ fn c117_json_that_is_wrong() {
             r#"[{"name":"a","portMappings":[{"hostPort":1,"containerPort":1,"protocol":"icmp"}]}]"#,
             "portMappings",
         ),
-        (r#"[{"name":"a","ips":["10.0.0.1"],"ipam-claim-reference":"c"}]"#, "ipam-claim-reference"), // case 117
+        (r#"[{"name":"a","ips":["10.0.0.1"],"ipam-claim-reference":"c"}]"#, "ipam-claim-reference"),
     ] {
         match networks(wrong) {
             Err(Error::Selection { field: found, .. }) => assert_eq!(found, field, "{wrong}"),
@@ -122,15 +125,15 @@ fn c117_json_that_is_wrong() {
     }
 }
 
+// Case: cni 104
 #[test]
-fn c104_one_default_route_of_each_family() {
+fn one_default_route_per_family_is_allowed() {
     let text = |routes: [&str; 2]| {
         format!(
             r#"[{{"name":"a","default-route":{}}},{{"name":"b","default-route":{}}}]"#,
             routes[0], routes[1]
         )
     };
-    // case 104
     for wrong in [text([r#"["10.0.0.1"]"#, r#"["10.0.1.1"]"#]), text([r#"["fd00::1","fd00::2"]"#, "[]"])] {
         assert!(matches!(networks(&wrong), Err(Error::MultipleDefaultRoutes { .. })), "{wrong}");
     }
@@ -139,11 +142,12 @@ fn c104_one_default_route_of_each_family() {
     assert_eq!(networks("a").unwrap()[0].default_route, None);
 }
 
+// Case: cni 83
 #[test]
-fn c83_the_default_network_is_one() {
+fn default_network_is_a_single_network() {
     let default = |text: &str| NetworkSelection::parse_default_network(text, "kube-system");
     assert_eq!(default("kube-system/ib-sriov").unwrap().unwrap().display_name(), "kube-system/ib-sriov");
-    assert_eq!(default("x").unwrap().unwrap().display_name(), "kube-system/x"); // case 83
+    assert_eq!(default("x").unwrap().unwrap().display_name(), "kube-system/x");
     assert_eq!(default("").unwrap(), None);
     assert!(matches!(default("a,b"), Err(Error::MultipleDefaultNetworks { count: 2, .. })));
 }
@@ -151,9 +155,9 @@ fn c83_the_default_network_is_one() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(512))]
 
-    /// An annotation is anybody's text: it is understood or refused, and what is understood is usable.
+    /// Any text is either rejected or yields usable selections.
     #[test]
-    fn any_text(text in "[a-z0-9@/, \\[\\]{}\":._-]{0,40}|\\PC{0,30}") {
+    fn any_text_is_rejected_or_usable(text in "[a-z0-9@/, \\[\\]{}\":._-]{0,40}|\\PC{0,30}") {
         for selection in networks(&text).unwrap_or_default() {
             assert!(!selection.name.is_empty() && !selection.namespace.is_empty());
             assert!(selection.interface.is_none_or(|name| (1..=15).contains(&name.len()) && !name.contains('/')));
@@ -161,7 +165,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn any_element(name in "[a-zA-Z0-9./-]{0,12}", interface in "\\PC{0,17}", ip in "[0-9a-f:./]{0,20}") {
+    fn any_element_is_rejected_or_usable(name in "[a-zA-Z0-9./-]{0,12}", interface in "\\PC{0,17}", ip in "[0-9a-f:./]{0,20}") {
         let text = serde_json::json!([{"name": name, "interface": interface, "ips": [ip]}]).to_string();
         for selection in networks(&text).unwrap_or_default() {
             assert!(selection.ips.iter().all(|ip| ip.parse::<ipnet::IpNet>().is_ok() || ip.parse::<IpAddr>().is_ok()));

@@ -6,9 +6,9 @@ fn entries(default: bool, result: Value) -> Vec<StatusEntry> {
         .status_entries()
 }
 
+// Case: cni 110
 #[test]
-fn one_interface() {
-    // case 110
+fn one_interface_is_rendered() {
     let result = json!({
         "cniVersion": "1.0.0",
         "interfaces": [{"name": "net1", "mac": "00:00:10:49", "mtu": 2044, "sandbox": "/run/netns/x"}],
@@ -32,8 +32,9 @@ fn one_interface() {
     assert_eq!(render_status(&entries(false, result)), expected);
 }
 
+// Case: cni 110
 #[test]
-fn c110_all_keys_in_their_order() {
+fn keys_are_in_the_expected_order() {
     let result = json!({
         "interfaces": [{"name": "eth0", "mac": "aa", "mtu": 1500, "sandbox": "s"}],
         "ips": [{"address": "10.1.0.2/24"}],
@@ -71,7 +72,7 @@ fn c110_all_keys_in_their_order() {
 }
 
 #[test]
-fn entries_are_joined_as_readers_know_them() {
+fn entries_are_joined_like_multus_does() {
     let entry = |name: &str| StatusEntry { name: name.into(), ..StatusEntry::default() };
     let expected =
         "[{\n    \"name\": \"a\",\n    \"dns\": {}\n},{\n    \"name\": \"b\",\n    \"dns\": {}\n}]";
@@ -79,9 +80,9 @@ fn entries_are_joined_as_readers_know_them() {
     assert_eq!(render_status(&[]), "[]");
 }
 
+// Case: cni 112
 #[test]
-fn c112_an_interface_outside_the_pod_is_not_told() {
-    // case 112
+fn host_interface_is_not_reported() {
     let only = entries(
         false,
         json!({"interfaces": [{"name": "veth0", "mac": "aa"}], "ips": [{"address": "10.0.0.1/24"}]}),
@@ -92,17 +93,17 @@ fn c112_an_interface_outside_the_pod_is_not_told() {
     );
 }
 
+// Case: cni 112
 #[test]
-fn c112_a_result_without_interfaces_is_the_interface_asked_for() {
-    // case 112
+fn result_without_interfaces_uses_the_requested_one() {
     let only = entries(true, json!({"ips": [{"address": "10.0.0.1/24"}]}));
     assert_eq!((only[0].interface.as_deref(), only[0].default), (Some("net1"), true));
     assert_eq!(entries(true, json!({})), []);
 }
 
+// Case: cni 113
 #[test]
-fn c113_a_default_route_without_gateway_has_none_to_tell() {
-    // case 113
+fn default_route_without_gateway_is_omitted() {
     let only = entries(
         false,
         json!({
@@ -114,7 +115,7 @@ fn c113_a_default_route_without_gateway_has_none_to_tell() {
 }
 
 #[test]
-fn several_interfaces() {
+fn every_pod_interface_gets_an_entry() {
     let result = json!({
         "interfaces": [
             {"name": "bridge0"}, {"name": "net1", "sandbox": "s"}, {"name": "net1a", "sandbox": "s"},
@@ -124,15 +125,15 @@ fn several_interfaces() {
             {"address": "10.0.0.3/24"},
         ],
     });
-    let told = |default| -> Vec<_> {
+    let summary = |default| -> Vec<_> {
         let all = entries(default, result.clone());
         all.into_iter().map(|entry| (entry.interface.unwrap(), entry.ips.join(" "), entry.default)).collect()
     };
     let expected = |default| {
         [("net1".into(), "10.0.0.1".into(), false), ("net1a".into(), "10.0.0.2 10.0.0.3".into(), default)]
     };
-    assert_eq!(told(true), expected(true));
-    assert_eq!(told(false), expected(false));
+    assert_eq!(summary(true), expected(true));
+    assert_eq!(summary(false), expected(false));
     let outside = json!({"interfaces": [{"name": "a"}, {"name": "b"}], "ips": [{"address": "10.0.0.1/24"}]});
     assert_eq!(entries(true, outside), []);
 }

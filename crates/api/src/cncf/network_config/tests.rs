@@ -16,16 +16,16 @@ fn definition(config: Option<&str>) -> NetworkAttachmentDefinition {
 }
 
 #[test]
-fn a_single_configuration_is_a_list_of_one() {
+fn single_configuration_becomes_a_list_of_one() {
     let written = json!({"cniVersion": "0.3.1", "type": "ipoib", "name": "jarvice-ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}, "own": [1]});
     let config = parse(written.clone()).unwrap();
     assert_eq!((config.name.as_str(), config.cni_version.as_str()), ("jarvice-ipoib", "0.3.1"));
     assert_eq!(config.plugins, [written.as_object().cloned().unwrap()]);
 }
 
+// Case: cni 82
 #[test]
-fn c82_the_name_of_the_definition_stands_in() {
-    // case 82
+fn missing_name_is_taken_from_the_definition() {
     for name in [json!({}), json!({"name": ""}), json!({"name": null})] {
         let mut written = json!({"type": "ipoib"});
         written.as_object_mut().unwrap().extend(name.as_object().unwrap().clone());
@@ -39,7 +39,7 @@ fn c82_the_name_of_the_definition_stands_in() {
 }
 
 #[test]
-fn a_list_keeps_its_plugins_as_written() {
+fn plugins_of_a_list_are_unchanged() {
     let config = parse(json!({
         "cniVersion": "1.0.0", "name": "l", "disableCheck": "true", "disableGC": false,
         "plugins": [{"type": "ib-sriov", "pkey": "", "rdmaIsolation": true}, {"type": "tuning", "x": {"y": null}}],
@@ -50,7 +50,7 @@ fn a_list_keeps_its_plugins_as_written() {
 }
 
 #[test]
-fn the_highest_version_that_we_speak() {
+fn highest_supported_version_is_selected() {
     let version = |config: Value| parse(config).unwrap().cni_version;
     assert_eq!(
         version(json!({"type": "x", "cniVersion": "0.4.0", "cniVersions": ["1.0.0", "2.0.0", "0.3.1"]})),
@@ -62,7 +62,7 @@ fn the_highest_version_that_we_speak() {
 }
 
 #[test]
-fn a_definition_without_configuration_leaves_it_to_a_file() {
+fn definition_without_config_is_reported() {
     for empty in [None, Some(""), Some("  \n")] {
         assert!(
             matches!(NetworkConfig::from_definition(&definition(empty)), Err(Error::NoConfig { network }) if network == "ns/nad")
@@ -72,12 +72,12 @@ fn a_definition_without_configuration_leaves_it_to_a_file() {
     assert_eq!(config.name, "nad");
 }
 
+// Case: cni 75
 #[test]
-fn c75_what_is_wrong_is_named() {
+fn error_names_the_invalid_field() {
     assert!(matches!(NetworkConfig::parse("ns/nad", "{", "nad"), Err(Error::ConfigJson { .. })));
     assert!(matches!(NetworkConfig::parse("ns/nad", "[]", "nad"), Err(Error::ConfigJson { .. })));
     for (config, wrong) in [
-        // case 75
         (json!({}), "type"),
         (json!({"type": ""}), "type"),
         (json!({"plugins": []}), "plugins"),
