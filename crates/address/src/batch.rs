@@ -1,4 +1,4 @@
-//! A batch of requests, and what becomes of it.
+//! Address requests and the plan that serves them.
 
 use crate::block::{AddressAllocation, AllocationOwner, IpBlock, OwnerPod};
 use crate::block_view::ResourceVersion;
@@ -9,36 +9,30 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// One address wanted.
 #[derive(Clone, Debug)]
 pub struct AddressRequest {
-    /// Where it may come from, the first preferred; all of one family.
+    /// Pools to allocate from, in order of preference; all of one family.
     pub pools: Vec<Arc<AddressPool>>,
-    /// The pod, with its UID.
+    /// Pod, with its UID.
     pub pod: PodRef,
-    /// Whether the address stays with the pod's name over re-creation, as for a StatefulSet.
+    /// Whether the address stays with the pod name when the pod is re-created, as for a StatefulSet.
     pub sticky: bool,
-    /// The interface in the pod.
+    /// Interface name in the pod.
     pub interface: String,
-    /// Which of the interface's addresses of this family, counted from 0.
+    /// Index of the address among the interface's addresses of this family.
     pub ordinal: u8,
-    /// The sandbox (`CNI_CONTAINERID`). The requests of one sandbox in a batch are served all or none.
+    /// Sandbox (`CNI_CONTAINERID`). The requests of one sandbox in a batch succeed or fail together.
     pub container: String,
 }
 
 impl AddressRequest {
     pub(crate) fn owner(&self) -> Option<AllocationOwner> {
         let family = self.pools.first()?.family();
-        let holder = OwnerPod::of(&self.pod, self.sticky);
-        Some(AllocationOwner {
-            pod: holder,
-            interface: self.interface.clone(),
-            family,
-            ordinal: self.ordinal,
-        })
+        let pod = OwnerPod::of(&self.pod, self.sticky);
+        Some(AllocationOwner { pod, interface: self.interface.clone(), family, ordinal: self.ordinal })
     }
 
-    /// What stands in the granule once the request is served from `pool`.
+    /// The allocation to write into the block when `pool` serves the request.
     pub(crate) fn allocation(&self, node: &str, pool: &AddressPool) -> AddressAllocation {
         AddressAllocation {
             pod: self.pod.to_string(),
@@ -52,7 +46,7 @@ impl AddressRequest {
         }
     }
 
-    /// Without these two an address could not be told from another's.
+    /// Returns an error if a field that identifies the owner is missing.
     pub(crate) fn check_identity(&self) -> Result<(), Error> {
         let missing = if self.container.is_empty() {
             "container id"
@@ -67,50 +61,48 @@ impl AddressRequest {
     }
 }
 
-/// What to write, at most once per granule, and what it answers.
+/// The writes that serve a batch, at most one per block, and the resulting assignments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AssignmentPlan {
-    /// The writes. They are independent of each other: some may succeed and others be refused.
+    /// Independent writes: some may succeed while others conflict.
     pub writes: Vec<BlockWrite>,
-    /// The addresses; each counts when its write has succeeded.
+    /// Assignments; each becomes valid when its write succeeds.
     pub assignments: Vec<AddressAssignment>,
-    /// The requests that cannot be served.
+    /// Requests that cannot be served.
     pub refusals: Vec<RequestRefusal>,
 }
 
-/// A write by compare-and-swap.
+/// A compare-and-swap write of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockWrite {
-    /// Make this object; refused if it exists.
+    /// Create the object; conflicts if it exists.
     Create(IpBlock),
-    /// Replace it; refused if it is not at `expected`.
+    /// Replace the object; conflicts if its version is not `expected`.
     Replace {
-        /// The new contents.
         block: IpBlock,
-        /// The state they were made from.
+        /// Version that the new contents are based on.
         expected: ResourceVersion,
     },
 }
 
 impl BlockWrite {
-    /// The contents to write.
     pub fn block(&self) -> &IpBlock {
         match self {
-            Self::Create(granule) | Self::Replace { block: granule, .. } => granule,
+            Self::Create(block) | Self::Replace { block, .. } => block,
         }
     }
 }
 
-/// An address for a request.
+/// The address assigned to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressAssignment {
     /// Position of the request in the batch.
     pub request: usize,
     /// Address and prefix length.
     pub address: IpNet,
-    /// The gateway of its pool.
+    /// Gateway of the pool.
     pub gateway: Option<IpAddr>,
-    /// Position of the write that makes it so; `None` when it stands in its granule already.
+    /// Position of the write that assigns it; `None` if the block already contains the assignment.
     pub write: Option<usize>,
 }
 
@@ -119,6 +111,6 @@ pub struct AddressAssignment {
 pub struct RequestRefusal {
     /// Position of the request in the batch.
     pub request: usize,
-    /// Why; for requests that fall with another of their sandbox, that one's reason.
+    /// Reason. Requests of the same sandbox share the reason of the first that failed.
     pub error: Error,
 }

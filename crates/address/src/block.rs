@@ -1,4 +1,4 @@
-//! Sixteen addresses in one object.
+//! Address blocks: sixteen addresses in one API object.
 
 use crate::family::{IpFamily, ip_to_number};
 use crate::ip_space::{IpSpace, address_slug};
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// How many addresses a granule has; its first address is a multiple of it.
+/// Number of addresses in a block. The first address of a block is a multiple of it.
 pub const IP_BLOCK_SIZE: u8 = 16;
 
-/// Which granule: the API server keeps one object of each.
+/// Identifies a block and its API object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IpBlockId {
-    /// The space its addresses are unique in.
+    /// IP space that the addresses belong to.
     pub space: IpSpace,
-    /// Its first address, used or not.
+    /// First address, whether or not a pool offers it.
     pub first: IpAddr,
 }
 
 impl IpBlockId {
-    /// The granule of `space` that `address` lies in, and the address's offset in it.
+    /// Returns the block of `space` that contains `address`, and the offset of the address.
     pub fn containing(space: &IpSpace, address: IpAddr) -> (Self, u8) {
         let number = ip_to_number(address);
         let offset = (number % u128::from(IP_BLOCK_SIZE)) as u8;
@@ -28,44 +28,40 @@ impl IpBlockId {
         (Self { space: space.clone(), first }, offset)
     }
 
-    /// The name of its object, `<space>-<first address>`.
+    /// Object name, `<space>-<first address>`.
     pub fn object_name(&self) -> String {
         format!("{}-{}", self.space.slug(), address_slug(self.first))
     }
 
-    /// Its address at `offset`.
+    /// Returns the address at `offset`.
     pub fn address(&self, offset: u8) -> IpAddr {
         IpFamily::of(self.first).address(ip_to_number(self.first) + u128::from(offset))
     }
 }
 
-/// A granule's contents, with the field names of the object's `spec`.
+/// Contents of a block. The field names are those of the object's `spec`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IpBlock {
-    /// The space its addresses are unique in.
+    /// IP space that the addresses belong to.
     pub space: IpSpace,
-    /// Its first address.
     pub first: IpAddr,
-    /// The node that took it whole, ahead of need. Its free addresses are still anybody's in need.
+    /// Node that has claimed the block in advance. Other nodes use its free addresses only when the pool has no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The assigned addresses by their offset.
+    /// Allocations by offset.
     #[serde(default)]
     pub entries: BTreeMap<u8, AddressAllocation>,
 }
 
 impl IpBlock {
-    /// An empty granule.
     pub fn new(id: IpBlockId, node: Option<String>) -> Self {
         Self { space: id.space, first: id.first, node, entries: BTreeMap::new() }
     }
 
-    /// Which granule this is.
     pub fn id(&self) -> IpBlockId {
         IpBlockId { space: self.space.clone(), first: self.first }
     }
 
-    /// The name of its object.
     pub fn object_name(&self) -> String {
         self.id().object_name()
     }
@@ -75,17 +71,17 @@ impl IpBlock {
         self.entries.len() as u8
     }
 
-    /// Number of addresses that are not assigned, whether a pool offers them or not.
+    /// Number of unassigned addresses, whether or not a pool offers them.
     pub fn free(&self) -> u8 {
         IP_BLOCK_SIZE.saturating_sub(self.used())
     }
 
-    /// The address at `offset`.
+    /// Returns the address at `offset`.
     pub fn address(&self, offset: u8) -> IpAddr {
         IpFamily::of(self.first).address(ip_to_number(self.first) + u128::from(offset))
     }
 
-    /// Assigned offsets as bits.
+    /// Returns the assigned offsets as a bit mask.
     pub(crate) fn assigned_offsets(&self) -> u16 {
         self.entries
             .keys()
@@ -94,27 +90,25 @@ impl IpBlock {
     }
 }
 
-/// One assigned address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressAllocation {
-    /// The pod, `<namespace>/<name>`.
+    /// Pod, `<namespace>/<name>`.
     pub pod: String,
-    /// The pod's UID.
     pub uid: String,
-    /// Whether the address stays with the pod's name over re-creation, as for a StatefulSet.
+    /// Whether the address stays with the pod name when the pod is re-created, as for a StatefulSet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sticky: bool,
-    /// The interface in the pod.
+    /// Interface name in the pod.
     pub interface: String,
-    /// Which of the interface's addresses of this family, where it has several.
+    /// Index of the address among the interface's addresses of this family.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ordinal: u8,
-    /// The sandbox that has it; a release by another one frees nothing. Empty: none at present, the address waits for
+    /// Sandbox that uses the address; a release for another sandbox has no effect. Empty if the address is reserved for
     /// the next pod of that name.
     pub container: String,
-    /// The node the sandbox is, or was, on.
+    /// Node of the current or last sandbox.
     pub node: String,
-    /// The pool it was given out from: a range, or the name of a SpiderIPPool.
+    /// Pool that the address was assigned from: a range, or the name of a SpiderIPPool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pool: String,
 }
@@ -124,12 +118,12 @@ fn is_zero(number: &u8) -> bool {
 }
 
 impl AddressAllocation {
-    /// Whether no sandbox has it at present: it is kept for the next pod of its name.
+    /// Whether no sandbox uses the address and it is reserved for the next pod of that name.
     pub fn is_reserved(&self) -> bool {
         self.container.is_empty()
     }
 
-    /// Who owns the address, `first` being any address of its family.
+    /// Returns the owner. `first` is any address of the allocation's family.
     pub fn owner(&self, first: IpAddr) -> AllocationOwner {
         AllocationOwner {
             pod: OwnerPod::new(self.sticky, &self.pod, &self.uid),
@@ -140,25 +134,24 @@ impl AddressAllocation {
     }
 }
 
-/// Who an address belongs to: asking again as the same owner gives the same address.
+/// Owner of an address. Repeated requests of one owner return the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AllocationOwner {
-    /// The pod.
+    /// Pod identity.
     pub pod: OwnerPod,
-    /// The interface in the pod.
+    /// Interface name in the pod.
     pub interface: String,
-    /// The family.
     pub family: IpFamily,
-    /// Which of the interface's addresses of this family.
+    /// Index of the address among the interface's addresses of this family.
     pub ordinal: u8,
 }
 
-/// What identifies the pod.
+/// How an owner is identified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerPod {
-    /// This very pod, by UID.
+    /// One pod, by UID.
     Uid(String),
-    /// Whatever pod has this `<namespace>/<name>`: those of a StatefulSet.
+    /// Any pod with this `<namespace>/<name>`, for pods of a StatefulSet.
     Name(String),
 }
 
@@ -167,7 +160,7 @@ impl OwnerPod {
         if sticky { Self::Name(pod.into()) } else { Self::Uid(uid.into()) }
     }
 
-    /// The holder that `pod` is.
+    /// Returns the identity of `pod`.
     pub fn of(pod: &PodRef, sticky: bool) -> Self {
         Self::new(sticky, &pod.to_string(), &pod.uid)
     }
@@ -179,7 +172,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_and_offsets() {
+    fn block_names_are_unique_and_offsets_match_addresses() {
         let name = |space: &IpSpace, address: &str| {
             let (id, offset) = IpBlockId::containing(space, address.parse().unwrap());
             assert_eq!(id.address(offset).to_string(), address);
@@ -190,19 +183,19 @@ mod tests {
             name(&IpSpace::network("rail-1"), "2001:db8::5"),
             ("rail-1-2001-0db8-0000-0000-0000-0000-0000-0000".into(), 5)
         );
-        // The short form of IPv6 would give both of these one name.
+        // The compressed IPv6 form would give both blocks the same name.
         let (a, b) = (name(&IpSpace::network("a-1"), "2::"), name(&IpSpace::network("a"), "1:2::"));
         assert_ne!(a, b);
     }
 
     #[test]
-    fn the_serialized_form_is_the_spec_of_the_object() {
+    fn serialized_block_equals_object_spec() {
         let spec = json!({
             "space": "default", "first": "10.0.0.0", "node": "a",
             "entries": {"10": {"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": "a"}},
         });
-        let granule: IpBlock = serde_json::from_value(spec.clone()).unwrap();
-        assert_eq!(granule.address(10).to_string(), "10.0.0.10");
-        assert_eq!(serde_json::to_value(&granule).unwrap(), spec);
+        let block: IpBlock = serde_json::from_value(spec.clone()).unwrap();
+        assert_eq!(block.address(10).to_string(), "10.0.0.10");
+        assert_eq!(serde_json::to_value(&block).unwrap(), spec);
     }
 }

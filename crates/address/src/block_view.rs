@@ -1,4 +1,4 @@
-//! The granules as far as they are known.
+//! A node's cached view of the address blocks.
 
 use crate::block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId};
 use crate::compact::CompactBlock;
@@ -10,68 +10,66 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// How many addresses that were given back are remembered with their owners.
+/// Number of recently released addresses that are remembered with their owners.
 const MAX_REMEMBERED_RELEASES: usize = 128;
 
-/// The state of an object that a write expects to replace (`metadata.resourceVersion`).
+/// `metadata.resourceVersion` of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceVersion(pub String);
 
 impl ResourceVersion {
-    /// Whether this is certainly an older state than `other`. Only versions that are decimal numbers, as those
-    /// of an API server over etcd are, have an order.
+    /// Whether this version is certainly older than `other`. Only decimal versions, as an API server with etcd
+    /// returns, are ordered.
     fn is_older_than(&self, other: &Self) -> bool {
         match (self.0.parse::<u64>(), other.0.parse::<u64>()) {
-            (Ok(mine), Ok(theirs)) => mine < theirs,
+            (Ok(own), Ok(other)) => own < other,
             _ => false,
         }
     }
 }
 
-/// What a node knows of the granules. It may be behind: every write says which version it was made from, and
-/// the API server refuses it if there is a newer one.
+/// The blocks that a node has cached. The view may be stale: every write carries the version it is based on, and the
+/// API server rejects it if the object is newer.
 #[derive(Clone, Debug, Default)]
 pub struct BlockView {
     blocks: BTreeMap<IpBlockId, (BlockViewEntry, ResourceVersion)>,
-    /// The node whose granules are at hand; those of others are packed.
+    /// Own node. Blocks that only other nodes use are stored in compact form.
     node: Option<Box<str>>,
-    /// What stood there before a restore of etcd.
+    /// Allocations lost by an etcd restore.
     lost: LostAllocations,
-    /// What was given back here lately, and by whom; the latest last.
+    /// Recently released addresses with their owners, latest last.
     released: VecDeque<(IpSpace, IpAddr, AllocationOwner)>,
 }
 
-/// A granule, at hand or packed.
+/// A cached block.
 #[derive(Clone, Debug)]
 enum BlockViewEntry {
-    /// Beside the map, which has room for the other kind in every place.
+    /// Boxed, so that map entries have the size of the compact form.
     Full(Box<IpBlock>),
     Compact(CompactBlock),
 }
 
-/// What can be seen of a granule without unpacking it.
+/// The properties of a block that are available without unpacking it.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockSummary<'a> {
-    /// Which.
     pub id: &'a IpBlockId,
-    /// The node that holds it.
+    /// Node that has claimed the block.
     pub node: Option<&'a str>,
-    /// Assigned offsets as bits.
+    /// Assigned offsets as a bit mask.
     pub assigned_offsets: u16,
 }
 
 impl<'a> BlockSummary<'a> {
-    pub(crate) fn new(id: &'a IpBlockId, granule: &'a IpBlock) -> Self {
-        Self { id, node: granule.node.as_deref(), assigned_offsets: granule.assigned_offsets() }
+    pub(crate) fn new(id: &'a IpBlockId, block: &'a IpBlock) -> Self {
+        Self { id, node: block.node.as_deref(), assigned_offsets: block.assigned_offsets() }
     }
 
-    /// Whether it may be taken whole.
+    /// Whether a node may claim the whole block.
     pub(crate) fn is_claimable(&self) -> bool {
         self.node.is_none() && self.assigned_offsets == 0
     }
 
-    /// The addresses that are assigned.
     pub fn assigned_addresses(self) -> impl Iterator<Item = IpAddr> + 'a {
         (0..IP_BLOCK_SIZE)
             .filter(move |offset| self.assigned_offsets >> offset & 1 != 0)
@@ -82,201 +80,198 @@ impl<'a> BlockSummary<'a> {
 impl BlockViewEntry {
     fn summary<'a>(&'a self, id: &'a IpBlockId) -> BlockSummary<'a> {
         match self {
-            Self::Full(granule) => BlockSummary::new(id, granule),
-            Self::Compact(packed) => {
-                BlockSummary { id, node: packed.node.as_deref(), assigned_offsets: packed.assigned_offsets }
+            Self::Full(block) => BlockSummary::new(id, block),
+            Self::Compact(compact) => {
+                BlockSummary { id, node: compact.node.as_deref(), assigned_offsets: compact.assigned_offsets }
             }
         }
     }
 
     fn block(&self, id: &IpBlockId) -> Cow<'_, IpBlock> {
         match self {
-            Self::Full(granule) => Cow::Borrowed(granule),
-            Self::Compact(packed) => Cow::Owned(packed.unpack(id)),
+            Self::Full(block) => Cow::Borrowed(block),
+            Self::Compact(compact) => Cow::Owned(compact.unpack(id)),
         }
     }
 }
 
 impl BlockView {
-    /// A view of nothing.
+    /// Creates an empty view that stores all blocks in full.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A view of nothing that a node will have: what others have in it takes little room.
+    /// Creates an empty view for a node. Blocks that only other nodes use are stored in compact form.
     pub fn for_node(node: &str) -> Self {
         Self { node: Some(node.into()), ..Self::default() }
     }
 
-    fn view_entry(&self, granule: IpBlock) -> BlockViewEntry {
+    fn view_entry(&self, block: IpBlock) -> BlockViewEntry {
         let own = |node: &str| {
-            granule.node.as_deref() == Some(node) || granule.entries.values().any(|entry| entry.node == node)
+            block.node.as_deref() == Some(node) || block.entries.values().any(|entry| entry.node == node)
         };
         match &self.node {
-            Some(node) if !granule.entries.is_empty() && !own(node) => {
-                BlockViewEntry::Compact(CompactBlock::pack(&granule))
+            Some(node) if !block.entries.is_empty() && !own(node) => {
+                BlockViewEntry::Compact(CompactBlock::pack(&block))
             }
-            _ => BlockViewEntry::Full(Box::new(granule)),
+            _ => BlockViewEntry::Full(Box::new(block)),
         }
     }
 
-    /// Takes in a granule seen by a watch or answered to one's own write; one that is older than what is known,
-    /// as a watch lagging behind one's own writes delivers, changes nothing.
-    pub fn observe(&mut self, granule: IpBlock, version: ResourceVersion) {
-        match self.blocks.get(&granule.id()) {
-            Some((_, known)) if version.is_older_than(known) => {}
+    /// Stores a block from a watch event or from the response to a write. Ignores a block that is older than the
+    /// cached one, as delivered by a watch that lags behind the node's own writes.
+    pub fn observe(&mut self, block: IpBlock, version: ResourceVersion) {
+        match self.blocks.get(&block.id()) {
+            Some((_, cached)) if version.is_older_than(cached) => {}
             _ => {
-                let id = self.note_observed(&granule);
-                self.blocks.insert(id, (self.view_entry(granule), version));
+                let id = self.note_observed(&block);
+                self.blocks.insert(id, (self.view_entry(block), version));
             }
         }
     }
 
-    /// Takes in a granule read in order to write it, whole. It counts whatever was known: after a restore of etcd versions
-    /// start over.
-    pub fn refresh(&mut self, granule: IpBlock, version: ResourceVersion) {
-        let id = self.note_observed(&granule);
-        self.blocks.insert(id, (BlockViewEntry::Full(Box::new(granule)), version));
+    /// Stores a block that was read in order to write it, in full. It replaces the cached block whatever its version,
+    /// because versions decrease after an etcd restore.
+    pub fn refresh(&mut self, block: IpBlock, version: ResourceVersion) {
+        let id = self.note_observed(&block);
+        self.blocks.insert(id, (BlockViewEntry::Full(Box::new(block)), version));
     }
 
-    fn note_observed(&mut self, granule: &IpBlock) -> IpBlockId {
-        let id = granule.id();
-        let before = self.summary(&id).map_or(0, |known| known.assigned_offsets);
-        self.lost.observe(granule, before);
+    fn note_observed(&mut self, block: &IpBlock) -> IpBlockId {
+        let id = block.id();
+        let before = self.summary(&id).map_or(0, |cached| cached.assigned_offsets);
+        self.lost.observe(block, before);
         id
     }
 
-    /// Whether a granule is known without pods' UIDs and sandboxes: it must be read before it is written.
+    /// Whether a block is stored without pod UIDs and sandboxes, so that it must be read before it is written.
     pub fn is_compact(&self, id: &IpBlockId) -> bool {
-        self.blocks.get(id).is_some_and(|(known, _)| matches!(known, BlockViewEntry::Compact(_)))
+        self.blocks.get(id).is_some_and(|(cached, _)| matches!(cached, BlockViewEntry::Compact(_)))
     }
 
-    /// Forgets a granule whose object is gone.
+    /// Removes a block whose object is deleted.
     pub fn remove(&mut self, id: &IpBlockId) {
         self.blocks.remove(id);
     }
 
-    /// A list as it arrives, for [`View::take`]. What is known in the same version is not kept twice.
-    pub fn add_to_list(&self, listed: &mut BlockList, granule: IpBlock, version: ResourceVersion) {
-        let id = granule.id();
-        let same = self.blocks.get(&id).is_some_and(|(_, known)| *known == version);
-        listed.0.insert(id, (!same).then(|| (self.view_entry(granule), version)));
+    /// Adds a block to a list in progress, for [`Self::replace_all`]. The cached version of a block is not stored twice.
+    pub fn add_to_list(&self, list: &mut BlockList, block: IpBlock, version: ResourceVersion) {
+        let id = block.id();
+        let same = self.blocks.get(&id).is_some_and(|(_, cached)| *cached == version);
+        list.0.insert(id, (!same).then(|| (self.view_entry(block), version)));
     }
 
-    /// Begins again with the result of a full list. `true` if the API server has forgotten what it had said, as after a
-    /// restore of etcd: a version turned back, or a granule gone in which the view's own node has something. Then what
-    /// is missing is left alone until its nodes have said what lives. Of granules that are `fresher` than the list, as
-    /// those are that were written while it came, it says nothing.
-    pub fn replace_all(&mut self, listed: BlockList, fresher: impl Fn(&IpBlockId) -> bool) -> bool {
+    /// Replaces all blocks by the result of a full list. Returns `true` if the API server lost data, as after an etcd
+    /// restore: a version decreased, or a block with allocations of the own node is missing. In that case the missing
+    /// allocations are kept as lost until their nodes have restored them. Blocks that are `fresher` than the list,
+    /// because they were written during the list, do not count as evidence of a restore.
+    pub fn replace_all(&mut self, list: BlockList, fresher: impl Fn(&IpBlockId) -> bool) -> bool {
         let mut before = std::mem::take(&mut self.blocks);
-        let own = |known: &BlockViewEntry| match (known, self.node.as_deref()) {
-            (BlockViewEntry::Full(granule), Some(node)) => {
-                granule.entries.values().any(|entry| entry.node == node)
+        let own = |cached: &BlockViewEntry| match (cached, self.node.as_deref()) {
+            (BlockViewEntry::Full(block), Some(node)) => {
+                block.entries.values().any(|entry| entry.node == node)
             }
             _ => false,
         };
-        let restored = before.iter().any(|(id, (known, version))| match listed.0.get(id) {
+        let data_lost = before.iter().any(|(id, (cached, version))| match list.0.get(id) {
             _ if fresher(id) => false,
             Some(new) => new.as_ref().is_some_and(|(_, new)| new.is_older_than(version)),
-            None => own(known),
+            None => own(cached),
         });
-        if restored {
-            for (id, (known, version)) in &before {
-                let now = match listed.0.get(id) {
+        if data_lost {
+            for (id, (cached, version)) in &before {
+                let now = match list.0.get(id) {
                     Some(Some((now, new))) if new.is_older_than(version) => now.summary(id).assigned_offsets,
                     Some(_) => continue,
                     None => 0,
                 };
-                self.lost.add(&known.block(id), now);
+                self.lost.add(&cached.block(id), now);
             }
         }
-        let now = listed.0.into_iter().filter_map(|(id, new)| {
-            let known = new.or_else(|| before.remove(&id))?;
-            Some((id, known))
+        let now = list.0.into_iter().filter_map(|(id, new)| {
+            let cached = new.or_else(|| before.remove(&id))?;
+            Some((id, cached))
         });
         self.blocks = now.collect();
-        restored
+        data_lost
     }
 
-    /// The address is given back. A living pod whose sandbox is made anew has it again if nobody took it meanwhile.
+    /// Remembers a released address. If the sandbox of a running pod is re-created, the pod gets the address again
+    /// unless it has been assigned meanwhile.
     pub fn remember_released(&mut self, space: &IpSpace, address: IpAddr, entry: &AddressAllocation) {
-        self.released.retain(|(known, one, _)| (known, *one) != (space, address));
+        self.released
+            .retain(|(known_space, known_address, _)| (known_space, *known_address) != (space, address));
         self.released.push_back((space.clone(), address, entry.owner(address)));
         if self.released.len() > MAX_REMEMBERED_RELEASES {
             self.released.pop_front();
         }
     }
 
-    /// What the owner last gave back to the pool.
+    /// Returns the address of the pool that the owner released last.
     pub(crate) fn last_released_by(&self, owner: &AllocationOwner, pool: &AddressPool) -> Option<IpAddr> {
-        let meant = |(space, address, by): &&(IpSpace, IpAddr, AllocationOwner)| {
-            by == owner && space == pool.space() && pool.contains(*address)
+        let matches = |(space, address, released_by): &&(IpSpace, IpAddr, AllocationOwner)| {
+            released_by == owner && space == pool.space() && pool.contains(*address)
         };
-        self.released.iter().rev().find(meant).map(|(_, address, _)| *address)
+        self.released.iter().rev().find(matches).map(|(_, address, _)| *address)
     }
 
-    /// The addresses of a granule that were somebody's before a restore, as bits.
+    /// Offsets of a block that were assigned before an etcd restore, as a bit mask.
     pub(crate) fn lost_offsets(&self, id: &IpBlockId) -> u16 {
         self.lost.offsets(id)
     }
 
-    /// `address` is about to be written down again by its node.
+    /// Marks `address` as no longer lost, because its node is about to write it again.
     pub fn clear_lost(&mut self, space: &IpSpace, address: IpAddr) {
         let (id, offset) = IpBlockId::containing(space, address);
         self.lost.clear(&id, offset);
     }
 
-    /// Everything that lives on the view's own node is written down again.
+    /// Marks all allocations of the own node as restored.
     pub fn clear_lost_on_own_node(&mut self) {
         if let Some(node) = &self.node {
             self.lost.clear_node(node);
         }
     }
 
-    /// A granule and its version; what another node has in it is [outlined](Self::is_outlined).
+    /// Returns a block and its version. A [compact](Self::is_compact) block lacks pod UIDs and sandboxes.
     pub fn get(&self, id: &IpBlockId) -> Option<(Cow<'_, IpBlock>, &ResourceVersion)> {
-        self.blocks.get_key_value(id).map(|(id, (known, version))| (known.block(id), version))
+        self.blocks.get_key_value(id).map(|(id, (cached, version))| (cached.block(id), version))
     }
 
-    /// A granule's version.
     pub fn version(&self, id: &IpBlockId) -> Option<&ResourceVersion> {
         self.blocks.get(id).map(|(_, version)| version)
     }
 
-    /// What can be seen of a granule at once.
     pub(crate) fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
-        self.blocks.get_key_value(id).map(|(id, (known, _))| known.summary(id))
+        self.blocks.get_key_value(id).map(|(id, (cached, _))| cached.summary(id))
     }
 
-    /// All known granules, by space and address.
+    /// All blocks, ordered by space and address.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, IpBlock>, &ResourceVersion)> {
-        self.blocks.iter().map(|(id, (known, version))| (known.block(id), version))
+        self.blocks.iter().map(|(id, (cached, version))| (cached.block(id), version))
     }
 
-    /// What can be seen of all at once.
     pub fn summaries(&self) -> impl Iterator<Item = BlockSummary<'_>> {
-        self.blocks.iter().map(|(id, (known, _))| known.summary(id))
+        self.blocks.iter().map(|(id, (cached, _))| cached.summary(id))
     }
 
-    /// Those in which the view's own node may have something. All of them, if it has none.
+    /// Blocks stored in full: those that may have allocations of the own node, or all if the view has no own node.
     pub fn full_blocks(&self) -> impl Iterator<Item = &IpBlock> {
-        self.blocks.values().filter_map(|(known, _)| match known {
-            BlockViewEntry::Full(granule) => Some(granule.as_ref()),
+        self.blocks.values().filter_map(|(cached, _)| match cached {
+            BlockViewEntry::Full(block) => Some(block.as_ref()),
             BlockViewEntry::Compact(_) => None,
         })
     }
 
-    /// The same, and those in which a pod's name has something.
+    /// Blocks stored in full and, if `sticky`, those with sticky allocations.
     pub(crate) fn full_or_sticky_blocks(&self, sticky: bool) -> impl Iterator<Item = Cow<'_, IpBlock>> {
-        self.blocks.iter().filter_map(move |(id, (known, _))| full_or_sticky(id, known, sticky))
+        self.blocks.iter().filter_map(move |(id, (cached, _))| full_or_sticky(id, cached, sticky))
     }
 
-    /// How many are known.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether none is known.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -285,33 +280,33 @@ impl BlockView {
         let (low, high) = pool.block_span();
         self.blocks
             .range(low..=high)
-            .map(|(id, (known, _))| (id, known))
+            .map(|(id, (cached, _))| (id, cached))
             .filter(|(id, _)| pool.has_keepable_in(id.first))
     }
 
-    /// The known granules that `pool` has, or had, addresses in.
+    /// Summaries of the blocks in which owners may have addresses of `pool`.
     pub(crate) fn summaries_of(&self, pool: &AddressPool) -> impl Iterator<Item = BlockSummary<'_>> {
-        self.entries_of(pool).map(|(id, known)| known.summary(id))
+        self.entries_of(pool).map(|(id, cached)| cached.summary(id))
     }
 
-    /// Those of them in which the view's own node may have something, or, if it is asked for, a pod's name.
+    /// Blocks of the pool that are stored in full and, if `sticky`, those with sticky allocations.
     pub(crate) fn full_or_sticky_blocks_of(
         &self,
         pool: &AddressPool,
         sticky: bool,
     ) -> impl Iterator<Item = (&IpBlockId, Cow<'_, IpBlock>)> {
-        self.entries_of(pool).filter_map(move |(id, known)| Some((id, full_or_sticky(id, known, sticky)?)))
+        self.entries_of(pool).filter_map(move |(id, cached)| Some((id, full_or_sticky(id, cached, sticky)?)))
     }
 }
 
-fn full_or_sticky<'a>(id: &IpBlockId, known: &'a BlockViewEntry, sticky: bool) -> Option<Cow<'a, IpBlock>> {
-    match known {
-        BlockViewEntry::Compact(packed) if !(sticky && packed.sticky) => None,
-        known => Some(known.block(id)),
+fn full_or_sticky<'a>(id: &IpBlockId, cached: &'a BlockViewEntry, sticky: bool) -> Option<Cow<'a, IpBlock>> {
+    match cached {
+        BlockViewEntry::Compact(compact) if !(sticky && compact.sticky) => None,
+        cached => Some(cached.block(id)),
     }
 }
 
-/// A list of granules that is arriving.
+/// The blocks of a list in progress.
 #[derive(Debug, Default)]
 pub struct BlockList(BTreeMap<IpBlockId, Option<(BlockViewEntry, ResourceVersion)>>);
 
@@ -322,88 +317,91 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_lagging_watch_does_not_turn_the_view_back() {
+    fn lagging_watch_does_not_overwrite_newer_block() {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-        let granule = |node: &str| IpBlock::new(id.clone(), Some(node.into()));
+        let block = |node: &str| IpBlock::new(id.clone(), Some(node.into()));
         let mut view = BlockView::new();
-        let holder = |view: &BlockView| view.get(&id).and_then(|(granule, _)| granule.node.clone());
-        view.observe(granule("new"), ResourceVersion("10".into()));
-        view.observe(granule("old"), ResourceVersion("9".into()));
+        let holder = |view: &BlockView| view.get(&id).and_then(|(block, _)| block.node.clone());
+        view.observe(block("new"), ResourceVersion("10".into()));
+        view.observe(block("old"), ResourceVersion("9".into()));
         assert_eq!(holder(&view).as_deref(), Some("new"));
-        view.refresh(granule("restored"), ResourceVersion("2".into()));
+        view.refresh(block("restored"), ResourceVersion("2".into()));
         assert_eq!(holder(&view).as_deref(), Some("restored"));
-        view.observe(granule("odd"), ResourceVersion("not-a-number".into()));
+        view.observe(block("odd"), ResourceVersion("not-a-number".into()));
         assert_eq!(holder(&view).as_deref(), Some("odd"));
         view.remove(&id);
         assert!(view.is_empty());
     }
 
     #[test]
-    fn what_others_have_is_packed_and_still_known() {
+    fn blocks_of_other_nodes_are_stored_compact() {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-        let granule = |node: &str| {
+        let block = |node: &str| {
             let entry =
                 json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": node});
-            let mut granule = IpBlock::new(id.clone(), Some(node.to_owned()));
-            granule.entries.insert(3, serde_json::from_value(entry).unwrap());
-            granule
+            let mut block = IpBlock::new(id.clone(), Some(node.to_owned()));
+            block.entries.insert(3, serde_json::from_value(entry).unwrap());
+            block
         };
         let mut view = BlockView::for_node("own");
-        view.observe(granule("other"), ResourceVersion("1".into()));
+        view.observe(block("other"), ResourceVersion("1".into()));
         assert_eq!((view.full_blocks().count(), view.is_compact(&id)), (0, true));
-        let holder = |view: &BlockView| view.get(&id).map(|(seen, _)| seen.entries[&3].node.clone());
+        let holder = |view: &BlockView| view.get(&id).map(|(block, _)| block.entries[&3].node.clone());
         assert_eq!(holder(&view).as_deref(), Some("other"));
         assert_eq!(
             view.summaries().flat_map(BlockSummary::assigned_addresses).collect::<Vec<_>>(),
             [IpAddr::from([10, 0, 0, 3])]
         );
-        // A list in which it is as it was, and one in which it is not.
-        let mut listed = BlockList::default();
-        view.add_to_list(&mut listed, granule("never looked at"), ResourceVersion("1".into()));
-        assert!(!view.replace_all(listed, |_| false));
+        // A list with the cached version keeps the cached block.
+        let mut list = BlockList::default();
+        view.add_to_list(&mut list, block("ignored"), ResourceVersion("1".into()));
+        assert!(!view.replace_all(list, |_| false));
         assert_eq!(holder(&view).as_deref(), Some("other"));
-        // Read in order to be written.
-        view.refresh(granule("other"), ResourceVersion("1".into()));
-        assert_eq!(view.full_blocks().collect::<Vec<_>>(), [&granule("other")]);
-        let mut listed = BlockList::default();
-        view.add_to_list(&mut listed, granule("own"), ResourceVersion("2".into()));
-        assert!(!view.replace_all(listed, |_| false));
-        assert_eq!(view.full_blocks().collect::<Vec<_>>(), [&granule("own")]);
-        assert!(view.replace_all(BlockList::default(), |_| false), "what it had cannot have gone by itself");
+        // A block that was read in order to write it is stored in full.
+        view.refresh(block("other"), ResourceVersion("1".into()));
+        assert_eq!(view.full_blocks().collect::<Vec<_>>(), [&block("other")]);
+        let mut list = BlockList::default();
+        view.add_to_list(&mut list, block("own"), ResourceVersion("2".into()));
+        assert!(!view.replace_all(list, |_| false));
+        assert_eq!(view.full_blocks().collect::<Vec<_>>(), [&block("own")]);
+        assert!(
+            view.replace_all(BlockList::default(), |_| false),
+            "own allocations cannot disappear without a restore"
+        );
         assert!(view.is_empty());
     }
 
     #[test]
-    fn what_a_restore_forgot_is_given_to_nobody_until_its_node_has_spoken() {
+    fn addresses_lost_by_a_restore_stay_unassignable_until_their_node_restores_them() {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-        let granule = |nodes: &[(u8, &str)]| {
-            let mut granule = IpBlock::new(id.clone(), None);
+        let block = |nodes: &[(u8, &str)]| {
+            let mut block = IpBlock::new(id.clone(), None);
             for (offset, node) in nodes {
                 let entry =
                     json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": node});
-                granule.entries.insert(*offset, serde_json::from_value(entry).unwrap());
+                block.entries.insert(*offset, serde_json::from_value(entry).unwrap());
             }
-            granule
+            block
         };
         let mut view = BlockView::for_node("own");
         view.observe(
-            granule(&[(1, "a"), (2, "a"), (3, "b"), (4, "own"), (5, "own")]),
+            block(&[(1, "a"), (2, "a"), (3, "b"), (4, "own"), (5, "own")]),
             ResourceVersion("9".into()),
         );
-        let mut listed = BlockList::default();
-        view.add_to_list(&mut listed, granule(&[(1, "a")]), ResourceVersion("3".into()));
-        assert!(view.replace_all(listed, |_| false), "version 3 after version 9");
+        let mut list = BlockList::default();
+        view.add_to_list(&mut list, block(&[(1, "a")]), ResourceVersion("3".into()));
+        assert!(view.replace_all(list, |_| false), "version 3 follows version 9");
         assert_eq!(view.lost_offsets(&id), 0b11_1100);
-        // The node's own: one lives, and then nothing else does.
+        // The own node restores one address, then reports that it has no others.
         view.clear_lost(&IpSpace::default_space(), id.address(4));
         assert_eq!(view.lost_offsets(&id), 0b10_1100);
         view.clear_lost_on_own_node();
         assert_eq!(view.lost_offsets(&id), 0b00_1100);
-        // Written down again by its node: known, and nothing new yet.
-        view.observe(granule(&[(1, "a"), (2, "a")]), ResourceVersion("4".into()));
+        // Node a writes its lost allocation again.
+        view.observe(block(&[(1, "a"), (2, "a")]), ResourceVersion("4".into()));
         assert_eq!(view.lost_offsets(&id), 0b00_1000);
-        // Something new of a node that had said nothing of the other: that one is nobody's any more.
-        view.observe(granule(&[(1, "a"), (2, "a"), (9, "b")]), ResourceVersion("5".into()));
+        // Node b writes a new allocation, so its other lost address is free.
+        view.observe(block(&[(1, "a"), (2, "a"), (9, "b")]), ResourceVersion("5".into()));
         assert_eq!(view.lost_offsets(&id), 0);
     }
 }

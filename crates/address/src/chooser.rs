@@ -1,4 +1,4 @@
-//! Which address next.
+//! The order in which a node takes free addresses from a pool.
 
 use crate::block::IpBlockId;
 use crate::block_view::BlockSummary;
@@ -7,17 +7,17 @@ use crate::pool::AddressPool;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// A pool is ample while it has this many free granules for each node.
+/// Nodes claim whole blocks only while the pool has at least this many free blocks per node.
 const MIN_FREE_BLOCKS_PER_NODE: u128 = 4;
 
-/// The addresses of one pool in the order in which one node takes them.
+/// Iterates over the free addresses of one pool in the order in which one node takes them.
 ///
 /// ```text
-/// Held ──▶ Ahead ──▶ Open ──▶ Others
-///  │        │         │        └ granules other nodes hold: their free addresses, before the pool is called full
-///  │        │         └ granules nobody holds, made where missing, shared with every node
-///  │        └ whole free granules, while the pool is ample
-///  └ granules this node holds
+/// OwnBlocks ──▶ NewBlocks ──▶ SharedBlocks ──▶ OtherNodes
+///  │             │              │                └ free addresses in blocks claimed by other nodes, as a last resort
+///  │             │              └ blocks that no node has claimed, created if missing, shared by all nodes
+///  │             └ unused blocks, claimed by this node while the pool has plenty
+///  └ blocks claimed by this node
 /// ```
 pub(crate) struct AddressChooser<'a> {
     pool: &'a AddressPool,
@@ -26,10 +26,10 @@ pub(crate) struct AddressChooser<'a> {
     attempt: u32,
     stage: ChooserStage,
     queue: VecDeque<IpBlockId>,
-    /// Where to go on looking for free or open granules.
+    /// First address of the last block queued in this stage; the search continues after it.
     cursor: Option<IpAddr>,
     searched: bool,
-    /// Free granules left.
+    /// Number of blocks that no node has claimed or used.
     free_blocks: u128,
 }
 
@@ -46,28 +46,27 @@ impl<'a> AddressChooser<'a> {
         pool: &'a AddressPool,
         draft: &BlockDraft<'_>,
         node: &'a str,
-        nodes: usize,
+        node_count: usize,
         attempt: u32,
     ) -> Self {
-        let offered = |granule: &BlockSummary<'_>| pool.offered_offsets(granule.id.first) != 0;
-        let taken =
-            draft.summaries_of(pool).filter(offered).filter(|granule| !granule.is_claimable()).count();
-        let free = pool.block_count().saturating_sub(taken as u128);
+        let offered = |block: &BlockSummary<'_>| pool.offered_offsets(block.id.first) != 0;
+        let taken = draft.summaries_of(pool).filter(offered).filter(|block| !block.is_claimable()).count();
+        let free_blocks = pool.block_count().saturating_sub(taken as u128);
         let queue = VecDeque::new();
         Self {
             pool,
             node,
-            node_count: nodes,
+            node_count,
             attempt,
             stage: ChooserStage::OwnBlocks,
             queue,
             cursor: None,
             searched: false,
-            free_blocks: free,
+            free_blocks,
         }
     }
 
-    /// The next free address and the node that shall hold its granule, if the granule has no holder.
+    /// Returns the next free address and, if this node claims its block, the node's name.
     pub(crate) fn next_free(&mut self, draft: &BlockDraft<'_>) -> Option<(IpBlockId, u8, Option<&'a str>)> {
         loop {
             while let Some(id) = self.queue.front() {
@@ -78,12 +77,12 @@ impl<'a> AddressChooser<'a> {
                 if self.stage != ChooserStage::NewBlocks {
                     return Some((id.clone(), offset, None));
                 }
-                let mine = draft.summary(id).is_some_and(|granule| granule.node == Some(self.node));
-                if !mine && !self.is_ample() {
+                let own = draft.summary(id).is_some_and(|block| block.node == Some(self.node));
+                if !own && !self.is_ample() {
                     self.enter(ChooserStage::SharedBlocks);
                     break;
                 }
-                if !mine {
+                if !own {
                     self.free_blocks -= 1;
                 }
                 return Some((id.clone(), offset, Some(self.node)));
@@ -114,46 +113,46 @@ impl<'a> AddressChooser<'a> {
         self.searched = false;
     }
 
-    /// Finds more granules for this stage; false when there are none.
+    /// Queues more blocks for this stage; returns false when there are none.
     fn refill(&mut self, draft: &BlockDraft<'_>) -> bool {
         match self.stage {
             ChooserStage::OwnBlocks | ChooserStage::OtherNodes => {
                 if self.searched {
                     return false;
                 }
-                let wanted = |holder: &str| (holder == self.node) == (self.stage == ChooserStage::OwnBlocks);
+                let in_stage =
+                    |holder: &str| (holder == self.node) == (self.stage == ChooserStage::OwnBlocks);
                 self.queue = draft
                     .summaries_of(self.pool)
-                    .filter(|granule| granule.node.is_some_and(wanted))
-                    .map(|granule| granule.id.clone())
+                    .filter(|block| block.node.is_some_and(in_stage))
+                    .map(|block| block.id.clone())
                     .collect();
                 if self.stage == ChooserStage::OtherNodes {
                     self.rotate_by_node(self.queue.len());
                 }
             }
             ChooserStage::NewBlocks => {
-                self.queue_next_blocks(draft, |granule| granule.is_none_or(|granule| granule.is_claimable()));
+                self.queue_next_blocks(draft, |block| block.is_none_or(|block| block.is_claimable()));
             }
-            // One's own too: another pool of the batch may have taken it since the first stage.
+            // Includes this node's blocks: another pool of the batch may have claimed one since the first stage.
             ChooserStage::SharedBlocks => {
                 let node = self.node;
-                let open = |granule: BlockSummary<'_>| granule.node.is_none_or(|holder| holder == node);
-                self.queue_next_blocks(draft, |granule| granule.is_none_or(open));
+                let usable = |block: BlockSummary<'_>| block.node.is_none_or(|holder| holder == node);
+                self.queue_next_blocks(draft, |block| block.is_none_or(usable));
             }
         }
         self.searched = true;
         !self.queue.is_empty()
     }
 
-    /// Queues the next granules of the pool that are `wanted` and have something free, at first from the lowest
-    /// on.
+    /// Queues the next blocks of the pool, in ascending order, that match `suitable` and have a free address.
     fn queue_next_blocks(
         &mut self,
         draft: &BlockDraft<'_>,
-        wanted: impl Fn(Option<BlockSummary<'_>>) -> bool,
+        suitable: impl Fn(Option<BlockSummary<'_>>) -> bool,
     ) {
-        // A node that lost a race looks at more of them and starts elsewhere than its rivals. The first try takes
-        // the lowest, so a quiet pool fills from its beginning as people expect.
+        // After a conflict the node considers more blocks and starts at a different one than its competitors. The
+        // first attempt takes the lowest block, so an idle pool fills from its start, as users expect.
         let window = 4usize.pow(self.attempt.min(5));
         let skip = usize::from(self.cursor.is_some());
         let space = self.pool.space();
@@ -162,7 +161,7 @@ impl<'a> AddressChooser<'a> {
             .blocks_from(self.cursor)
             .skip(skip)
             .map(|first| IpBlockId { space: space.clone(), first })
-            .filter(|id| wanted(draft.summary(id)) && draft.free_offset(self.pool, id).is_some())
+            .filter(|id| suitable(draft.summary(id)) && draft.free_offset(self.pool, id).is_some())
             .take(window);
         self.queue = found.collect();
         if let Some(last) = self.queue.back() {
@@ -173,7 +172,7 @@ impl<'a> AddressChooser<'a> {
         }
     }
 
-    /// Starts at another place within the first `window` for each node and attempt.
+    /// Rotates the first `window` blocks of the queue by an amount that depends on node and attempt.
     fn rotate_by_node(&mut self, window: usize) {
         let window = window.min(self.queue.len());
         if self.attempt > 0 && window > 1 {

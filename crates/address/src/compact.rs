@@ -1,76 +1,76 @@
-//! Granules of other nodes in few bytes.
+//! Compact in-memory form of other nodes' blocks.
 //!
-//! A node knows all granules of its cluster and changes few of them. Of what stands in the others it needs which addresses
-//! are taken, whom to name when there are none left, and what waits for a pod by name; so that much is kept, in one block
-//! of bytes. Whoever writes such a granule reads it first: pods' UIDs and sandboxes are left out.
+//! A node caches all blocks of the cluster but changes few of them. Of the others it needs only which addresses are
+//! assigned, the holders for exhaustion errors, and the sticky allocations. Those are packed into one byte string.
+//! Pod UIDs and sandboxes are dropped, so a compact block must be read from the API server before it is written.
 //!
 //! ```text
-//! entry:  offset, flags, ordinal, then pod, interface, node, pool, each as
-//!           how many bytes are those of the entry before, how many follow, those
+//! allocation:  offset, flags, ordinal, then pod, interface, node, pool, each as
+//!              length of the prefix shared with the previous allocation, length of the rest, the rest
 //! ```
 
 use crate::block::{AddressAllocation, IpBlock, IpBlockId};
 use std::collections::BTreeMap;
 
-/// Flags of an entry.
+/// Flags of an allocation.
 const STICKY: u8 = 1;
 const RESERVED: u8 = 2;
 
-/// The sandbox of an entry that has one, which is not known here.
+/// Placeholder for a sandbox ID that the compact form does not store.
 const UNKNOWN_SANDBOX: &str = "elsewhere";
 
-/// A granule without its name.
+/// A block without its ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompactBlock {
-    /// Who holds it.
+    /// Node that has claimed the block.
     pub(crate) node: Option<Box<str>>,
-    /// Assigned offsets as bits.
+    /// Assigned offsets as a bit mask.
     pub(crate) assigned_offsets: u16,
-    /// Whether a pod's name has something in it.
+    /// Whether the block has a sticky allocation.
     pub(crate) sticky: bool,
     entries: Box<[u8]>,
 }
 
 impl CompactBlock {
-    pub(crate) fn pack(granule: &IpBlock) -> Self {
-        let mut bytes = Vec::with_capacity(24 * granule.entries.len());
-        let mut before = [""; 4];
-        for (offset, entry) in &granule.entries {
+    pub(crate) fn pack(block: &IpBlock) -> Self {
+        let mut bytes = Vec::with_capacity(24 * block.entries.len());
+        let mut previous = [""; 4];
+        for (offset, entry) in &block.entries {
             let sticky = if entry.sticky { STICKY } else { 0 };
-            let waiting = if entry.is_reserved() { RESERVED } else { 0 };
-            bytes.extend([*offset, sticky | waiting, entry.ordinal]);
+            let reserved = if entry.is_reserved() { RESERVED } else { 0 };
+            bytes.extend([*offset, sticky | reserved, entry.ordinal]);
             let texts = [&*entry.pod, &*entry.interface, &*entry.node, &*entry.pool];
-            for (text, before) in texts.iter().zip(before) {
-                push_text(&mut bytes, text.as_bytes(), before.as_bytes());
+            for (text, previous) in texts.iter().zip(previous) {
+                push_text(&mut bytes, text.as_bytes(), previous.as_bytes());
             }
-            before = texts;
+            previous = texts;
         }
         Self {
-            node: granule.node.as_deref().map(Box::from),
-            assigned_offsets: granule.assigned_offsets(),
-            sticky: granule.entries.values().any(|entry| entry.sticky),
+            node: block.node.as_deref().map(Box::from),
+            assigned_offsets: block.assigned_offsets(),
+            sticky: block.entries.values().any(|entry| entry.sticky),
             entries: bytes.into(),
         }
     }
 
-    /// The granule, as far as it is known: without UIDs and sandboxes.
+    /// Returns the block without pod UIDs and sandboxes.
     pub(crate) fn unpack(&self, id: &IpBlockId) -> IpBlock {
-        let mut granule = IpBlock::new(id.clone(), self.node.as_deref().map(str::to_owned));
-        granule.entries = self.entries();
-        granule
+        let mut block = IpBlock::new(id.clone(), self.node.as_deref().map(str::to_owned));
+        block.entries = self.entries();
+        block
     }
 
     fn entries(&self) -> BTreeMap<u8, AddressAllocation> {
         let mut entries = BTreeMap::new();
         let mut bytes = &*self.entries;
         let mut texts: [Vec<u8>; 4] = Default::default();
-        // What was packed here is whole; anything else ends it.
+        // Only `pack` writes these bytes; stop at anything malformed.
         while let Some(([offset, flags, ordinal], mut rest)) =
             bytes.split_first_chunk().map(|(head, rest)| (*head, rest))
         {
             for text in &mut texts {
-                let Some(taken) = read_text(rest, text) else { return entries };
-                rest = taken;
+                let Some(remaining) = read_text(rest, text) else { return entries };
+                rest = remaining;
             }
             let [pod, interface, node, pool] =
                 texts.each_ref().map(|text| String::from_utf8_lossy(text).into_owned());
@@ -92,14 +92,14 @@ impl CompactBlock {
     }
 }
 
-fn push_text(out: &mut Vec<u8>, text: &[u8], before: &[u8]) {
-    let same = text.iter().zip(before).take_while(|(one, other)| one == other).count();
-    push_length(out, same);
-    push_length(out, text.len() - same);
-    out.extend(&text[same..]);
+fn push_text(out: &mut Vec<u8>, text: &[u8], previous: &[u8]) {
+    let shared = text.iter().zip(previous).take_while(|(byte, other)| byte == other).count();
+    push_length(out, shared);
+    push_length(out, text.len() - shared);
+    out.extend(&text[shared..]);
 }
 
-/// Seven bits to a byte, the lowest first; the last has its highest bit clear.
+/// Appends a LEB128 integer: seven bits per byte, lowest first; the last byte has its top bit clear.
 fn push_length(out: &mut Vec<u8>, mut length: usize) {
     while length >= 0x80 {
         out.push(length as u8 | 0x80);
@@ -108,12 +108,12 @@ fn push_length(out: &mut Vec<u8>, mut length: usize) {
     out.push(length as u8);
 }
 
-/// Reads the next text over the one of before; the rest.
+/// Replaces `text`, the previous text, by the next one and returns the remaining bytes.
 fn read_text<'a>(bytes: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
-    let (same, rest) = read_length(bytes)?;
+    let (shared, rest) = read_length(bytes)?;
     let (more, rest) = read_length(rest)?;
     let (new, rest) = rest.split_at_checked(more)?;
-    text.truncate(same);
+    text.truncate(shared);
     text.extend(new);
     Some(rest)
 }
@@ -151,15 +151,15 @@ mod tests {
         }
     }
 
-    fn granule(entries: impl IntoIterator<Item = AddressAllocation>) -> IpBlock {
+    fn block(entries: impl IntoIterator<Item = AddressAllocation>) -> IpBlock {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-        let mut granule = IpBlock::new(id, Some("n1".into()));
-        granule.entries = (0..).zip(entries).collect();
-        granule
+        let mut block = IpBlock::new(id, Some("n1".into()));
+        block.entries = (0..).zip(entries).collect();
+        block
     }
 
     #[test]
-    fn what_is_packed_comes_back_without_uids_and_sandboxes() {
+    fn unpacked_block_equals_original_without_uids_and_sandboxes() {
         let long = "x".repeat(300);
         let texts = [
             ["ns/p", "net1", "n1", "10.0.0.0/24"],
@@ -168,25 +168,25 @@ mod tests {
             ["ä/ö", "0", "ABCD", &long],
             ["ä/é", "--", "", &long[..299]],
         ];
-        let mut whole = granule(texts.map(|texts| entry(texts, texts[1], texts[0].is_empty())));
-        let packed = CompactBlock::pack(&whole);
-        for entry in whole.entries.values_mut() {
+        let mut full = block(texts.map(|texts| entry(texts, texts[1], texts[0].is_empty())));
+        let packed = CompactBlock::pack(&full);
+        for entry in full.entries.values_mut() {
             entry.uid.clear();
             entry.container = if entry.is_reserved() { String::new() } else { UNKNOWN_SANDBOX.to_owned() };
         }
-        assert_eq!(packed.unpack(&whole.id()), whole);
+        assert_eq!(packed.unpack(&full.id()), full);
         assert_eq!((packed.assigned_offsets, packed.sticky), (0b1_1111, true));
-        let empty = granule([]);
+        let empty = block([]);
         assert_eq!(CompactBlock::pack(&empty).unpack(&empty.id()), empty);
     }
 
     #[test]
-    fn a_full_granule_takes_a_few_hundred_bytes() {
-        let whole = granule((0..16).map(|n| {
+    fn full_block_takes_less_than_400_bytes() {
+        let full = block((0..16).map(|n| {
             let pod = format!("some-namespace/some-workload-{n}");
             entry([&pod, "net1", "node-7", "10.0.0.0/24"], "c", false)
         }));
-        let size = CompactBlock::pack(&whole).entries.len();
+        let size = CompactBlock::pack(&full).entries.len();
         assert!(size < 400, "{size}");
     }
 }

@@ -1,4 +1,4 @@
-//! The view as it would be after the writes planned so far.
+//! Planned block changes on top of a [`BlockView`].
 
 use crate::batch::BlockWrite;
 use crate::block::{AddressAllocation, AllocationOwner, IpBlock, IpBlockId};
@@ -7,11 +7,11 @@ use crate::pool::AddressPool;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Changes over a view, not yet made.
+/// A view plus the changes planned so far, which are not written yet.
 pub(crate) struct BlockDraft<'a> {
     view: &'a BlockView,
     changed: BTreeMap<IpBlockId, IpBlock>,
-    /// What each change since the last [`Draft::keep`] replaced, newest last.
+    /// What each change since the last [`Self::commit`] replaced, newest last.
     undo: Vec<(IpBlockId, Option<IpBlock>)>,
 }
 
@@ -20,44 +20,44 @@ impl<'a> BlockDraft<'a> {
         Self { view, changed: BTreeMap::new(), undo: Vec::new() }
     }
 
-    /// The granules that `pool` has addresses in and that exist, or will.
+    /// Summaries of the existing and planned blocks that contain addresses of `pool`.
     pub(crate) fn summaries_of(&self, pool: &AddressPool) -> impl Iterator<Item = BlockSummary<'_>> {
         let (low, high) = pool.block_span();
-        let made = self.changed.range(low..=high).filter(|(id, _)| self.view.version(id).is_none());
-        let made = made
+        let created = self.changed.range(low..=high).filter(|(id, _)| self.view.version(id).is_none());
+        let created = created
             .filter(|(id, _)| pool.has_keepable_in(id.first))
-            .map(|(id, granule)| BlockSummary::new(id, granule));
-        let known = self.view.summaries_of(pool).map(|known| match self.changed.get_key_value(known.id) {
-            Some((id, granule)) => BlockSummary::new(id, granule),
-            None => known,
+            .map(|(id, block)| BlockSummary::new(id, block));
+        let cached = self.view.summaries_of(pool).map(|cached| match self.changed.get_key_value(cached.id) {
+            Some((id, block)) => BlockSummary::new(id, block),
+            None => cached,
         });
-        known.chain(made)
+        cached.chain(created)
     }
 
     pub(crate) fn get(&self, id: &IpBlockId) -> Option<Cow<'_, IpBlock>> {
         let changed = self.changed.get(id).map(Cow::Borrowed);
-        changed.or_else(|| self.view.get(id).map(|(granule, _)| granule))
+        changed.or_else(|| self.view.get(id).map(|(block, _)| block))
     }
 
-    /// What can be seen of a granule at once.
+    /// Returns the summary of a block.
     pub(crate) fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
-        let changed = self.changed.get_key_value(id).map(|(id, granule)| BlockSummary::new(id, granule));
+        let changed = self.changed.get_key_value(id).map(|(id, block)| BlockSummary::new(id, block));
         changed.or_else(|| self.view.summary(id))
     }
 
-    /// The addresses of the granule that `pool` offers and nobody has, as bits.
+    /// Returns, as a bit mask, the offsets in the block that `pool` offers and that are free.
     fn free_offsets(&self, pool: &AddressPool, id: &IpBlockId) -> u16 {
-        let taken = self.summary(id).map_or(0, |granule| granule.assigned_offsets);
+        let taken = self.summary(id).map_or(0, |block| block.assigned_offsets);
         pool.offered_offsets(id.first) & !taken & !self.view.lost_offsets(id)
     }
 
-    /// The lowest of them.
+    /// Returns the lowest free offset.
     pub(crate) fn free_offset(&self, pool: &AddressPool, id: &IpBlockId) -> Option<u8> {
         let free = self.free_offsets(pool, id);
         (free != 0).then(|| free.trailing_zeros() as u8)
     }
 
-    /// Where the owner's last address of the pool is, if it is still free.
+    /// Returns the address of the pool that the owner released last, if it is still free.
     pub(crate) fn last_released_by(
         &self,
         owner: &AllocationOwner,
@@ -67,8 +67,8 @@ impl<'a> BlockDraft<'a> {
         (self.free_offsets(pool, &id) >> offset & 1 != 0).then_some((id, offset))
     }
 
-    /// Puts an entry, or nothing, at an offset; a granule that does not exist yet is made with `holder`. One
-    /// that nobody holds and nobody uses goes to `holder` too.
+    /// Sets or clears the allocation at an offset. A missing block is created. A new or unused block that no node has
+    /// claimed is claimed by `holder`.
     pub(crate) fn set(
         &mut self,
         id: &IpBlockId,
@@ -77,48 +77,48 @@ impl<'a> BlockDraft<'a> {
         holder: Option<&str>,
     ) {
         let present = self.get(id);
-        if present.as_ref().and_then(|granule| granule.entries.get(&offset)) == entry.as_ref() {
+        if present.as_ref().and_then(|block| block.entries.get(&offset)) == entry.as_ref() {
             return;
         }
-        let mut granule = match present {
-            Some(granule) => granule.into_owned(),
+        let mut block = match present {
+            Some(block) => block.into_owned(),
             None => IpBlock::new(id.clone(), holder.map(str::to_owned)),
         };
         let before = self.changed.get(id).cloned();
-        if granule.node.is_none() && granule.entries.is_empty() {
-            granule.node = holder.map(str::to_owned);
+        if block.node.is_none() && block.entries.is_empty() {
+            block.node = holder.map(str::to_owned);
         }
         match entry {
-            Some(entry) => granule.entries.insert(offset, entry),
-            None => granule.entries.remove(&offset),
+            Some(entry) => block.entries.insert(offset, entry),
+            None => block.entries.remove(&offset),
         };
         self.undo.push((id.clone(), before));
-        self.changed.insert(id.clone(), granule);
+        self.changed.insert(id.clone(), block);
     }
 
-    /// Accepts the changes made so far.
+    /// Makes the changes so far final.
     pub(crate) fn commit(&mut self) {
         self.undo.clear();
     }
 
-    /// Takes the changes since the last [`Draft::keep`] back.
+    /// Reverts the changes since the last [`Self::commit`].
     pub(crate) fn rollback(&mut self) {
         for (id, before) in self.undo.drain(..).rev() {
             match before {
-                Some(granule) => self.changed.insert(id, granule),
+                Some(block) => self.changed.insert(id, block),
                 None => self.changed.remove(&id),
             };
         }
     }
 
-    /// The writes that make it so, one per granule, and where in them each granule stands.
+    /// Returns one write per changed block, and the position of each block's write.
     pub(crate) fn into_writes(self) -> (Vec<BlockWrite>, BTreeMap<IpBlockId, usize>) {
         let mut writes = Vec::with_capacity(self.changed.len());
         let mut positions = BTreeMap::new();
-        for (id, granule) in self.changed {
+        for (id, block) in self.changed {
             let write = match self.view.version(&id) {
-                Some(version) => BlockWrite::Replace { block: granule, expected: version.clone() },
-                None => BlockWrite::Create(granule),
+                Some(version) => BlockWrite::Replace { block, expected: version.clone() },
+                None => BlockWrite::Create(block),
             };
             positions.insert(id, writes.len());
             writes.push(write);

@@ -1,25 +1,25 @@
-//! What an API server has forgotten.
+//! Allocations lost by an etcd restore.
 //!
-//! A restore of etcd turns granules back: versions that were seen are older again, entries that stood there are gone while
-//! the pods that have the addresses run on. Their nodes write them down again from their journals, before they assign
-//! anything new. Until then every node that knew them leaves them alone:
+//! An etcd restore rolls blocks back: resource versions decrease, and allocations of running pods disappear. Each node
+//! writes the allocations of its pods again from its journals before it assigns new addresses. Until then, every node
+//! that had cached the lost allocations does not assign their addresses:
 //!
 //! ```text
-//! known: A.1 of n1, A.2 of n2 ── list turns back ──▶ A.1, A.2 are Forgotten: given to nobody
-//!                                                      │ an entry stands there again           ──▶ known
-//!                                                      │ its node assigns something new,
-//!                                                      └ so it has asserted what lives there   ──▶ free
+//! cached: A.1 of n1, A.2 of n2 ── list with older versions ──▶ A.1, A.2 lost: not assignable
+//!                                                                │ the allocation is written again   ──▶ assigned
+//!                                                                │ its node writes a new allocation,
+//!                                                                └ so it has restored its own first  ──▶ free
 //! ```
 
 use crate::block::{IpBlock, IpBlockId};
 use std::collections::BTreeMap;
 
-/// Addresses that stood in granules before a restore, and on which nodes.
+/// Lost allocations by block and offset, with the node of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LostAllocations(BTreeMap<IpBlockId, BTreeMap<u8, Box<str>>>);
 
 impl LostAllocations {
-    /// The entries of `before` that `now` does not have.
+    /// Adds the allocations of `before` whose offsets are not in the mask `now`.
     pub(crate) fn add(&mut self, before: &IpBlock, now: u16) {
         let lost =
             before.entries.iter().filter(|(offset, entry)| now >> **offset & 1 == 0 && !entry.is_reserved());
@@ -29,40 +29,40 @@ impl LostAllocations {
         }
     }
 
-    /// Whose they are in one granule, as bits.
+    /// Returns the lost offsets of a block as a bit mask.
     pub(crate) fn offsets(&self, id: &IpBlockId) -> u16 {
         let offsets = self.0.get(id).into_iter().flat_map(BTreeMap::keys);
         offsets.fold(0, |bits, offset| bits | 1 << offset)
     }
 
-    /// A granule was seen.
-    pub(crate) fn observe(&mut self, granule: &IpBlock, before: u16) {
+    /// Processes a newly observed block; `before` is the mask of its previously assigned offsets.
+    pub(crate) fn observe(&mut self, block: &IpBlock, before: u16) {
         if self.0.is_empty() {
             return;
         }
-        let id = granule.id();
-        let mut asserted = Vec::new();
-        for (offset, entry) in &granule.entries {
-            let forgotten = self.0.get_mut(&id).is_some_and(|lost| lost.remove(offset).is_some());
-            if !forgotten && before >> offset & 1 == 0 {
-                asserted.push(entry.node.as_str());
+        let id = block.id();
+        let mut restored_nodes = Vec::new();
+        for (offset, entry) in &block.entries {
+            let was_lost = self.0.get_mut(&id).is_some_and(|lost| lost.remove(offset).is_some());
+            if !was_lost && before >> offset & 1 == 0 {
+                restored_nodes.push(entry.node.as_str());
             }
         }
-        for node in asserted {
+        for node in restored_nodes {
             self.clear_node(node);
         }
         self.0.retain(|_, lost| !lost.is_empty());
     }
 
-    /// What lived on the node is written down again: the rest is free.
+    /// The node has restored its allocations: its remaining lost addresses are free.
     pub(crate) fn clear_node(&mut self, node: &str) {
         for lost in self.0.values_mut() {
-            lost.retain(|_, of| **of != *node);
+            lost.retain(|_, lost_node| **lost_node != *node);
         }
         self.0.retain(|_, lost| !lost.is_empty());
     }
 
-    /// One address is about to be written down again.
+    /// Removes one address, because its node is about to write it again.
     pub(crate) fn clear(&mut self, id: &IpBlockId, offset: u8) {
         if let Some(lost) = self.0.get_mut(id) {
             lost.remove(&offset);

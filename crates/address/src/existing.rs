@@ -1,4 +1,4 @@
-//! Who has an address already.
+//! Finds the addresses that owners already have.
 
 use crate::batch::AddressRequest;
 use crate::block::{AddressAllocation, AllocationOwner, IpBlockId, OwnerPod};
@@ -9,7 +9,7 @@ use crate::pool::AddressPool;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Where a request's address is.
+/// Position of a request's address in a pool and block.
 #[derive(Clone)]
 pub(crate) struct AllocationSlot<'r> {
     pub(crate) pool: &'r AddressPool,
@@ -19,20 +19,20 @@ pub(crate) struct AllocationSlot<'r> {
     pub(crate) changed: bool,
 }
 
-/// What is known of the requests' owners, by the request's position.
+/// Existing addresses of the requests' owners, by request position.
 pub(crate) struct ExistingAllocations<'r> {
-    /// The addresses that they have.
+    /// Addresses that the owners have.
     pub(crate) slots: HashMap<usize, AllocationSlot<'r>>,
-    /// Those whose address a sandbox on another node may still use.
+    /// Requests whose address a sandbox on another node may still use.
     pub(crate) in_use: HashMap<usize, Error>,
 }
 
 impl<'r> ExistingAllocations<'r> {
-    /// Looks the owners of the requests up.
+    /// Looks up the owners of the requests.
     pub(crate) fn find(view: &BlockView, node: &str, requests: &'r [AddressRequest]) -> Self {
-        let mut held = HashMap::new();
-        let places = find_slots(view, node, requests, &mut held);
-        Self { slots: places, in_use: held }
+        let mut in_use = HashMap::new();
+        let slots = find_slots(view, node, requests, &mut in_use);
+        Self { slots, in_use }
     }
 }
 
@@ -40,7 +40,7 @@ fn find_slots<'r>(
     view: &BlockView,
     node: &str,
     requests: &'r [AddressRequest],
-    held: &mut HashMap<usize, Error>,
+    in_use: &mut HashMap<usize, Error>,
 ) -> HashMap<usize, AllocationSlot<'r>> {
     let owners: Vec<_> = requests.iter().map(AddressRequest::owner).collect();
     let mut positions: HashMap<AllocationOwnerRef<'_>, Vec<usize>> = HashMap::new();
@@ -51,48 +51,49 @@ fn find_slots<'r>(
             pools.extend(request.pools.iter().map(Arc::as_ref));
         }
     }
-    let mut kept: HashMap<usize, (usize, AllocationSlot<'r>)> = HashMap::new();
-    // Others have what only a name can claim.
+    let mut best_slots: HashMap<usize, (usize, AllocationSlot<'r>)> = HashMap::new();
+    // Compact blocks (of other nodes) matter only for sticky requests.
     let sticky = requests.iter().any(|request| request.sticky);
     for pool in pools {
-        for (id, granule) in view.full_or_sticky_blocks_of(pool, sticky) {
-            for (offset, entry) in &granule.entries {
-                // A pod never changes its node, so only sticky addresses come from elsewhere.
+        for (id, block) in view.full_or_sticky_blocks_of(pool, sticky) {
+            for (offset, entry) in &block.entries {
+                // A pod never moves to another node, so only sticky addresses can be on another node.
                 if !entry.sticky && entry.node != node {
                     continue;
                 }
-                let Some(waiting) = positions.get(&AllocationOwnerRef::of_entry(entry, pool.family())) else {
+                let Some(requesting) = positions.get(&AllocationOwnerRef::of_entry(entry, pool.family()))
+                else {
                     continue;
                 };
                 if !pool.can_keep(id.address(*offset)) {
                     continue;
                 }
-                for position in waiting {
+                for position in requesting {
                     if entry.node != node && !entry.is_reserved() {
-                        // The new pod may be running before the old one, on a node nobody can reach, has ended.
+                        // The old pod may still run, for example on an unreachable node.
                         let (pod, node) = (entry.pod.clone(), entry.node.clone());
-                        let holding = AddressHolder { address: id.address(*offset), pod, node };
-                        held.insert(*position, Error::StillInUse { holder: holding });
+                        let holder = AddressHolder { address: id.address(*offset), pod, node };
+                        in_use.insert(*position, Error::StillInUse { holder });
                         continue;
                     }
                     let mut candidates = requests[*position].pools.iter();
                     let Some(rank) = candidates.position(|candidate| **candidate == *pool) else { continue };
-                    if kept.get(position).is_none_or(|(best, _)| rank < *best) {
-                        let place = AllocationSlot { pool, id: id.clone(), offset: *offset, changed: false };
-                        kept.insert(*position, (rank, place));
+                    if best_slots.get(position).is_none_or(|(best, _)| rank < *best) {
+                        let slot = AllocationSlot { pool, id: id.clone(), offset: *offset, changed: false };
+                        best_slots.insert(*position, (rank, slot));
                     }
                 }
             }
         }
     }
-    kept.into_iter().map(|(position, (_, place))| (position, place)).collect()
+    best_slots.into_iter().map(|(position, (_, slot))| (position, slot)).collect()
 }
 
-/// An [`Owner`] without copies: a big pool has tens of thousands of entries to compare with.
+/// A borrowed [`AllocationOwner`]. A large pool has tens of thousands of allocations to compare without copying.
 #[derive(PartialEq, Eq, Hash)]
 struct AllocationOwnerRef<'a> {
     sticky: bool,
-    holder: &'a str,
+    pod: &'a str,
     interface: &'a str,
     family: IpFamily,
     ordinal: u8,
@@ -100,15 +101,15 @@ struct AllocationOwnerRef<'a> {
 
 impl<'a> AllocationOwnerRef<'a> {
     fn of(owner: &'a AllocationOwner) -> Self {
-        let (sticky, holder) = match &owner.pod {
+        let (sticky, pod) = match &owner.pod {
             OwnerPod::Uid(uid) => (false, uid),
             OwnerPod::Name(pod) => (true, pod),
         };
-        Self { sticky, holder, interface: &owner.interface, family: owner.family, ordinal: owner.ordinal }
+        Self { sticky, pod, interface: &owner.interface, family: owner.family, ordinal: owner.ordinal }
     }
 
     fn of_entry(entry: &'a AddressAllocation, family: IpFamily) -> Self {
-        let holder = if entry.sticky { &entry.pod } else { &entry.uid };
-        Self { sticky: entry.sticky, holder, interface: &entry.interface, family, ordinal: entry.ordinal }
+        let pod = if entry.sticky { &entry.pod } else { &entry.uid };
+        Self { sticky: entry.sticky, pod, interface: &entry.interface, family, ordinal: entry.ordinal }
     }
 }

@@ -1,22 +1,20 @@
-//! IPv4 and IPv6 addresses as numbers of one kind.
+//! Address families, and addresses as integers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address family.
+/// IP address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IpFamily {
-    /// IPv4.
     #[serde(rename = "IPv4")]
     V4,
-    /// IPv6.
     #[serde(rename = "IPv6")]
     V6,
 }
 
 impl IpFamily {
-    /// The family of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -24,7 +22,7 @@ impl IpFamily {
         }
     }
 
-    /// The prefix length of a single address.
+    /// Prefix length of a single address.
     pub(crate) fn bits(self) -> u8 {
         match self {
             Self::V4 => 32,
@@ -32,7 +30,7 @@ impl IpFamily {
         }
     }
 
-    /// The address with this number; `number` must have come from [`number`] of the same family.
+    /// Converts an integer from [`ip_to_number`] back to an address. The family must be the same.
     pub(crate) fn address(self, number: u128) -> IpAddr {
         match self {
             Self::V4 => IpAddr::V4(Ipv4Addr::from(number as u32)),
@@ -50,7 +48,7 @@ impl fmt::Display for IpFamily {
     }
 }
 
-/// The address as a number, so that ranges of both families are plain intervals.
+/// Converts an address to an integer, so that ranges of both families are integer intervals.
 pub(crate) fn ip_to_number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),

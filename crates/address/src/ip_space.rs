@@ -1,4 +1,4 @@
-//! Where an address is unique.
+//! IP spaces: the scopes in which addresses are unique.
 
 use crate::family::ip_to_number;
 use ipnet::IpNet;
@@ -9,16 +9,16 @@ use std::sync::{Arc, OnceLock};
 
 const DEFAULT: &str = "default";
 
-/// A set of addresses in which each has at most one owner.
+/// A set of addresses in which each address has at most one owner.
 ///
-/// Written `default`, `network/<name>` or `pool/<subnet>`: the kind stands in the text, so a network that
-/// somebody calls `default` is still another space than the default one.
+/// Written `default`, `network/<name>` or `pool/<subnet>`. The text includes the kind, so a network named `default`
+/// is a different space than the default one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct IpSpace(Arc<str>);
 
 impl IpSpace {
-    /// The space of every pool that does not ask for another: overlapping pools cannot collide in it.
+    /// The default space. Overlapping pools in it never assign the same address.
     pub fn default_space() -> Self {
         static SHARED: OnceLock<Arc<str>> = OnceLock::new();
         Self(SHARED.get_or_init(|| DEFAULT.into()).clone())
@@ -34,20 +34,20 @@ impl IpSpace {
         Self(format!("pool/{}", subnet.trunc()).into())
     }
 
-    /// The text that stands in a granule.
+    /// The text form, as stored in a block.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A space from a granule's text.
+    /// Reads the text form.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::from(text.into())
     }
 
-    /// The space as the beginning of an object name: readable where that is safe, else hashed.
+    /// Prefix of the object names of this space: readable if possible, otherwise a hash.
     ///
-    /// Two spaces never share one: `pool-` and `x-` are kept for the forms made here, and a network whose name
-    /// begins so is hashed.
+    /// Slugs are unique: `pool-` and `x-` are reserved for generated forms, and a network name with such a prefix is
+    /// hashed.
     pub(crate) fn slug(&self) -> String {
         if &*self.0 == DEFAULT {
             return DEFAULT.into();
@@ -69,7 +69,7 @@ impl IpSpace {
 
 impl From<String> for IpSpace {
     fn from(text: String) -> Self {
-        // Nearly all granules are of this one.
+        // Nearly all blocks are in the default space.
         if text == DEFAULT { Self::default_space() } else { Self(text.into()) }
     }
 }
@@ -86,10 +86,10 @@ impl fmt::Display for IpSpace {
     }
 }
 
-/// An address as the end of an object name.
+/// Suffix of object names for an address.
 ///
-/// IPv6 is written in full, because the short form followed from both ends is ambiguous: network `a-1` with
-/// `2::` and network `a` with `1:2::` would meet.
+/// IPv6 addresses are written in full because the compressed form is ambiguous: network `a-1` with `2::` and network
+/// `a` with `1:2::` would get the same name.
 pub(crate) fn address_slug(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) => v4.to_string(),
@@ -101,7 +101,7 @@ pub(crate) fn address_slug(address: IpAddr) -> String {
     }
 }
 
-/// Whether the text is a DNS-1123 subdomain that leaves room for an address in 253 characters.
+/// Whether the text is a DNS-1123 subdomain short enough to append an address within 253 characters.
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         let bytes = label.as_bytes();
@@ -113,8 +113,8 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 200 && text.split('.').all(label)
 }
 
-/// FNV-1a with 128 bits. The hash is part of object names, so it must stay the same over releases, which the
-/// standard library does not promise of its own.
+/// FNV-1a with 128 bits. The hash is part of object names, so it must be stable across releases; the standard
+/// library's hash is not.
 fn fnv1a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62272e07bb014262b821756295c58d, |hash, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000000001000000000000000000013b)
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_are_readable_where_safe_and_never_shared() {
+    fn slugs_are_unique_and_readable_if_possible() {
         let slug = |s: IpSpace| s.slug();
         assert_eq!(slug(IpSpace::default_space()), "default");
         assert_eq!(slug(IpSpace::network("fabric-a")), "fabric-a");

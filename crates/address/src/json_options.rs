@@ -1,14 +1,14 @@
-//! Reading a JSON object the way the Go plugins do: keys in any case, `null` as absent.
+//! Reads JSON objects as Go's encoding/json does: keys are case-insensitive and `null` means absent.
 
 use crate::Error;
 use crate::range::IpamWarning;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A JSON object and where it stands.
+/// A JSON object and its path in the configuration.
 pub(crate) struct JsonOptions<'a> {
     path: String,
-    /// By lower-case key, with the key as written.
+    /// Values by lower-case key, with the key as written.
     values: BTreeMap<String, (&'a str, &'a Value)>,
 }
 
@@ -18,7 +18,7 @@ impl<'a> JsonOptions<'a> {
         Self { path: path.into(), values }
     }
 
-    /// An element of a list as an object.
+    /// Reads a list element as an object.
     pub(crate) fn from_element(path: String, value: &'a Value) -> Result<Self, Error> {
         match value {
             Value::Object(object) => Ok(Self::new(path, object)),
@@ -26,7 +26,7 @@ impl<'a> JsonOptions<'a> {
         }
     }
 
-    /// The full name of `key`.
+    /// Full path of `key`.
     pub(crate) fn field_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) }
     }
@@ -35,7 +35,7 @@ impl<'a> JsonOptions<'a> {
         self.values.get(&key.to_lowercase()).map(|(_, value)| *value).filter(|value| !value.is_null())
     }
 
-    /// A text; the empty one counts as absent.
+    /// Reads a string; an empty string counts as absent.
     pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         match self.value(key) {
             None => Ok(None),
@@ -77,7 +77,7 @@ impl<'a> JsonOptions<'a> {
         self.list(key)?.iter().enumerate().map(object).collect()
     }
 
-    /// Warns of every key that is not `known`.
+    /// Adds a warning for every key that is not `known`.
     pub(crate) fn warn_unknown(&self, known: impl Fn(&str) -> bool, warnings: &mut Vec<IpamWarning>) {
         let unknown = self.values.iter().filter(|(key, _)| !known(key));
         warnings.extend(unknown.map(|(_, (written, _))| IpamWarning::UnknownKey(self.field_path(written))));

@@ -1,23 +1,24 @@
-//! Addresses for pods: a pure engine over granules, and the front ends that users configure it through.
+//! IP address management for pods: a pure allocation engine over address blocks, and the Whereabouts and
+//! Spiderpool configuration front ends.
 //!
-//! Nothing here talks to Kubernetes, waits or looks at a clock. The engine is given what is known and answers
-//! with the writes that would make it so; whoever calls it carries them out by compare-and-swap.
+//! This crate does no I/O, does not wait and reads no clock. The engine takes the known blocks and the requests
+//! and returns a plan of writes. The caller executes them by compare-and-swap.
 //!
 //! ```text
-//!  `ipam` object ──whereabouts──▶ Pool ─┐
-//!  pools, annotations ──spiderpool──▶ ──┤
-//!                                       ├─ Planner::assign ──▶ writes, one per granule ──▶ API server
-//!  granules known so far ────────▶ View ┘          │               │ refused: look again, plan the rest
-//!                                                  └─▶ answers: which address serves which request
+//!  `ipam` object ──whereabouts──▶ AddressPool ─┐
+//!  pools, annotations ──spiderpool──▶ ─────────┤
+//!                                              ├─ AddressPlanner ──▶ writes, one per block ──▶ API server
+//!  blocks from list and watch ──▶ BlockView ───┘      │                  │ conflict: read again, plan the rest
+//!                                                     └─▶ assignments: the address of each request
 //! ```
 //!
-//! A *space* is a set of addresses in which each has at most one owner. It is cut into aligned *granules* of 16
-//! addresses; a granule is one object whose name follows from space and first address, so two nodes that want
-//! the same address always meet at the same object and the API server decides. No lock is needed, and a node
-//! that dies leaves nothing locked: every address it did not assign stays free for all.
+//! An *IP space* is a set of addresses in which each address has at most one owner. It is divided into aligned
+//! *blocks* of 16 addresses. Each block is one API object, named after the space and its first address, so two
+//! nodes that allocate the same address write the same object and the API server lets one of them win. There are
+//! no locks: when a node fails, every address it has not assigned is still free for all nodes.
 //!
-//! A node may hold whole granules ahead of need, so that its pods never meet another node's. That costs
-//! addresses, so it is done only while the pool has plenty.
+//! A node may claim whole blocks in advance (Calico: block affinity), so that its writes do not conflict with
+//! other nodes. Claimed blocks strand addresses, so nodes claim them only while the pool has plenty of free blocks.
 
 mod batch;
 mod block;

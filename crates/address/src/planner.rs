@@ -1,4 +1,4 @@
-//! From requests to writes.
+//! Plans the block writes that serve a batch of address requests.
 
 use crate::batch::{AddressAssignment, AddressRequest, AssignmentPlan, RequestRefusal};
 use crate::block::AllocationOwner;
@@ -13,31 +13,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// How many holders an error names.
+/// Number of address holders that an exhaustion error names.
 const MAX_HOLDERS_IN_ERROR: usize = 4;
 
-/// The node that plans.
+/// Plans assignments and releases for one node.
 #[derive(Clone, Debug)]
 pub struct AddressPlanner<'a> {
-    /// Its name.
+    /// Node name.
     pub node: &'a str,
-    /// How many schedulable nodes the cluster has.
+    /// Number of schedulable nodes in the cluster.
     pub node_count: usize,
-    /// How many times requests of this batch have lost a race already.
+    /// Number of write conflicts that the requests of this batch have had so far.
     pub attempt: u32,
 }
 
 impl AddressPlanner<'_> {
-    /// Plans addresses for `requests` from what `view` knows.
+    /// Plans addresses for `requests` from the blocks in `view`.
     ///
-    /// An owner that has an address in one of the request's pools keeps it. When a write is refused, refresh the
-    /// granule in the view and plan the requests it answered again, with `attempt` one higher.
+    /// An owner that already has an address in one of the request's pools keeps it. When a write conflicts, refresh
+    /// the block in the view and plan its requests again with `attempt` increased by one.
     pub fn plan_assignments(&self, view: &BlockView, requests: &[AddressRequest]) -> AssignmentPlan {
         let mut batch =
             AssignmentBatch { planner: self, draft: BlockDraft::new(view), choosers: HashMap::new(), view };
-        let ExistingAllocations { slots: mut places, in_use: mut held } =
+        let ExistingAllocations { mut slots, mut in_use } =
             ExistingAllocations::find(view, self.node, requests);
-        // An owner that asks twice, as two sandboxes of one pod would, gets one address.
+        // Two requests of one owner, for example from two sandboxes of one pod, get the same address.
         let mut owned: HashMap<AllocationOwner, AllocationSlot<'_>> = HashMap::new();
         let mut chosen = Vec::new();
         let mut refusals = Vec::new();
@@ -45,27 +45,29 @@ impl AddressPlanner<'_> {
             let mut served = Vec::with_capacity(positions.len());
             let result = positions.iter().try_for_each(|position| {
                 let request = &requests[*position];
-                let mine =
-                    |place: &&AllocationSlot<'_>| request.pools.iter().any(|pool| **pool == *place.pool);
-                if let Some(error) = held.remove(position) {
+                let in_requested_pools =
+                    |slot: &&AllocationSlot<'_>| request.pools.iter().any(|pool| **pool == *slot.pool);
+                if let Some(error) = in_use.remove(position) {
                     return Err(error);
                 }
-                let had = places.remove(position);
-                let had = had.or_else(|| request.owner().and_then(|o| owned.get(&o)).filter(mine).cloned());
-                served.push((*position, batch.assign_one(request, had)?));
+                let existing = slots.remove(position);
+                let existing = existing.or_else(|| {
+                    request.owner().and_then(|o| owned.get(&o)).filter(in_requested_pools).cloned()
+                });
+                served.push((*position, batch.assign_one(request, existing)?));
                 Ok(())
             });
             match result {
                 Ok(()) => {
                     batch.draft.commit();
-                    for (position, place) in &served {
-                        owned.extend(requests[*position].owner().map(|owner| (owner, place.clone())));
+                    for (position, slot) in &served {
+                        owned.extend(requests[*position].owner().map(|owner| (owner, slot.clone())));
                     }
                     chosen.append(&mut served);
                 }
                 Err(error) => {
                     batch.draft.rollback();
-                    // They may have passed over what is free again now.
+                    // The choosers may have skipped addresses that the rollback made free again.
                     batch.choosers.clear();
                     let refuse = |request| RequestRefusal { request, error: Error::clone(&error) };
                     refusals.extend(positions.into_iter().map(refuse));
@@ -73,7 +75,7 @@ impl AddressPlanner<'_> {
             }
         }
         let (writes, written) = batch.draft.into_writes();
-        let mut answers: Vec<_> = chosen
+        let mut assignments: Vec<_> = chosen
             .into_iter()
             .map(|(request, AllocationSlot { pool, id, offset, changed })| AddressAssignment {
                 request,
@@ -82,13 +84,13 @@ impl AddressPlanner<'_> {
                 write: if changed { written.get(&id).copied() } else { None },
             })
             .collect();
-        answers.sort_by_key(|answer| answer.request);
+        assignments.sort_by_key(|assignment| assignment.request);
         refusals.sort_by_key(|refusal| refusal.request);
-        AssignmentPlan { writes, assignments: answers, refusals }
+        AssignmentPlan { writes, assignments, refusals }
     }
 }
 
-/// The work on one batch.
+/// State while planning one batch.
 struct AssignmentBatch<'r> {
     planner: &'r AddressPlanner<'r>,
     draft: BlockDraft<'r>,
@@ -97,33 +99,33 @@ struct AssignmentBatch<'r> {
 }
 
 impl<'r> AssignmentBatch<'r> {
-    /// Finds an address for a request that may have one already.
+    /// Assigns an address to `request`: the one in `existing`, the one its owner released last, or a free one.
     fn assign_one(
         &mut self,
         request: &'r AddressRequest,
-        had: Option<AllocationSlot<'r>>,
+        existing: Option<AllocationSlot<'r>>,
     ) -> Result<AllocationSlot<'r>, Error> {
         request.check_identity()?;
-        let AddressPlanner { node, node_count: nodes, attempt } = *self.planner;
-        if let Some(place) = had {
-            let entry = request.allocation(node, place.pool);
-            let known = self.view.get(&place.id);
-            let known = known.as_ref().and_then(|(granule, _)| granule.entries.get(&place.offset));
-            let changed = known != Some(&entry);
-            self.draft.set(&place.id, place.offset, Some(entry), None);
-            return Ok(AllocationSlot { changed, ..place });
+        let AddressPlanner { node, node_count, attempt } = *self.planner;
+        if let Some(slot) = existing {
+            let entry = request.allocation(node, slot.pool);
+            let cached = self.view.get(&slot.id);
+            let cached = cached.as_ref().and_then(|(block, _)| block.entries.get(&slot.offset));
+            let changed = cached != Some(&entry);
+            self.draft.set(&slot.id, slot.offset, Some(entry), None);
+            return Ok(AllocationSlot { changed, ..slot });
         }
         let owner = request.owner();
         for pool in &request.pools {
-            let left = owner.as_ref().and_then(|owner| self.draft.last_released_by(owner, pool));
-            if let Some((id, offset)) = left {
+            let last_released = owner.as_ref().and_then(|owner| self.draft.last_released_by(owner, pool));
+            if let Some((id, offset)) = last_released {
                 self.draft.set(&id, offset, Some(request.allocation(node, pool)), None);
                 return Ok(AllocationSlot { pool, id, offset, changed: true });
             }
             let chooser = self
                 .choosers
                 .entry(pool)
-                .or_insert_with(|| AddressChooser::new(pool, &self.draft, node, nodes, attempt));
+                .or_insert_with(|| AddressChooser::new(pool, &self.draft, node, node_count, attempt));
             if let Some((id, offset, holder)) = chooser.next_free(&self.draft) {
                 let entry = request.allocation(node, pool);
                 self.release_reserved(request);
@@ -134,20 +136,20 @@ impl<'r> AssignmentBatch<'r> {
         Err(exhausted_error(&self.draft, &request.pools))
     }
 
-    /// Gives up what waits elsewhere for a pod of this name: its pools are others now.
+    /// Releases addresses of other pools that are reserved for this pod name, because the pod's pools have changed.
     fn release_reserved(&mut self, request: &AddressRequest) {
         let Some(owner) = request.owner().filter(|_| request.sticky) else { return };
-        for granule in self.view.full_or_sticky_blocks(true) {
-            for (offset, entry) in &granule.entries {
-                if entry.sticky && entry.is_reserved() && entry.owner(granule.first) == owner {
-                    self.draft.set(&granule.id(), *offset, None, None);
+        for block in self.view.full_or_sticky_blocks(true) {
+            for (offset, entry) in &block.entries {
+                if entry.sticky && entry.is_reserved() && entry.owner(block.first) == owner {
+                    self.draft.set(&block.id(), *offset, None, None);
                 }
             }
         }
     }
 }
 
-/// The positions of the requests of each sandbox, sandboxes in the order of their first.
+/// Request positions grouped by sandbox, in the order of each sandbox's first request.
 fn group_by_sandbox(requests: &[AddressRequest]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut group_of: BTreeMap<&str, usize> = BTreeMap::new();
@@ -168,14 +170,14 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
     let mut holders = Vec::new();
     let mut more = 0;
     for pool in pools {
-        for granule in draft.summaries_of(pool) {
-            let assigned = granule.assigned_addresses().filter(|address| pool.contains(*address));
+        for block in draft.summaries_of(pool) {
+            let assigned = block.assigned_addresses().filter(|address| pool.contains(*address));
             if holders.len() >= MAX_HOLDERS_IN_ERROR {
                 more += assigned.count();
                 continue;
             }
-            let Some(whole) = draft.get(granule.id) else { continue };
-            let entries = whole.entries.iter().map(|(offset, entry)| (whole.address(*offset), entry));
+            let Some(full) = draft.get(block.id) else { continue };
+            let entries = full.entries.iter().map(|(offset, entry)| (full.address(*offset), entry));
             for (address, entry) in entries.filter(|(address, _)| pool.contains(*address)) {
                 if holders.len() < MAX_HOLDERS_IN_ERROR {
                     holders.push(AddressHolder { address, pod: entry.pod.clone(), node: entry.node.clone() });
@@ -190,7 +192,7 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
 }
 
 fn with_prefix(address: IpAddr, subnet: IpNet) -> IpNet {
-    // Fails only for a prefix longer than the address, and the subnet's is of the same family.
+    // `new` fails only if the prefix is too long for the family, and the subnet has the same family.
     IpNet::new(address, subnet.prefix_len()).unwrap_or_else(|_| IpNet::from(address))
 }
 

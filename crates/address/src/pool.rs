@@ -1,4 +1,4 @@
-//! What may be given out.
+//! Address pools.
 
 use crate::block::{IP_BLOCK_SIZE, IpBlockId};
 use crate::family::{IpFamily, ip_to_number};
@@ -7,27 +7,27 @@ use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A set of addresses of one subnet in one space.
+/// A set of assignable addresses of one subnet in one IP space.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AddressPool {
     name: String,
     space: IpSpace,
     subnet: IpNet,
     gateway: Option<IpAddr>,
-    /// What is given out. Disjoint, ascending, both ends included.
+    /// Assignable addresses: disjoint, ascending, inclusive ranges.
     ranges: Vec<(u128, u128)>,
-    /// What an owner may keep: all of that, and what is given out no longer.
+    /// Addresses that an owner may keep: the assignable ones and those that are withheld.
     keepable: Vec<(u128, u128)>,
 }
 
 impl AddressPool {
-    /// The pool `name` of all addresses in `windows` (first and last, in any order, overlapping or not) that are
-    /// in `subnet` and not excluded.
+    /// Creates a pool of all addresses in `ranges` (first and last address, in any order, may overlap) that are in
+    /// `subnet` and not excluded.
     pub fn new(
         name: impl Into<String>,
         space: IpSpace,
         subnet: IpNet,
-        windows: impl IntoIterator<Item = (IpAddr, IpAddr)>,
+        ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>,
         exclude: &[Exclusion],
         gateway: Option<IpAddr>,
     ) -> Result<Self, Error> {
@@ -36,7 +36,7 @@ impl AddressPool {
         let of_family =
             |(low, high): &(IpAddr, IpAddr)| IpFamily::of(*low) == family && IpFamily::of(*high) == family;
         let (floor, ceiling) = (ip_to_number(subnet.network()), ip_to_number(subnet.broadcast()));
-        let offered = windows
+        let offered = ranges
             .into_iter()
             .filter(of_family)
             .map(|(low, high)| (ip_to_number(low).max(floor), ip_to_number(high).min(ceiling)))
@@ -46,40 +46,38 @@ impl AddressPool {
             .filter(|Exclusion(net)| IpFamily::of(net.addr()) == family)
             .map(|Exclusion(net)| (ip_to_number(net.network()), ip_to_number(net.broadcast())))
             .collect();
-        let windows = subtract(merge(offered), &merge(excluded));
-        if windows.is_empty() {
+        let ranges = subtract(merge(offered), &merge(excluded));
+        if ranges.is_empty() {
             return Err(Error::NoUsableAddress { pool: name });
         }
-        let reach = windows.clone();
-        Ok(Self { name, space, subnet: subnet.trunc(), gateway, ranges: windows, keepable: reach })
+        Ok(Self { name, space, subnet: subnet.trunc(), gateway, keepable: ranges.clone(), ranges })
     }
 
-    /// The same pool, giving out nothing between `held_back` any more. Who has one of those addresses keeps it.
-    pub fn withholding(&self, held_back: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
+    /// Returns the pool without the assignable addresses in `withheld`. Owners of these addresses keep them.
+    pub fn withholding(&self, withheld: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
         let family = self.family();
-        let held_back = held_back.into_iter().filter(|(low, _)| IpFamily::of(*low) == family);
-        let held_back = merge(held_back.map(|(low, high)| (ip_to_number(low), ip_to_number(high))).collect());
-        let windows = subtract(self.ranges.clone(), &held_back);
-        Self { ranges: windows, ..self.clone() }
+        let withheld = withheld.into_iter().filter(|(low, _)| IpFamily::of(*low) == family);
+        let withheld = merge(withheld.map(|(low, high)| (ip_to_number(low), ip_to_number(high))).collect());
+        let ranges = subtract(self.ranges.clone(), &withheld);
+        Self { ranges, ..self.clone() }
     }
 
-    /// The same pool, giving out nothing any more. Who has one of its addresses keeps it.
+    /// Returns the pool without assignable addresses. Owners of its addresses keep them.
     pub fn closed(&self) -> Self {
         Self { ranges: Vec::new(), ..self.clone() }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it gives out: first and last addresses, disjoint and ascending.
+    /// Assignable ranges (first and last address), disjoint and ascending.
     pub fn ranges(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
         let family = self.family();
         self.ranges.iter().map(move |(low, high)| (family.address(*low), family.address(*high)))
     }
 
-    /// A stretch of addresses that both pools give out, if their spaces are the same.
+    /// Returns the first range that both pools offer, if they are in the same IP space.
     pub fn overlap(&self, other: &Self) -> Option<(IpAddr, IpAddr)> {
         if self.space != other.space || self.family() != other.family() {
             return None;
@@ -90,32 +88,30 @@ impl AddressPool {
         shared.next().map(|(low, high)| (family.address(low), family.address(high)))
     }
 
-    /// The space its addresses are unique in.
     pub fn space(&self) -> &IpSpace {
         &self.space
     }
 
-    /// The subnet; its prefix length goes with every address.
+    /// Subnet. Every assigned address gets its prefix length.
     pub fn subnet(&self) -> IpNet {
         self.subnet
     }
 
-    /// The gateway that goes with every address.
+    /// Gateway of every assigned address.
     pub fn gateway(&self) -> Option<IpAddr> {
         self.gateway
     }
 
-    /// The family of its addresses.
     pub fn family(&self) -> IpFamily {
         IpFamily::of(self.subnet.addr())
     }
 
-    /// How many addresses it offers.
+    /// Number of assignable addresses.
     pub fn capacity(&self) -> u128 {
         self.ranges.iter().fold(0, |sum, (low, high)| sum.saturating_add(high - low).saturating_add(1))
     }
 
-    /// Whether it offers `address`.
+    /// Whether `address` is assignable.
     pub fn contains(&self, address: IpAddr) -> bool {
         IpFamily::of(address) == self.family() && contains_number(&self.ranges, ip_to_number(address))
     }
@@ -125,7 +121,7 @@ impl AddressPool {
         IpFamily::of(address) == self.family() && contains_number(&self.keepable, ip_to_number(address))
     }
 
-    /// How many granules its addresses lie in.
+    /// Number of blocks that contain assignable addresses.
     pub(crate) fn block_count(&self) -> u128 {
         let mut counted = None;
         self.ranges.iter().fold(0, |sum, (low, high)| {
@@ -136,36 +132,36 @@ impl AddressPool {
         })
     }
 
-    /// The first addresses of its granules from that of `from` on, ascending; all of them when `None`.
+    /// First addresses of the pool's blocks in ascending order, starting with the block of `from` if set.
     pub(crate) fn blocks_from(&self, from: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + '_ {
         let from = from.map_or(0, |address| ip_to_number(address) / SIZE);
         let mut last = None;
-        let windows = self.ranges.iter().map(|(low, high)| (low / SIZE, high / SIZE));
-        windows
+        let ranges = self.ranges.iter().map(|(low, high)| (low / SIZE, high / SIZE));
+        ranges
             .filter(move |(_, high)| *high >= from)
             .flat_map(move |(low, high)| low.max(from)..=high)
-            .filter(move |granule| last.replace(*granule) != Some(*granule))
-            .map(|granule| self.family().address(granule * SIZE))
+            .filter(move |block| last.replace(*block) != Some(*block))
+            .map(|block| self.family().address(block * SIZE))
     }
 
-    /// The first granule and the last, for looking at what is known between them.
+    /// First and last block of the pool.
     pub(crate) fn block_span(&self) -> (IpBlockId, IpBlockId) {
         let id = |number: u128| IpBlockId {
             space: self.space.clone(),
             first: self.family().address(number - number % SIZE),
         };
-        // `new` refuses a pool without windows.
-        let low = self.keepable.first().map_or(0, |window| window.0);
-        let high = self.keepable.last().map_or(0, |window| window.1);
+        // `new` rejects a pool without ranges.
+        let low = self.keepable.first().map_or(0, |range| range.0);
+        let high = self.keepable.last().map_or(0, |range| range.1);
         (id(low), id(high))
     }
 
-    /// The offsets of the granule beginning at `first` that it offers, as bits.
+    /// Assignable offsets in the block that starts at `first`, as a bit mask.
     pub(crate) fn offered_offsets(&self, first: IpAddr) -> u16 {
         offset_bits(&self.ranges, ip_to_number(first))
     }
 
-    /// Whether an owner may keep any address of the granule beginning at `first`.
+    /// Whether an owner may keep any address of the block that starts at `first`.
     pub(crate) fn has_keepable_in(&self, first: IpAddr) -> bool {
         offset_bits(&self.keepable, ip_to_number(first)) != 0
     }
@@ -179,13 +175,13 @@ impl fmt::Display for AddressPool {
 
 const SIZE: u128 = IP_BLOCK_SIZE as u128;
 
-/// Whether one of the intervals has the number.
+/// Whether one of the intervals contains the number.
 fn contains_number(intervals: &[(u128, u128)], number: u128) -> bool {
     let after = intervals.partition_point(|(low, _)| *low <= number);
     after > 0 && number <= intervals[after - 1].1
 }
 
-/// Which of the sixteen numbers from `first` on the intervals have.
+/// Which of the sixteen numbers starting at `first` are in the intervals, as a bit mask.
 fn offset_bits(intervals: &[(u128, u128)], first: u128) -> u16 {
     let last = first + (SIZE - 1);
     let begin = intervals.partition_point(|(_, high)| *high < first);
@@ -195,7 +191,7 @@ fn offset_bits(intervals: &[(u128, u128)], first: u128) -> u16 {
     })
 }
 
-/// Sorts intervals and joins those that touch; those that end before they begin are dropped.
+/// Sorts intervals and merges those that touch; drops empty ones.
 pub(crate) fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     intervals.retain(|(low, high)| low <= high);
     intervals.sort_unstable();
@@ -209,7 +205,7 @@ pub(crate) fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     merged
 }
 
-/// `from` without `holes`; both merged.
+/// Subtracts `holes` from `from`; both must be merged.
 pub(crate) fn subtract(from: Vec<(u128, u128)>, holes: &[(u128, u128)]) -> Vec<(u128, u128)> {
     let mut left = Vec::with_capacity(from.len());
     for (mut low, high) in from {

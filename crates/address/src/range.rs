@@ -1,4 +1,4 @@
-//! The range syntax of Whereabouts.
+//! Whereabouts range syntax.
 
 use crate::Error;
 use crate::family::{IpFamily, ip_to_number};
@@ -6,29 +6,27 @@ use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// The addresses that a range offers: a subnet, and a first and a last address in it.
+/// A range of addresses in a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpRange {
-    /// The subnet, host bits masked; its prefix length goes with every address.
+    /// Subnet, host bits masked. Every assigned address gets its prefix length.
     pub subnet: IpNet,
-    /// The first address offered.
+    /// First assignable address.
     pub first: IpAddr,
-    /// The last address offered.
+    /// Last assignable address.
     pub last: IpAddr,
 }
 
-/// Something in the configuration that has no effect.
+/// A part of an IPAM configuration that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IpamWarning {
-    /// No such option.
+    /// Unknown option.
     UnknownKey(String),
-    /// The value cannot be used and is left out, as Whereabouts does.
+    /// An unusable value, which is ignored as in Whereabouts.
     Ignored {
-        /// The field, as a path below `ipam`.
+        /// Field, as a path below `ipam`.
         field: String,
-        /// Its value.
         value: String,
-        /// Why.
         reason: &'static str,
     },
 }
@@ -37,7 +35,7 @@ impl fmt::Display for IpamWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKey(key) => write!(f, "unknown option {key} has no effect"),
-            Self::Ignored { field, value, reason: why } => write!(f, "{field} {value} is ignored: {why}"),
+            Self::Ignored { field, value, reason } => write!(f, "{field} {value} is ignored: {reason}"),
         }
     }
 }
@@ -45,8 +43,8 @@ impl fmt::Display for IpamWarning {
 impl IpRange {
     /// Parses `<network>/<prefix>` or `<first>-<last>/<prefix>`, narrowed by `start` and `end`.
     ///
-    /// `field` is where the text stands, for messages. Network and broadcast address are never offered, and
-    /// their like in IPv6 neither. A `start` or `end` that does not lie in what is offered has no effect.
+    /// `field` is the path of the text for error messages. The first and the last address of the subnet (network and
+    /// broadcast address in IPv4) are never assigned. A `start` or `end` outside the usable addresses has no effect.
     pub fn parse(
         field: &str,
         text: &str,
@@ -54,11 +52,11 @@ impl IpRange {
         end: Option<IpAddr>,
         warnings: &mut Vec<IpamWarning>,
     ) -> Result<Self, Error> {
-        let wrong = || Error::InvalidRange { field: field.into(), value: text.into() };
+        let invalid = || Error::InvalidRange { field: field.into(), value: text.into() };
         let (subnet, start, end) = match text.split_once('-') {
             Some((low, high)) => {
-                let low = parse_lenient_address(low).ok_or_else(wrong)?;
-                let high = parse_lenient_subnet(high).ok_or_else(wrong)?;
+                let low = parse_lenient_address(low).ok_or_else(invalid)?;
+                let high = parse_lenient_subnet(high).ok_or_else(invalid)?;
                 if !high.contains(&low) {
                     return Err(Error::StartOutsideSubnet {
                         field: field.into(),
@@ -68,10 +66,10 @@ impl IpRange {
                 }
                 (high.trunc(), Some(low), Some(high.addr()))
             }
-            None => (parse_lenient_subnet(text).ok_or_else(wrong)?.trunc(), start, end),
+            None => (parse_lenient_subnet(text).ok_or_else(invalid)?.trunc(), start, end),
         };
         let family = IpFamily::of(subnet.addr());
-        // Two host bits at least, or nothing lies between network and broadcast.
+        // At least two host bits, or there is no address between network and broadcast.
         if family.bits() - subnet.prefix_len() < 2 {
             return Err(Error::NoUsableAddress { pool: subnet.to_string() });
         }
@@ -117,12 +115,12 @@ impl fmt::Display for IpRange {
     }
 }
 
-/// Addresses that are not given out.
+/// Addresses that are never assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exclusion(pub IpNet);
 
 impl Exclusion {
-    /// Parses a subnet, host bits masked, or a single address.
+    /// Parses a subnet (masking host bits) or a single address.
     pub fn parse(field: &str, text: &str) -> Result<Self, Error> {
         text.parse::<IpNet>()
             .map(|subnet| Self(subnet.trunc()))
@@ -131,7 +129,7 @@ impl Exclusion {
     }
 }
 
-/// Parses an address, with leading zeros allowed in IPv4: they are decimal, never octal.
+/// Parses an address. Leading zeros are allowed in IPv4; the octets are decimal, never octal.
 pub(crate) fn parse_lenient_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse::<IpAddr>().ok().map(|address| address.to_canonical());
@@ -151,7 +149,7 @@ pub(crate) fn parse_lenient_address(text: &str) -> Option<IpAddr> {
     parts.next().is_none().then(|| IpAddr::from(octets))
 }
 
-/// Parses an address with a prefix length, host bits kept.
+/// Parses an address with a prefix length and keeps the host bits.
 pub(crate) fn parse_lenient_subnet(text: &str) -> Option<IpNet> {
     let (address, prefix) = text.split_once('/')?;
     if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_digit()) {

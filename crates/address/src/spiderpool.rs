@@ -1,15 +1,15 @@
-//! Spiderpool's way of choosing addresses: pools are objects, and annotations say which to use.
+//! Spiderpool front end: pools are API objects, and annotations select them.
 //!
 //! ```text
 //! SpiderIPPool, SpiderReservedIP ──▶ IpPool ────────────┐
 //! annotations of the pod  ─┐                            │
-//! annotations of its namespace ├─▶ Wish (one level) ──▶ choose ──▶ Choice: candidates of each family, in order
-//! the `ipam` object        │      first that says       │              └─▶ requests, routes
-//! pools with `default: true` ─┘    anything             └ affinities of each pool, with the reason if it is out
+//! annotations of its namespace ├─▶ PoolPreference ──▶ PoolSelection: eligible pools per family, in order
+//! the `ipam` object        │      of the first level    │              └─▶ requests, routes
+//! pools with `default: true` ─┘    that names a pool    └ affinity of each pool; a reason if it is not eligible
 //! ```
 //!
-//! The first level that says anything decides alone, even if none of its pools can be used: a pod that asks for a
-//! pool by name must not silently land in another.
+//! The first level that names a pool decides alone, even if none of its pools is eligible: a pod that requests a
+//! pool by name must not silently get an address from another pool.
 
 mod affinity;
 mod annotation;

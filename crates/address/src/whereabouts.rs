@@ -1,14 +1,14 @@
-//! The `ipam` object of Whereabouts.
+//! Whereabouts' `ipam` object.
 //!
 //! ```text
 //! {"type": "whereabouts", "range": "192.168.0.0/24", "exclude": ["192.168.0.0/28"], …}
-//!     │ range, ipRanges      ──▶ one Pool each, one address of each per interface
-//!     │ addresses            ──▶ fixed addresses, recorded nowhere, as there
-//!     └ routes, dns, gateway ──▶ handed on
+//!     │ range, ipRanges      ──▶ one AddressPool each; an interface gets one address of each
+//!     │ addresses            ──▶ static addresses, not recorded, as in Whereabouts
+//!     └ routes, dns, gateway ──▶ copied to the result
 //! ```
 //!
-//! Options that tune the machinery of Whereabouts itself (leases, log files, kubeconfig, node slices) are
-//! accepted and have no effect: granules do what they were for.
+//! Options for Whereabouts' own implementation (leases, log files, kubeconfig, node slices) are accepted and have
+//! no effect, because address blocks replace it.
 
 mod flat_file;
 mod object_names;
@@ -27,43 +27,39 @@ use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What a network asks of Whereabouts.
+/// A network's Whereabouts configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WhereaboutsConfig {
-    /// The pools; an interface gets one address of each, in this order.
+    /// Pools. An interface gets one address of each, in this order.
     pub pools: Vec<Arc<AddressPool>>,
-    /// Addresses that go to every interface after those, and are nobody's.
+    /// Static addresses that every interface gets in addition. They have no owner.
     pub static_addresses: Vec<StaticAddress>,
-    /// Routes, as written.
     pub routes: Vec<IpamRoute>,
-    /// DNS settings, as written.
+    /// DNS settings, copied to the result.
     pub dns: Option<Value>,
-    /// What has no effect.
+    /// Settings without effect.
     pub warnings: Vec<IpamWarning>,
 }
 
-/// An address of the configuration itself (`addresses`).
+/// A static address (`addresses`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticAddress {
     /// Address and prefix length.
     pub address: IpNet,
-    /// Its gateway.
     pub gateway: Option<IpAddr>,
 }
 
-/// A route of the configuration.
+/// A route of an `ipam` object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IpamRoute {
-    /// Destination.
     pub dst: IpNet,
-    /// Gateway.
     pub gw: Option<IpAddr>,
-    /// Everything else that stands in it (`mtu`, `priority`, …).
+    /// All other keys (`mtu`, `priority`, …).
     pub extra: Map<String, Value>,
 }
 
 impl WhereaboutsConfig {
-    /// Reads the `ipam` object of a plugin's configuration.
+    /// Reads the `ipam` object of a plugin configuration.
     pub fn from_plugin(config: &Map<String, Value>) -> Result<Self, Error> {
         match config.get("ipam") {
             Some(Value::Object(ipam)) => Self::parse(ipam),
@@ -104,8 +100,9 @@ impl WhereaboutsConfig {
             let range = IpRange::parse(&options.field_path("range"), text, start, end, &mut warnings)?;
             pools.push(build_pool(&options, range, space(range.subnet), gateway)?);
         }
-        let fixed = options.objects("addresses")?.iter().map(parse_static).collect::<Result<Vec<_>, _>>()?;
-        if pools.is_empty() && fixed.is_empty() {
+        let static_addresses =
+            options.objects("addresses")?.iter().map(parse_static).collect::<Result<Vec<_>, _>>()?;
+        if pools.is_empty() && static_addresses.is_empty() {
             return Err(Error::NoRange);
         }
         let routes = options.list("routes")?.iter().enumerate();
@@ -113,28 +110,28 @@ impl WhereaboutsConfig {
             routes.map(|(position, value)| parse_route(position, value)).collect::<Result<_, _>>()?;
         let dns =
             options.value("dns").filter(|dns| dns.as_object().is_none_or(|dns| !dns.is_empty())).cloned();
-        Ok(Self { pools, static_addresses: fixed, routes, dns, warnings })
+        Ok(Self { pools, static_addresses, routes, dns, warnings })
     }
 
-    /// The same with the addresses of the runtime's arguments (`IP`, a list of addresses with prefix length, and
-    /// `GATEWAY`, each for the addresses whose subnet it is in).
+    /// Adds the static addresses of `CNI_ARGS`: `IP` is a list of addresses with prefix length; each `GATEWAY` applies
+    /// to the addresses whose subnet contains it.
     pub fn with_cni_args(mut self, ips: &str, gateways: &str) -> Result<Self, Error> {
-        let listed = |text: &str| -> Vec<String> {
+        let split_list = |text: &str| -> Vec<String> {
             text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
         };
         let gateway = |text: String| {
-            let wrong = || Error::InvalidAddress {
+            let invalid = || Error::InvalidAddress {
                 field: "GATEWAY".into(),
                 value: text.clone(),
                 expected: "an address",
             };
-            parse_lenient_address(&text).ok_or_else(wrong)
+            parse_lenient_address(&text).ok_or_else(invalid)
         };
-        let gateways = listed(gateways).into_iter().map(gateway).collect::<Result<Vec<_>, _>>()?;
-        for text in listed(ips) {
+        let gateways = split_list(gateways).into_iter().map(gateway).collect::<Result<Vec<_>, _>>()?;
+        for text in split_list(ips) {
             let expected = "an address with a prefix length";
-            let wrong = || Error::InvalidAddress { field: "IP".into(), value: text.clone(), expected };
-            let address = parse_lenient_subnet(&text).ok_or_else(wrong)?;
+            let invalid = || Error::InvalidAddress { field: "IP".into(), value: text.clone(), expected };
+            let address = parse_lenient_subnet(&text).ok_or_else(invalid)?;
             self.static_addresses.push(StaticAddress { address, gateway: None });
         }
         for fixed in &mut self.static_addresses {
@@ -144,23 +141,23 @@ impl WhereaboutsConfig {
         Ok(self)
     }
 
-    /// The same, giving out nothing of what somebody else's records say is taken.
+    /// Withholds addresses that another IPAM has recorded as assigned.
     pub fn withholding_taken(mut self, taken: &[(IpSpace, IpAddr)]) -> Self {
         for pool in &mut self.pools {
-            // A record does not say whether its range may share addresses with others.
+            // A record does not say whether its range may overlap with other ranges.
             let unnamed = IpSpace::pool(pool.subnet()) == *pool.space();
             let within =
                 |space: &IpSpace| space == pool.space() || unnamed && *space == IpSpace::default_space();
-            let mine = taken.iter().filter(|(space, address)| within(space) && pool.contains(*address));
-            let held_back: Vec<_> = mine.map(|(_, address)| (*address, *address)).collect();
-            if !held_back.is_empty() {
-                *pool = Arc::new(pool.withholding(held_back));
+            let taken_here = taken.iter().filter(|(space, address)| within(space) && pool.contains(*address));
+            let withheld: Vec<_> = taken_here.map(|(_, address)| (*address, *address)).collect();
+            if !withheld.is_empty() {
+                *pool = Arc::new(pool.withholding(withheld));
             }
         }
         self
     }
 
-    /// One request for each pool, for an interface of a pod.
+    /// Creates one request per pool for an interface of a pod.
     pub fn requests(
         &self,
         pod: &PodRef,
@@ -188,7 +185,7 @@ impl WhereaboutsConfig {
 
 const RANGE_KEYS: [&str; 4] = ["range", "range_start", "range_end", "exclude"];
 
-/// The options of Whereabouts, in lower case; those of its old etcd store too.
+/// Whether Whereabouts knows the option (in lower case), including those of its former etcd datastore.
 fn is_known_key(key: &str) -> bool {
     const KEYS: [&str; 19] = [
         "type",
@@ -214,7 +211,7 @@ fn is_known_key(key: &str) -> bool {
     KEYS.contains(&key) || RANGE_KEYS.contains(&key) || key.starts_with("etcd_")
 }
 
-/// The range at the top level, whose start and end are dropped when they do not parse.
+/// Parses the top-level range. As in Whereabouts, a start or end that does not parse is ignored.
 fn parse_top_range(
     options: &JsonOptions<'_>,
     text: &str,
@@ -225,7 +222,7 @@ fn parse_top_range(
         let address = parse_lenient_address(text);
         if address.is_none() {
             let (field, value) = (key.into(), text.into());
-            warnings.push(IpamWarning::Ignored { field, value, reason: "it is not an address" });
+            warnings.push(IpamWarning::Ignored { field, value, reason: "not an address" });
         }
         Ok(address)
     };
@@ -241,7 +238,7 @@ fn build_pool(
 ) -> Result<Arc<AddressPool>, Error> {
     let exclusion = |(field, text): (String, &str)| Exclusion::parse(&field, text);
     let exclude = options.texts("exclude")?.into_iter().map(exclusion).collect::<Result<Vec<_>, _>>()?;
-    // Upstream puts one gateway on the addresses of both families; a gateway of the other can never be reached.
+    // Whereabouts sets one gateway for both families; a gateway of the other family is unreachable.
     let gateway = gateway.filter(|gateway| IpFamily::of(*gateway) == IpFamily::of(range.subnet.addr()));
     let window = [(range.first, range.last)];
     Ok(Arc::new(AddressPool::new(range.to_string(), space, range.subnet, window, &exclude, gateway)?))
@@ -249,21 +246,21 @@ fn build_pool(
 
 fn parse_address(options: &JsonOptions<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
     let Some(text) = options.text(key)? else { return Ok(None) };
-    let wrong = || Error::InvalidAddress {
+    let invalid = || Error::InvalidAddress {
         field: options.field_path(key),
         value: text.into(),
         expected: "an address",
     };
-    parse_lenient_address(text).map(Some).ok_or_else(wrong)
+    parse_lenient_address(text).map(Some).ok_or_else(invalid)
 }
 
 fn parse_static(options: &JsonOptions<'_>) -> Result<StaticAddress, Error> {
     let text = options.text("address")?.unwrap_or_default();
     let expected = "an address with a prefix length";
-    let wrong =
+    let invalid =
         || Error::InvalidAddress { field: options.field_path("address"), value: text.into(), expected };
     Ok(StaticAddress {
-        address: parse_lenient_subnet(text).ok_or_else(wrong)?,
+        address: parse_lenient_subnet(text).ok_or_else(invalid)?,
         gateway: parse_address(options, "gateway")?,
     })
 }
@@ -271,12 +268,12 @@ fn parse_static(options: &JsonOptions<'_>) -> Result<StaticAddress, Error> {
 fn parse_route(position: usize, value: &Value) -> Result<IpamRoute, Error> {
     let options = JsonOptions::from_element(format!("routes[{position}]"), value)?;
     let text = options.text("dst")?.unwrap_or_default();
-    let wrong = || Error::InvalidAddress {
+    let invalid = || Error::InvalidAddress {
         field: options.field_path("dst"),
         value: text.into(),
         expected: "a subnet",
     };
-    let dst = parse_lenient_subnet(text).ok_or_else(wrong)?.trunc();
+    let dst = parse_lenient_subnet(text).ok_or_else(invalid)?.trunc();
     let mut rest = value.as_object().cloned().unwrap_or_default();
     rest.retain(|key, _| !["dst", "gw"].contains(&key.to_lowercase().as_str()));
     Ok(IpamRoute { dst, gw: parse_address(&options, "gw")?, extra: rest })

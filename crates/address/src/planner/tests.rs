@@ -5,7 +5,7 @@ use crate::{
 use ferroband_model::PodRef;
 use serde_json::json;
 
-/// An API server of one view: every write succeeds.
+/// A block store in which every write succeeds.
 #[derive(Default)]
 struct InMemoryBlockStore {
     view: BlockView,
@@ -13,9 +13,9 @@ struct InMemoryBlockStore {
 }
 
 impl InMemoryBlockStore {
-    fn put(&mut self, granule: IpBlock) {
+    fn put(&mut self, block: IpBlock) {
         self.version += 1;
-        self.view.observe(granule, ResourceVersion(self.version.to_string()));
+        self.view.observe(block, ResourceVersion(self.version.to_string()));
     }
 
     fn commit(&mut self, plan: &AssignmentPlan) -> Vec<String> {
@@ -68,15 +68,16 @@ fn pods(pool: &Arc<AddressPool>, names: std::ops::Range<usize>) -> Vec<AddressRe
     names.map(|name| request(pool, &format!("p{name}"), "net1")).collect()
 }
 
+// Case: ipam W01
 #[test]
-fn a_fresh_pool_begins_at_its_first_address() {
+fn fresh_pool_starts_at_its_first_address() {
     let pool = pool("192.168.0.0/24");
     let plan = AddressPlanner { node: "a", node_count: 2, attempt: 0 }
-        .plan_assignments(&BlockView::new(), &pods(&pool, 0..1)); // W01
-    let [BlockWrite::Create(granule)] = &plan.writes[..] else { panic!("{plan:?}") };
-    assert_eq!(granule.object_name(), "default-192.168.0.0");
-    assert_eq!((granule.node.as_deref(), granule.used(), granule.free()), (Some("a"), 1, 15));
-    let entry = &granule.entries[&1];
+        .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
+    let [BlockWrite::Create(block)] = &plan.writes[..] else { panic!("{plan:?}") };
+    assert_eq!(block.object_name(), "default-192.168.0.0");
+    assert_eq!((block.node.as_deref(), block.used(), block.free()), (Some("a"), 1, 15));
+    let entry = &block.entries[&1];
     assert_eq!((entry.pod.as_str(), entry.interface.as_str(), entry.node.as_str()), ("ns/p0", "net1", "a"));
     let expected = AddressAssignment {
         request: 0,
@@ -87,8 +88,9 @@ fn a_fresh_pool_begins_at_its_first_address() {
     assert_eq!(plan.assignments, [expected]);
 }
 
+// Case: ipam A21
 #[test]
-fn a21_a_new_sandbox_gets_what_the_old_one_had_unless_it_is_taken() {
+fn new_sandbox_gets_the_previous_address_unless_it_is_taken() {
     let pool = pool("192.168.0.0/24");
     let mut store = InMemoryBlockStore::default();
     assert_eq!(
@@ -96,40 +98,43 @@ fn a21_a_new_sandbox_gets_what_the_old_one_had_unless_it_is_taken() {
         ["192.168.0.1/24", "192.168.0.2/24", "192.168.0.3/24"]
     );
     for pod in [0, 1, 2] {
-        let (granule, _) = store.view.iter().next().unwrap();
-        let (entry, space) = (granule.entries[&(pod + 1)].clone(), granule.space.clone());
+        let (block, _) = store.view.iter().next().unwrap();
+        let (entry, space) = (block.entries[&(pod + 1)].clone(), block.space.clone());
         store.view.remember_released(&space, [192, 168, 0, pod + 1].into(), &entry);
         store.release(&entry.container);
     }
     let again =
         |pod: usize| AddressRequest { container: "again".into(), ..pods(&pool, pod..pod + 1).remove(0) };
     assert_eq!(store.assign("a", 1, &[again(1)]), ["192.168.0.2/24"]);
-    // Somebody else was quicker.
+    // Another pod takes the address first.
     assert_eq!(store.assign("a", 1, &pods(&pool, 7..8)), ["192.168.0.1/24"]);
     assert_eq!(store.assign("a", 1, &[again(0)]), ["192.168.0.3/24"]);
 }
 
+// Case: ipam W05
 #[test]
 fn two_interfaces_of_a_pod_get_two_addresses() {
-    let pool = pool("192.168.0.0/24"); // W05
+    let pool = pool("192.168.0.0/24");
     let mut store = InMemoryBlockStore::default();
     let both = [request(&pool, "p", "net1"), request(&pool, "p", "net2")];
     assert_eq!(store.assign("a", 1, &both), ["192.168.0.1/24", "192.168.0.2/24"]);
 }
 
+// Case: ipam W21, ipam W25
 #[test]
-fn overlapping_pools_of_one_space_share_their_addresses() {
-    let (narrow, wide) = (pool("10.0.0.0/24"), pool("10.0.0.0/16")); // W25
+fn overlapping_pools_of_one_space_never_assign_the_same_address() {
+    let (narrow, wide) = (pool("10.0.0.0/24"), pool("10.0.0.0/16"));
     let mut store = InMemoryBlockStore::default();
     let both = [request(&narrow, "p", "net1"), request(&wide, "p", "net2")];
     assert_eq!(store.assign("a", 1, &both), ["10.0.0.1/24", "10.0.0.2/16"]);
     assert_eq!(store.view.len(), 1);
     let other = [request(&wide, "q", "net1")];
-    assert_eq!(store.assign("a", 1, &other), ["10.0.0.3/16"]); // W21
+    assert_eq!(store.assign("a", 1, &other), ["10.0.0.3/16"]);
 }
 
+// Case: ipam W22, ipam W24
 #[test]
-fn pools_of_different_spaces_do_not() {
+fn pools_of_different_spaces_assign_addresses_independently() {
     let named =
         |name: &str| pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": name}));
     let own =
@@ -137,11 +142,11 @@ fn pools_of_different_spaces_do_not() {
     let mut store = InMemoryBlockStore::default();
     let all =
         [request(&named("a"), "p", "net1"), request(&named("b"), "q", "net1"), request(&own, "r", "net1")];
-    assert_eq!(store.assign("a", 1, &all), ["10.0.0.1/24", "10.0.0.1/24", "10.0.0.1/28"]); // W22, W24
+    assert_eq!(store.assign("a", 1, &all), ["10.0.0.1/24", "10.0.0.1/24", "10.0.0.1/28"]);
 }
 
 #[test]
-fn an_owner_that_asks_again_keeps_its_address() {
+fn repeated_request_of_an_owner_returns_its_address() {
     let pool = pool("192.168.0.0/24");
     let mut store = InMemoryBlockStore::default();
     store.assign("a", 1, &pods(&pool, 0..3));
@@ -154,13 +159,13 @@ fn an_owner_that_asks_again_keeps_its_address() {
     let plan = planner.plan_assignments(&store.view, &again);
     assert_eq!((plan.writes.len(), plan.assignments[0].write), (1, Some(0)));
     assert_eq!(store.commit(&plan), ["192.168.0.2/24"]);
-    // The DEL of the sandbox before frees nothing.
+    // The late DEL of the previous sandbox releases nothing.
     let late = AddressRelease { container: "container-p1".into(), interface: None };
     assert_eq!(AddressPlanner::plan_releases(&store.view, &[late]).writes, []);
 }
 
 #[test]
-fn a_sticky_owner_keeps_it_over_re_creation_and_on_another_node() {
+fn statefulset_pod_keeps_its_address_when_re_created_on_another_node() {
     let pool = pool("192.168.0.0/24");
     let mut store = InMemoryBlockStore::default();
     let mut db = AddressRequest { sticky: true, ..request(&pool, "db-0", "net1") };
@@ -168,20 +173,25 @@ fn a_sticky_owner_keeps_it_over_re_creation_and_on_another_node() {
     assert_eq!(store.assign("a", 2, std::slice::from_ref(&db)), ["192.168.0.4/24"]);
     db.pod.uid = "another".into();
     let former = std::mem::replace(&mut db.container, "another".into());
-    // The old sandbox may still run on a node that nobody reaches.
+    // The old sandbox may still run on an unreachable node.
     let early = AddressPlanner { node: "b", node_count: 2, attempt: 0 }
         .plan_assignments(&store.view, std::slice::from_ref(&db));
     assert!(matches!(&early.refusals[0].error, Error::StillInUse { holder } if holder.node == "a"));
     assert!(early.writes.is_empty());
     store.release(&former);
-    assert_ne!(store.assign("a", 2, &pods(&pool, 20..21)), ["192.168.0.4/24"], "it waits for its pod");
+    assert_ne!(
+        store.assign("a", 2, &pods(&pool, 20..21)),
+        ["192.168.0.4/24"],
+        "the address is reserved for its pod"
+    );
     assert_eq!(store.assign("b", 2, &[db]), ["192.168.0.4/24"]);
-    let (granule, _) = store.view.iter().next().unwrap();
-    assert_eq!((granule.entries[&4].node.as_str(), granule.node.as_deref()), ("b", Some("a")));
+    let (block, _) = store.view.iter().next().unwrap();
+    assert_eq!((block.entries[&4].node.as_str(), block.node.as_deref()), ("b", Some("a")));
 }
 
+// Case: ipam A25
 #[test]
-fn a25_a_stateful_pod_in_another_pool_gives_up_what_waited_for_it() {
+fn statefulset_pod_in_another_pool_releases_its_reserved_address() {
     let (old, new) = (pool("192.168.0.0/24"), pool("10.0.0.0/24"));
     let mut store = InMemoryBlockStore::default();
     let db = |pool: &Arc<AddressPool>, interface: &str| AddressRequest {
@@ -193,7 +203,7 @@ fn a25_a_stateful_pod_in_another_pool_gives_up_what_waited_for_it() {
         ["192.168.0.1/24", "192.168.0.2/24"]
     );
     store.release("container-db-0");
-    let used = |store: &InMemoryBlockStore| store.view.iter().map(|(granule, _)| granule.used()).sum::<u8>();
+    let used = |store: &InMemoryBlockStore| store.view.iter().map(|(block, _)| block.used()).sum::<u8>();
     assert_eq!(used(&store), 2);
     assert_eq!(
         store.assign("b", 1, &[db(&new, "net1"), db(&old, "net2")]),
@@ -204,17 +214,17 @@ fn a25_a_stateful_pod_in_another_pool_gives_up_what_waited_for_it() {
 }
 
 #[test]
-fn one_owner_twice_in_a_batch_gets_one_address() {
+fn two_requests_of_one_owner_in_a_batch_get_one_address() {
     let pool = pool("192.168.0.0/24");
     let first = request(&pool, "p", "net1");
     let second = AddressRequest { container: "restarted".into(), ..first.clone() };
     let mut store = InMemoryBlockStore::default();
     assert_eq!(store.assign("a", 1, &[first, second]), ["192.168.0.1/24", "192.168.0.1/24"]);
-    assert_eq!(store.view.iter().map(|(granule, _)| granule.used()).sum::<u8>(), 1);
+    assert_eq!(store.view.iter().map(|(block, _)| block.used()).sum::<u8>(), 1);
 }
 
 #[test]
-fn an_address_outside_the_pool_asked_for_is_not_kept() {
+fn address_outside_the_requested_pool_is_not_kept() {
     let mut store = InMemoryBlockStore::default();
     store.assign("a", 1, &pods(&pool("10.0.0.0/28"), 0..1));
     let moved = pods(&pool("10.0.0.64/28"), 0..1);
@@ -222,24 +232,24 @@ fn an_address_outside_the_pool_asked_for_is_not_kept() {
 }
 
 #[test]
-fn a_batch_fills_granule_by_granule_with_one_write_each() {
+fn batch_fills_block_by_block_with_one_write_each() {
     let pool = pool("10.0.0.0/16");
     let plan = AddressPlanner { node: "a", node_count: 8, attempt: 0 }
         .plan_assignments(&BlockView::new(), &pods(&pool, 0..64));
-    // 15 addresses in the first granule, whose first is the network's, then 16 each.
+    // 15 addresses in the first block, which starts with the network address, then 16 each.
     let used: Vec<_> = plan.writes.iter().map(|write| write.block().used()).collect();
     assert_eq!(used, [15, 16, 16, 16, 1]);
     assert!(plan.writes.iter().all(|write| write.block().node.as_deref() == Some("a")));
 }
 
 #[test]
-fn granules_are_taken_ahead_only_while_there_are_four_for_each_node() {
-    let pool = pool("10.0.0.0/24"); // 16 granules
+fn blocks_are_claimed_only_while_four_are_free_per_node() {
+    let pool = pool("10.0.0.0/24"); // 16 blocks
     let mut store = InMemoryBlockStore::default();
     let holders =
-        |store: &InMemoryBlockStore| store.view.iter().filter(|(granule, _)| granule.node.is_some()).count();
+        |store: &InMemoryBlockStore| store.view.iter().filter(|(block, _)| block.node.is_some()).count();
     store.assign("a", 2, &pods(&pool, 0..254));
-    // Nine times there were at least eight free ones left; after that granules were shared.
+    // Nine blocks were claimed while at least eight were free; the others are shared.
     assert_eq!((holders(&store), store.view.len()), (9, 16));
     let crowd = AddressPlanner { node: "a", node_count: 5, attempt: 0 }
         .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
@@ -247,20 +257,20 @@ fn granules_are_taken_ahead_only_while_there_are_four_for_each_node() {
 }
 
 #[test]
-fn free_addresses_of_another_nodes_granule_are_the_last_resort() {
-    let pool = pool("10.0.0.0/27"); // two granules, 30 addresses
+fn free_addresses_in_blocks_of_other_nodes_are_used_last() {
+    let pool = pool("10.0.0.0/27"); // two blocks, 30 addresses
     let mut store = InMemoryBlockStore::default();
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), "10.0.0.0".parse().unwrap());
     store.put(IpBlock::new(id, Some("b".into())));
     let served = store.assign("a", 2, &pods(&pool, 0..20));
     assert_eq!(&served[..2], ["10.0.0.16/27", "10.0.0.17/27"]);
     assert_eq!(&served[15..17], ["10.0.0.1/27", "10.0.0.2/27"]);
-    let holders: Vec<_> = store.view.iter().map(|(granule, _)| granule.node.clone()).collect();
+    let holders: Vec<_> = store.view.iter().map(|(block, _)| block.node.clone()).collect();
     assert_eq!(holders, [Some("b".into()), None]);
 }
 
 #[test]
-fn what_another_pool_of_the_batch_took_ahead_is_not_lost_to_this_one() {
+fn block_claimed_for_another_pool_of_the_batch_is_used() {
     let narrow = pool("10.0.0.15-10.0.0.16/24");
     let wide = pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.16"]}));
     let batch = [request(&narrow, "p", "net1"), request(&wide, "q", "net1"), request(&narrow, "r", "net1")];
@@ -268,9 +278,10 @@ fn what_another_pool_of_the_batch_took_ahead_is_not_lost_to_this_one() {
     assert_eq!(served, ["10.0.0.15/24", "10.0.0.17/24", "10.0.0.16/24"]);
 }
 
+// Case: ipam W09
 #[test]
-fn a_full_pool_says_so() {
-    let pool = pool("192.168.1.5-192.168.1.12/24"); // W09
+fn full_pool_reports_exhaustion_with_holders() {
+    let pool = pool("192.168.1.5-192.168.1.12/24");
     let mut store = InMemoryBlockStore::default();
     store.assign("a", 1, &pods(&pool, 0..8));
     let plan = AddressPlanner { node: "b", node_count: 2, attempt: 0 }
@@ -284,7 +295,7 @@ fn a_full_pool_says_so() {
 }
 
 #[test]
-fn a_sandbox_gets_all_its_addresses_or_none() {
+fn sandbox_gets_all_its_addresses_or_none() {
     let (roomy, tight) = (pool("10.1.0.0/24"), pool("10.2.0.1-10.2.0.1/24"));
     let pod = |name: &str| [request(&roomy, name, "net1"), request(&tight, name, "net2")];
     let batch: Vec<_> = pod("p").into_iter().chain(pod("q")).chain([request(&roomy, "r", "net1")]).collect();
@@ -299,7 +310,7 @@ fn a_sandbox_gets_all_its_addresses_or_none() {
 }
 
 #[test]
-fn pools_are_used_in_their_order() {
+fn pools_are_used_in_order() {
     let pools = vec![pool("10.2.0.1-10.2.0.2/24"), pool("10.1.0.0/24")];
     let batch: Vec<_> = (0..3)
         .map(|name| AddressRequest {
@@ -314,27 +325,27 @@ fn pools_are_used_in_their_order() {
 }
 
 #[test]
-fn a_request_without_identity_is_refused() {
+fn request_without_pod_uid_or_container_id_is_refused() {
     let pool = pool("10.0.0.0/24");
-    let nameless = AddressRequest {
+    let without_uid = AddressRequest {
         pod: PodRef { uid: String::new(), ..request(&pool, "p", "net1").pod },
         ..request(&pool, "p", "net1")
     };
-    let homeless = AddressRequest { container: String::new(), ..request(&pool, "q", "net1") };
+    let without_container = AddressRequest { container: String::new(), ..request(&pool, "q", "net1") };
     let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
-        .plan_assignments(&BlockView::new(), &[nameless, homeless]);
+        .plan_assignments(&BlockView::new(), &[without_uid, without_container]);
     let missing: Vec<_> = plan.refusals.iter().map(|r| r.error.to_string()).collect();
     assert_eq!(
         missing,
         [
-            "a request for interface net1 of pod ns/p has no pod UID",
-            "a request for interface net1 of pod ns/q has no container id"
+            "address request for interface net1 of pod ns/p has no pod UID",
+            "address request for interface net1 of pod ns/q has no container id"
         ]
     );
 }
 
 #[test]
-fn losers_of_a_race_spread_out() {
+fn nodes_choose_different_blocks_after_conflicts() {
     let pool = pool("10.0.0.0/16");
     let first_choice = |node: &str, attempt| {
         let plan = AddressPlanner { node, node_count: 8, attempt }
@@ -350,7 +361,7 @@ fn losers_of_a_race_spread_out() {
 }
 
 #[test]
-fn sixteen_million_granules_are_no_effort() {
+fn ipv6_64_pool_is_planned_without_enumerating_its_blocks() {
     let pool = pool("fd00::/64");
     let mut store = InMemoryBlockStore::default();
     assert_eq!(store.assign("a", 1000, &pods(&pool, 0..2)), ["fd00::1/64", "fd00::2/64"]);
@@ -360,19 +371,20 @@ fn sixteen_million_granules_are_no_effort() {
     );
 }
 
+// Case: ipam A30
 #[test]
-fn a30_the_5001st_address_of_a_pool_and_the_last() {
+fn pool_assigns_its_5001st_address_and_its_last() {
     let pool = pool("10.40.0.0-10.40.19.200/16");
     let mut store = InMemoryBlockStore::default();
-    let given = |store: &mut InMemoryBlockStore, pods: std::ops::Range<usize>| {
+    let counts = |store: &mut InMemoryBlockStore, pods: std::ops::Range<usize>| {
         let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
             .plan_assignments(&store.view, &self::pods(&pool, pods));
         store.commit(&plan);
         (plan.assignments.len(), plan.refusals.len())
     };
-    assert_eq!(given(&mut store, 0..5000), (5000, 0));
-    assert_eq!(given(&mut store, 5000..5001), (1, 0));
+    assert_eq!(counts(&mut store, 0..5000), (5000, 0));
+    assert_eq!(counts(&mut store, 5000..5001), (1, 0));
     let all = pool.capacity() as usize;
-    assert_eq!(given(&mut store, 5001..all), (all - 5001, 0));
-    assert_eq!(given(&mut store, all..all + 1), (0, 1));
+    assert_eq!(counts(&mut store, 5001..all), (all - 5001, 0));
+    assert_eq!(counts(&mut store, all..all + 1), (0, 1));
 }

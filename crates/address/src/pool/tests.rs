@@ -8,16 +8,17 @@ fn pool(subnet: &str, windows: &[(&str, &str)], exclude: &[&str]) -> Result<Addr
     AddressPool::new("p", IpSpace::default_space(), subnet.parse().unwrap(), windows, &exclude, None)
 }
 
+// Case: ipam W12, ipam W13
 #[test]
-fn exclusions_are_cut_out() {
+fn excluded_addresses_are_not_assignable() {
     let all = [("192.168.1.1", "192.168.1.254")];
     let first = |exclude: &[&str]| {
         let pool = pool("192.168.1.0/24", &all, exclude).unwrap();
         pool.family().address(pool.ranges[0].0).to_string()
     };
-    assert_eq!(first(&["192.168.1.0/28", "192.168.1.16/28"]), "192.168.1.32"); // W12
+    assert_eq!(first(&["192.168.1.0/28", "192.168.1.16/28"]), "192.168.1.32");
     assert_eq!(first(&["192.168.1.16/28", "192.168.1.0/27"]), "192.168.1.32"); // unsorted, overlapping
-    assert_eq!(first(&["192.168.1.1"]), "192.168.1.2"); // W13
+    assert_eq!(first(&["192.168.1.1"]), "192.168.1.2");
     assert_eq!(first(&["fd00::/8", "10.0.0.0/8"]), "192.168.1.1");
     let pool = pool("192.168.1.0/24", &all, &["192.168.1.10", "192.168.1.128/25"]).unwrap();
     assert_eq!(pool.ranges.len(), 2);
@@ -26,9 +27,10 @@ fn exclusions_are_cut_out() {
     assert!(!pool.contains("::".parse().unwrap()));
 }
 
+// Case: ipam W14
 #[test]
-fn a_huge_exclusion_costs_nothing() {
-    let subnet: IpNet = "2001:db8::/30".parse().unwrap(); // W14
+fn large_exclusion_takes_constant_time() {
+    let subnet: IpNet = "2001:db8::/30".parse().unwrap();
     let last = ip_to_number(subnet.broadcast()) - 1;
     let window =
         [("2001:db8::1", IpFamily::V6.address(last))].map(|(low, high)| (low.parse().unwrap(), high));
@@ -39,7 +41,7 @@ fn a_huge_exclusion_costs_nothing() {
 }
 
 #[test]
-fn nothing_left_is_an_error() {
+fn pool_without_usable_address_is_rejected() {
     assert_eq!(
         pool("10.0.0.0/30", &[("10.0.0.1", "10.0.0.2")], &["10.0.0.0/8"]),
         Err(Error::NoUsableAddress { pool: "p".into() })
@@ -49,7 +51,7 @@ fn nothing_left_is_an_error() {
 }
 
 #[test]
-fn the_end_of_the_address_space() {
+fn pool_at_the_end_of_the_address_space() {
     let pool = pool(
         "ffff:ffff:ffff:ffff::/64",
         &[("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")],
@@ -61,9 +63,9 @@ fn the_end_of_the_address_space() {
 }
 
 proptest! {
-    /// Every way of asking a pool agrees with walking its addresses one by one.
+    /// All queries of a pool agree with enumerating its addresses.
     #[test]
-    fn windows_granules_and_offsets_agree(
+    fn ranges_blocks_and_offsets_agree(
         windows in prop::collection::vec((0u8..=255, 0u8..=255), 1..5),
         exclude in prop::collection::vec((0u8..=255, 25u8..=32), 0..5),
     ) {
@@ -87,7 +89,7 @@ proptest! {
         prop_assert_eq!(&contained, &expected);
         let firsts: Vec<IpAddr> = pool.blocks_from(None).collect();
         prop_assert_eq!(firsts.len() as u128, pool.block_count());
-        let by_granule: Vec<u8> = firsts
+        let by_block: Vec<u8> = firsts
             .iter()
             .flat_map(|first| {
                 let bits = pool.offered_offsets(*first);
@@ -95,6 +97,6 @@ proptest! {
                 (0..16).filter(move |offset| bits & (1 << offset) != 0).map(move |offset| base + offset)
             })
             .collect();
-        prop_assert_eq!(by_granule, expected);
+        prop_assert_eq!(by_block, expected);
     }
 }

@@ -14,10 +14,11 @@ fn offers(text: &str, start: Option<&str>, end: Option<&str>, first: &str, last:
     warnings
 }
 
+// Case: ipam W06
 #[test]
-fn a_subnet_offers_all_but_its_ends() {
+fn subnet_range_excludes_first_and_last_address() {
     offers("192.168.0.0/24", None, None, "192.168.0.1", "192.168.0.254");
-    offers("192.168.2.225/28", None, None, "192.168.2.225", "192.168.2.238"); // W06
+    offers("192.168.2.225/28", None, None, "192.168.2.225", "192.168.2.238");
     offers("10.0.0.0/30", None, None, "10.0.0.1", "10.0.0.2");
     offers("abcd::1/64", None, None, "abcd::1", "abcd::ffff:ffff:ffff:fffe");
     offers("::1/126", None, None, "::1", "::2");
@@ -26,9 +27,10 @@ fn a_subnet_offers_all_but_its_ends() {
     offers("0.0.0.0/0", None, None, "0.0.0.1", "255.255.255.254");
 }
 
+// Case: ipam W16
 #[test]
 fn leading_zeros_are_decimal() {
-    offers("00192.00168.1.0/24", None, None, "192.168.1.1", "192.168.1.254"); // W16
+    offers("00192.00168.1.0/24", None, None, "192.168.1.1", "192.168.1.254");
     assert_eq!(parse_lenient_address("010.0.0.08"), Some("10.0.0.8".parse().unwrap()));
     for wrong in
         ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2..4", "+1.2.3.4", "1.2.3.4/8", "100::2::1", "0x1.2.3.4"]
@@ -37,28 +39,31 @@ fn leading_zeros_are_decimal() {
     }
 }
 
+// Case: ipam W07, ipam W08
 #[test]
-fn first_to_last() {
-    offers("192.168.1.5-192.168.1.25/24", None, None, "192.168.1.5", "192.168.1.25"); // W07
+fn range_syntax_sets_first_and_last_address() {
+    offers("192.168.1.5-192.168.1.25/24", None, None, "192.168.1.5", "192.168.1.25");
     offers("192.168.2.225-192.168.2.230/28", None, None, "192.168.2.225", "192.168.2.230");
     offers("fd00::5-fd00::9/64", None, None, "fd00::5", "fd00::9");
-    let error = parse("192.168.1.5-192.168.2.25/28", None, None).unwrap_err(); // W08
+    let error = parse("192.168.1.5-192.168.2.25/28", None, None).unwrap_err();
     assert!(
         error.to_string().contains("invalid range start for CIDR 192.168.2.16/28: 192.168.1.5"),
         "{error}"
     );
 }
 
+// Case: ipam W09
 #[test]
-fn start_and_end_narrow_it() {
+fn range_start_and_range_end_narrow_the_range() {
     let both =
         offers("192.168.1.0/24", Some("192.168.1.5"), Some("192.168.1.12"), "192.168.1.5", "192.168.1.12");
-    assert_eq!(both, []); // W09
+    assert_eq!(both, []);
 }
 
+// Case: ipam W10, ipam W11
 #[test]
-fn useless_bounds_are_ignored_with_a_warning() {
-    // W10: the end lies before the start.
+fn unusable_bounds_are_ignored_with_a_warning() {
+    // The end is before the start.
     let warned = offers(
         "192.168.1.0/24",
         Some("192.168.1.200"),
@@ -70,7 +75,7 @@ fn useless_bounds_are_ignored_with_a_warning() {
         matches!(&warned[..], [IpamWarning::Ignored { field, .. }] if field == "range_end"),
         "{warned:?}"
     );
-    // W11: the start lies elsewhere.
+    // The start is outside the subnet.
     let warned = offers("192.168.1.0/24", Some("10.0.0.1"), None, "192.168.1.1", "192.168.1.254");
     assert!(
         matches!(&warned[..], [IpamWarning::Ignored { field, .. }] if field == "range_start"),
@@ -80,12 +85,12 @@ fn useless_bounds_are_ignored_with_a_warning() {
     assert_eq!(warned.len(), 1);
     let warned = offers("192.168.1.0/24", Some("fd00::1"), Some("fd00::2"), "192.168.1.1", "192.168.1.254");
     assert_eq!(warned.len(), 2);
-    // The network address as start is what Whereabouts itself fills in: nothing to tell.
+    // Whereabouts itself fills in the network address as start, so there is no warning.
     assert_eq!(offers("192.168.1.0/24", Some("192.168.1.0"), None, "192.168.1.1", "192.168.1.254"), []);
 }
 
 #[test]
-fn subnets_without_usable_addresses() {
+fn subnets_without_usable_addresses_are_rejected() {
     for text in ["10.0.0.0/31", "10.0.0.1/32", "fd00::/127", "fd00::1/128"] {
         assert!(matches!(parse(text, None, None), Err(Error::NoUsableAddress { .. })), "{text}");
     }
@@ -108,20 +113,21 @@ fn malformed_ranges_name_the_field() {
     }
 }
 
+// Case: ipam W15
 #[test]
-fn exclusions() {
+fn exclusions_are_subnets_or_addresses() {
     let exclusion = |text: &str| Exclusion::parse("exclude[0]", text).map(|Exclusion(net)| net.to_string());
     assert_eq!(exclusion("192.168.2.229/30").unwrap(), "192.168.2.228/30");
     assert_eq!(exclusion("192.168.0.1").unwrap(), "192.168.0.1/32");
     assert_eq!(exclusion("fd00::1").unwrap(), "fd00::1/128");
     for wrong in ["192.168.0.1/123", "100::2::1", "192.168.00.1", ""] {
-        let message = exclusion(wrong).unwrap_err().to_string(); // W15
+        let message = exclusion(wrong).unwrap_err().to_string();
         assert!(message.starts_with("could not parse exclude range"), "{message}");
     }
 }
 
 #[test]
-fn ranges_print_as_they_can_be_written() {
+fn ranges_are_displayed_in_their_input_syntax() {
     let printed = |text, start, end| parse(text, start, end).unwrap().0.to_string();
     assert_eq!(printed("192.168.0.7/24", None, None), "192.168.0.0/24");
     assert_eq!(printed("192.168.0.0/24", Some("192.168.0.9"), None), "192.168.0.9-192.168.0.254/24");

@@ -1,42 +1,41 @@
-//! Who may use a pool.
+//! Affinity of pools to pods, namespaces, nodes and networks.
 
 use super::label_matcher::LabelMatcher;
 use super::pool_selection::{PodNic, PoolSelectionContext};
 use std::fmt;
 
-/// What a pool asks of those who use it.
+/// Requirements for using a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolAffinity {
-    /// Labels of the pod.
     pub pods: Option<LabelMatcher>,
-    /// Labels of its namespace.
+    /// Labels of the namespace.
     pub namespaces: Option<LabelMatcher>,
-    /// Names of its namespace; they go before the labels.
+    /// Namespace names; they take precedence over the labels.
     pub namespace_names: Vec<String>,
-    /// Labels of its node.
+    /// Labels of the node.
     pub nodes: Option<LabelMatcher>,
-    /// Names of its node; they go before the labels.
+    /// Node names; they take precedence over the labels.
     pub node_names: Vec<String>,
-    /// The networks it is for, `<namespace>/<name>` or `<name>`.
+    /// Networks, `<namespace>/<name>` or `<name>`.
     pub networks: Vec<String>,
 }
 
-/// Why a pool is not for this interface.
+/// Why an interface cannot use a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IneligibleReason {
-    /// There is none of that name.
+    /// No pool of that name exists.
     NotFound,
-    /// It cannot be understood.
+    /// The pool is invalid.
     Invalid(String),
-    /// It has addresses of the other family.
+    /// The pool has the other address family.
     Family,
-    /// It is not for this node.
+    /// The pool does not allow the node.
     Node(String),
-    /// It is not for this namespace.
+    /// The pool does not allow the namespace.
     Namespace(String),
-    /// It is not for pods with these labels.
+    /// The pool does not select the pod's labels.
     Pod,
-    /// It is for other networks.
+    /// The pool is for other networks.
     Network(String),
 }
 
@@ -44,54 +43,57 @@ impl fmt::Display for IneligibleReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound => f.write_str("does not exist"),
-            Self::Invalid(cause) => write!(f, "cannot be used: {cause}"),
-            Self::Family => f.write_str("is of the other address family"),
-            Self::Node(node) => write!(f, "is not for node {node}"),
-            Self::Namespace(namespace) => write!(f, "is not for namespace {namespace}"),
-            Self::Pod => f.write_str("is not for pods with these labels"),
-            Self::Network(network) if network.is_empty() => f.write_str("is for certain networks only"),
-            Self::Network(network) => write!(f, "is not for network {network}"),
+            Self::Invalid(cause) => write!(f, "is invalid: {cause}"),
+            Self::Family => f.write_str("has the other address family"),
+            Self::Node(node) => write!(f, "does not allow node {node}"),
+            Self::Namespace(namespace) => write!(f, "does not allow namespace {namespace}"),
+            Self::Pod => f.write_str("does not select the pod's labels"),
+            Self::Network(network) if network.is_empty() => f.write_str("is restricted to certain networks"),
+            Self::Network(network) => write!(f, "does not allow network {network}"),
         }
     }
 }
 
 impl PoolAffinity {
-    /// Whether it lets the interface in.
+    /// Returns an error if the interface may not use the pool.
     pub(super) fn check(
         &self,
-        around: &PoolSelectionContext<'_>,
+        context: &PoolSelectionContext<'_>,
         nic: &PodNic<'_>,
     ) -> Result<(), IneligibleReason> {
-        let node = || IneligibleReason::Node(around.node.into());
-        let namespace = || IneligibleReason::Namespace(around.namespace.into());
-        let listed = |names: &[String], name: &str| names.iter().any(|known| known == name);
+        let node = || IneligibleReason::Node(context.node.into());
+        let namespace = || IneligibleReason::Namespace(context.namespace.into());
+        let contains = |names: &[String], name: &str| names.iter().any(|listed| listed == name);
         if !self.node_names.is_empty() {
-            listed(&self.node_names, around.node).then_some(()).ok_or_else(node)?;
+            contains(&self.node_names, context.node).then_some(()).ok_or_else(node)?;
         } else if let Some(nodes) = &self.nodes {
-            nodes.matches(around.node_labels).then_some(()).ok_or_else(node)?;
+            nodes.matches(context.node_labels).then_some(()).ok_or_else(node)?;
         }
         if !self.namespace_names.is_empty() {
-            listed(&self.namespace_names, around.namespace).then_some(()).ok_or_else(namespace)?;
+            contains(&self.namespace_names, context.namespace).then_some(()).ok_or_else(namespace)?;
         } else if let Some(namespaces) = &self.namespaces {
-            namespaces.matches(around.namespace_labels).then_some(()).ok_or_else(namespace)?;
+            namespaces.matches(context.namespace_labels).then_some(()).ok_or_else(namespace)?;
         }
-        if self.pods.as_ref().is_some_and(|pods| !pods.matches(around.pod_labels)) {
+        if self.pods.as_ref().is_some_and(|pods| !pods.matches(context.pod_labels)) {
             return Err(IneligibleReason::Pod);
         }
-        let meant = |known: &String| match known.split_once('/') {
-            Some(_) => nic.network == Some(known.as_str()),
-            // Without a namespace it is one of the administrator's.
-            None => nic.network.and_then(|network| network.split_once('/')).is_some_and(|(home, name)| {
-                name == known && around.network_namespaces.iter().any(|known| known == home)
-            }),
+        let allows = |allowed: &String| match allowed.split_once('/') {
+            Some(_) => nic.network == Some(allowed.as_str()),
+            // A name without a namespace refers to a network in one of the administrator's namespaces.
+            None => {
+                nic.network.and_then(|network| network.split_once('/')).is_some_and(|(namespace, name)| {
+                    name == allowed
+                        && context.network_namespaces.iter().any(|candidate| candidate == namespace)
+                })
+            }
         };
-        if !self.networks.is_empty() && !self.networks.iter().any(meant) {
+        if !self.networks.is_empty() && !self.networks.iter().any(allows) {
             return Err(IneligibleReason::Network(nic.network.unwrap_or_default().into()));
         }
         Ok(())
     }
 
-    /// What is said more precisely goes first; less is more precise.
+    /// Sort key: more specific affinities sort first.
     pub(super) fn rank(&self) -> [bool; 6] {
         [
             self.pods.is_none(),

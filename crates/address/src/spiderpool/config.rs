@@ -1,4 +1,4 @@
-//! The `ipam` object of Spiderpool.
+//! Spiderpool's `ipam` object.
 
 use super::annotation::PoolPreference;
 use crate::Error;
@@ -6,16 +6,15 @@ use crate::json_options::JsonOptions;
 use crate::range::IpamWarning;
 use serde_json::{Map, Value};
 
-/// What a network asks of Spiderpool.
+/// A network's Spiderpool configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpiderpoolConfig {
-    /// The pools that it names.
     pub preference: PoolPreference,
-    /// Options without effect here.
+    /// Options without effect.
     pub warnings: Vec<IpamWarning>,
 }
 
-/// The options of Spiderpool, in lower case.
+/// Spiderpool's options, in lower case.
 const KEYS: [&str; 11] = [
     "type",
     "default_ipv4_ippool",
@@ -31,12 +30,12 @@ const KEYS: [&str; 11] = [
 ];
 
 impl SpiderpoolConfig {
-    /// Whether the plugin's configuration leaves its addresses to Spiderpool.
+    /// Whether the plugin configuration uses the Spiderpool IPAM.
     pub fn applies_to(config: &Map<String, Value>) -> bool {
         config.get("ipam").and_then(|ipam| ipam.get("type")).and_then(Value::as_str) == Some("spiderpool")
     }
 
-    /// Reads the `ipam` object of a plugin's configuration.
+    /// Reads the `ipam` object of a plugin configuration.
     pub fn from_plugin(config: &Map<String, Value>) -> Result<Self, Error> {
         let Some(Value::Object(ipam)) = config.get("ipam") else { return Err(Error::NoIpam) };
         let options = JsonOptions::new("", ipam);
@@ -45,7 +44,7 @@ impl SpiderpoolConfig {
         let names = |key: &str| -> Result<Vec<String>, Error> {
             Ok(options.texts(key)?.into_iter().map(|(_, name)| name.to_owned()).collect())
         };
-        let wish = PoolPreference {
+        let preference = PoolPreference {
             v4: names("default_ipv4_ippool")?,
             v6: names("default_ipv6_ippool")?,
             clean_gateway: options.flag("clean_gateway")?.unwrap_or_default(),
@@ -54,9 +53,9 @@ impl SpiderpoolConfig {
             warnings.push(IpamWarning::Ignored {
                 field: "match_master_subnet".into(),
                 value: "true".into(),
-                reason: "InfiniBand functions have no address to compare with",
+                reason: "InfiniBand interfaces have no address to compare with",
             });
         }
-        Ok(Self { preference: wish, warnings })
+        Ok(Self { preference, warnings })
     }
 }

@@ -1,28 +1,22 @@
-//! Pools among each other.
+//! Conflicts between pools.
 
 use super::ip_pool::IpPool;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Why a pool cannot stand beside another.
+/// A conflict of a pool with another pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolConflict {
-    /// They share addresses.
+    /// Both pools contain the same addresses.
     Addresses {
-        /// The other pool.
         other: String,
-        /// The first that they share.
+        /// First shared address.
         first: IpAddr,
-        /// The last of that stretch.
+        /// Last address of the shared range.
         last: IpAddr,
     },
-    /// Their subnets overlap without being the same.
-    Subnets {
-        /// The other pool.
-        other: String,
-        /// The other's subnet.
-        subnet: String,
-    },
+    /// The subnets overlap but differ.
+    Subnets { other: String, subnet: String },
 }
 
 impl fmt::Display for PoolConflict {
@@ -33,13 +27,13 @@ impl fmt::Display for PoolConflict {
             }
             Self::Addresses { other, first, last } => write!(f, "{first}-{last} is also in pool {other}"),
             Self::Subnets { other, subnet } => {
-                write!(f, "its subnet overlaps {subnet} of pool {other} without being the same")
+                write!(f, "subnet overlaps {subnet} of pool {other} but differs from it")
             }
         }
     }
 }
 
-/// What `pool` is in conflict with among `others`.
+/// Returns the conflicts of `pool` with `others`.
 pub fn find_conflicts<'a>(
     pool: &'a IpPool,
     others: impl IntoIterator<Item = &'a IpPool> + 'a,
@@ -47,13 +41,13 @@ pub fn find_conflicts<'a>(
     let subnet = pool.addresses.subnet();
     others.into_iter().filter(move |other| other.addresses.name() != pool.addresses.name()).filter_map(
         move |other| {
-            let (name, theirs) = (other.addresses.name().to_owned(), other.addresses.subnet());
-            if subnet == theirs {
+            let (name, other_subnet) = (other.addresses.name().to_owned(), other.addresses.subnet());
+            if subnet == other_subnet {
                 let (first, last) = pool.addresses.overlap(&other.addresses)?;
                 return Some(PoolConflict::Addresses { other: name, first, last });
             }
-            let overlaps = subnet.contains(&theirs) || theirs.contains(&subnet);
-            overlaps.then(|| PoolConflict::Subnets { other: name, subnet: theirs.to_string() })
+            let overlaps = subnet.contains(&other_subnet) || other_subnet.contains(&subnet);
+            overlaps.then(|| PoolConflict::Subnets { other: name, subnet: other_subnet.to_string() })
         },
     )
 }

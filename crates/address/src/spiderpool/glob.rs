@@ -1,15 +1,15 @@
-//! Pool names with `*`, `?` and `[…]`.
+//! Glob patterns for pool names: `*`, `?` and `[…]`.
 
-/// Whether `pattern` means more than one name.
+/// Whether `pattern` contains wildcards.
 pub(super) fn is_pattern(pattern: &str) -> bool {
     pattern.contains(['*', '?', '['])
 }
 
-/// Whether `name` is what `pattern` means, as a shell would say.
+/// Whether `name` matches `pattern`, with shell rules.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where the last star stood and how much of the name it has taken: the only place to go back to.
+    // Position of the last star and the number of characters it has consumed: the only backtracking point needed.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         let step = match pattern.get(p) {
@@ -39,9 +39,9 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// The length of the class at the beginning of `pattern` if `c` is in it.
+/// Returns the length of the bracket expression at the start of `pattern` if it contains `c`.
 fn class(pattern: &[char], c: char) -> Option<usize> {
-    // A bracket right after the opening one is a member.
+    // A closing bracket right after the opening one is a member.
     let close = pattern.iter().skip(2).position(|p| *p == ']')? + 2;
     let (negated, members) = match pattern[1] {
         '!' | '^' => (true, &pattern[2..close]),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_a_shell_does() {
+    fn patterns_match_like_shell_globs() {
         for (pattern, name, expected) in [
             ("v4-*", "v4-91", true),
             ("v4-*", "v6-91", false),

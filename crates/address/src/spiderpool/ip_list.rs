@@ -1,26 +1,26 @@
-//! How Spiderpool writes addresses: one, or `A-B`.
+//! Spiderpool's lists of addresses and ranges (`A` or `A-B`).
 
 use crate::family::{IpFamily, ip_to_number};
 use crate::pool::merge;
 use std::net::IpAddr;
 
-/// Reads a list of addresses and ranges of `family`, merged and in order.
+/// Parses a list of addresses and ranges of `family` into merged, sorted ranges.
 pub fn parse_ips(list: &[String], family: IpFamily) -> Result<Vec<(IpAddr, IpAddr)>, String> {
     let read = list.iter().map(|text| parse_range(text, family)).collect::<Result<Vec<_>, _>>()?;
     let merged = merge(read.into_iter().map(|(low, high)| (ip_to_number(low), ip_to_number(high))).collect());
     Ok(merged.into_iter().map(|(low, high)| (family.address(low), family.address(high))).collect())
 }
 
-/// The same list as Spiderpool writes it.
-pub fn format_ips(windows: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Vec<String> {
+/// Formats ranges as Spiderpool does.
+pub fn format_ips(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Vec<String> {
     let write =
         |(low, high): (IpAddr, IpAddr)| if low == high { low.to_string() } else { format!("{low}-{high}") };
-    windows.into_iter().map(write).collect()
+    ranges.into_iter().map(write).collect()
 }
 
-/// How many addresses the windows have.
-pub fn count_ips(windows: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> u128 {
-    let sizes = windows.into_iter().map(|(low, high)| ip_to_number(high) - ip_to_number(low));
+/// Counts the addresses of the ranges.
+pub fn count_ips(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> u128 {
+    let sizes = ranges.into_iter().map(|(low, high)| ip_to_number(high) - ip_to_number(low));
     sizes.fold(0u128, |sum, size| sum.saturating_add(size).saturating_add(1))
 }
 
@@ -31,7 +31,7 @@ fn parse_range(text: &str, family: IpFamily) -> Result<(IpAddr, IpAddr), String>
             .map_err(|_| format!("{text:?} is neither an address nor a range A-B (no spaces, no subnets)"))?;
         match IpFamily::of(address) == family {
             true => Ok(address),
-            false => Err(format!("{text:?} is not {family} as the subnet is")),
+            false => Err(format!("{text:?} is not {family} like the subnet")),
         }
     };
     let (low, high) = match text.split_once('-') {
@@ -39,7 +39,7 @@ fn parse_range(text: &str, family: IpFamily) -> Result<(IpAddr, IpAddr), String>
         None => (address(text)?, address(text)?),
     };
     if ip_to_number(low) > ip_to_number(high) {
-        return Err(format!("{text:?} ends before it begins"));
+        return Err(format!("{text:?} ends before it starts"));
     }
     Ok((low, high))
 }
@@ -53,9 +53,10 @@ mod tests {
         parse_ips(&list, IpFamily::V4).map(format_ips)
     }
 
+    // Case: ipam S04
     #[test]
-    fn s04_reversed_spaced_and_subnet_forms_are_refused() {
-        for wrong in [
+    fn reversed_ranges_spaces_and_subnets_are_rejected() {
+        for malformed in [
             "172.91.0.120-172.91.0.100",
             "172.91.0.1 - 172.91.0.2",
             "172.91.0.0/24",
@@ -64,20 +65,21 @@ mod tests {
             "1.2.3",
             "-",
         ] {
-            let error = read(&[wrong]).unwrap_err();
-            assert!(error.contains(&format!("{wrong:?}")), "{error}");
+            let error = read(&[malformed]).unwrap_err();
+            assert!(error.contains(&format!("{malformed:?}")), "{error}");
         }
         assert!(read(&["172.91.0.120-172.91.0.100"]).unwrap_err().contains("ends before"));
     }
 
+    // Case: ipam S05
     #[test]
-    fn s05_overlapping_ranges_are_merged() {
+    fn overlapping_ranges_are_merged() {
         let merged = read(&["10.0.0.100-10.0.0.105", "10.0.0.103-10.0.0.110", "10.0.0.5"]).unwrap();
         assert_eq!(merged, ["10.0.0.5", "10.0.0.100-10.0.0.110"]);
     }
 
     #[test]
-    fn counting_is_arithmetic_whatever_the_size() {
+    fn counts_2_to_the_64_addresses() {
         let all = parse_ips(&["fd00::-fd00::ffff:ffff:ffff:ffff".to_owned()], IpFamily::V6).unwrap();
         assert_eq!(count_ips(all), 1 << 64);
     }

@@ -1,39 +1,36 @@
-//! Label selectors, as Kubernetes defines them.
+//! Kubernetes label selectors.
 
 use std::collections::BTreeMap;
 
-/// Which labels are meant.
+/// A label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelMatcher {
-    /// These, exactly.
+    /// Labels with exact values (`matchLabels`).
     pub labels: BTreeMap<String, String>,
-    /// And all of these.
+    /// Requirements (`matchExpressions`); all must hold.
     pub expressions: Vec<LabelRequirement>,
 }
 
-/// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
-    /// The label.
     pub key: String,
-    /// How it is compared.
     pub operator: LabelOperator,
-    /// With what.
+    /// Values to compare with.
     pub values: Vec<String>,
 }
 
-/// How a label is compared.
+/// Comparison of a label requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelOperator {
-    /// Its value is one of these.
+    /// The value is in the list.
     In,
-    /// It is absent, or its value is none of these.
+    /// The label is absent or its value is not in the list.
     NotIn,
-    /// It is there.
+    /// The label exists.
     Exists,
-    /// It is not there.
+    /// The label does not exist.
     DoesNotExist,
-    /// Something that Kubernetes does not know; it selects nothing.
+    /// An operator that Kubernetes does not define; it matches nothing.
     Unknown(String),
 }
 
@@ -50,26 +47,26 @@ impl From<&str> for LabelOperator {
 }
 
 impl LabelMatcher {
-    /// Whether it says nothing, and so would select everything.
+    /// Whether the selector is empty and so matches everything.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.expressions.is_empty()
     }
 
-    /// Whether something with these labels is meant.
+    /// Whether the selector matches `labels`.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let held = |expression: &LabelRequirement| {
+        let satisfied = |expression: &LabelRequirement| {
             let value = labels.get(&expression.key);
-            let listed = value.is_some_and(|value| expression.values.contains(value));
+            let in_list = value.is_some_and(|value| expression.values.contains(value));
             match expression.operator {
-                LabelOperator::In => listed,
-                LabelOperator::NotIn => !listed,
+                LabelOperator::In => in_list,
+                LabelOperator::NotIn => !in_list,
                 LabelOperator::Exists => value.is_some(),
                 LabelOperator::DoesNotExist => value.is_none(),
                 LabelOperator::Unknown(_) => false,
             }
         };
         self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && self.expressions.iter().all(held)
+            && self.expressions.iter().all(satisfied)
     }
 }
 
@@ -78,9 +75,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operator() {
+    fn operators_match_as_in_kubernetes() {
         let labels = BTreeMap::from([("app".to_owned(), "a".to_owned())]);
-        let one = |operator: &str, key: &str, values: &[&str]| LabelMatcher {
+        let matcher = |operator: &str, key: &str, values: &[&str]| LabelMatcher {
             labels: BTreeMap::new(),
             expressions: vec![LabelRequirement {
                 key: key.into(),
@@ -100,7 +97,11 @@ mod tests {
             ("DoesNotExist", "none", &[], true),
             ("Gt", "app", &["0"], false),
         ] {
-            assert_eq!(one(operator, key, values).matches(&labels), expected, "{operator} {key} {values:?}");
+            assert_eq!(
+                matcher(operator, key, values).matches(&labels),
+                expected,
+                "{operator} {key} {values:?}"
+            );
         }
         assert!(LabelMatcher { labels: labels.clone(), expressions: vec![] }.matches(&labels));
         assert!(!LabelMatcher { labels: labels.clone(), expressions: vec![] }.matches(&BTreeMap::new()));

@@ -1,4 +1,4 @@
-//! The pools that an interface draws from, and why not the others.
+//! Selects the pools of an interface.
 
 use super::affinity::IneligibleReason;
 use super::annotation::{self, AnnotatedRoute, PoolPreference};
@@ -17,87 +17,78 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Something for each family.
+/// One value per address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerFamily<T> {
-    /// For IPv4.
     pub v4: T,
-    /// For IPv6.
     pub v6: T,
 }
 
-/// What a choice is made from besides the interface itself.
+/// Input of the pool selection, except for the interface.
 #[derive(Clone, Debug)]
 pub struct PoolSelectionContext<'a> {
-    /// Annotations of the pod.
     pub pod_annotations: &'a BTreeMap<String, String>,
-    /// Labels of the pod.
     pub pod_labels: &'a BTreeMap<String, String>,
-    /// Its namespace.
     pub namespace: &'a str,
-    /// Annotations of the namespace.
     pub namespace_annotations: &'a BTreeMap<String, String>,
-    /// Labels of the namespace.
     pub namespace_labels: &'a BTreeMap<String, String>,
-    /// The node.
+    /// Node name.
     pub node: &'a str,
-    /// Labels of the node.
     pub node_labels: &'a BTreeMap<String, String>,
-    /// The pools by name, or what is wrong with them.
+    /// Pools by name; an error for an invalid pool.
     pub pools: &'a BTreeMap<String, Result<Arc<IpPool>, Error>>,
-    /// Addresses that no pool gives out.
+    /// Reserved addresses, which no pool assigns.
     pub reserved: &'a [(IpAddr, IpAddr)],
-    /// Which families the cluster uses.
+    /// Address families that the cluster uses.
     pub enabled: PerFamily<bool>,
-    /// The namespaces of networks that are named without one.
+    /// Namespaces to search for networks that are named without one.
     pub network_namespaces: &'a [String],
 }
 
 /// An interface of the pod.
 #[derive(Clone, Copy, Debug)]
 pub struct PodNic<'a> {
-    /// Its name.
     pub interface: &'a str,
-    /// Which of the pod's it is, the default network's being 0.
+    /// Index among the pod's interfaces; the default network's is 0.
     pub position: usize,
-    /// Its network, `<namespace>/<name>`, when a definition describes it.
+    /// NetworkAttachmentDefinition, `<namespace>/<name>`, if the network has one.
     pub network: Option<&'a str>,
 }
 
-/// The candidates of an interface, and what goes with an address of them.
+/// The eligible pools of an interface, and its routes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolSelection {
-    /// Pools of each family, the first preferred; none where the interface gets no address of that family.
+    /// Pools per family, in order of preference; empty if the interface gets no address of that family.
     pub pools: PerFamily<Vec<Arc<IpPool>>>,
-    /// Whether the interface gets no default route.
+    /// Do not add a default route.
     pub clean_gateway: bool,
-    /// Routes that the pod asks for.
+    /// Routes from the pod annotation.
     pub routes: Vec<AnnotatedRoute>,
-    /// What has no effect.
+    /// Settings without effect.
     pub warnings: Vec<IpamWarning>,
 }
 
 impl PoolSelection {
-    /// Chooses for `nic`, whose network says `config`. `None` if nobody names any pool.
+    /// Selects the pools of `nic`, whose network has `config`. Returns `None` if no level names a pool.
     pub fn select(
-        around: &PoolSelectionContext<'_>,
+        context: &PoolSelectionContext<'_>,
         nic: &PodNic<'_>,
         config: &SpiderpoolConfig,
     ) -> Result<Option<Self>, Error> {
-        annotation::reject_subnets(around.pod_annotations)?;
-        let wish =
-            match annotation::interface_preference(around.pod_annotations, nic.interface, nic.position)? {
-                Some(wish) => wish,
-                None => match annotation::pod_preference(around.pod_annotations)? {
-                    Some(wish) => wish,
-                    None => match annotation::namespace_preference(around.namespace_annotations)? {
-                        Some(wish) => wish,
+        annotation::reject_subnets(context.pod_annotations)?;
+        let preference =
+            match annotation::interface_preference(context.pod_annotations, nic.interface, nic.position)? {
+                Some(preference) => preference,
+                None => match annotation::pod_preference(context.pod_annotations)? {
+                    Some(preference) => preference,
+                    None => match annotation::namespace_preference(context.namespace_annotations)? {
+                        Some(preference) => preference,
                         None if !config.preference.is_empty() => config.preference.clone(),
-                        None => default_pools(around),
+                        None => default_pools(context),
                     },
                 },
             };
-        if wish.is_empty() {
+        if preference.is_empty() {
             return Ok(None);
         }
         let mut warnings = config.warnings.clone();
@@ -110,25 +101,25 @@ impl PoolSelection {
                 warnings.push(IpamWarning::Ignored {
                     field,
                     value,
-                    reason: "the cluster does not use that family",
+                    reason: "the cluster does not use this family",
                 });
                 return Ok(Vec::new());
             }
-            eligible_pools(around, nic, names, family)
+            eligible_pools(context, nic, names, family)
         };
         let pools = PerFamily {
-            v4: find(&wish.v4, IpFamily::V4, around.enabled.v4)?,
-            v6: find(&wish.v6, IpFamily::V6, around.enabled.v6)?,
+            v4: find(&preference.v4, IpFamily::V4, context.enabled.v4)?,
+            v6: find(&preference.v6, IpFamily::V6, context.enabled.v6)?,
         };
         Ok(Some(Self {
             pools,
-            clean_gateway: wish.clean_gateway || config.preference.clean_gateway,
-            routes: annotation::parse_routes(around.pod_annotations)?,
+            clean_gateway: preference.clean_gateway || config.preference.clean_gateway,
+            routes: annotation::parse_routes(context.pod_annotations)?,
             warnings,
         }))
     }
 
-    /// One request for each family.
+    /// Creates one request per family.
     pub fn requests(
         &self,
         pod: &PodRef,
@@ -148,8 +139,8 @@ impl PoolSelection {
         families.filter(|pools| !pools.is_empty()).map(request).collect()
     }
 
-    /// The routes that go with `addresses` of the interface: those of the pools, those of the pod whose gateways are
-    /// here, and the default ones.
+    /// Routes for `addresses` of the interface: the pools' routes, the pod's routes whose gateway is on this interface,
+    /// and default routes.
     pub fn routes(&self, addresses: &[(IpNet, Option<IpAddr>)]) -> Vec<IpamRoute> {
         let route = |dst: IpNet, gw: IpAddr| IpamRoute { dst, gw: Some(gw), extra: Map::new() };
         let mut routes: Vec<IpamRoute> = Vec::new();
@@ -171,29 +162,29 @@ impl PoolSelection {
     }
 }
 
-/// The subnet of everything, of the family of `address`.
+/// The default route destination of the family of `address`.
 fn default_destination(address: IpNet) -> IpNet {
-    // A prefix length of 0 is right for both families.
+    // A prefix length of 0 is valid for both families.
     IpNet::new(address.addr(), 0).unwrap_or(address)
 }
 
-fn default_pools(around: &PoolSelectionContext<'_>) -> PoolPreference {
-    let mut wish = PoolPreference::default();
-    for (name, pool) in around.pools {
+fn default_pools(context: &PoolSelectionContext<'_>) -> PoolPreference {
+    let mut preference = PoolPreference::default();
+    for (name, pool) in context.pools {
         let Ok(pool) = pool else { continue };
         if pool.default {
             match pool.addresses.family() {
-                IpFamily::V4 => wish.v4.push(name.clone()),
-                IpFamily::V6 => wish.v6.push(name.clone()),
+                IpFamily::V4 => preference.v4.push(name.clone()),
+                IpFamily::V6 => preference.v6.push(name.clone()),
             }
         }
     }
-    wish
+    preference
 }
 
-/// The pools of `names` that can be used, in order of preference.
+/// Returns the eligible pools of `names`, in order of preference.
 fn eligible_pools(
-    around: &PoolSelectionContext<'_>,
+    context: &PoolSelectionContext<'_>,
     nic: &PodNic<'_>,
     names: &[String],
     family: IpFamily,
@@ -205,48 +196,52 @@ fn eligible_pools(
             let of_family = |pool: &Result<Arc<IpPool>, Error>| {
                 pool.as_ref().is_ok_and(|pool| pool.addresses.family() == family)
             };
-            let meant =
-                around.pools.iter().filter(|(known, pool)| of_family(pool) && glob::matches(name, known));
-            expanded.extend(meant.map(|(known, _)| known.as_str()).filter(|known| seen.insert(*known)));
+            let matching = context
+                .pools
+                .iter()
+                .filter(|(candidate, pool)| of_family(pool) && glob::matches(name, candidate));
+            expanded.extend(
+                matching.map(|(candidate, _)| candidate.as_str()).filter(|candidate| seen.insert(*candidate)),
+            );
         } else if seen.insert(name.as_str()) {
             expanded.push(name);
         } else {
             return Err(Error::DuplicatePool { interface: nic.interface.into(), pool: name.clone() });
         }
     }
-    let mut fit = Vec::new();
-    let mut unfit = Vec::new();
+    let mut eligible = Vec::new();
+    let mut reasons = Vec::new();
     for name in expanded {
-        match check_pool(around, nic, name, family) {
-            Ok(pool) => fit.push(pool),
-            Err(reason) => unfit.push(format!("{name} {reason}")),
+        match check_pool(context, nic, name, family) {
+            Ok(pool) => eligible.push(pool),
+            Err(reason) => reasons.push(format!("{name} {reason}")),
         }
     }
-    if fit.is_empty() {
+    if eligible.is_empty() {
         return Err(Error::NoEligiblePool {
             interface: nic.interface.into(),
             family,
             requested: names.to_vec(),
-            reasons: unfit,
+            reasons,
         });
     }
-    // Stable: among equals the order of the list counts. A closed pool is no reason to refuse: it still serves who has
-    // an address of it, a restarted sandbox for example. That there is none is the engine's to see.
-    fit.sort_by_key(|pool| (pool.state != IpPoolState::Active, pool.affinity.rank()));
-    let reserving = |pool: Arc<IpPool>| match around.reserved.is_empty() {
+    // The sort is stable: pools of equal rank keep the order of the list. Disabled and terminating pools stay in the
+    // list because owners keep their addresses, for example when a sandbox restarts. The planner reports exhaustion.
+    eligible.sort_by_key(|pool| (pool.state != IpPoolState::Active, pool.affinity.rank()));
+    let without_reserved = |pool: Arc<IpPool>| match context.reserved.is_empty() {
         true => pool,
-        false => Arc::new(pool.without_reserved(around.reserved)),
+        false => Arc::new(pool.without_reserved(context.reserved)),
     };
-    Ok(fit.into_iter().map(reserving).collect())
+    Ok(eligible.into_iter().map(without_reserved).collect())
 }
 
 fn check_pool(
-    around: &PoolSelectionContext<'_>,
+    context: &PoolSelectionContext<'_>,
     nic: &PodNic<'_>,
     name: &str,
     family: IpFamily,
 ) -> Result<Arc<IpPool>, IneligibleReason> {
-    let pool = match around.pools.get(name) {
+    let pool = match context.pools.get(name) {
         None => return Err(IneligibleReason::NotFound),
         Some(Err(error)) => return Err(IneligibleReason::Invalid(error.to_string())),
         Some(Ok(pool)) => pool,
@@ -254,6 +249,6 @@ fn check_pool(
     if pool.addresses.family() != family {
         return Err(IneligibleReason::Family);
     }
-    pool.affinity.check(around, nic)?;
+    pool.affinity.check(context, nic)?;
     Ok(Arc::clone(pool))
 }

@@ -1,9 +1,9 @@
-//! The flat file of Whereabouts (`whereabouts.conf`): what an `ipam` object does not say, it says.
+//! Whereabouts' flat file (`whereabouts.conf`), which provides defaults for `ipam` objects.
 
 use serde_json::{Map, Value};
 
-/// The `ipam` object with every value that it leaves empty taken from `flat`. Empty texts, lists and objects count as left
-/// out, and so does `null`. Whether ranges may overlap is the network's to say, as upstream has it.
+/// Fills the empty values of the `ipam` object from `flat`. Empty strings, lists, objects and `null` count as empty.
+/// As in Whereabouts, only the network can set `enable_overlapping_ranges`.
 pub fn merge_flat_file(ipam: &Map<String, Value>, flat: &Map<String, Value>) -> Map<String, Value> {
     let mut merged = ipam.clone();
     for (key, value) in flat {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_goes_before_the_flat_file() {
+    fn network_takes_precedence_over_flat_file() {
         let flat = object(json!({"range": "10.0.0.0/24", "gateway": "10.0.0.1", "exclude": ["10.0.0.0/28"],
             "enable_overlapping_ranges": false, "kubernetes": {"kubeconfig": "/k"}, "log_level": "debug"}));
         let ipam = object(json!({"type": "whereabouts", "range": "", "gateway": "10.0.0.2", "exclude": []}));
@@ -59,11 +59,16 @@ mod tests {
         assert!(
             !read.pools[0].contains([10, 0, 0, 5].into()) && read.pools[0].contains([10, 0, 0, 16].into())
         );
-        assert_eq!(read.pools[0].space().as_str(), "default", "overlap is the network's to say");
+        assert_eq!(
+            read.pools[0].space().as_str(),
+            "default",
+            "only the network sets enable_overlapping_ranges"
+        );
     }
 
+    // Case: ipam W38
     #[test]
-    fn w38_arguments_add_fixed_addresses_with_the_gateways_of_their_subnets() {
+    fn cni_args_add_static_addresses_with_the_gateways_of_their_subnets() {
         let ipam = object(json!({"type": "whereabouts", "range": "10.0.0.0/24",
             "addresses": [{"address": "10.10.0.1/24", "gateway": "10.10.0.254"}]}));
         let read = WhereaboutsConfig::parse(&ipam)
@@ -75,29 +80,31 @@ mod tests {
             .iter()
             .map(|fixed| (fixed.address.to_string(), fixed.gateway.map(|gw| gw.to_string())))
             .collect();
-        let told = |address: &str, gateway: Option<&str>| (address.to_owned(), gateway.map(str::to_owned));
+        let expected =
+            |address: &str, gateway: Option<&str>| (address.to_owned(), gateway.map(str::to_owned));
         assert_eq!(
             fixed,
             [
-                told("10.10.0.1/24", Some("10.10.0.254")),
-                told("10.20.0.5/24", None),
-                told("10.30.0.5/16", Some("10.30.0.1")),
+                expected("10.10.0.1/24", Some("10.10.0.254")),
+                expected("10.20.0.5/24", None),
+                expected("10.30.0.5/16", Some("10.30.0.1")),
             ]
         );
         let wrong = WhereaboutsConfig::parse(&ipam).unwrap().with_cni_args("10.20.0.5", "").unwrap_err();
         assert!(wrong.to_string().contains("10.20.0.5"), "{wrong}");
     }
 
+    // Case: ipam W41
     #[test]
-    fn w41_what_others_recorded_is_left_out() {
+    fn addresses_recorded_by_another_ipam_are_withheld() {
         let ipam = object(json!({"type": "whereabouts", "range": "10.0.0.0/29"}));
         let taken = [
             (crate::IpSpace::default_space(), [10, 0, 0, 1].into()),
             (crate::IpSpace::network("a"), [10, 0, 0, 2].into()),
         ];
-        let mut alone = ipam.clone();
-        alone.insert("enable_overlapping_ranges".to_owned(), false.into());
-        for ipam in [ipam, alone] {
+        let mut isolated = ipam.clone();
+        isolated.insert("enable_overlapping_ranges".to_owned(), false.into());
+        for ipam in [ipam, isolated] {
             let read = WhereaboutsConfig::parse(&ipam).unwrap().withholding_taken(&taken);
             let has = |last: u8| read.pools[0].contains([10, 0, 0, last].into());
             assert!(!has(1) && has(2), "{ipam:?}");

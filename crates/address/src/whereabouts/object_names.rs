@@ -1,22 +1,21 @@
-//! How Whereabouts names its own records.
+//! Names of Whereabouts' IPPool and OverlappingRangeIPReservation objects.
 
 use crate::IpSpace;
 use crate::family::ip_to_number;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Where an address stands in Whereabouts' IPPools.
+/// Position of an address in Whereabouts' IPPools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhereaboutsAllocationKey {
-    /// The object's name.
     pub name: String,
-    /// Its `range`.
+    /// `spec.range` of the object.
     pub range: String,
-    /// The key of the address: its offset from the first of the range.
+    /// Allocation key: the offset from the first address of the range.
     pub offset: String,
 }
 
-/// The place of `address`, assigned from the range called `pool`. `None` if that is not a range of the address.
+/// Returns the allocation key of `address` in the range `pool`; `None` if `pool` is not a range that contains it.
 pub fn allocation_key(space: &IpSpace, pool: &str, address: IpAddr) -> Option<WhereaboutsAllocationKey> {
     let subnet: IpNet = match pool.split_once('-') {
         Some((_, last)) => last.parse().ok()?,
@@ -31,7 +30,7 @@ pub fn allocation_key(space: &IpSpace, pool: &str, address: IpAddr) -> Option<Wh
     Some(WhereaboutsAllocationKey { name, range: range.to_string(), offset: offset.to_string() })
 }
 
-/// The name of the reservation of `address`, where overlapping ranges must not share addresses.
+/// Returns the name of the reservation of `address`; `None` if the space allows overlapping ranges.
 pub fn reservation_name(space: &IpSpace, address: IpAddr) -> Option<String> {
     if space.as_str().starts_with("pool/") {
         return None;
@@ -43,7 +42,7 @@ pub fn reservation_name(space: &IpSpace, address: IpAddr) -> Option<String> {
     Some(format!("{}{}", network_prefix(space), replace_separators(&text)))
 }
 
-/// The address that an IPPool of `range` keeps under `offset`, and the network that the object's name says.
+/// Returns the address that the IPPool `name` with `range` stores under `offset`, and its IP space.
 pub fn parse_allocation_key(name: &str, range: &str, offset: &str) -> Option<(IpSpace, IpAddr)> {
     let range: IpNet = range.parse().ok()?;
     let plain = replace_separators(&range.trunc().to_string());
@@ -69,8 +68,9 @@ fn replace_separators(text: &str) -> String {
 mod tests {
     use super::*;
 
+    // Case: ipam W01, ipam W24, ipam W26
     #[test]
-    fn w01_w24_w26_names_are_those_of_whereabouts() {
+    fn object_names_match_whereabouts() {
         let place = |space: &IpSpace, pool: &str, address: &str| {
             allocation_key(space, pool, address.parse().unwrap()).map(|place| (place.name, place.offset))
         };
@@ -92,8 +92,9 @@ mod tests {
         assert_eq!(reservation(&IpSpace::from_text("pool/10.0.0.0/24"), "10.0.0.1"), None);
     }
 
+    // Case: ipam W14
     #[test]
-    fn w14_offsets_are_lossless() {
+    fn offsets_are_lossless() {
         let address = "2001:db9::".parse().unwrap();
         let place = allocation_key(&IpSpace::default_space(), "2001:db8::/30", address).unwrap();
         assert_eq!(place.offset, (1u128 << 96).to_string());
@@ -103,8 +104,9 @@ mod tests {
         );
     }
 
+    // Case: ipam W41
     #[test]
-    fn w41_records_of_whereabouts_are_read() {
+    fn allocations_of_whereabouts_are_read() {
         let read = |name: &str, offset: &str| {
             parse_allocation_key(name, "192.168.0.0/24", offset)
                 .map(|(space, address)| (space.to_string(), address.to_string()))

@@ -15,7 +15,7 @@ fn names(whereabouts: &WhereaboutsConfig) -> Vec<String> {
 }
 
 #[test]
-fn the_first_document_says_range_alone() {
+fn document_000_sets_only_range() {
     let config = json!({"type": "ipoib", "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}});
     let parsed = WhereaboutsConfig::from_plugin(config.as_object().unwrap()).unwrap();
     let [pool] = &parsed.pools[..] else { panic!("{parsed:?}") };
@@ -27,20 +27,21 @@ fn the_first_document_says_range_alone() {
     );
 }
 
+// Case: ipam W17, ipam W18
 #[test]
-fn one_address_of_each_range_the_top_one_first() {
+fn interface_gets_one_address_per_range_starting_with_the_top_level() {
     let dual = parsed(
         json!({"type": "whereabouts", "ipRanges": [{"range": "192.168.10.1/24"}, {"range": "abcd::1/64"}]}),
     );
-    assert_eq!(names(&dual), ["192.168.10.0/24", "abcd::/64"]); // W17
+    assert_eq!(names(&dual), ["192.168.10.0/24", "abcd::/64"]);
     let both = parsed(
         json!({"type": "whereabouts", "range": "abcd::1/64", "ipRanges": [{"range": "192.168.10.1/24"}]}),
     );
-    assert_eq!(names(&both), ["abcd::/64", "192.168.10.0/24"]); // W18
+    assert_eq!(names(&both), ["abcd::/64", "192.168.10.0/24"]);
 }
 
 #[test]
-fn requests_count_the_addresses_of_a_family() {
+fn requests_number_the_addresses_of_each_family() {
     let many = parsed(
         json!({"type": "whereabouts", "range": "10.0.0.0/24", "ipRanges": [{"range": "10.0.0.0/24"}, {"range": "fd00::/64"}]}),
     );
@@ -51,7 +52,7 @@ fn requests_count_the_addresses_of_a_family() {
 }
 
 #[test]
-fn start_end_and_exclude_belong_to_their_range() {
+fn start_end_and_exclude_apply_to_their_range() {
     let parsed = parsed(json!({
         "type": "whereabouts", "range": "192.168.1.0/24", "range_start": "192.168.1.5", "range_end": "192.168.1.12",
         "exclude": ["192.168.1.6", "192.168.1.8/31"],
@@ -62,8 +63,9 @@ fn start_end_and_exclude_belong_to_their_range() {
     assert_eq!(parsed.pools[1].capacity(), 5);
 }
 
+// Case: ipam W22, ipam W24
 #[test]
-fn the_space_follows_network_name_and_overlap() {
+fn space_depends_on_network_name_and_overlap() {
     let space = |extra: Value| {
         let mut ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24"});
         ipam.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -74,13 +76,14 @@ fn the_space_follows_network_name_and_overlap() {
         space(json!({"enable_overlapping_ranges": true, "network_name": ""})),
         IpSpace::default_space()
     );
-    assert_eq!(space(json!({"enable_overlapping_ranges": false})).as_str(), "pool/10.0.0.0/24"); // W22
-    assert_eq!(space(json!({"network_name": "a"})).as_str(), "network/a"); // W24
+    assert_eq!(space(json!({"enable_overlapping_ranges": false})).as_str(), "pool/10.0.0.0/24");
+    assert_eq!(space(json!({"network_name": "a"})).as_str(), "network/a");
 }
 
+// Case: ipam W38
 #[test]
-fn addresses_routes_dns_and_gateway() {
-    let parsed = parsed(json!({ // W38
+fn static_addresses_routes_dns_and_gateway_are_read() {
+    let parsed = parsed(json!({
         "type": "whereabouts", "range": "10.10.0.0/24", "gateway": "10.10.0.254", "ipRanges": [{"range": "fd00::/64"}],
         "addresses": [{"address": "10.20.0.1/24", "gateway": "10.20.0.254"}, {"address": "fd01::5/64"}],
         "routes": [{"dst": "0.0.0.0/0", "gw": "10.10.0.254"}, {"dst": "10.30.1.1/16", "mtu": 2044}],
@@ -97,7 +100,7 @@ fn addresses_routes_dns_and_gateway() {
 }
 
 #[test]
-fn addresses_alone_are_enough() {
+fn static_addresses_need_no_range() {
     let parsed =
         parsed(json!({"type": "whereabouts", "addresses": [{"address": "10.20.0.1/24"}], "dns": {}}));
     assert_eq!((parsed.pools.len(), parsed.static_addresses.len(), parsed.dns), (0, 1, None));
@@ -105,7 +108,7 @@ fn addresses_alone_are_enough() {
 }
 
 #[test]
-fn its_own_machinery_is_accepted_and_the_unknown_is_told() {
+fn implementation_options_are_accepted_and_unknown_ones_warned() {
     let parsed = parsed(json!({
         "type": "whereabouts", "Range": "10.0.0.0/24", "datastore": "kubernetes", "etcd_host": "x", "log_file": "/tmp/x",
         "leader_lease_duration": 1500, "kubernetes": {"kubeconfig": "/k"}, "node_slice_size": "/26", "sleep_for_race": 0,
@@ -120,7 +123,7 @@ fn its_own_machinery_is_accepted_and_the_unknown_is_told() {
 }
 
 #[test]
-fn bounds_that_are_no_addresses() {
+fn malformed_bounds_are_ignored_only_at_the_top_level() {
     let dropped = parsed(
         json!({"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "ten", "range_end": "010.0.0.9"}),
     );

@@ -1,4 +1,4 @@
-//! An API server as small as it can be: named objects, replaced only from the version they have.
+//! A minimal API server: named objects with compare-and-swap writes.
 
 use ferroband_address::{BlockList, BlockView, BlockWrite, IpBlock, ResourceVersion};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ pub struct InMemoryApiServer {
 }
 
 impl InMemoryApiServer {
-    /// Carries a write out; an error if somebody was faster.
+    /// Executes a write; returns an error on a conflict.
     pub fn write(&mut self, write: &BlockWrite) -> Result<ResourceVersion, ()> {
         let name = write.block().object_name();
         let present = self.objects.get(&name).map(|(_, version)| version.to_string());
@@ -27,22 +27,20 @@ impl InMemoryApiServer {
     }
 
     pub fn read(&self, name: &str) -> Option<(IpBlock, ResourceVersion)> {
-        self.objects
-            .get(name)
-            .map(|(granule, version)| (granule.clone(), ResourceVersion(version.to_string())))
+        self.objects.get(name).map(|(block, version)| (block.clone(), ResourceVersion(version.to_string())))
     }
 
-    /// What a node knows after a list.
+    /// The view of a node after a list.
     pub fn list(&self, node: &str) -> BlockView {
-        let (mut view, mut listed) = (BlockView::for_node(node), BlockList::default());
-        for (granule, version) in self.objects.keys().filter_map(|name| self.read(name)) {
-            view.add_to_list(&mut listed, granule, version);
+        let (mut view, mut list) = (BlockView::for_node(node), BlockList::default());
+        for (block, version) in self.objects.keys().filter_map(|name| self.read(name)) {
+            view.add_to_list(&mut list, block, version);
         }
-        view.replace_all(listed, |_| false);
+        view.replace_all(list, |_| false);
         view
     }
 
     pub fn blocks(&self) -> impl Iterator<Item = &IpBlock> {
-        self.objects.values().map(|(granule, _)| granule)
+        self.objects.values().map(|(block, _)| block)
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes that plan, write and die.
+//! A cluster of nodes that plan, write and crash.
 
 use crate::api_server::InMemoryApiServer;
 use ferroband_address::{
@@ -13,40 +13,40 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub enum InterleavingStep {
-    /// Make a plan for these pods from what the node knows, and keep it.
+    /// Plan addresses for these pods from the node's view, and store the plan.
     Plan { node: usize, pods: Vec<usize> },
-    /// Carry out some of the kept plan's writes.
+    /// Execute some writes of the stored plan.
     Write { node: usize, writes: usize },
-    /// Carry out the rest, planning again what loses, until all is answered or refused.
+    /// Execute the other writes and plan again after conflicts, until all requests are assigned or refused.
     Finish { node: usize },
     /// Let the node's watch catch up.
     Watch { node: usize },
-    /// Stop the daemon where it stands and start it again.
+    /// Kill the node's daemon and start it again.
     Crash { node: usize },
-    /// The sandbox of a pod is gone.
+    /// Delete the sandbox of a pod.
     Delete { pod: usize },
-    /// A DEL for an earlier sandbox of the pod arrives late.
+    /// Deliver a late DEL for an earlier sandbox of the pod.
     LateDelete { node: usize, pod: usize },
 }
 
 #[derive(Default)]
 struct InterleavingNode {
     view: BlockView,
-    /// A plan under way: what was asked, what was planned, how many writes are done.
+    /// Requests, plan, number of executed writes and attempt.
     plan_in_progress: Option<(Vec<AddressRequest>, AssignmentPlan, usize, u32)>,
 }
 
-/// What a pod was told: for interface, ordinal and whether it is IPv6, the address and the sandbox that asked.
+/// Addresses reported to a pod: by interface, ordinal and IPv6 flag, the address and the requesting sandbox.
 type ReportedAddresses = BTreeMap<(String, u8, bool), (IpNet, String)>;
 
 pub struct InterleavingCluster {
     server: InMemoryApiServer,
     nodes: Vec<InterleavingNode>,
     pools: Vec<Arc<AddressPool>>,
-    /// What may be given out, written down beside the pools and not computed from them.
+    /// Assignable addresses, specified independently of the pools.
     offered: Vec<(IpSpace, IpAddr, IpAddr)>,
     reported: BTreeMap<usize, ReportedAddresses>,
-    /// How many sandboxes and how many lives each pod has had.
+    /// Number of sandboxes, and of re-creations, of each pod.
     sandboxes: BTreeMap<usize, usize>,
     incarnations: BTreeMap<usize, usize>,
 }
@@ -54,19 +54,19 @@ pub struct InterleavingCluster {
 impl InterleavingCluster {
     pub fn new(nodes: usize, pools: Vec<Arc<AddressPool>>, offered: Vec<(IpSpace, IpAddr, IpAddr)>) -> Self {
         let nodes = (0..nodes).map(|_| InterleavingNode::default()).collect();
-        let (told, sandboxes, lives) = Default::default();
+        let (reported, sandboxes, incarnations) = Default::default();
         Self {
             server: InMemoryApiServer::default(),
             nodes,
             pools,
             offered,
-            reported: told,
+            reported,
             sandboxes,
-            incarnations: lives,
+            incarnations,
         }
     }
 
-    /// Pods stay on their node; which one follows from their number.
+    /// The node of a pod, derived from its number. Pods never move.
     fn node_of(&self, pod: usize) -> usize {
         pod % self.nodes.len()
     }
@@ -79,9 +79,9 @@ impl InterleavingCluster {
         format!("c{pod}-{}", self.sandboxes.get(&pod).copied().unwrap_or_default())
     }
 
-    /// The pod's requests, one for each pool, in its present sandbox.
+    /// The requests of the pod's current sandbox, one per pool.
     fn requests(&self, pod: usize) -> Vec<AddressRequest> {
-        let life = self.incarnations.get(&pod).copied().unwrap_or_default();
+        let incarnation = self.incarnations.get(&pod).copied().unwrap_or_default();
         let mut ordinals: BTreeMap<bool, u8> = BTreeMap::new();
         let request = |pool: &Arc<AddressPool>| {
             let counter = ordinals.entry(pool.subnet().addr().is_ipv6()).or_default();
@@ -91,7 +91,7 @@ impl InterleavingCluster {
                 pod: PodRef {
                     namespace: "ns".into(),
                     name: format!("p{pod}"),
-                    uid: format!("u{pod}-{life}"),
+                    uid: format!("u{pod}-{incarnation}"),
                 },
                 sticky: false,
                 interface: "net1".into(),
@@ -115,7 +115,7 @@ impl InterleavingCluster {
             }
             InterleavingStep::Delete { pod } => {
                 let (container, node) = (self.container(pod), self.node_of(pod));
-                // What is under way for a sandbox ends before its DEL, as the lock per container makes sure.
+                // The lock per container ensures that an ADD in progress ends before the DEL.
                 self.finish_plan(node);
                 self.release(node, &AddressRelease { container, interface: None });
                 if self.reported.remove(&pod).is_some() {
@@ -142,23 +142,23 @@ impl InterleavingCluster {
         let pods: BTreeSet<usize> =
             pods.into_iter().filter(|pod| self.node_of(*pod) == node || *pod >= 1000).collect();
         for pod in &pods {
-            // Every other time a living pod asks again from a new sandbox.
-            if self.reported.get(pod).is_some_and(|told| !told.is_empty()) && pod % 2 == 0 {
+            // Half of the running pods request their addresses again from a new sandbox.
+            if self.reported.get(pod).is_some_and(|reported| !reported.is_empty()) && pod % 2 == 0 {
                 *self.sandboxes.entry(*pod).or_default() += 1;
             }
         }
         let requests: Vec<_> = pods.iter().flat_map(|pod| self.requests(*pod)).collect();
         let plan = self.plan_with_full_blocks(node, 0, &requests);
         let state = |view: &BlockView| -> Vec<_> {
-            view.iter().map(|(granule, version)| (granule.id(), version.clone())).collect()
+            view.iter().map(|(block, version)| (block.id(), version.clone())).collect()
         };
-        if state(&self.server.list("nobody")) == state(&self.nodes[node].view) {
+        if state(&self.server.list("other")) == state(&self.nodes[node].view) {
             self.check_refusals(&requests, &plan);
         }
         self.nodes[node].plan_in_progress = Some((requests, plan, 0, 0));
     }
 
-    /// A plan in which every granule that is written is known whole.
+    /// Plans, and reads compact blocks in full until the plan writes only full blocks.
     fn plan_with_full_blocks(
         &mut self,
         node: usize,
@@ -171,22 +171,22 @@ impl InterleavingCluster {
             let plan = planner.plan_assignments(&self.nodes[node].view, requests);
             let written = plan.writes.iter().map(|write| write.block());
             let unread: Vec<_> =
-                written.filter(|granule| self.nodes[node].view.is_compact(&granule.id())).cloned().collect();
+                written.filter(|block| self.nodes[node].view.is_compact(&block.id())).cloned().collect();
             if unread.is_empty() {
                 return plan;
             }
-            for granule in unread {
+            for block in unread {
                 let view = &mut self.nodes[node].view;
-                match self.server.read(&granule.object_name()) {
+                match self.server.read(&block.object_name()) {
                     Some((present, version)) => view.refresh(present, version),
-                    None => view.remove(&granule.id()),
+                    None => view.remove(&block.id()),
                 }
             }
         }
-        panic!("granules are read again and again for {requests:?}");
+        panic!("planning does not converge for {requests:?}");
     }
 
-    /// Carries out up to `count` more writes; the rest of a plan that lost is left for [`Cluster::settle`].
+    /// Executes up to `count` more writes. Conflicts are left to [`Self::finish_plan`].
     fn write(&mut self, node: usize, count: usize) {
         let Some((requests, plan, done, attempt)) = self.nodes[node].plan_in_progress.take() else { return };
         let upto = (done + count).min(plan.writes.len());
@@ -198,17 +198,17 @@ impl InterleavingCluster {
         self.nodes[node].plan_in_progress = Some((requests, plan, upto, attempt));
     }
 
-    /// One write and what the node learns from it.
+    /// Executes one write and updates the node's view. Returns false on a conflict.
     fn try_write(&mut self, node: usize, write: &BlockWrite) -> bool {
-        let granule = write.block();
+        let block = write.block();
         let written = self.server.write(write);
         let won = written.is_ok();
         let view = &mut self.nodes[node].view;
         match written {
-            Ok(version) => view.observe(granule.clone(), version),
-            Err(()) => match self.server.read(&granule.object_name()) {
+            Ok(version) => view.observe(block.clone(), version),
+            Err(()) => match self.server.read(&block.object_name()) {
                 Some((present, version)) => view.refresh(present, version),
-                None => view.remove(&granule.id()),
+                None => view.remove(&block.id()),
             },
         }
         won
@@ -235,70 +235,76 @@ impl InterleavingCluster {
                     self.report(&requests, &plan, Some(position));
                 }
             }
-            // Whoever was not told is planned again, the refused ones from a full view.
-            let again: Vec<_> =
+            // Plan the requests without an address again; refused ones from a fresh view.
+            let unserved: Vec<_> =
                 requests.iter().filter(|request| !self.was_reported(request)).cloned().collect();
-            if again.is_empty() {
+            if unserved.is_empty() {
                 return;
             }
-            if plan.refusals.len() == again.len() {
+            if plan.refusals.len() == unserved.len() {
                 if listed {
                     return self.check_refusals(&requests, &plan);
                 }
                 self.watch(node);
                 listed = true;
-                // The first choice has to be right too, not only a spread one.
+                // The plan of the first attempt must be right too, not only that of a later one.
                 attempt = 0;
             } else {
                 attempt += 1;
             }
             rounds += 1;
-            assert!(rounds < 200, "no end: {again:?}");
-            plan = self.plan_with_full_blocks(node, attempt, &again);
-            requests = again;
+            assert!(rounds < 200, "no progress: {unserved:?}");
+            plan = self.plan_with_full_blocks(node, attempt, &unserved);
+            requests = unserved;
             done = 0;
         }
     }
 
-    /// A refusal from a full view is right only if some pool of the sandbox has fewer free addresses than the
-    /// sandbox needs of it.
+    /// A refusal from a fresh view is right only if some pool of the sandbox has fewer free addresses than the
+    /// sandbox requests.
     fn check_refusals(&self, requests: &[AddressRequest], plan: &AssignmentPlan) {
         for refusal in &plan.refusals {
             let request = &requests[refusal.request];
             assert!(matches!(refusal.error, Error::Exhausted { .. }), "{:?}", refusal.error);
-            let mates = || requests.iter().filter(|mate| mate.container == request.container);
-            let short = mates().any(|mate| {
-                let pool = &mate.pools[0];
-                let sharing = mates().filter(|other| other.pools[0].space() == pool.space()).count();
-                let planned = plan.assignments.iter().filter(|answer| answer.write.is_some());
-                let planned = planned.filter(|answer| {
-                    let served = &requests[answer.request];
-                    served.pools[0].space() == pool.space() && pool.contains(answer.address.addr())
+            let sandbox_requests =
+                || requests.iter().filter(|other_request| other_request.container == request.container);
+            let short = sandbox_requests().any(|other_request| {
+                let pool = &other_request.pools[0];
+                let sharing =
+                    sandbox_requests().filter(|other| other.pools[0].space() == pool.space()).count();
+                let planned = plan.assignments.iter().filter(|assignment| assignment.write.is_some());
+                let planned = planned.filter(|assignment| {
+                    let served = &requests[assignment.request];
+                    served.pools[0].space() == pool.space() && pool.contains(assignment.address.addr())
                 });
                 (pool.capacity() as usize).saturating_sub(self.count_assigned(pool) + planned.count())
                     < sharing
             });
-            assert!(short, "refused although there is room: {refusal:?}");
+            assert!(short, "refused although an address is free: {refusal:?}");
         }
     }
 
     fn was_reported(&self, request: &AddressRequest) -> bool {
         let key = (request.interface.clone(), request.ordinal, request.pools[0].subnet().addr().is_ipv6());
-        let sandbox = |told: &ReportedAddresses| {
-            told.get(&key).is_some_and(|(_, container)| *container == request.container)
+        let sandbox = |reported: &ReportedAddresses| {
+            reported.get(&key).is_some_and(|(_, container)| *container == request.container)
         };
         self.reported.values().any(sandbox)
     }
 
-    /// Tells the pods whose addresses stand now: those of `write`, or those that stood already.
+    /// Reports addresses to their pods: those of `write`, or those that needed no write.
     fn report(&mut self, requests: &[AddressRequest], plan: &AssignmentPlan, write: Option<usize>) {
-        for answer in plan.assignments.iter().filter(|answer| answer.write == write) {
-            let request = &requests[answer.request];
+        for assignment in plan.assignments.iter().filter(|assignment| assignment.write == write) {
+            let request = &requests[assignment.request];
             let pod: usize = request.pod.name[1..].parse().unwrap();
-            let key = (request.interface.clone(), request.ordinal, answer.address.addr().is_ipv6());
-            let now = (answer.address, request.container.clone());
+            let key = (request.interface.clone(), request.ordinal, assignment.address.addr().is_ipv6());
+            let now = (assignment.address, request.container.clone());
             if let Some((before, _)) = self.reported.entry(pod).or_default().insert(key, now) {
-                assert_eq!(before, answer.address, "{} got another address on asking again", request.pod);
+                assert_eq!(
+                    before, assignment.address,
+                    "{} got another address for a repeated request",
+                    request.pod
+                );
             }
         }
     }
@@ -307,10 +313,10 @@ impl InterleavingCluster {
         self.watch(node);
         let plan = AddressPlanner::plan_releases(&self.nodes[node].view, std::slice::from_ref(release));
         for write in &plan.writes {
-            assert!(self.try_write(node, write), "nobody interferes here");
+            assert!(self.try_write(node, write), "a release from a fresh view must not conflict");
         }
-        for told in self.reported.values_mut() {
-            told.retain(|_, (_, container)| *container != release.container);
+        for reported in self.reported.values_mut() {
+            reported.retain(|_, (_, container)| *container != release.container);
         }
     }
 
@@ -318,39 +324,38 @@ impl InterleavingCluster {
         (0..self.nodes.len()).for_each(|node| self.finish_plan(node));
     }
 
-    /// Looks at the server alone, and at what pods were told.
+    /// Checks the blocks in the API server and the reported addresses.
     pub fn check_invariants(&self) {
         let mut owners: BTreeMap<(String, IpAddr), String> = BTreeMap::new();
         let mut addresses: BTreeMap<String, IpAddr> = BTreeMap::new();
-        for granule in self.server.blocks() {
-            assert_eq!(granule.used() + granule.free(), 16);
-            for (offset, entry) in &granule.entries {
+        for block in self.server.blocks() {
+            assert_eq!(block.used() + block.free(), 16);
+            for (offset, entry) in &block.entries {
                 assert!(*offset < 16);
-                let address = granule.address(*offset);
+                let address = block.address(*offset);
                 let inside = |(space, low, high): &(IpSpace, IpAddr, IpAddr)| {
-                    *space == granule.space && (*low..=*high).contains(&address)
+                    *space == block.space && (*low..=*high).contains(&address)
                 };
                 assert!(self.offered.iter().any(inside), "{address} is in no pool");
                 let owner =
                     format!("{}/{}/{}/{}", entry.uid, entry.interface, entry.ordinal, address.is_ipv6());
-                let place = (granule.space.to_string(), address);
-                assert_eq!(owners.insert(place, owner.clone()), None, "{address} stands in two granules");
+                let place = (block.space.to_string(), address);
+                assert_eq!(owners.insert(place, owner.clone()), None, "{address} is in two blocks");
                 assert_eq!(addresses.insert(owner.clone(), address), None, "{owner} has two addresses");
             }
         }
-        for (pod, told) in &self.reported {
-            let life = self.incarnations.get(pod).copied().unwrap_or_default();
-            for ((interface, ordinal, v6), (address, _)) in told {
-                let owner = format!("u{pod}-{life}/{interface}/{ordinal}/{v6}");
-                assert_eq!(addresses.get(&owner), Some(&address.addr()), "{owner} lost what it was told");
+        for (pod, reported) in &self.reported {
+            let incarnation = self.incarnations.get(pod).copied().unwrap_or_default();
+            for ((interface, ordinal, v6), (address, _)) in reported {
+                let owner = format!("u{pod}-{incarnation}/{interface}/{ordinal}/{v6}");
+                assert_eq!(addresses.get(&owner), Some(&address.addr()), "{owner} lost its reported address");
             }
         }
     }
 
     fn count_assigned(&self, pool: &AddressPool) -> usize {
-        let granules = self.server.blocks().filter(|granule| granule.space == *pool.space());
-        let taken =
-            granules.flat_map(|granule| granule.entries.keys().map(|offset| granule.address(*offset)));
+        let blocks = self.server.blocks().filter(|block| block.space == *pool.space());
+        let taken = blocks.flat_map(|block| block.entries.keys().map(|offset| block.address(*offset)));
         taken.filter(|address| pool.contains(*address)).count()
     }
 
@@ -358,7 +363,7 @@ impl InterleavingCluster {
         self.count_assigned(pool)
     }
 
-    /// Whether a pod that has nothing yet is refused on every node, with the truth known.
+    /// Whether every node with a fresh view refuses a pod that has no address yet.
     pub fn is_refused_on_every_node(&mut self, pod: usize) -> bool {
         (0..self.nodes.len()).all(|node| {
             self.watch(node);
@@ -368,7 +373,7 @@ impl InterleavingCluster {
         })
     }
 
-    /// Some pod's sandbox.
+    /// The sandbox of any pod with an address.
     pub fn any_sandbox(&self, node: usize) -> Option<(usize, String)> {
         self.reported
             .values()

@@ -1,10 +1,10 @@
-//! Nodes, batches, stale views, lost races, retries and crashes in any order, against an API server that knows
-//! nothing but compare-and-swap.
+//! Property tests: batches of several nodes with stale views, conflicts, retries and crashes in any order, against an
+//! API server that only implements compare-and-swap.
 //!
-//! What must hold at every moment: one owner per address, every address inside its pool, nobody who was told an
-//! address loses it. And at the end: a pool of N serves exactly N.
+//! Invariants at any time: each address has one owner, each address is in its pool, and no pod loses an address that
+//! was reported to it. At the end a pool of N addresses has assigned exactly N.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod api_server;
 mod cluster;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Pools, and what they offer: space, first and last address.
+/// Pools and their assignable addresses: space, first and last address.
 #[derive(Clone, Debug)]
 struct PoolCase {
     pools: Vec<Arc<AddressPool>>,
@@ -32,7 +32,7 @@ fn pool_case(ipam: Value, offered: &[(&str, &str, &str)]) -> PoolCase {
     PoolCase { pools, offered: offered.iter().map(interval).collect() }
 }
 
-/// Pools worth fighting for: small, with holes, across granule borders, overlapping, in spaces of their own.
+/// Pools that cause conflicts: small, with gaps, across block boundaries, overlapping, or in separate spaces.
 fn pool_cases() -> impl Strategy<Value = PoolCase> {
     let ranges = |ranges: Value| json!({"type": "whereabouts", "ipRanges": ranges});
     prop::sample::select(vec![
@@ -90,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_given_twice_and_nothing_is_lost(
+    fn no_address_is_assigned_twice_or_lost(
         case in pool_cases(),
         nodes in 1usize..=4,
         steps in prop::collection::vec(any_step(), 1..80),
@@ -104,9 +104,9 @@ proptest! {
         cluster.check_invariants();
     }
 
-    /// However the work was split and interleaved, the last address is found, and no more.
+    /// All addresses of a pool are assigned, and no more, whatever the interleaving.
     #[test]
-    fn a_pool_of_n_serves_exactly_n(
+    fn pool_of_n_addresses_assigns_exactly_n(
         case in pool_cases(),
         nodes in 1usize..=4,
         steps in prop::collection::vec(any_step(), 0..30),
@@ -133,9 +133,9 @@ proptest! {
         }
         prop_assert_eq!(cluster.assigned_in(&pool), capacity);
         prop_assert!(cluster.is_refused_on_every_node(next));
-        // One goes, one comes.
-        let leaver = cluster.any_sandbox(0);
-        if let Some((node, container)) = leaver {
+        // After one release, one more pod gets an address.
+        let released = cluster.any_sandbox(0);
+        if let Some((node, container)) = released {
             cluster.release(node, &AddressRelease { container, interface: None });
             cluster.apply(InterleavingStep::Plan { node: 0, pods: vec![next] });
             cluster.apply(InterleavingStep::Finish { node: 0 });
