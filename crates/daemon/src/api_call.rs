@@ -1,44 +1,44 @@
-//! Calls of the API server: how long they may take, and what their failures mean.
+//! API calls: timeout and classification of failures.
 
 use std::{future::Future, io, time::Duration};
 use tokio::time::timeout;
 
-/// How long one call may take before its outcome counts as unknown. The client itself waits for minutes, as watches
-/// must.
+/// Timeout of one call, after which its outcome is unknown. The client's own timeout is minutes, for watches.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the failure of a call means.
+/// Classification of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiFailure {
-    /// No answer, or "not now": the same call may succeed later.
+    /// No response, or a temporary error: the same call may succeed later.
     Unavailable,
-    /// What was asked about is not there.
+    /// The object does not exist.
     NotFound,
-    /// It is there, but not in the state that was expected.
+    /// The object exists, but not in the expected state.
     Conflict,
-    /// The same call would be refused again.
+    /// The API server rejected the call and would reject it again.
     Rejected,
 }
 
-/// Make a call, but not for ever.
+/// Runs a call with a timeout.
 pub async fn with_timeout<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(CALL_TIMEOUT, call).await {
-        Ok(answer) => answer,
+        Ok(response) => response,
         Err(_) => {
-            let late = io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-            Err(kube::Error::Service(Box::new(late)))
+            let timed_out =
+                io::Error::new(io::ErrorKind::TimedOut, "no response from the API server in time");
+            Err(kube::Error::Service(Box::new(timed_out)))
         }
     }
 }
 
-/// What `error` means.
+/// Classifies an error by its status code.
 pub fn classify(error: &kube::Error) -> ApiFailure {
     let kube::Error::Api(status) = error else { return ApiFailure::Unavailable };
     match status.code {
         404 => ApiFailure::NotFound,
         409 => ApiFailure::Conflict,
         429 | 500.. => ApiFailure::Unavailable,
-        // The object with that name has another UID than the call says.
+        // The object of that name has a different UID than the call expects.
         422 if names_uid(status) => ApiFailure::Conflict,
         _ => ApiFailure::Rejected,
     }
@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn failures_are_told_apart() {
+    fn failures_are_classified_by_status() {
         let of = |code: u16, field: &str| {
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
                 "reason": "x", "message": "x", "details": {"causes": [{"field": field, "message": "x", "reason": "x"}]}});
@@ -67,12 +67,12 @@ mod tests {
         assert_eq!(of(422, "metadata.annotations"), ApiFailure::Rejected);
         assert_eq!(of(403, ""), ApiFailure::Rejected);
         assert_eq!(of(503, ""), ApiFailure::Unavailable);
-        let away = kube::Error::Service(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
-        assert_eq!(classify(&away), ApiFailure::Unavailable);
+        let unreachable = kube::Error::Service(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
+        assert_eq!(classify(&unreachable), ApiFailure::Unavailable);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_without_an_answer_ends() {
+    async fn call_without_response_times_out() {
         let endless = with_timeout(std::future::pending::<kube::Result<()>>()).await;
         assert_eq!(classify(&endless.unwrap_err()), ApiFailure::Unavailable);
     }

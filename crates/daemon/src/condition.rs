@@ -1,9 +1,10 @@
-//! Conditions in an object's status, which say since when.
+//! Status conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// A condition that stands since `before` says so, or since now; without a status it is unknown.
+/// Creates a condition. It keeps the transition time of the condition in `before` if the status is the same. Without
+/// a status it is `Unknown`.
 pub fn condition(
     before: &[Condition],
     kind: &str,
@@ -12,15 +13,16 @@ pub fn condition(
     message: String,
 ) -> Condition {
     let status = status.map_or("Unknown", |status| if status { "True" } else { "False" });
-    let known = before.iter().find(|known| known.type_ == kind && known.status == status);
-    // The API's times have no fractions.
+    let previous = before.iter().find(|previous| previous.type_ == kind && previous.status == status);
+    // Kubernetes timestamps have no fractions of a second.
     let now = || Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH);
     Condition {
         type_: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        last_transition_time: known.map_or_else(|| Time(now()), |known| known.last_transition_time.clone()),
+        last_transition_time: previous
+            .map_or_else(|| Time(now()), |previous| previous.last_transition_time.clone()),
         observed_generation: None,
     }
 }
@@ -30,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_keeps_its_time_while_the_status_stays() {
+    fn transition_time_changes_only_with_the_status() {
         let make =
             |before: &[Condition], status, reason| condition(before, "Ready", status, reason, String::new());
         let first = make(&[], Some(false), "One");

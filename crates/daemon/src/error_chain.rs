@@ -1,11 +1,11 @@
-//! Errors on one line.
+//! Formats errors with their sources.
 
-/// An error with its causes, on one line.
+/// Formats an error and its sources on one line.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        // Many libraries repeat the cause in their own words; say it once.
+        // Many libraries include the source in their own message; do not repeat it.
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
             text.push_str(": ");

@@ -1,12 +1,12 @@
-//! What the node daemon and the cluster daemon are both made of. They never see each other; they meet in objects of
-//! the API server, and both have to live with one that comes and goes.
+//! Common parts of the node daemon and the cluster daemon. The daemons communicate only through API objects, and both
+//! tolerate an API server that is temporarily unavailable.
 //!
 //! ```text
-//!  API server ──watching::follow──▶ watching::Cache ──▶ whoever decides     for ever, whatever becomes of the server
-//!             ◀──call::bounded───── writes                                 an answer, a refusal, or "unknown" in time
+//!  API server ──watch_cache::watch_forever──▶ WatchCache ──▶ controllers  retries while the API server is away
+//!             ◀──api_call::with_timeout────── writes                     success, a classified failure, or a timeout
 //!
-//!  addresses: granules and pools as objects; condition: what a status says, and since when
-//!  tasks::Tasks: what runs as long as the daemon; stop: SIGTERM and SIGINT
+//!  addresses: conversion of AddressBlock and pool objects; condition: status conditions
+//!  tasks::TaskSet: tasks that run as long as the daemon; shutdown: SIGTERM and SIGINT
 //! ```
 
 mod client;

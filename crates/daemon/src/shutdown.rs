@@ -1,9 +1,9 @@
-//! Being asked to stop.
+//! Shutdown signals.
 
 use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Completes when the daemon is asked to stop.
+/// Completes on SIGTERM or SIGINT.
 pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

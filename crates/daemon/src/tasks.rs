@@ -1,4 +1,4 @@
-//! The daemon's tasks, and how they end.
+//! Long-running tasks of a daemon.
 
 use crate::error_chain;
 use futures::future::BoxFuture;
@@ -7,21 +7,20 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-/// A task that ended without being asked to.
+/// A task ended before the daemon was stopped.
 #[derive(Debug, thiserror::Error)]
-#[error("{task} ended")]
+#[error("{task} ended unexpectedly")]
 pub struct TaskEnded {
-    /// Which.
     pub task: &'static str,
-    /// Why, when it is known.
+    /// Cause, if known.
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// Tasks that live as long as the daemon. If one ends before it is told to, or panics, the daemon ends: half a
-/// daemon would look alive and serve nobody.
+/// Tasks that run as long as the daemon. If one ends early or panics, the daemon exits, because a daemon with a
+/// missing task would look healthy without working.
 pub struct TaskSet<E> {
     set: JoinSet<(&'static str, Result<(), E>)>,
-    /// Tells every task to end.
+    /// Cancelled to stop all tasks.
     pub stop: CancellationToken,
 }
 
@@ -32,12 +31,12 @@ impl<E> Default for TaskSet<E> {
 }
 
 impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
-    /// Start a task that ends itself when `stop` is given.
+    /// Starts a task that returns when `stop` is cancelled.
     pub fn start(&mut self, name: &'static str, task: impl Future<Output = Result<(), E>> + Send + 'static) {
         self.set.spawn(async move { (name, task.await) });
     }
 
-    /// Start a task that knows no end; it is dropped when `stop` is given.
+    /// Starts a task that never returns; it is dropped when `stop` is cancelled.
     pub fn start_endless(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         let task: BoxFuture<'static, ()> = Box::pin(task);
@@ -47,13 +46,13 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
         });
     }
 
-    /// Wait for `asked` to stop, or for a task that ends by itself, which is the daemon's failure.
-    pub async fn run_until(&mut self, asked: impl Future<Output = ()>) -> Result<(), E> {
+    /// Waits until `shutdown` completes. Returns an error if a task ends before.
+    pub async fn run_until(&mut self, shutdown: impl Future<Output = ()>) -> Result<(), E> {
         tokio::select! {
-            () = asked => Ok(()),
+            () = shutdown => Ok(()),
             ended = self.set.join_next() => Err(match ended {
                 Some(Ok((task, Err(e)))) => {
-                    error!(task, error = %error_chain(&e), "failed");
+                    error!(task, error = %error_chain(&e), "task failed");
                     e
                 }
                 Some(Ok((task, Ok(())))) => TaskEnded { task, source: None }.into(),
@@ -63,7 +62,7 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
         }
     }
 
-    /// End them all and wait.
+    /// Stops all tasks and waits for them.
     pub async fn stop_all(mut self) {
         self.stop.cancel();
         while self.set.join_next().await.is_some() {}
@@ -76,7 +75,7 @@ mod tests {
     use std::future::pending;
 
     #[tokio::test]
-    async fn a_task_that_ends_or_panics_ends_the_daemon() {
+    async fn task_that_ends_or_panics_stops_the_daemon() {
         let mut tasks = TaskSet::<TaskEnded>::default();
         tasks.start_endless("brief", async {});
         let ended = tasks.run_until(pending()).await.unwrap_err();
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn asked_to_stop_every_task_ends() {
+    async fn all_tasks_end_on_shutdown() {
         let mut tasks = TaskSet::<TaskEnded>::default();
         tasks.start_endless("endless", pending());
         let stop = tasks.stop.clone();

@@ -1,4 +1,4 @@
-//! Following one kind of object, and the cache that comes of it.
+//! Watches one kind of object and caches the result.
 
 use crate::error_chain;
 use futures::{StreamExt, pin_mut};
@@ -17,7 +17,7 @@ use std::{
 use tokio::{sync::watch, time};
 use tracing::{info, warn};
 
-/// The first pause between attempts and the longest. Short ones: a node without its caches can start no pod.
+/// Shortest and longest pause between attempts. They are short because a node without caches cannot start pods.
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
@@ -26,14 +26,14 @@ pub type ObjectKey = (String, String);
 
 type ObjectMap<V> = HashMap<ObjectKey, Arc<V>>;
 
-/// Objects of one kind by namespace and name, each reduced to the `V` that is needed of it.
+/// Cache of one kind of object by namespace and name. `V` is the needed part of each object.
 ///
-/// Plain state: events are applied to it one by one, so tests need neither a cluster nor a clock.
+/// Events are applied one by one, so tests need neither a cluster nor a clock.
 #[derive(Debug)]
 pub struct WatchCache<V> {
-    /// What is known, and a list that is arriving.
+    /// The current objects, and the objects of a list in progress.
     state: RwLock<(ObjectMap<V>, ObjectMap<V>)>,
-    /// Counts the changes; zero until the first list is complete.
+    /// Number of changes; zero until the first list is complete.
     changes: watch::Sender<u64>,
 }
 
@@ -48,7 +48,7 @@ impl<V> WatchCache<V> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Take in what happened. An object of no use (`None`) is as good as absent.
+    /// Applies a watch event. An object without a value (`None`) is treated as absent.
     pub fn apply(&self, event: Event<(ObjectKey, Option<V>)>) {
         let put = |objects: &mut ObjectMap<V>, name, value: Option<V>| match value {
             Some(value) => objects.insert(name, Arc::new(value)),
@@ -66,52 +66,55 @@ impl<V> WatchCache<V> {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// The object, if it is known.
+    /// Returns an object, if it is cached.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.0.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    /// An object that is `meant`, if any is.
-    pub fn find(&self, meant: impl Fn(&V) -> bool) -> Option<(ObjectKey, Arc<V>)> {
+    /// Returns any object for which `predicate` is true.
+    pub fn find(&self, predicate: impl Fn(&V) -> bool) -> Option<(ObjectKey, Arc<V>)> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.0.iter().find(|(_, object)| meant(object)).map(|(name, object)| (name.clone(), object.clone()))
+        state
+            .0
+            .iter()
+            .find(|(_, object)| predicate(object))
+            .map(|(name, object)| (name.clone(), object.clone()))
     }
 
-    /// The object, once it is known and is the one that is `meant`, if that is within `patience`.
+    /// Waits up to `timeout` until the object is cached and `predicate` is true for it.
     pub async fn wait_for(
         &self,
         namespace: &str,
         name: &str,
-        patience: Duration,
-        meant: impl Fn(&V) -> bool,
+        timeout: Duration,
+        predicate: impl Fn(&V) -> bool,
     ) -> Option<Arc<V>> {
         let mut changes = self.changes.subscribe();
         let found = async {
             loop {
                 changes.mark_unchanged();
-                if let Some(object) = self.get(namespace, name).filter(|object| meant(object)) {
+                if let Some(object) = self.get(namespace, name).filter(|object| predicate(object)) {
                     return object;
                 }
-                // Cannot fail: the sender is ours.
+                // Cannot fail: `self` owns the sender.
                 let _ = changes.changed().await;
             }
         };
-        time::timeout(patience, found).await.ok()
+        time::timeout(timeout, found).await.ok()
     }
 
-    /// All of them.
     pub fn list(&self) -> Vec<(ObjectKey, Arc<V>)> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
     }
 
-    /// How often it changed, for whoever acts on every change; zero until the first list is complete.
+    /// Receiver of the change counter; zero until the first list is complete.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Returns once the first list is complete.
+    /// Waits until the first list is complete.
     pub async fn wait_synced(&self) {
         let _ = self.changes.subscribe().wait_for(|count| *count > 0).await;
     }
@@ -122,18 +125,18 @@ impl<V> WatchCache<V> {
     }
 }
 
-/// The same event about the object as `read` sees it.
-pub fn map_event<K, T>(event: Event<K>, read: impl Fn(K) -> T) -> Event<T> {
+/// Maps the object of an event.
+pub fn map_event<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {
     match event {
         Event::Init => Event::Init,
         Event::InitDone => Event::InitDone,
-        Event::InitApply(object) => Event::InitApply(read(object)),
-        Event::Apply(object) => Event::Apply(read(object)),
-        Event::Delete(object) => Event::Delete(read(object)),
+        Event::InitApply(object) => Event::InitApply(map(object)),
+        Event::Apply(object) => Event::Apply(map(object)),
+        Event::Delete(object) => Event::Delete(map(object)),
     }
 }
 
-/// Tell `apply` what happens to the objects of `api`, for ever, whatever becomes of the API server.
+/// Passes the watch events of `api` to `apply`. Never returns; retries while the API server is unavailable.
 pub async fn watch_forever<K>(
     what: &'static str,
     api: Api<K>,
@@ -144,28 +147,28 @@ pub async fn watch_forever<K>(
 {
     let events = watcher(api, config);
     pin_mut!(events);
-    let mut trouble = None;
+    let mut last_problem = None;
     let mut pause = MIN_BACKOFF;
     while let Some(event) = events.next().await {
         match event {
-            // Every attempt begins so, whether or not anybody answers.
+            // Every attempt starts with this event, even if the API server does not respond.
             Ok(Event::Init) => apply(Event::Init),
             Ok(event) => {
                 pause = MIN_BACKOFF;
-                if trouble.take().is_some() {
-                    info!(what, "watching again");
+                if last_problem.take().is_some() {
+                    info!(what, "watch restored");
                 }
                 apply(event);
             }
             Err(e) => {
                 let problem = error_chain(&e);
-                // Once for each kind of trouble: this may go on for hours.
-                if trouble.as_ref() != Some(&problem) {
+                // Log each distinct problem once: an outage may last for hours.
+                if last_problem.as_ref() != Some(&problem) {
                     let hint = hint(&e);
-                    warn!(what, error = problem, hint, "cannot watch; trying again");
-                    trouble = Some(problem);
+                    warn!(what, error = problem, hint, "cannot watch, retrying");
+                    last_problem = Some(problem);
                 }
-                // The stream begins again when it is asked the next time.
+                // The stream restarts when it is polled next.
                 time::sleep(pause).await;
                 pause = (pause * 2).min(MAX_BACKOFF);
             }
@@ -179,9 +182,11 @@ fn hint(error: &watcher::Error) -> &'static str {
     };
     match inner {
         kube::Error::Api(status) if status.code == 404 => {
-            "the custom resource is not defined: run `ferroband crds apply`"
+            "the custom resource definition is missing: run `ferroband crds apply`"
         }
-        kube::Error::Api(status) if status.code == 403 => "the ClusterRole of this daemon is not in place",
+        kube::Error::Api(status) if status.code == 403 => {
+            "the daemon's ClusterRole or its binding is missing"
+        }
         _ => "",
     }
 }
@@ -190,32 +195,32 @@ fn hint(error: &watcher::Error) -> &'static str {
 mod tests {
     use super::*;
 
-    fn name(n: &str) -> ObjectKey {
+    fn key(n: &str) -> ObjectKey {
         ("default".to_owned(), n.to_owned())
     }
 
     #[tokio::test]
-    async fn a_new_list_replaces_the_old_at_its_end_only() {
+    async fn new_list_replaces_the_old_only_when_complete() {
         let cache = WatchCache::default();
         cache.apply(Event::Init);
-        cache.apply(Event::InitApply((name("a"), Some(1))));
+        cache.apply(Event::InitApply((key("a"), Some(1))));
         assert!(!cache.is_synced() && cache.get("default", "a").is_none());
         cache.apply(Event::InitDone);
         assert!(cache.is_synced());
         assert_eq!(cache.get("default", "a").as_deref(), Some(&1));
 
         cache.apply(Event::Init);
-        cache.apply(Event::InitApply((name("b"), Some(2))));
-        assert_eq!(cache.get("default", "a").as_deref(), Some(&1), "known until the new list is complete");
+        cache.apply(Event::InitApply((key("b"), Some(2))));
+        assert_eq!(cache.get("default", "a").as_deref(), Some(&1), "cached until the new list is complete");
         cache.apply(Event::InitDone);
         assert!(cache.get("default", "a").is_none() && cache.get("default", "b").is_some());
 
-        cache.apply(Event::Apply((name("b"), None)));
-        assert!(cache.get("default", "b").is_none(), "of no use any more");
+        cache.apply(Event::Apply((key("b"), None)));
+        assert!(cache.get("default", "b").is_none(), "an object without a value is absent");
     }
 
     #[tokio::test]
-    async fn an_object_that_comes_late_is_awaited() {
+    async fn wait_for_returns_an_object_that_arrives_later() {
         let cache = Arc::new(WatchCache::default());
         let none = cache.wait_for("default", "a", Duration::from_millis(10), |_| true).await;
         assert!(none.is_none());
@@ -224,9 +229,9 @@ mod tests {
             async move { cache.wait_for("default", "a", Duration::from_secs(5), |value| *value == 7).await }
         });
         time::sleep(Duration::from_millis(10)).await;
-        cache.apply(Event::Apply((name("other"), Some(7))));
-        cache.apply(Event::Apply((name("a"), Some(1))));
-        cache.apply(Event::Apply((name("a"), Some(7))));
+        cache.apply(Event::Apply((key("other"), Some(7))));
+        cache.apply(Event::Apply((key("a"), Some(1))));
+        cache.apply(Event::Apply((key("a"), Some(7))));
         assert_eq!(waiting.await.unwrap().as_deref(), Some(&7));
     }
 }

@@ -1,10 +1,10 @@
-//! Granules as objects of the API server.
+//! Conversion of AddressBlock objects.
 
 use ferroband_address::{AddressAllocation, IpBlock, IpSpace, ResourceVersion};
 use ferroband_api::ferroband::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
 use std::net::AddrParseError;
 
-/// Why an object is not a granule.
+/// An invalid AddressBlock object.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidBlock {
     /// `first` is not an address.
@@ -13,16 +13,16 @@ pub enum InvalidBlock {
     /// An offset is not a number from 0 to 15.
     #[error("spec.entries[{0:?}] is not an offset from 0 to 15")]
     Offset(String),
-    /// Its name does not follow from space and first address, so nobody arbitrates its addresses.
-    #[error("its name should be {0}")]
+    /// The name does not match space and first address, so the object does not arbitrate its addresses.
+    #[error("metadata.name must be {0}")]
     Name(String),
 }
 
-/// The granule in `object`, and the version that it is at.
+/// Returns the block in `object` and its version.
 pub fn block_from_object(object: &AddressBlock) -> Result<(IpBlock, ResourceVersion), InvalidBlock> {
     let spec = &object.spec;
     let first = spec.first.parse().map_err(|e| InvalidBlock::First(spec.first.clone(), e))?;
-    let mut granule = IpBlock {
+    let mut block = IpBlock {
         space: IpSpace::from_text(&spec.space),
         first,
         node: spec.node.clone(),
@@ -31,28 +31,28 @@ pub fn block_from_object(object: &AddressBlock) -> Result<(IpBlock, ResourceVers
     for (offset, entry) in &spec.entries {
         let number = offset.parse().ok().filter(|number: &u8| *number < ferroband_address::IP_BLOCK_SIZE);
         let number = number.ok_or_else(|| InvalidBlock::Offset(offset.clone()))?;
-        granule.entries.insert(number, allocation_from_entry(entry));
+        block.entries.insert(number, allocation_from_entry(entry));
     }
-    let name = granule.object_name();
+    let name = block.object_name();
     if object.metadata.name.as_deref() != Some(name.as_str()) {
         return Err(InvalidBlock::Name(name));
     }
-    Ok((granule, ResourceVersion(object.metadata.resource_version.clone().unwrap_or_default())))
+    Ok((block, ResourceVersion(object.metadata.resource_version.clone().unwrap_or_default())))
 }
 
-/// The object for `granule`, to be written over the state `expected`.
-pub fn block_to_object(granule: &IpBlock, expected: Option<&ResourceVersion>) -> AddressBlock {
+/// Returns the object for `block`, to be written if the current version is `expected`.
+pub fn block_to_object(block: &IpBlock, expected: Option<&ResourceVersion>) -> AddressBlock {
     let entries =
-        granule.entries.iter().map(|(offset, entry)| (offset.to_string(), allocation_to_entry(entry)));
+        block.entries.iter().map(|(offset, entry)| (offset.to_string(), allocation_to_entry(entry)));
     let spec = AddressBlockSpec {
-        space: granule.space.as_str().to_owned(),
-        first: granule.first.to_string(),
-        node: granule.node.clone(),
+        space: block.space.as_str().to_owned(),
+        first: block.first.to_string(),
+        node: block.node.clone(),
         entries: entries.collect(),
-        used: granule.used().into(),
-        free: granule.free().into(),
+        used: block.used().into(),
+        free: block.free().into(),
     };
-    let mut object = AddressBlock::new(&granule.object_name(), spec);
+    let mut object = AddressBlock::new(&block.object_name(), spec);
     object.metadata.resource_version = expected.map(|version| version.0.clone());
     object
 }
@@ -63,7 +63,7 @@ fn allocation_from_entry(entry: &AddressBlockEntry) -> AddressAllocation {
         uid: entry.uid.clone(),
         sticky: entry.sticky,
         interface: entry.interface.clone(),
-        // The schema keeps it in range.
+        // The schema limits the range.
         ordinal: u8::try_from(entry.ordinal).unwrap_or_default(),
         container: entry.container.clone(),
         node: entry.node.clone(),
@@ -71,15 +71,15 @@ fn allocation_from_entry(entry: &AddressBlockEntry) -> AddressAllocation {
     }
 }
 
-fn allocation_to_entry(entry: &AddressAllocation) -> AddressBlockEntry {
+fn allocation_to_entry(allocation: &AddressAllocation) -> AddressBlockEntry {
     AddressBlockEntry {
-        pod: entry.pod.clone(),
-        uid: entry.uid.clone(),
-        sticky: entry.sticky,
-        interface: entry.interface.clone(),
-        ordinal: entry.ordinal.into(),
-        container: entry.container.clone(),
-        node: entry.node.clone(),
-        pool: entry.pool.clone(),
+        pod: allocation.pod.clone(),
+        uid: allocation.uid.clone(),
+        sticky: allocation.sticky,
+        interface: allocation.interface.clone(),
+        ordinal: allocation.ordinal.into(),
+        container: allocation.container.clone(),
+        node: allocation.node.clone(),
+        pool: allocation.pool.clone(),
     }
 }

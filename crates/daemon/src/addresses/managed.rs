@@ -1,15 +1,15 @@
-//! Objects of Whereabouts' and Spiderpool's kinds: which of them show what we assigned, and which are theirs.
+//! Labels that distinguish Whereabouts and Spiderpool objects written by Ferroband from those of the original projects.
 
 use kube::{Resource, ResourceExt};
 
-/// The label of the objects that are ours to change.
+/// Label of the objects that Ferroband manages.
 pub const MANAGED_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "ferroband");
-/// The selector of those.
+/// Selector of managed objects.
 pub const MANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by=ferroband";
-/// The selector of all others.
+/// Selector of all other objects.
 pub const UNMANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by!=ferroband";
 
-/// Whether the object is ours to change.
+/// Whether Ferroband manages the object.
 pub fn is_managed(object: &impl Resource) -> bool {
     object.labels().get(MANAGED_LABEL.0).is_some_and(|by| by == MANAGED_LABEL.1)
 }
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_selectors_are_of_the_label() {
+    fn selectors_match_the_label() {
         let (name, value) = MANAGED_LABEL;
         assert_eq!(
             (MANAGED_SELECTOR, UNMANAGED_SELECTOR),

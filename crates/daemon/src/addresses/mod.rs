@@ -1,5 +1,5 @@
-//! Objects of the API server as the address engine understands them. Nodes assign addresses, the cluster daemon takes
-//! lost ones back and shows what is assigned; both read the same objects.
+//! Conversions between API objects and the address engine. Nodes assign addresses; the cluster daemon collects leaked
+//! ones and publishes the assignments. Both read the same objects.
 
 mod allocation_record;
 mod block;

@@ -1,8 +1,8 @@
-//! Who a pod belongs to, as far as its addresses depend on it.
+//! Pod owners that affect address assignment.
 
 use kube::core::ObjectMeta;
 
-/// Whether the pod belongs to a StatefulSet, so that its name stands for it over re-creations.
+/// Whether a StatefulSet controls the pod, so that its addresses stay with its name.
 pub fn is_stateful(pod: &ObjectMeta) -> bool {
     let mut owners = pod.owner_references.iter().flatten();
     owners.any(|owner| owner.kind == "StatefulSet" && owner.controller == Some(true))

@@ -1,4 +1,4 @@
-//! Spiderpool's pools and reservations.
+//! Conversion of SpiderIPPool and SpiderReservedIP objects.
 
 use super::allocation_record::allocation_records;
 use ferroband_address::{
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use std::net::IpAddr;
 
-/// What the object says, field by field.
+/// Reads the fields of the object.
 pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
     let spec = &pool.spec;
     IpPoolSpec {
@@ -37,18 +37,18 @@ pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
         vlan: spec.vlan,
         spiderpool_assigned: allocation_records(pool)
             .into_iter()
-            .filter(|(_, by)| !by.is_managed())
+            .filter(|(_, record)| !record.is_managed())
             .map(|(address, _)| address)
             .collect(),
     }
 }
 
-/// The pool, or why it cannot be used.
+/// Validates a SpiderIPPool.
 pub fn parse_pool(pool: &SpiderIPPool) -> Result<IpPool, Error> {
     IpPool::from_spec(&pool_spec(pool))
 }
 
-/// The addresses that an object reserves, and what is wrong with the object.
+/// Returns the reserved address ranges.
 pub fn reserved_ranges(reserved: &SpiderReservedIP) -> Result<Vec<(IpAddr, IpAddr)>, Error> {
     let ips = &reserved.spec.ips;
     let first = ips.first().map(String::as_str).unwrap_or_default();
@@ -61,7 +61,7 @@ pub fn reserved_ranges(reserved: &SpiderReservedIP) -> Result<Vec<(IpAddr, IpAdd
     parse_ips(ips, family).map_err(|cause| Error::InvalidReservedIp { object: reserved.name_any(), cause })
 }
 
-/// A selector of the API server.
+/// Converts a label selector.
 pub fn label_matcher(selector: &LabelSelector) -> LabelMatcher {
     let expressions = selector.match_expressions.iter().flatten().map(|expression| LabelRequirement {
         key: expression.key.clone(),
