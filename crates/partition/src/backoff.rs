@@ -1,18 +1,18 @@
-//! How long to wait after failures.
+//! Exponential backoff.
 
 use std::time::Duration;
 
-/// Waits that double from the first to the longest.
+/// Delays that double from `first` up to `longest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// Delay after the first failure.
     pub first: Duration,
-    /// Never longer.
+    /// Maximum delay.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// The wait after this many failures in a row.
+    /// The delay after this many consecutive failures.
     pub fn after(self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         self.first.saturating_mul(1 << doublings).min(self.longest)
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_doubles_up_to_the_longest() {
+    fn delay_doubles_up_to_the_maximum() {
         let backoff = Backoff::default();
         let waits: Vec<_> = (1..8).map(|failures| backoff.after(failures).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 15000, 15000]);

@@ -1,51 +1,51 @@
-//! A cluster's part of the range.
+//! A cluster's slice of the GUID range.
 
 use crate::GuidRange;
 use ferroband_model::Guid;
 
-/// The least that a share has: 2^32 GUIDs.
+/// A slice has 2^32 GUIDs.
 const SLICE_BITS: u32 = 32;
-/// The most bits of a cluster's id that go into its GUIDs.
+/// Maximum number of cluster ID bits in a GUID.
 const CLUSTER_ID_BITS: u32 = 24;
 
-/// The GUIDs that this cluster hands out.
+/// The GUIDs that this cluster assigns.
 ///
-/// Two clusters on one fabric with the same range, which is what nobody changes, must not give out the same
-/// GUIDs, and neither knows of the other. So where the range is large enough, the cluster's id is part of its GUIDs;
-/// where it is not, at least they begin at different places, and the subnet manager's list tells of the rest.
+/// Two clusters on one fabric usually share the default range and do not know each other, but must not assign the same
+/// GUIDs. If the range is large enough, the cluster ID becomes part of the GUID. Otherwise clusters start at different
+/// offsets, and collisions are detected in the subnet manager's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterSlice {
-    /// All of it.
+    /// The whole range.
     pub range: GuidRange,
-    /// What is handed out.
-    pub slice: GuidRange,
+    /// The part from which this cluster assigns GUIDs.
+    pub guids: GuidRange,
     start: u64,
 }
 
 impl ClusterSlice {
-    /// The share of the cluster with this id (the UID of its namespace kube-system).
+    /// The slice of the cluster with this ID (the UID of the namespace kube-system).
     pub fn new(range: GuidRange, cluster: &str) -> Self {
         let hash = hash(cluster);
         let bits = range.size().ilog2();
         if bits < SLICE_BITS + 8 {
-            return Self { range, slice: range, start: hash % range.size() };
+            return Self { range, guids: range, start: hash % range.size() };
         }
         let id_bits = CLUSTER_ID_BITS.min(bits - SLICE_BITS);
         let id = hash >> (64 - id_bits);
         let first = range.first.value() + (id << SLICE_BITS);
         let last = first + ((1 << SLICE_BITS) - 1);
-        let own = GuidRange { first: Guid::new(first), last: Guid::new(last) };
-        Self { range, slice: own, start: 0 }
+        let guids = GuidRange { first: Guid::new(first), last: Guid::new(last) };
+        Self { range, guids, start: 0 }
     }
 
-    /// Where somebody begins to look for a free place, as a distance from the first GUID: the cluster's own start, and
-    /// each node elsewhere, so that nodes do not want the same place.
+    /// Offset from the first GUID at which a node starts to search. It depends on the cluster and the node, so that
+    /// nodes do not compete for the same blocks.
     pub fn search_start(&self, node: &str) -> u64 {
-        (self.start.wrapping_add(hash(node) % self.slice.size())) % self.slice.size()
+        (self.start.wrapping_add(hash(node) % self.guids.size())) % self.guids.size()
     }
 }
 
-/// FNV-1a, finished with a mix so that the high bits are as good as the low ones. The same in every release.
+/// FNV-1a with a final mix, so that the high bits are as well distributed as the low ones. Must never change.
 fn hash(text: &str) -> u64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -59,24 +59,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Case: partitions 36
     #[test]
-    fn clusters_with_the_default_range_have_different_guids() {
+    fn clusters_with_the_default_range_get_different_slices() {
         let first = ClusterSlice::new(GuidRange::DEFAULT, "11111111-1111-1111-1111-111111111111");
         let second = ClusterSlice::new(GuidRange::DEFAULT, "22222222-2222-2222-2222-222222222222");
-        assert_ne!(first.slice, second.slice);
-        assert_eq!(first.slice.size(), 1 << 32);
+        assert_ne!(first.guids, second.guids);
+        assert_eq!(first.guids.size(), 1 << 32);
         assert_eq!(first, ClusterSlice::new(GuidRange::DEFAULT, "11111111-1111-1111-1111-111111111111"));
     }
 
     proptest! {
         #[test]
-        fn a_share_lies_in_its_range(first in 1..u64::MAX - 1, size in 0..u64::MAX, cluster in ".*", node in ".*") {
+        fn slice_is_within_its_range(first in 1..u64::MAX - 1, size in 0..u64::MAX, cluster in ".*", node in ".*") {
             let last = first.saturating_add(size).min(u64::MAX - 1);
             let range = GuidRange::new(Guid::new(first), Guid::new(last)).unwrap();
-            let share = ClusterSlice::new(range, &cluster);
-            prop_assert!(range.contains(share.slice.first) && range.contains(share.slice.last));
-            prop_assert!(share.slice.first <= share.slice.last);
-            prop_assert!(share.search_start(&node) < share.slice.size());
+            let slice = ClusterSlice::new(range, &cluster);
+            prop_assert!(range.contains(slice.guids.first) && range.contains(slice.guids.last));
+            prop_assert!(slice.guids.first <= slice.guids.last);
+            prop_assert!(slice.search_start(&node) < slice.guids.size());
         }
     }
 }

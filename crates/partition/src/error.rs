@@ -1,141 +1,121 @@
-//! What can go wrong between us and a subnet manager.
+//! Errors of settings and of subnet manager requests.
 
 use ferroband_model::{Fault, FaultCode, Guid};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A setting that cannot be used; told at start, before anything is touched.
+/// An invalid setting, reported before any request is sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// Variables that must be set are not.
+    /// Required variables are not set.
     #[error("{} must be set", names.join(", "))]
     Missing {
-        /// Which.
+        /// The variables.
         names: Vec<&'static str>,
     },
-    /// A value is not what it should be.
+    /// The value of a variable is invalid.
     #[error("{name}={value:?} is not {expected}")]
     Value {
         /// The variable.
         name: &'static str,
-        /// What it is.
         value: String,
-        /// What it should be.
+        /// What is valid.
         expected: &'static str,
     },
-    /// The range of GUIDs is none.
-    #[error("the range of GUIDs {first} to {last} {problem}")]
-    Range {
-        /// Its first.
-        first: Guid,
-        /// Its last.
-        last: Guid,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// A certificate is not PEM, or PEM of something else. The text is not shown: it may be a key.
-    #[error("{name} holds no certificate in PEM form: {problem}")]
+    /// The GUID range is invalid.
+    #[error("GUID range {first} to {last} {problem}")]
+    Range { first: Guid, last: Guid, problem: &'static str },
+    /// A certificate or key is not valid PEM. The message does not contain its text, which may be a key.
+    #[error("{name} is not valid PEM: {problem}")]
     Certificate {
         /// The variable.
         name: &'static str,
-        /// What the reader said.
+        /// The parser's error.
         problem: String,
     },
 }
 
 impl SettingError {
-    /// As people are told.
+    /// The user-facing error.
     pub fn fault(&self) -> Fault {
         Fault::new(
             FaultCode::InvalidConfig,
-            "subnet manager's settings",
+            "subnet manager settings",
             self.to_string(),
             "correct the Secret ib-kubernetes-ufm-secret or the ConfigMap ib-kubernetes-config",
         )
     }
 }
 
-/// A request to a subnet manager that failed. None of the messages holds a password, a token or a key.
+/// A failed request to a subnet manager. No message contains a password, a token or a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No connection, or it broke.
+    /// The connection could not be established, or it broke.
     #[error("{manager}: {source}")]
     Unreachable {
-        /// Which manager.
+        /// The subnet manager.
         manager: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// No answer in time. Whether it was done is not known.
-    #[error("{manager}: no answer to {request} within {} s", timeout.as_secs())]
+    /// No response in time. The request may or may not have been applied.
+    #[error("{manager}: no response to {request} within {} s", timeout.as_secs())]
     Timeout {
-        /// Which manager.
+        /// The subnet manager.
         manager: String,
-        /// What was asked.
         request: String,
-        /// How long was waited.
+        /// The time limit.
         timeout: Duration,
     },
-    /// It answered with an error.
-    #[error("{manager}: {request} was answered with {status}: {body}")]
+    /// The subnet manager responded with an error status.
+    #[error("{manager}: {request} failed with status {status}: {body}")]
     Rejected {
-        /// Which manager.
+        /// The subnet manager.
         manager: String,
-        /// What was asked.
         request: String,
         /// The HTTP status.
         status: u16,
-        /// The beginning of the answer.
+        /// The beginning of the response body.
         body: String,
     },
-    /// It answered something that cannot be understood.
-    #[error("{manager}: the answer to {request} is not understood: {problem}")]
+    /// The response cannot be parsed.
+    #[error("{manager}: invalid response to {request}: {problem}")]
     InvalidResponse {
-        /// Which manager.
+        /// The subnet manager.
         manager: String,
-        /// What was asked.
         request: String,
-        /// What is wrong.
         problem: String,
     },
     /// A file could not be read or written.
     #[error("{operation} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// `read` or `write`.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A partitions file that would open the fabric, or that opensm would not understand. Never written.
+    /// A partitions file that opensm would reject, or that would open the fabric. It is never written.
     #[error("partitions file: {problem}")]
-    UnsafePartitionsFile {
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A host of the subnet manager does not follow.
+    UnsafePartitionsFile { problem: String },
+    /// A subnet manager host is not ready or failed.
     #[error("subnet manager on {host}: {problem}")]
-    Host {
-        /// The host.
-        host: String,
-        /// What it says, or that it says nothing.
-        problem: String,
-    },
+    Host { host: String, problem: String },
 }
 
-/// What a failure means for what comes next.
+/// Whether a failed request may have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// It was not done, and not for want of trying: wrong credentials, a refused value.
+    /// It was not applied: wrong credentials or an invalid value.
     NotApplied,
-    /// It may or may not have been done.
+    /// It may or may not have been applied.
     Unknown,
 }
 
 impl Error {
-    /// Whether it may have been done after all.
+    /// Whether the request may have been applied.
     pub fn outcome(&self) -> RequestOutcome {
         match self {
             Self::Rejected { status, .. } if (400..500).contains(status) => RequestOutcome::NotApplied,
@@ -144,24 +124,24 @@ impl Error {
         }
     }
 
-    /// Whether the credentials are wrong.
+    /// Whether the credentials were rejected.
     pub fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Rejected { status: 401 | 403, .. })
     }
 
-    /// As people are told.
+    /// The user-facing error.
     pub fn fault(&self) -> Fault {
         let remedy = match self {
             Self::Rejected { status: 401 | 403, .. } => {
-                "correct UFM_USERNAME and UFM_PASSWORD, or UFM_TOKEN, in the Secret ib-kubernetes-ufm-secret; it is read again when it changes"
+                "correct UFM_USERNAME and UFM_PASSWORD, or UFM_TOKEN, in the Secret ib-kubernetes-ufm-secret"
             }
             Self::Unreachable { .. } | Self::Timeout { .. } => {
-                "see that it runs and is reachable from the cluster daemon; it is tried again"
+                "check that it runs and is reachable from the cluster daemon; retried automatically"
             }
             Self::UnsafePartitionsFile { .. } => {
-                "correct the part of partitions.conf that is not Ferroband's"
+                "correct the part of partitions.conf outside of Ferroband's section"
             }
-            _ => "see the log of the subnet manager; it is tried again",
+            _ => "check the log of the subnet manager; retried automatically",
         };
         Fault::new(FaultCode::PortNotReady, "subnet manager", self.to_string(), remedy)
     }

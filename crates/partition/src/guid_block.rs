@@ -1,155 +1,151 @@
-//! GUIDs are claimed in granules of 256 neighbours, one object of the API server each.
+//! GUID allocation in blocks of 256 consecutive GUIDs, one GuidBlock object each.
 //!
-//! The object's name is its first GUID, so the API server decides between two who want the same one, and a node
-//! with hundreds of virtual functions writes a handful of objects. A claim never moves to another owner:
-//! it is given back by its owner, or freed after the owner's node is gone for good.
+//! The object is named after its first GUID, so of two concurrent writers the API server accepts only one, and a node
+//! with hundreds of virtual functions writes few objects. A claim never moves to another owner: its owner releases it,
+//! or it is freed after the owner's node is gone.
 
 use crate::ClusterSlice;
 use ferroband_model::Guid;
 use std::collections::BTreeMap;
 
-/// GUIDs in one granule.
+/// Number of GUIDs in a block.
 pub const GUID_BLOCK_SIZE: u64 = 256;
 
-/// Who has a GUID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidOwner {
-    /// The node; empty for a GUID that is somebody else's on the fabric and not to be handed out.
+    /// The node; empty for a GUID that someone else uses on the fabric and that must not be assigned.
     pub node: String,
-    /// The function on that node, by PCI address; for what is not ours, where it was seen.
+    /// PCI address of the function. For a GUID used by someone else, where it was observed.
     pub device: String,
 }
 
-/// The claims among 256 neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuidBlockClaims {
-    /// The node that took the granule ahead of need.
+    /// Node that reserved the block in advance.
     pub node: String,
-    /// Claims by their distance from the first.
+    /// Claims by their offset from the first GUID.
     pub claims: BTreeMap<u8, GuidOwner>,
 }
 
-/// A claim to be written: one granule, to be created or replaced.
+/// A claim to be stored: one block to create or replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidBlockUpdate {
-    /// The granule's first GUID, used or not.
+    /// First GUID of the block, claimed or not.
     pub first: u64,
-    /// What it will hold.
+    /// The new content of the block.
     pub block: GuidBlockClaims,
-    /// The GUID that is claimed.
+    /// The claimed GUID.
     pub guid: Guid,
 }
 
-/// The first GUID of the granule that a GUID is in.
+/// First GUID of the block that contains `guid`.
 pub fn block_start(guid: Guid) -> u64 {
     guid.value() & !(GUID_BLOCK_SIZE - 1)
 }
 
-/// The name of a granule's object.
+/// Name of the block's GuidBlock object.
 pub fn block_name(first: u64) -> String {
     format!("{first:016x}")
 }
 
-/// The GUID that a function of a node has, if it has one.
-pub fn owned_guid(granules: &BTreeMap<u64, GuidBlockClaims>, claim: &GuidOwner) -> Option<Guid> {
-    granules.iter().find_map(|(first, granule)| {
-        let (offset, _) = granule.claims.iter().find(|(_, held)| *held == claim)?;
+/// The GUID that `owner` has claimed, if any.
+pub fn owned_guid(blocks: &BTreeMap<u64, GuidBlockClaims>, owner: &GuidOwner) -> Option<Guid> {
+    blocks.iter().find_map(|(first, block)| {
+        let (offset, _) = block.claims.iter().find(|(_, current)| *current == owner)?;
         Some(Guid::new(first + u64::from(*offset)))
     })
 }
 
-/// A GUID for a function: the one it has (`Ok`), or one to be written down first. `None` when all are taken.
+/// Selects a GUID for `owner`: the one it has (`Ok`), or one whose claim must be stored first (`Err`). `None` if all
+/// are claimed.
 ///
-/// Looks first where the node has granules, then for a granule that nobody has, then anywhere.
+/// Prefers the node's own blocks, then a new block, then any block.
 pub fn choose_guid(
-    share: &ClusterSlice,
-    granules: &BTreeMap<u64, GuidBlockClaims>,
-    claim: &GuidOwner,
+    slice: &ClusterSlice,
+    blocks: &BTreeMap<u64, GuidBlockClaims>,
+    owner: &GuidOwner,
 ) -> Option<Result<Guid, GuidBlockUpdate>> {
-    if let Some(guid) = owned_guid(granules, claim) {
+    if let Some(guid) = owned_guid(blocks, owner) {
         return Some(Ok(guid));
     }
-    let own = granules.iter().filter(|(_, granule)| granule.node == claim.node);
-    if let Some(draft) =
-        own.filter_map(|(first, granule)| claim_next_free(share, *first, granule, claim)).next()
+    let own = blocks.iter().filter(|(_, block)| block.node == owner.node);
+    if let Some(update) = own.filter_map(|(first, block)| claim_next_free(slice, *first, block, owner)).next()
     {
-        return Some(Err(draft));
+        return Some(Err(update));
     }
-    claim_in_new_block(share, granules, claim)
-        .or_else(|| {
-            granules.iter().find_map(|(first, granule)| claim_next_free(share, *first, granule, claim))
-        })
+    claim_in_new_block(slice, blocks, owner)
+        .or_else(|| blocks.iter().find_map(|(first, block)| claim_next_free(slice, *first, block, owner)))
         .map(Err)
 }
 
-/// Claims one GUID by name. `None` when it is another's.
+/// Claims a specific GUID. `None` if it has another owner or is out of range.
 pub fn claim_guid(
-    share: &ClusterSlice,
-    granules: &BTreeMap<u64, GuidBlockClaims>,
+    slice: &ClusterSlice,
+    blocks: &BTreeMap<u64, GuidBlockClaims>,
     guid: Guid,
-    claim: &GuidOwner,
+    owner: &GuidOwner,
 ) -> Option<Result<Guid, GuidBlockUpdate>> {
-    if !share.range.contains(guid) {
+    if !slice.range.contains(guid) {
         return None;
     }
     let first = block_start(guid);
     let offset = (guid.value() - first) as u8;
-    let granule = granules.get(&first);
-    match granule.and_then(|granule| granule.claims.get(&offset)) {
-        Some(held) if held == claim => Some(Ok(guid)),
+    let block = blocks.get(&first);
+    match block.and_then(|block| block.claims.get(&offset)) {
+        Some(current) if current == owner => Some(Ok(guid)),
         Some(_) => None,
         None => {
-            let mut granule = granule.cloned().unwrap_or_default();
-            granule.claims.insert(offset, claim.clone());
-            Some(Err(GuidBlockUpdate { first, block: granule, guid }))
+            let mut block = block.cloned().unwrap_or_default();
+            block.claims.insert(offset, owner.clone());
+            Some(Err(GuidBlockUpdate { first, block, guid }))
         }
     }
 }
 
-/// A granule without a claim that is given back. `None` when it is not there, or another's.
-pub fn release_guid(granule: &GuidBlockClaims, guid: Guid, claim: &GuidOwner) -> Option<GuidBlockClaims> {
+/// Returns the block without the owner's claim. `None` if the GUID is not claimed or has another owner.
+pub fn release_guid(block: &GuidBlockClaims, guid: Guid, owner: &GuidOwner) -> Option<GuidBlockClaims> {
     let offset = (guid.value() - block_start(guid)) as u8;
-    granule.claims.get(&offset).filter(|held| *held == claim)?;
-    let mut left = granule.clone();
-    left.claims.remove(&offset);
-    Some(left)
+    block.claims.get(&offset).filter(|current| *current == owner)?;
+    let mut remaining = block.clone();
+    remaining.claims.remove(&offset);
+    Some(remaining)
 }
 
-/// The next free GUID of a granule: after the last claimed one while there are any, so that one just given
-/// back is not the next to go.
+/// Claims the next free GUID of a block. The search starts after the highest claimed one, so that a GUID just released
+/// is not reused immediately.
 fn claim_next_free(
-    share: &ClusterSlice,
+    slice: &ClusterSlice,
     first: u64,
-    granule: &GuidBlockClaims,
-    claim: &GuidOwner,
+    block: &GuidBlockClaims,
+    owner: &GuidOwner,
 ) -> Option<GuidBlockUpdate> {
-    let after = granule.claims.keys().next_back().map_or(0, |last| u64::from(*last) + 1);
+    let after = block.claims.keys().next_back().map_or(0, |last| u64::from(*last) + 1);
     let offsets = (after..GUID_BLOCK_SIZE).chain(0..after.min(GUID_BLOCK_SIZE));
     let usable = |offset: &u64| {
-        share.slice.contains(Guid::new(first + offset)) && !granule.claims.contains_key(&(*offset as u8))
+        slice.guids.contains(Guid::new(first + offset)) && !block.claims.contains_key(&(*offset as u8))
     };
     let offset = offsets.into_iter().find(usable)?;
-    let mut granule = granule.clone();
-    granule.claims.insert(offset as u8, claim.clone());
-    Some(GuidBlockUpdate { first, block: granule, guid: Guid::new(first + offset) })
+    let mut block = block.clone();
+    block.claims.insert(offset as u8, owner.clone());
+    Some(GuidBlockUpdate { first, block, guid: Guid::new(first + offset) })
 }
 
-/// A granule that does not exist yet, looked for from the node's own start.
+/// Claims a GUID in a block that does not exist yet. The search starts at the node's own offset.
 fn claim_in_new_block(
-    share: &ClusterSlice,
-    granules: &BTreeMap<u64, GuidBlockClaims>,
-    claim: &GuidOwner,
+    slice: &ClusterSlice,
+    blocks: &BTreeMap<u64, GuidBlockClaims>,
+    owner: &GuidOwner,
 ) -> Option<GuidBlockUpdate> {
-    let lowest = block_start(share.slice.first) / GUID_BLOCK_SIZE;
-    let count = block_start(share.slice.last) / GUID_BLOCK_SIZE - lowest + 1;
-    let start = share.search_start(&claim.node) / GUID_BLOCK_SIZE;
-    // Among one more than there are granules, one must be missing.
-    let tries = count.min(granules.len() as u64 + 1);
+    let lowest = block_start(slice.guids.first) / GUID_BLOCK_SIZE;
+    let count = block_start(slice.guids.last) / GUID_BLOCK_SIZE - lowest + 1;
+    let start = slice.search_start(&owner.node) / GUID_BLOCK_SIZE;
+    // Among one more candidate than there are blocks, at least one block does not exist.
+    let tries = count.min(blocks.len() as u64 + 1);
     let first = (0..tries)
         .map(|step| (lowest + (start + step) % count) * GUID_BLOCK_SIZE)
-        .find(|first| !granules.contains_key(first))?;
-    let granule = GuidBlockClaims { node: claim.node.clone(), claims: BTreeMap::new() };
-    claim_next_free(share, first, &granule, claim)
+        .find(|first| !blocks.contains_key(first))?;
+    let block = GuidBlockClaims { node: owner.node.clone(), claims: BTreeMap::new() };
+    claim_next_free(slice, first, &block, owner)
 }
 
 #[cfg(test)]

@@ -1,38 +1,32 @@
-//! The range that GUIDs are taken from.
+//! The GUID range of ib-kubernetes' configuration.
 
 use crate::SettingError;
 use ferroband_model::Guid;
 
-/// First and last GUID, both included. Neither end is a GUID that stands for none.
+/// A range of GUIDs, both ends inclusive. All zeros and all ones are not valid GUIDs and never in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuidRange {
-    /// The first.
     pub first: Guid,
-    /// The last.
     pub last: Guid,
 }
 
 impl GuidRange {
-    /// What ib-kubernetes used unless told otherwise: locally administered, 2^56 of them.
+    /// The default range of ib-kubernetes: 2^56 locally administered GUIDs.
     pub const DEFAULT: Self =
         Self { first: Guid::new(0x0200_0000_0000_0000), last: Guid::new(0x02ff_ffff_ffff_ffff) };
 
-    /// A range of two GUIDs.
+    /// Creates a range, or returns an error if an end is invalid.
     pub fn new(first: Guid, last: Guid) -> Result<Self, SettingError> {
         let wrong = |problem: &'static str| SettingError::Range { first, last, problem };
         match () {
-            () if first.value() == 0 => {
-                Err(wrong("begins with the GUID of all zeros, which stands for none"))
-            }
-            () if last.value() == u64::MAX => {
-                Err(wrong("ends with the GUID of all ones, which stands for none"))
-            }
-            () if first > last => Err(wrong("ends before it begins")),
+            () if first.value() == 0 => Err(wrong("starts with the all-zeros GUID, which is invalid")),
+            () if last.value() == u64::MAX => Err(wrong("ends with the all-ones GUID, which is invalid")),
+            () if first > last => Err(wrong("ends before it starts")),
             () => Ok(Self { first, last }),
         }
     }
 
-    /// A range as two texts give it.
+    /// Parses the two ends.
     pub fn parse(first: &str, last: &str) -> Result<Self, SettingError> {
         let read = |name: &'static str, text: &str| {
             parse_guid(text).ok_or_else(|| SettingError::Value {
@@ -44,20 +38,20 @@ impl GuidRange {
         Self::new(read("GUID_POOL_RANGE_START", first)?, read("GUID_POOL_RANGE_END", last)?)
     }
 
-    /// Whether a GUID is in it.
+    /// Whether the range contains `guid`.
     pub fn contains(self, guid: Guid) -> bool {
         (self.first..=self.last).contains(&guid)
     }
 
-    /// How many there are.
+    /// Number of GUIDs in the range.
     pub fn size(self) -> u64 {
-        // The last is never u64::MAX, nor the first 0.
+        // No overflow: the last is never u64::MAX, and the first never 0.
         self.last.value() - self.first.value() + 1
     }
 }
 
-/// Reads every spelling of a GUID that the systems we replace take: bytes with colons or dashes, groups with dots,
-/// sixteen digits with or without 0x; any case.
+/// Parses every GUID format that the replaced projects accept: bytes separated by colons or dashes, groups separated by
+/// dots, 16 digits with or without 0x; case-insensitive.
 pub fn parse_guid(text: &str) -> Option<Guid> {
     let text = text.trim();
     if text.contains('-') && !text.contains([':', '.']) {
@@ -73,8 +67,9 @@ pub fn parse_guid(text: &str) -> Option<Guid> {
 mod tests {
     use super::*;
 
+    // Case: partitions 3
     #[test]
-    fn case_03_ends_of_the_range() {
+    fn invalid_range_ends_are_rejected() {
         let range = |first, last| GuidRange::parse(first, last);
         assert!(range("00:00:00:00:00:00:00:00", "02:00:00:00:00:00:00:09").is_err());
         assert!(range("02:00:00:00:00:00:00:00", "FF:FF:FF:FF:FF:FF:FF:FF").is_err());
@@ -90,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling() {
-        let wanted = Some(Guid::new(0x0200_0000_0000_00ab));
+    fn every_guid_format_is_parsed() {
+        let expected = Some(Guid::new(0x0200_0000_0000_00ab));
         for text in [
             "02:00:00:00:00:00:00:ab",
             "02-00-00-00-00-00-00-AB",
@@ -99,7 +94,7 @@ mod tests {
             "02000000000000AB",
             "0x02000000000000ab",
         ] {
-            assert_eq!(parse_guid(text), wanted, "{text}");
+            assert_eq!(parse_guid(text), expected, "{text}");
         }
         for text in ["", "02", "02-00:00:00:00:00:00:ab", "0200.0000.0000", "zz:00:00:00:00:00:00:ab"] {
             assert_eq!(parse_guid(text), None, "{text}");

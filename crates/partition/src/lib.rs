@@ -1,22 +1,21 @@
-//! Partitions of the fabric: which GUIDs there are, which of them is a member of which P_Key, and the subnet
-//! manager that makes it so.
+//! GUID allocation, partition memberships, and the subnet managers that program them.
 //!
-//! A partition is what keeps tenants apart on InfiniBand, so the rules are few and strict: what is wanted and
-//! what the subnet manager has are two tables, and only their difference is ever sent; only what is ours is
-//! ever touched; and a request whose outcome is not known counts as neither done nor undone.
+//! Partitions isolate tenants on InfiniBand, so the rules are strict. Desired and observed memberships are two tables,
+//! and only their difference is sent. Only memberships that Ferroband owns are changed. A request with an unknown
+//! outcome counts as neither applied nor failed.
 //!
 //! ```text
-//! GuidRange ──cluster's id──▶ Share ──granules of 256──▶ GUIDs that functions keep, where the administrator named a range,
-//!                                                       and those that pods ask for, while they have them
+//! GuidRange ──cluster ID──▶ ClusterSlice ──GuidBlocks──▶ GUIDs of virtual functions (if a range is configured)
+//!                                                        GUIDs that pods request
 //!
-//! wanted (from the nodes' objects) ┐
-//!                                  ├─ diff ─▶ Programmer ─▶ batches ─▶ SubnetManager ─┬─ ufm     REST
-//! seen (what the manager lists)  ──┘   ▲   backoff, deadlines                         ├─ opensm  partitions.conf
-//!                                      └────── outcome, list ◀────────────────────────┴─ none
+//! desired (NodePartitions) ───┐
+//!                             ├─ diff ─▶ PartitionReconciler ─▶ batches ─▶ SubnetManager ─┬─ ufm     REST
+//! observed (manager's list) ──┘   ▲      backoff, deadlines                               ├─ opensm  partitions.conf
+//!                                 └─────────── outcome, list ◀────────────────────────────┴─ none
 //! ```
 //!
-//! Pure except for the managers themselves, which are the only part of the product that speaks HTTP to a
-//! fabric. What is durable lies in the API server, and everything here is rebuilt from that and the fabric.
+//! Everything is pure except for the SubnetManager implementations and the loop that drives them. Durable state is in
+//! API objects; the state here is rebuilt from them and from the subnet manager.
 
 mod backoff;
 mod cluster_slice;

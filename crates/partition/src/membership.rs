@@ -1,22 +1,23 @@
-//! How a port belongs to a partition.
+//! Full and limited partition membership.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Full members talk to everybody in the partition, limited ones to full members only (IBTA volume 1, 10.9.3).
+/// Membership type. Full members communicate with all members, limited ones with full members only (IBTA volume 1,
+/// 10.9.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Membership {
-    /// Talks to all members. What ib-kubernetes always asked for.
+    /// Communicates with all members. The only type that ib-kubernetes requested.
     #[default]
     Full,
-    /// Talks to full members.
+    /// Communicates with full members only.
     Limited,
 }
 
 impl Membership {
-    /// The word that UFM and opensm use.
+    /// The name that UFM and opensm use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",

@@ -1,28 +1,28 @@
-//! Which GUID is in which partition, and how.
+//! A table of partition memberships.
 
 use crate::{Membership, PKeyBase};
 use ferroband_model::Guid;
 use std::collections::BTreeMap;
 
-/// Partitions and their members. A partition without members is not in it: managers forget them, too.
+/// Partitions and their members. A partition without members is not stored, as in subnet managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembershipTable {
     partitions: BTreeMap<PKeyBase, BTreeMap<Guid, Membership>>,
 }
 
 impl MembershipTable {
-    /// Puts a member in. A GUID that is wanted both ways is a full member: who may talk to all may also talk to some.
+    /// Adds a member. A GUID that is added as full and as limited member becomes a full member.
     pub fn insert(&mut self, key: PKeyBase, guid: Guid, membership: Membership) {
         let member = self.partitions.entry(key).or_default().entry(guid).or_insert(membership);
         *member = (*member).min(membership);
     }
 
-    /// Sets a member's membership, whatever it was.
+    /// Adds a member or replaces its membership.
     pub fn set(&mut self, key: PKeyBase, guid: Guid, membership: Membership) {
         self.partitions.entry(key).or_default().insert(guid, membership);
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub fn remove(&mut self, key: PKeyBase, guid: Guid) {
         if let Some(members) = self.partitions.get_mut(&key) {
             members.remove(&guid);
@@ -32,12 +32,12 @@ impl MembershipTable {
         }
     }
 
-    /// A partition's members.
+    /// The members of a partition.
     pub fn members(&self, key: PKeyBase) -> impl Iterator<Item = (Guid, Membership)> {
         self.partitions.get(&key).into_iter().flatten().map(|(guid, membership)| (*guid, *membership))
     }
 
-    /// How a GUID is in a partition.
+    /// The membership of a GUID in a partition.
     pub fn get(&self, key: PKeyBase, guid: Guid) -> Option<Membership> {
         self.partitions.get(&key)?.get(&guid).copied()
     }
@@ -54,17 +54,17 @@ impl MembershipTable {
             .flat_map(|(key, members)| members.iter().map(|(guid, membership)| (*key, *guid, *membership)))
     }
 
-    /// How many memberships there are.
+    /// Number of memberships.
     pub fn len(&self) -> usize {
         self.partitions.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty()
     }
 
-    /// Replaces one partition by another table's.
+    /// Replaces one partition by that of another table.
     pub fn copy_partition(&mut self, key: PKeyBase, of: &Self) {
         match of.partitions.get(&key) {
             Some(members) => self.partitions.insert(key, members.clone()),

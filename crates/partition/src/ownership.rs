@@ -1,30 +1,30 @@
-//! What is ours to change.
+//! Which memberships Ferroband may change.
 
 use crate::{PKeyBase, PKeyRange};
 use ferroband_model::Guid;
 use std::collections::BTreeSet;
 
-/// The GUIDs and partitions that we may touch at the subnet manager.
+/// The GUIDs and partitions that Ferroband may change in the subnet manager.
 ///
-/// A GUID of the pool is ours when it is claimed: then it belongs in the partitions that we say and in no other. A
-/// port's own GUID, which the maker gave it, is ours only in the partitions that we put it into ourselves.
+/// Ferroband owns all memberships of a claimed GUID of its range. Of a hardware GUID, it owns only the memberships that
+/// it added itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// The partitions.
+    /// Managed P_Keys.
     pub keys: PKeyRange,
-    /// Claimed GUIDs of the pool.
+    /// Claimed GUIDs.
     pub guids: BTreeSet<Guid>,
-    /// Ports that we put into partitions.
+    /// Hardware GUIDs that Ferroband added to partitions.
     pub placed: BTreeSet<(PKeyBase, Guid)>,
 }
 
 impl Ownership {
-    /// Whether we may take this member out of this partition.
+    /// Whether this member may be removed from this partition.
     pub fn may_remove(&self, key: PKeyBase, guid: Guid) -> bool {
         self.keys.contains(key) && (self.guids.contains(&guid) || self.placed.contains(&(key, guid)))
     }
 
-    /// Whether we may put members into this partition.
+    /// Whether members may be added to this partition.
     pub fn may_add(&self, key: PKeyBase) -> bool {
         self.keys.contains(key)
     }

@@ -1,4 +1,4 @@
-//! The number of a partition that people may use.
+//! P_Keys that users may assign.
 
 use ferroband_model::PKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -6,60 +6,60 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// A partition by its number, 0x0001 to 0x7ffe; no membership bit.
+/// The base (15 bits without the membership bit) of a P_Key that users may assign: 0x0001 to 0x7ffe.
 ///
-/// 0 is no partition (IBTA volume 1, 10.9.1.1) and makes opensm invent a number; 0x7fff is the default partition, which is
-/// the subnet manager's own.
+/// 0 is not a valid partition (IBTA volume 1, 10.9.1.1), and opensm replaces it by a number of its own. 0x7fff is the
+/// default partition, which belongs to the subnet manager.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PKeyBase(u16);
 
-/// A P_Key that cannot be asked for.
+/// A P_Key that users may not assign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "P_Key {text:?} {problem}; valid are 0x0001 to 0x7ffe (1 to 32766), or 0x8001 to 0xfffe with the full-member bit"
 )]
 pub struct InvalidPKey {
-    /// What was asked for.
+    /// The P_Key as written.
     pub text: String,
-    /// What is wrong with it.
     pub problem: &'static str,
 }
 
 impl PKeyBase {
-    /// The first and the last.
+    /// The lowest P_Key.
     pub const FIRST: Self = Self(1);
-    /// The last.
+    /// The highest P_Key.
     pub const LAST: Self = Self(0x7ffe);
 
-    /// The partition of this number, if people may use it.
+    /// The P_Key with this base, if users may assign it.
     pub const fn new(number: u16) -> Option<Self> {
         if number == 0 || number >= 0x7fff { None } else { Some(Self(number)) }
     }
 
-    /// The number.
+    /// The base as a number.
     pub const fn number(self) -> u16 {
         self.0
     }
 
-    /// The key in a port's table for a full member.
+    /// The P_Key table entry of a full member.
     pub fn full(self) -> PKey {
         PKey::new(self.0 | 0x8000).unwrap_or(PKey::DEFAULT)
     }
 
-    /// The key in a port's table for a limited member.
+    /// The P_Key table entry of a limited member.
     pub fn limited(self) -> PKey {
         PKey::new(self.0).unwrap_or(PKey::DEFAULT)
     }
 
-    /// Reads what stands in a configuration: text or, as YAML without quotes gives it, a number. None for an
-    /// absent or empty one.
+    /// Parses a configuration value: a string, or a number as from unquoted YAML. `None` if absent or empty.
     pub fn from_value(value: &Value) -> Result<Option<Self>, InvalidPKey> {
         match value {
             Value::Null => Ok(None),
             Value::String(text) if text.trim().is_empty() => Ok(None),
             Value::String(text) => text.parse().map(Some),
             Value::Number(number) => number.to_string().parse().map(Some),
-            other => Err(InvalidPKey { text: other.to_string(), problem: "is neither text nor a number" }),
+            other => {
+                Err(InvalidPKey { text: other.to_string(), problem: "is neither a string nor a number" })
+            }
         }
     }
 }
@@ -67,8 +67,8 @@ impl PKeyBase {
 impl FromStr for PKeyBase {
     type Err = InvalidPKey;
 
-    /// Takes `0x3e8` and, with the same meaning, `1000`. The hexadecimal form may carry the full-member bit,
-    /// as kernel and port tables show it; a decimal number above the range is rather a mistake.
+    /// Accepts `0x3e8` and the equivalent `1000`. The hexadecimal form may include the full-member bit, as in the
+    /// kernel's P_Key tables. A decimal number above the range is treated as a mistake.
     fn from_str(text: &str) -> Result<Self, InvalidPKey> {
         let bad = |problem| InvalidPKey { text: text.to_owned(), problem };
         let trimmed = text.trim();
@@ -85,7 +85,7 @@ impl FromStr for PKeyBase {
             other => other,
         };
         match number {
-            0 | 0x8000 => Err(bad("is the invalid key")),
+            0 | 0x8000 => Err(bad("is the invalid P_Key")),
             0x7fff => Err(bad("is the default partition, which belongs to the subnet manager")),
             1..=0x7ffe => u16::try_from(number).map(Self).map_err(|_| bad("is too large")),
             _ => Err(bad("is too large")),
@@ -116,22 +116,21 @@ impl<'de> Deserialize<'de> for PKeyBase {
         let value = Value::deserialize(deserializer)?;
         match Self::from_value(&value).map_err(serde::de::Error::custom)? {
             Some(key) => Ok(key),
-            None => Err(serde::de::Error::custom("a P_Key is missing")),
+            None => Err(serde::de::Error::custom("the P_Key is missing")),
         }
     }
 }
 
-/// The partitions that we may touch.
+/// The P_Keys that Ferroband manages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PKeyRange {
-    /// The first.
     pub first: PKeyBase,
-    /// The last, included.
+    /// Last P_Key, inclusive.
     pub last: PKeyBase,
 }
 
 impl PKeyRange {
-    /// Whether a partition is among them.
+    /// Whether the range contains `key`.
     pub fn contains(self, key: PKeyBase) -> bool {
         (self.first..=self.last).contains(&key)
     }
@@ -146,7 +145,7 @@ impl Default for PKeyRange {
 impl FromStr for PKeyRange {
     type Err = InvalidPKey;
 
-    /// `0x100-0x1ff`, or a single key.
+    /// `0x100-0x1ff`, or a single P_Key.
     fn from_str(text: &str) -> Result<Self, InvalidPKey> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let range = Self { first: first.parse()?, last: last.parse()? };
@@ -169,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_spellings_of_a_thousand_are_one_partition() {
+    fn decimal_and_hexadecimal_are_equivalent() {
         for value in
             [json!(1000), json!("1000"), json!("0x3e8"), json!("0X3E8"), json!("0x83e8"), json!(" 1000 ")]
         {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_partition_is_refused_with_the_range() {
+    fn invalid_pkey_is_rejected_with_the_valid_range() {
         for value in [
             json!(0),
             json!("0x0"),
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges() {
+    fn ranges_are_parsed() {
         let range: PKeyRange = "0x100-0x1ff".parse().unwrap();
         assert!(range.contains("0x1ff".parse().unwrap()) && !range.contains("0x200".parse().unwrap()));
         assert!("0x200-0x100".parse::<PKeyRange>().is_err());
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn as_a_port_shows_it() {
+    fn table_entries_have_the_membership_bit() {
         let key: PKeyBase = "0x3e8".parse().unwrap();
         assert_eq!((key.full().value(), key.limited().value()), (0x83e8, 0x03e8));
     }

@@ -1,4 +1,4 @@
-//! The loop between a [`Programmer`] and its manager.
+//! The loop that connects a [`PartitionReconciler`] to its subnet manager.
 
 use crate::{Backoff, Error, FabricReport, PartitionReconciler, SubnetManager};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-/// How often everything is listed anew unless told otherwise; ib-kubernetes' period.
+/// Default interval between lists, as in ib-kubernetes.
 const DEFAULT_LIST_PERIOD: Duration = Duration::from_secs(5);
 
-/// A programmer at work, shared between the loop and those who tell it what is wanted.
+/// A running reconciler, shared between the loop and the callers that set the desired memberships.
 #[derive(Clone, Default)]
 pub struct ReconcilerHandle {
     reconciler: Arc<Mutex<PartitionReconciler>>,
@@ -19,26 +19,26 @@ pub struct ReconcilerHandle {
     list_period: Arc<AtomicU64>,
 }
 
-/// What is known of the manager.
+/// State of the subnet manager connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubnetManagerHealth {
-    /// What it told last; nothing before the first answer.
+    /// The last list; `None` before the first one.
     pub fabric: Option<Arc<FabricReport>>,
-    /// Why the last request failed, while it does.
+    /// The last error, until a request succeeds.
     pub problem: Option<String>,
-    /// Whether the credentials are refused.
+    /// Whether the credentials are rejected.
     pub unauthorized: bool,
-    /// Raised with every batch and list that ended.
+    /// Incremented after every batch and list.
     pub serial: u64,
 }
 
 impl ReconcilerHandle {
-    /// The programmer, for a moment.
+    /// Locks the reconciler.
     pub fn lock(&self) -> MutexGuard<'_, PartitionReconciler> {
         self.reconciler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often everything is listed anew although nothing failed.
+    /// Sets the interval between lists.
     pub fn set_list_period(&self, period: Duration) {
         self.list_period.store(u64::try_from(period.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -50,7 +50,7 @@ impl ReconcilerHandle {
         }
     }
 
-    /// What is wanted has changed.
+    /// Wakes up the loop after the desired memberships changed.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -58,44 +58,44 @@ impl ReconcilerHandle {
 
 type PartitionListResult = (u64, Result<FabricReport, Error>);
 
-/// Keeps the manager as the programmer wants it; ends when the sender of managers goes.
+/// Runs until the sender of `managers` is dropped. Restarts with an empty state for every new subnet manager.
 pub async fn run_reconciler(
-    running: ReconcilerHandle,
+    handle: ReconcilerHandle,
     mut managers: watch::Receiver<Arc<dyn SubnetManager>>,
     health: watch::Sender<SubnetManagerHealth>,
 ) {
     loop {
         let manager = managers.borrow_and_update().clone();
-        info!(manager = manager.name(), "subnet manager");
-        running.lock().reset();
+        info!(manager = manager.name(), "using subnet manager");
+        handle.lock().reset();
         tokio::select! {
             changed = managers.changed() => if changed.is_err() { return },
-            () = reconcile_with(&running, manager, &health) => {}
+            () = reconcile_with(&handle, manager, &health) => {}
         }
     }
 }
 
 async fn reconcile_with(
-    running: &ReconcilerHandle,
+    handle: &ReconcilerHandle,
     manager: Arc<dyn SubnetManager>,
     health: &watch::Sender<SubnetManagerHealth>,
 ) {
-    let pace = manager.rate_limits();
+    let limits = manager.rate_limits();
     let mut batches = JoinSet::new();
     let mut lists: JoinSet<PartitionListResult> = JoinSet::new();
     let mut list_at = Instant::now();
     let mut failures = 0;
     let mut last_batch: Option<Instant> = None;
     loop {
-        let (now, period) = (Instant::now(), running.list_period());
+        let (now, period) = (Instant::now(), handle.list_period());
         if now >= list_at && lists.is_empty() {
-            let (manager, mark) = (manager.clone(), running.lock().begin_list());
+            let (manager, mark) = (manager.clone(), handle.lock().begin_list());
             lists.spawn(async move { (mark, manager.observe().await) });
         }
-        let rests =
-            last_batch.map_or(Duration::ZERO, |last| (last + pace.interval).saturating_duration_since(now));
-        if rests.is_zero() {
-            for batch in running.lock().start_batches(now, pace) {
+        let delay =
+            last_batch.map_or(Duration::ZERO, |last| (last + limits.interval).saturating_duration_since(now));
+        if delay.is_zero() {
+            for batch in handle.lock().start_batches(now, limits) {
                 last_batch = Some(now);
                 let manager = manager.clone();
                 batches.spawn(async move {
@@ -108,39 +108,39 @@ async fn reconcile_with(
         if lists.is_empty() {
             wait = wait.min(list_at.saturating_duration_since(now));
         }
-        if !rests.is_zero() {
-            wait = wait.min(rests);
+        if !delay.is_zero() {
+            wait = wait.min(delay);
         }
-        if let Some(next) = running.lock().next_retry(now) {
+        if let Some(next) = handle.lock().next_retry(now) {
             wait = wait.min(next);
         }
         tokio::select! {
-            Some(ended) = batches.join_next(), if !batches.is_empty() => {
-                let Ok((batch, outcome)) = ended else { continue };
+            Some(finished) = batches.join_next(), if !batches.is_empty() => {
+                let Ok((batch, outcome)) = finished else { continue };
                 let now = Instant::now();
-                running.lock().finish_batch(&batch, &outcome, now);
+                handle.lock().finish_batch(&batch, &outcome, now);
                 match &outcome {
-                    Ok(()) => debug!(partitions = batch.changes.len(), "programmed"),
+                    Ok(()) => debug!(partitions = batch.changes.len(), "partitions programmed"),
                     Err(error) => {
-                        warn!(%error, "partitions are not programmed");
-                        // What it has is to be heard before it is believed again.
+                        warn!(%error, "cannot program partitions, retrying");
+                        // List soon: the outcome of the batch is uncertain.
                         list_at = list_at.min(now + Backoff::default().first);
                     }
                 }
                 report_health(health, outcome.as_ref().err(), None);
             }
-            Some(ended) = lists.join_next(), if !lists.is_empty() => {
-                let Ok((mark, outcome)) = ended else { continue };
+            Some(finished) = lists.join_next(), if !lists.is_empty() => {
+                let Ok((mark, outcome)) = finished else { continue };
                 let now = Instant::now();
                 match outcome {
                     Ok(fabric) => {
-                        running.lock().record_list(mark, fabric.members.clone(), fabric.stale);
+                        handle.lock().record_list(mark, fabric.members.clone(), fabric.stale);
                         (failures, list_at) = (0, now + period);
                         report_health(health, None, Some(fabric));
                     }
                     Err(error) => {
                         if failures == 0 {
-                            warn!(%error, "the subnet manager does not list its partitions");
+                            warn!(%error, "cannot list partitions of the subnet manager, retrying");
                         }
                         failures += 1;
                         list_at = now + Backoff::default().after(failures);
@@ -148,7 +148,7 @@ async fn reconcile_with(
                     }
                 }
             }
-            () = running.wake.notified() => tokio::time::sleep(pace.window).await,
+            () = handle.wake.notified() => tokio::time::sleep(limits.window).await,
             () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
         }
     }

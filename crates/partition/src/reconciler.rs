@@ -1,10 +1,10 @@
-//! What is wanted, what is seen, what is under way, and what comes next. Pure: time is given, requests are
-//! returned.
+//! State machine that reconciles desired and observed memberships. Pure: the caller passes the time and sends the
+//! returned requests.
 //!
 //! ```text
-//! want(table) ─┐                         ┌─▶ batches(now) ──▶ under way ──▶ finished(…)
-//! own(owned) ──┼─▶ diff, less what is under way or has to wait                    │
-//! listed(…) ───┘                                    failed: unsure, backs off ◀───┘
+//! set_desired(…) ─┬─▶ diff ─▶ start_batches(now) ─▶ in flight ─▶ finish_batch(…) ──┐
+//! record_list(…) ─┘      without partitions in flight or backing off               │
+//!                                                    failed: uncertain, backs off ◀┘
 //! ```
 
 use crate::partition_change::{diff, diff_partition};
@@ -17,18 +17,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How one membership stands.
+/// State of one desired membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MembershipState {
-    /// The manager has it as wanted.
+    /// The subnet manager has it.
     Programmed,
-    /// It is on its way, or nothing has been heard of the manager yet.
+    /// It is being sent, or the subnet manager has not been listed yet.
     Pending,
-    /// It failed so often; the last time like this.
+    /// Requests for it failed.
     Failing {
-        /// How often.
+        /// Number of failed attempts.
         attempts: u32,
-        /// What was said.
+        /// The last error.
         error: String,
     },
 }
@@ -40,56 +40,57 @@ struct PartitionFailure {
     error: String,
 }
 
-/// The state of a subnet manager's partitions and of our work on them.
+/// Desired and observed memberships, and the requests in flight.
 #[derive(Debug, Default)]
 pub struct PartitionReconciler {
     desired: Arc<MembershipTable>,
     ownership: Ownership,
-    /// What the manager has, as far as we know; nothing is sent before it has been listed once.
+    /// The memberships in the subnet manager, as far as known. `None` until the first list; nothing is sent before.
     observed: Option<MembershipTable>,
     uncertain: BTreeSet<(PKeyBase, Guid)>,
     in_flight: BTreeMap<PKeyBase, PartitionChange>,
     failures: BTreeMap<PKeyBase, PartitionFailure>,
-    /// Counts batches and lists, so that an old list does not undo what was done since.
+    /// Orders batches and lists, so that an old list does not override newer results.
     sequence: u64,
     changed_at: BTreeMap<PKeyBase, u64>,
     backoff: Backoff,
-    /// Nothing is sent before it has been said once what is wanted.
+    /// Whether the desired table was set; nothing is sent before.
     has_desired: bool,
-    /// The manager is not as we left it, although no membership differs.
+    /// The subnet manager's file was changed, although no membership differs.
     stale: bool,
-    /// What differs, kept from one look to the next: with a thousand partitions a look at all of them is not for free.
+    /// Cached diff. Comparing a thousand partitions on every call would be too expensive.
     pending_changes: Option<BTreeMap<PKeyBase, PartitionChange>>,
 }
 
 impl PartitionReconciler {
-    /// What should be, from now on.
-    pub fn set_desired(&mut self, wanted: MembershipTable, owned: Ownership) {
-        let gone = |key: &PKeyBase| wanted.members(*key).next().is_none();
-        // A partition that nobody wants in any more owes its removals only; it may begin afresh.
-        self.failures.retain(|key, _| !gone(key) || self.uncertain.iter().any(|(unsure, _)| unsure == key));
-        self.desired = Arc::new(wanted);
-        self.ownership = owned;
+    /// Sets the desired memberships and the ownership.
+    pub fn set_desired(&mut self, desired: MembershipTable, ownership: Ownership) {
+        let empty = |key: &PKeyBase| desired.members(*key).next().is_none();
+        // A partition without desired members only has removals left; it starts without backoff.
+        self.failures
+            .retain(|key, _| !empty(key) || self.uncertain.iter().any(|(uncertain, _)| uncertain == key));
+        self.desired = Arc::new(desired);
+        self.ownership = ownership;
         self.has_desired = true;
         self.pending_changes = None;
     }
 
-    /// What should be.
+    /// The desired memberships.
     pub fn desired(&self) -> &MembershipTable {
         &self.desired
     }
 
-    /// What is ours.
+    /// The memberships that may be changed.
     pub fn ownership(&self) -> &Ownership {
         &self.ownership
     }
 
-    /// Whether it has been said what is wanted.
+    /// Whether the desired memberships were set.
     pub fn has_desired(&self) -> bool {
         self.has_desired
     }
 
-    /// Members in this range that are nobody's here: neither wanted nor ours.
+    /// Observed members with a GUID in `range` that Ferroband does not own.
     pub fn foreign_members(&self, range: GuidRange) -> impl Iterator<Item = (PKeyBase, Guid)> {
         let all = self.observed.iter().flat_map(MembershipTable::iter).map(|(key, guid, _)| (key, guid));
         all.filter(move |(key, guid)| {
@@ -99,33 +100,33 @@ impl PartitionReconciler {
         })
     }
 
-    /// Whether a member is known to be out of a partition.
+    /// Whether a member is confirmed to be absent from a partition.
     pub fn is_removed(&self, key: PKeyBase, guid: Guid) -> bool {
         let adding = self.in_flight.get(&key).is_some_and(|change| change.add.contains_key(&guid));
-        self.observed.as_ref().is_some_and(|seen| seen.get(key, guid).is_none())
+        self.observed.as_ref().is_some_and(|observed| observed.get(key, guid).is_none())
             && !self.uncertain.contains(&(key, guid))
             && !adding
     }
 
-    /// What the manager has, as far as is known.
+    /// The memberships in the subnet manager, if known.
     pub fn observed(&self) -> Option<&MembershipTable> {
         self.observed.as_ref()
     }
 
-    /// A list is about to be asked for; give the mark back with the answer.
+    /// Starts a list request. Pass the returned mark to [`Self::record_list`].
     pub fn begin_list(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
 
-    /// The manager has listed its partitions. What was changed since it was asked stays as we know it.
+    /// Records a list. Partitions changed since the list was requested keep their known state.
     pub fn record_list(&mut self, mark: u64, mut table: MembershipTable, stale: bool) {
         self.stale = stale;
-        let newer = self.changed_at.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
-        let keep: BTreeSet<PKeyBase> = newer.chain(self.in_flight.keys().copied()).collect();
-        if let Some(seen) = &self.observed {
+        let changed_since = self.changed_at.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
+        let keep: BTreeSet<PKeyBase> = changed_since.chain(self.in_flight.keys().copied()).collect();
+        if let Some(observed) = &self.observed {
             for key in &keep {
-                table.copy_partition(*key, seen);
+                table.copy_partition(*key, observed);
             }
         }
         self.observed = Some(table);
@@ -134,7 +135,7 @@ impl PartitionReconciler {
         self.pending_changes = None;
     }
 
-    /// The manager is another one, or begins anew: nothing is known of it, and nothing has to wait.
+    /// Forgets the observed state and all backoffs, for a new subnet manager.
     pub fn reset(&mut self) {
         self.observed = None;
         self.failures.clear();
@@ -142,45 +143,45 @@ impl PartitionReconciler {
         self.pending_changes = None;
     }
 
-    /// What differs, by partition.
+    /// The differences by partition.
     pub fn pending_changes(&mut self) -> &BTreeMap<PKeyBase, PartitionChange> {
         self.pending_changes.get_or_insert_with(|| match &self.observed {
-            Some(seen) => diff(&self.desired, seen, &self.uncertain, &self.ownership),
+            Some(observed) => diff(&self.desired, observed, &self.uncertain, &self.ownership),
             None => BTreeMap::new(),
         })
     }
 
-    /// Looks at one partition again.
+    /// Recomputes the diff of one partition.
     fn refresh_partition(&mut self, key: PKeyBase) {
-        let (Some(open), Some(seen)) = (&mut self.pending_changes, &self.observed) else { return };
-        let change = diff_partition(key, &self.desired, seen, &self.uncertain, &self.ownership);
+        let (Some(changes), Some(observed)) = (&mut self.pending_changes, &self.observed) else { return };
+        let change = diff_partition(key, &self.desired, observed, &self.uncertain, &self.ownership);
         match change.is_empty() {
-            true => open.remove(&key),
-            false => open.insert(key, change),
+            true => changes.remove(&key),
+            false => changes.insert(key, change),
         };
     }
 
-    /// The batches that may start now. They count as under way until [`Self::finished`].
-    pub fn start_batches(&mut self, now: Instant, pace: RateLimits) -> Vec<PartitionBatch> {
-        let most = if pace.max_in_flight <= 1 {
+    /// Returns the batches to send now. They are in flight until [`Self::finish_batch`].
+    pub fn start_batches(&mut self, now: Instant, limits: RateLimits) -> Vec<PartitionBatch> {
+        let free_slots = if limits.max_in_flight <= 1 {
             usize::MAX
         } else {
-            pace.max_in_flight.saturating_sub(self.in_flight.len())
+            limits.max_in_flight.saturating_sub(self.in_flight.len())
         };
-        if !self.has_desired || (pace.max_in_flight <= 1 && !self.in_flight.is_empty()) {
+        if !self.has_desired || (limits.max_in_flight <= 1 && !self.in_flight.is_empty()) {
             return Vec::new();
         }
         self.pending_changes();
-        let waits = |key: &PKeyBase| self.failures.get(key).is_some_and(|trouble| trouble.retry_at > now);
+        let backs_off = |key: &PKeyBase| self.failures.get(key).is_some_and(|failure| failure.retry_at > now);
         let ready: BTreeMap<PKeyBase, PartitionChange> = self
             .pending_changes
             .iter()
             .flatten()
-            .filter(|(key, _)| !self.in_flight.contains_key(key) && !waits(key))
-            .take(most)
+            .filter(|(key, _)| !self.in_flight.contains_key(key) && !backs_off(key))
+            .take(free_slots)
             .map(|(key, change)| (*key, change.clone()))
             .collect();
-        let groups: Vec<BTreeMap<PKeyBase, PartitionChange>> = match pace.max_in_flight {
+        let groups: Vec<BTreeMap<PKeyBase, PartitionChange>> = match limits.max_in_flight {
             0 | 1 if ready.is_empty() && !std::mem::take(&mut self.stale) => Vec::new(),
             0 | 1 => vec![ready],
             _ => ready.into_iter().map(|entry| BTreeMap::from([entry])).collect(),
@@ -198,13 +199,13 @@ impl PartitionReconciler {
             .collect()
     }
 
-    /// When a partition that has to wait may go on, if any has to.
+    /// Time until the next partition leaves its backoff.
     pub fn next_retry(&self, now: Instant) -> Option<Duration> {
-        let until = self.failures.values().map(|trouble| trouble.retry_at).filter(|until| *until > now).min();
-        until.map(|until| until - now)
+        let retry_at = self.failures.values().map(|failure| failure.retry_at).filter(|at| *at > now).min();
+        retry_at.map(|at| at - now)
     }
 
-    /// A batch has ended.
+    /// Records the outcome of a batch.
     pub fn finish_batch(&mut self, batch: &PartitionBatch, outcome: &Result<(), Error>, now: Instant) {
         for (key, change) in &batch.changes {
             self.in_flight.remove(key);
@@ -213,34 +214,34 @@ impl PartitionReconciler {
             let members = change.add.keys().chain(&change.remove).map(|guid| (*key, *guid));
             match outcome {
                 Ok(()) => {
-                    let seen = self.observed.get_or_insert_default();
-                    change.add.iter().for_each(|(guid, membership)| seen.set(*key, *guid, *membership));
-                    change.remove.iter().for_each(|guid| seen.remove(*key, *guid));
+                    let observed = self.observed.get_or_insert_default();
+                    change.add.iter().for_each(|(guid, membership)| observed.set(*key, *guid, *membership));
+                    change.remove.iter().for_each(|guid| observed.remove(*key, *guid));
                     members.for_each(|member| {
                         self.uncertain.remove(&member);
                     });
                     self.failures.remove(key);
                 }
                 Err(error) => {
-                    // A refusal may concern one of many, and the others may have been done.
+                    // The error may concern only some members, and others may have been applied.
                     self.uncertain.extend(members);
-                    let attempts = self.failures.get(key).map_or(0, |trouble| trouble.attempts) + 1;
-                    let until = now + self.backoff.after(attempts);
+                    let attempts = self.failures.get(key).map_or(0, |failure| failure.attempts) + 1;
+                    let retry_at = now + self.backoff.after(attempts);
                     let error = error.to_string();
-                    self.failures.insert(*key, PartitionFailure { attempts, retry_at: until, error });
+                    self.failures.insert(*key, PartitionFailure { attempts, retry_at, error });
                 }
             }
             self.refresh_partition(*key);
         }
     }
 
-    /// How a wanted membership stands.
+    /// The state of a desired membership.
     pub fn membership_state(&self, key: PKeyBase, guid: Guid) -> MembershipState {
-        let wanted = self.desired.get(key, guid);
-        let seen = self.observed.as_ref().and_then(|seen| seen.get(key, guid));
-        // One that is wanted again while it is being removed is not there yet.
-        let leaving = self.in_flight.get(&key).is_some_and(|change| change.remove.contains(&guid));
-        if wanted.is_some() && wanted == seen && !leaving && !self.uncertain.contains(&(key, guid)) {
+        let desired = self.desired.get(key, guid);
+        let observed = self.observed.as_ref().and_then(|observed| observed.get(key, guid));
+        // A membership that is desired again while its removal is in flight is not programmed yet.
+        let removing = self.in_flight.get(&key).is_some_and(|change| change.remove.contains(&guid));
+        if desired.is_some() && desired == observed && !removing && !self.uncertain.contains(&(key, guid)) {
             return MembershipState::Programmed;
         }
         match self.failures.get(&key) {
@@ -251,13 +252,13 @@ impl PartitionReconciler {
         }
     }
 
-    /// Whether a GUID is known to be in none of the partitions that we may touch: listed, and no outcome open.
+    /// Whether a GUID is confirmed to be in no partition: the subnet manager was listed, and no outcome is uncertain.
     pub fn is_in_no_partition(&self, guid: Guid) -> bool {
-        let in_some = |seen: &MembershipTable| seen.iter().any(|(_, member, _)| member == guid);
-        let moving = |change: &PartitionChange| change.add.contains_key(&guid);
-        self.observed.as_ref().is_some_and(|seen| !in_some(seen))
-            && !self.uncertain.iter().any(|(_, unsure)| *unsure == guid)
-            && !self.in_flight.values().any(moving)
+        let is_member = |observed: &MembershipTable| observed.iter().any(|(_, member, _)| member == guid);
+        let adding = |change: &PartitionChange| change.add.contains_key(&guid);
+        self.observed.as_ref().is_some_and(|observed| !is_member(observed))
+            && !self.uncertain.iter().any(|(_, uncertain)| *uncertain == guid)
+            && !self.in_flight.values().any(adding)
     }
 }
 

@@ -1,40 +1,39 @@
-//! The settings of ib-kubernetes, read as they are: from its ConfigMap, its Secret, or the environment.
+//! The settings of ib-kubernetes, from its ConfigMap, its Secret or the environment.
 
 use crate::{GuidRange, PKeyRange, SettingError, ufm};
 use std::time::Duration;
 
-/// Which subnet manager.
+/// The subnet manager backend.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SmPlugin {
     /// NVIDIA's UFM.
     Ufm(Box<ufm::UfmClientSettings>),
     /// opensm on nodes of the cluster.
     Opensm,
-    /// None: GUIDs only.
+    /// No subnet manager: only GUIDs are assigned.
     None,
 }
 
-/// Everything that can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionSettings {
-    /// The manager.
+    /// The backend (`DAEMON_SM_PLUGIN`).
     pub plugin: SmPlugin,
-    /// How often everything is compared anew (`DAEMON_PERIODIC_UPDATE` was the pause between two looks; changes go out
-    /// at once here).
+    /// Interval between full comparisons (`DAEMON_PERIODIC_UPDATE`). In ib-kubernetes this delayed all changes; here
+    /// changes are sent immediately.
     pub period: Duration,
-    /// Where GUIDs are taken from.
+    /// Range from which GUIDs are assigned.
     pub range: GuidRange,
-    /// The partitions that we may touch (`FERROBAND_PKEYS`).
+    /// P_Keys that Ferroband manages (`FERROBAND_PKEYS`).
     pub keys: PKeyRange,
 }
 
 impl PartitionSettings {
-    /// Where ib-kubernetes has its objects.
+    /// Namespace of ib-kubernetes' objects.
     pub const NAMESPACE: &str = "kube-system";
-    /// Its ConfigMap, as its documents call it.
+    /// ib-kubernetes' ConfigMap.
     pub const CONFIG_MAP: &str = "ib-kubernetes-config";
 
-    /// Reads them. `of` gives the value of a variable; an empty one counts as not set.
+    /// Parses all settings. `of` returns the value of a variable; empty counts as unset.
     pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let plugin = match of("DAEMON_SM_PLUGIN").as_deref() {
@@ -58,7 +57,7 @@ impl PartitionSettings {
         })
     }
 
-    /// The part that nodes need: where GUIDs come from. Needs no manager.
+    /// Parses only the GUID range, which is all that nodes need.
     pub fn read_guid_range(of: impl Fn(&str) -> Option<String>) -> Result<GuidRange, SettingError> {
         range(&|name: &str| of(name).filter(|value| !value.trim().is_empty()))
     }
@@ -105,14 +104,16 @@ mod tests {
         })
     }
 
+    // Case: partitions 1
     #[test]
-    fn case_01_no_plugin_is_told_by_name() {
+    fn missing_plugin_is_reported_by_name() {
         assert_eq!(read(&[]), Err(SettingError::Missing { names: vec!["DAEMON_SM_PLUGIN"] }));
         assert!(read(&[("DAEMON_SM_PLUGIN", "sorcery")]).unwrap_err().to_string().contains("sorcery"));
     }
 
+    // Case: partitions 2
     #[test]
-    fn case_02_periods() {
+    fn invalid_periods_are_rejected() {
         let with = |period| read(&[("DAEMON_SM_PLUGIN", "noop"), ("DAEMON_PERIODIC_UPDATE", period)]);
         for wrong in ["0", "-10", "soon", "1.5"] {
             assert!(with(wrong).unwrap_err().to_string().contains("DAEMON_PERIODIC_UPDATE"), "{wrong}");
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_config_map_of_ib_kubernetes_as_printed() {
+    fn ib_kubernetes_example_config_map_is_accepted() {
         let settings = read(&[
             ("DAEMON_SM_PLUGIN", "noop"),
             ("DAEMON_PERIODIC_UPDATE", "5"),

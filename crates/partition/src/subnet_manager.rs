@@ -1,4 +1,4 @@
-//! What every subnet manager does for us.
+//! The interface to subnet managers.
 
 use crate::{Error, MembershipTable, PKeyBase, PartitionChange};
 use futures::future::BoxFuture;
@@ -6,60 +6,59 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A subnet manager, as far as partitions go.
+/// The partition management of a subnet manager.
 pub trait SubnetManager: Send + Sync {
-    /// What people call it: `ufm https://10.0.0.1`.
+    /// Display name, for example `ufm https://10.0.0.1`.
     fn name(&self) -> String;
 
-    /// All members of all partitions, ours and others', and what else it tells about the fabric. Ends by a deadline.
+    /// Lists all members of all partitions and the state of the fabric. Returns within a deadline.
     fn observe(&self) -> BoxFuture<'_, Result<FabricReport, Error>>;
 
-    /// Makes a batch so. Ends by a deadline; sending the same again does no harm.
+    /// Applies a batch. Returns within a deadline. Idempotent.
     fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// How it likes to be asked.
+    /// Batching and rate limits.
     fn rate_limits(&self) -> RateLimits;
 }
 
-/// Changes to be made together.
+/// Changes that are sent together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBatch {
-    /// What is to change.
     pub changes: BTreeMap<PKeyBase, PartitionChange>,
-    /// What is wanted in whole, for managers that take all or nothing.
+    /// The whole desired table, for managers that are configured as a whole.
     pub desired: Arc<MembershipTable>,
 }
 
-/// What a manager tells about its fabric.
+/// The state of the fabric as reported by the subnet manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FabricReport {
-    /// The members of partitions that people may use.
+    /// Members of all partitions except the default one.
     pub members: MembershipTable,
-    /// Whether every port is a full member of the default partition, which makes partitions isolate nothing. Unknown
-    /// where the manager does not tell.
+    /// Whether every port is a full member of the default partition, so that partitions do not isolate. `None` if
+    /// unknown.
     pub open: Option<bool>,
-    /// Keys of the management protocol that are still the ones of the box (`sm_key`, `m_key`, …).
+    /// Management keys that still have their default value (`sm_key`, `m_key`, …).
     pub default_secrets: Vec<String>,
-    /// Whether it programs the ports of virtual functions. Unknown where the manager does not tell.
+    /// Whether it programs the virtual ports of SR-IOV functions. `None` if unknown.
     pub virtualization: Option<bool>,
-    /// Whether it is to be told anew although no membership differs: its file is gone, broken or not as we left it.
+    /// Whether everything must be sent again although no membership differs: its file is missing, broken or modified.
     pub stale: bool,
-    /// What it has to say besides.
+    /// Other warnings.
     pub warnings: Vec<String>,
 }
 
-/// How a manager likes to be asked.
+/// Batching and rate limits of a subnet manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimits {
     /// How long changes are collected before they are sent.
     pub window: Duration,
-    /// The least time from the start of one batch to that of the next.
+    /// Minimum time between the starts of two batches.
     pub interval: Duration,
-    /// How many batches may be under way. With one, a batch is all partitions; else each partition is its own.
+    /// Maximum number of batches in flight. With 1, a batch contains all partitions; otherwise one partition.
     pub max_in_flight: usize,
 }
 
-/// No subnet manager: GUIDs are handed out, partitions are somebody else's business.
+/// No subnet manager: GUIDs are assigned, but partitions are managed elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoopSubnetManager;
 

@@ -3,7 +3,7 @@ use crate::GuidRange;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn share(first: u64, last: u64) -> ClusterSlice {
+fn slice(first: u64, last: u64) -> ClusterSlice {
     ClusterSlice::new(GuidRange::new(Guid::new(first), Guid::new(last)).unwrap(), "cluster")
 }
 
@@ -11,116 +11,125 @@ fn vf(node: &str, device: u64) -> GuidOwner {
     GuidOwner { node: node.into(), device: format!("0000:3b:00.{device}") }
 }
 
-fn take(
-    share: &ClusterSlice,
-    granules: &mut BTreeMap<u64, GuidBlockClaims>,
-    claim: &GuidOwner,
+fn allocate(
+    slice: &ClusterSlice,
+    blocks: &mut BTreeMap<u64, GuidBlockClaims>,
+    owner: &GuidOwner,
 ) -> Option<Guid> {
-    match choose_guid(share, granules, claim)? {
+    match choose_guid(slice, blocks, owner)? {
         Ok(guid) => Some(guid),
-        Err(draft) => {
-            granules.insert(draft.first, draft.block);
-            Some(draft.guid)
+        Err(update) => {
+            blocks.insert(update.first, update.block);
+            Some(update.guid)
         }
     }
 }
 
-fn give_back(granules: &mut BTreeMap<u64, GuidBlockClaims>, guid: Guid) {
+fn release(blocks: &mut BTreeMap<u64, GuidBlockClaims>, guid: Guid) {
     let first = block_start(guid);
-    granules.get_mut(&first).unwrap().claims.remove(&((guid.value() - first) as u8));
+    blocks.get_mut(&first).unwrap().claims.remove(&((guid.value() - first) as u8));
 }
 
+// Case: partitions 30
 #[test]
-fn a_function_keeps_its_guid() {
-    let (share, mut granules) = (ClusterSlice::new(GuidRange::DEFAULT, "c"), BTreeMap::new());
-    let first = take(&share, &mut granules, &vf("n1", 1)).unwrap();
-    let second = take(&share, &mut granules, &vf("n1", 2)).unwrap();
+fn vf_keeps_its_guid() {
+    let (slice, mut blocks) = (ClusterSlice::new(GuidRange::DEFAULT, "c"), BTreeMap::new());
+    let first = allocate(&slice, &mut blocks, &vf("n1", 1)).unwrap();
+    let second = allocate(&slice, &mut blocks, &vf("n1", 2)).unwrap();
     assert_ne!(first, second);
-    assert_eq!(take(&share, &mut granules, &vf("n1", 1)), Some(first));
-    assert_eq!(granules.len(), 1);
-    take(&share, &mut granules, &vf("n2", 1)).unwrap();
-    assert_eq!(granules.len(), 2, "another node, another granule");
+    assert_eq!(allocate(&slice, &mut blocks, &vf("n1", 1)), Some(first));
+    assert_eq!(blocks.len(), 1);
+    allocate(&slice, &mut blocks, &vf("n2", 1)).unwrap();
+    assert_eq!(blocks.len(), 2, "another node gets another block");
 }
 
+// Case: partitions 30
 #[test]
-fn case_30_one_given_back_is_not_the_next_to_go() {
-    let (share, mut granules) = (share(0x200, 0x2ff), BTreeMap::new());
-    let first = take(&share, &mut granules, &vf("n", 0)).unwrap();
-    give_back(&mut granules, first);
-    // An emptied granule has nothing to go by; while anything is claimed, the order is that of upstream.
-    let kept = take(&share, &mut granules, &vf("n", 1)).unwrap();
-    let gone = take(&share, &mut granules, &vf("n", 2)).unwrap();
-    let third = take(&share, &mut granules, &vf("n", 3)).unwrap();
-    give_back(&mut granules, gone);
-    let mut seen = BTreeSet::from([kept, third]);
+fn released_guid_is_not_reused_immediately() {
+    let (slice, mut blocks) = (slice(0x200, 0x2ff), BTreeMap::new());
+    let first = allocate(&slice, &mut blocks, &vf("n", 0)).unwrap();
+    release(&mut blocks, first);
+    // An empty block starts over; while anything is claimed, the order is the same as in ib-kubernetes.
+    let first_kept = allocate(&slice, &mut blocks, &vf("n", 1)).unwrap();
+    let released = allocate(&slice, &mut blocks, &vf("n", 2)).unwrap();
+    let third = allocate(&slice, &mut blocks, &vf("n", 3)).unwrap();
+    release(&mut blocks, released);
+    let mut assigned = BTreeSet::from([first_kept, third]);
     for device in 4..257 {
-        let guid = take(&share, &mut granules, &vf("n", device)).unwrap();
-        assert_ne!(guid, gone, "{} others are free", 257 - device);
-        assert!(seen.insert(guid));
+        let guid = allocate(&slice, &mut blocks, &vf("n", device)).unwrap();
+        assert_ne!(guid, released, "{} others are free", 257 - device);
+        assert!(assigned.insert(guid));
     }
-    assert_eq!(take(&share, &mut granules, &vf("n", 999)), Some(gone));
-    assert_eq!(take(&share, &mut granules, &vf("n", 1000)), None);
+    assert_eq!(allocate(&slice, &mut blocks, &vf("n", 999)), Some(released));
+    assert_eq!(allocate(&slice, &mut blocks, &vf("n", 1000)), None);
 }
 
+// Case: partitions 31, partitions 33
 #[test]
-fn case_31_and_33_a_guid_asked_for() {
-    let (share, mut granules) = (share(0x1000, 0x1fff), BTreeMap::new());
-    let wanted = crate::parse_guid("00:00:00:00:00:00:1A:BC").unwrap();
-    let Some(Err(draft)) = claim_guid(&share, &granules, wanted, &vf("n1", 1)) else { panic!() };
-    granules.insert(draft.first, draft.block);
-    assert_eq!(claim_guid(&share, &granules, wanted, &vf("n1", 1)), Some(Ok(wanted)));
-    assert_eq!(claim_guid(&share, &granules, wanted, &vf("n1", 2)), None, "another's is never taken");
-    assert_eq!(claim_guid(&share, &granules, Guid::new(0x2000), &vf("n1", 3)), None, "out of range");
-    assert_eq!(owned_guid(&granules, &vf("n1", 1)), Some(wanted));
-    let granule = &granules[&block_start(wanted)];
-    assert_eq!(release_guid(granule, wanted, &vf("n1", 2)), None, "only its owner gives it back");
-    let left = release_guid(granule, wanted, &vf("n1", 1)).unwrap();
-    assert_eq!(release_guid(&left, wanted, &vf("n1", 1)), None, "twice is once");
-    granules.insert(block_start(wanted), left);
+fn requested_guid_is_claimed_if_in_range_and_free() {
+    let (slice, mut blocks) = (slice(0x1000, 0x1fff), BTreeMap::new());
+    let requested = crate::parse_guid("00:00:00:00:00:00:1A:BC").unwrap();
+    let Some(Err(update)) = claim_guid(&slice, &blocks, requested, &vf("n1", 1)) else { panic!() };
+    blocks.insert(update.first, update.block);
+    assert_eq!(claim_guid(&slice, &blocks, requested, &vf("n1", 1)), Some(Ok(requested)));
+    assert_eq!(
+        claim_guid(&slice, &blocks, requested, &vf("n1", 2)),
+        None,
+        "a GUID of another owner is never claimed"
+    );
+    assert_eq!(claim_guid(&slice, &blocks, Guid::new(0x2000), &vf("n1", 3)), None, "out of range");
+    assert_eq!(owned_guid(&blocks, &vf("n1", 1)), Some(requested));
+    let block = &blocks[&block_start(requested)];
+    assert_eq!(release_guid(block, requested, &vf("n1", 2)), None, "only the owner releases it");
+    let remaining = release_guid(block, requested, &vf("n1", 1)).unwrap();
+    assert_eq!(release_guid(&remaining, requested, &vf("n1", 1)), None, "releasing twice has no effect");
+    blocks.insert(block_start(requested), remaining);
     assert!(
-        matches!(claim_guid(&share, &granules, wanted, &vf("n2", 1)), Some(Err(_))),
-        "then it is anybody's"
+        matches!(claim_guid(&slice, &blocks, requested, &vf("n2", 1)), Some(Err(_))),
+        "after the release another owner can claim it"
     );
 }
 
+// Case: partitions 35
 #[test]
-fn case_35_what_is_somebody_elses_is_not_handed_out() {
-    let (share, mut granules) = (share(0x200, 0x203), BTreeMap::new());
-    let foreign = GuidOwner { node: String::new(), device: "in 0x0007 at the subnet manager".into() };
+fn guid_used_by_someone_else_is_not_assigned() {
+    let (slice, mut blocks) = (slice(0x200, 0x203), BTreeMap::new());
+    let foreign = GuidOwner { node: String::new(), device: "member of 0x0007 in the subnet manager".into() };
     for guid in [0x200, 0x202] {
-        let Some(Err(draft)) = claim_guid(&share, &granules, Guid::new(guid), &foreign) else { panic!() };
-        granules.insert(draft.first, draft.block);
+        let Some(Err(update)) = claim_guid(&slice, &blocks, Guid::new(guid), &foreign) else { panic!() };
+        blocks.insert(update.first, update.block);
     }
-    let got: BTreeSet<_> = (0..3).filter_map(|vf_| take(&share, &mut granules, &vf("n", vf_))).collect();
-    assert_eq!(got, BTreeSet::from([Guid::new(0x201), Guid::new(0x203)]));
+    let assigned: BTreeSet<_> =
+        (0..3).filter_map(|device| allocate(&slice, &mut blocks, &vf("n", device))).collect();
+    assert_eq!(assigned, BTreeSet::from([Guid::new(0x201), Guid::new(0x203)]));
 }
 
 proptest! {
-    /// Whatever is taken and given back, in any range: no GUID has two owners, none is outside, none lost.
+    /// After any sequence of claims and releases, no GUID has two owners, is out of range or is lost.
     #[test]
-    fn one_owner_each(
+    fn every_guid_has_at_most_one_owner(
         first in 1_u64..5000, size in 0_u64..600,
         steps in proptest::collection::vec((0_u64..4, 0_u64..60, any::<bool>()), 0..120),
     ) {
-        let share = share(first, first + size);
-        let mut granules = BTreeMap::new();
+        let slice = slice(first, first + size);
+        let mut blocks = BTreeMap::new();
         let mut owners: BTreeMap<(u64, u64), Guid> = BTreeMap::new();
-        for (node, device, back) in steps {
-            if back {
+        for (node, device, release_it) in steps {
+            if release_it {
                 if let Some(guid) = owners.remove(&(node, device)) {
-                    give_back(&mut granules, guid);
+                    release(&mut blocks, guid);
                 }
                 continue;
             }
-            match take(&share, &mut granules, &vf(&format!("n{node}"), device)) {
+            match allocate(&slice, &mut blocks, &vf(&format!("n{node}"), device)) {
                 Some(guid) => {
-                    prop_assert!(share.slice.contains(guid));
+                    prop_assert!(slice.guids.contains(guid));
                     let before = owners.insert((node, device), guid);
                     prop_assert!(before.is_none_or(|before| before == guid));
                     let distinct: BTreeSet<_> = owners.values().collect();
                     prop_assert_eq!(distinct.len(), owners.len());
                 }
-                None => prop_assert_eq!(owners.len() as u64, share.slice.size()),
+                None => prop_assert_eq!(owners.len() as u64, slice.guids.size()),
             }
         }
     }

@@ -1,18 +1,18 @@
-//! The grammar of `partitions.conf`, as far as a careful writer goes.
+//! A strict parser for `partitions.conf`.
 //!
-//! opensm's own reader takes prefixes of keywords, cuts long lines and drops what does not fit. Ours takes none of
-//! that: what it does not know is an error, so what it accepts, opensm reads the same way.
+//! opensm's own parser accepts keyword prefixes, truncates long lines and ignores what it does not understand. This
+//! parser rejects all of that, so opensm reads every file that it accepts in the same way.
 
 use crate::{Error, Membership};
 use ferroband_model::{Guid, PKey};
 
-/// opensm reads lines into a buffer of 4096 bytes and cuts what is longer.
+/// opensm reads lines into a buffer of 4096 bytes and truncates longer ones.
 const MAX_LINE_LENGTH: usize = 4000;
 
-/// A file that has been understood.
+/// A parsed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionsFile {
-    /// Its statements in order.
+    /// The statements in order.
     pub statements: Vec<PartitionStatement>,
 }
 
@@ -21,36 +21,41 @@ pub struct PartitionsFile {
 pub struct PartitionStatement {
     /// The partition's name.
     pub name: String,
-    /// Its number, without the membership bit.
+    /// The P_Key without the membership bit.
     pub number: u16,
-    /// Whether the key goes to the table's first slot.
+    /// Whether the P_Key goes to index 0 of the P_Key table.
     pub index0: bool,
-    /// Whether IPoIB runs in it.
+    /// Whether IPoIB is enabled in the partition.
     pub ipoib: bool,
-    /// Ports by GUID.
+    /// Member ports by GUID.
     pub members: Vec<(Guid, Membership)>,
     /// Groups of ports: `ALL`, `SELF` and so on.
     pub groups: Vec<(String, Membership)>,
 }
 
-/// Reads a file. An empty one is an error: opensm would open the fabric.
+/// Parses a file. An empty file is an error, because opensm would make every port a full member of the default
+/// partition.
 pub fn parse(text: &str) -> Result<PartitionsFile, Error> {
     let wrong = |problem: String| Error::UnsafePartitionsFile { problem };
     let mut bare = String::new();
     for (number, line) in text.lines().enumerate() {
         if line.len() > MAX_LINE_LENGTH {
-            return Err(wrong(format!("line {} has {} characters; opensm cuts it", number + 1, line.len())));
+            return Err(wrong(format!(
+                "line {} has {} characters; opensm truncates it",
+                number + 1,
+                line.len()
+            )));
         }
         if !line.is_ascii() {
             let (code, _) = line.split_once('#').unwrap_or((line, ""));
             if !code.is_ascii() {
-                return Err(wrong(format!("line {} has characters outside ASCII", number + 1)));
+                return Err(wrong(format!("line {} contains non-ASCII characters", number + 1)));
             }
         }
         let code = line.split('#').next().unwrap_or_default();
-        // A header must stand on one line.
+        // A statement's header must be on one line.
         if code.contains(['=', ':']) && !code.contains(':') && bare.trim_end().ends_with(';') {
-            return Err(wrong(format!("line {}: a statement's head goes over several lines", number + 1)));
+            return Err(wrong(format!("line {}: the header of a statement spans several lines", number + 1)));
         }
         bare.push_str(code);
         bare.push('\n');
@@ -63,24 +68,24 @@ pub fn parse(text: &str) -> Result<PartitionsFile, Error> {
         })?);
     }
     if statements.is_empty() {
-        return Err(wrong("it is empty, and opensm would put every port into one partition".to_owned()));
+        return Err(wrong("it is empty; opensm would put every port into one partition".to_owned()));
     }
     if !bare.trim_end().ends_with(';') {
-        return Err(wrong("its last statement has no end".to_owned()));
+        return Err(wrong("the last statement is not terminated by ;".to_owned()));
     }
     Ok(PartitionsFile { statements })
 }
 
 fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
-    let (head, members) = text.split_once(':').ok_or("no colon")?;
+    let (head, members) = text.split_once(':').ok_or("missing colon")?;
     if head.contains('\n') {
-        return Err("a head over several lines".to_owned());
+        return Err("header spans several lines".to_owned());
     }
     let mut statement = PartitionStatement::default();
     let mut default = Membership::Limited;
     let mut parts = head.split(',').map(str::trim);
     let first = parts.next().unwrap_or_default();
-    let (name, number) = first.split_once('=').ok_or("a partition without a number")?;
+    let (name, number) = first.split_once('=').ok_or("partition without a P_Key")?;
     statement.name = name.trim().to_owned();
     statement.number = parse_partition_number(number.trim())?;
     for flag in parts {
@@ -89,9 +94,9 @@ fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
             ("ipoib", None) => statement.ipoib = true,
             ("defmember", Some(value)) => default = value.parse()?,
             ("rate" | "mtu" | "sl" | "scope" | "Q_Key" | "TClass" | "FlowLabel", Some(value)) => {
-                parse_c_number(value).ok_or_else(|| format!("{flag:?} is no number"))?;
+                parse_c_number(value).ok_or_else(|| format!("{flag:?} is not a number"))?;
             }
-            _ => return Err(format!("an unknown flag {flag:?}")),
+            _ => return Err(format!("unknown flag {flag:?}")),
         }
     }
     for member in members.split(',').map(str::trim).filter(|member| !member.is_empty()) {
@@ -103,24 +108,24 @@ fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
                 statement.groups.push((port.to_owned(), kind));
             }
             guid => {
-                // Without 0x it would be octal or decimal; shorter, it may have been cut.
+                // Without 0x opensm reads octal or decimal; fewer than 16 digits may be truncated.
                 let digits = guid.strip_prefix("0x").filter(|digits| digits.len() == 16);
                 let guid = digits.and_then(|digits| digits.parse().ok());
-                statement.members.push((guid.ok_or_else(|| format!("{port:?} is no GUID"))?, kind));
+                statement.members.push((guid.ok_or_else(|| format!("{port:?} is not a GUID"))?, kind));
             }
         }
     }
     Ok(statement)
 }
 
-/// Never 0: opensm would invent a number. Never more than fifteen bits: it would cut them.
+/// Rejects 0, which opensm replaces by a number of its own, and more than 15 bits, which opensm truncates.
 fn parse_partition_number(text: &str) -> Result<u16, String> {
     let number = parse_c_number(text).and_then(|number| u16::try_from(number).ok());
     let number = number.filter(|number| (1..=PKey::DEFAULT.base()).contains(number));
-    number.ok_or_else(|| format!("{text:?} is no partition"))
+    number.ok_or_else(|| format!("{text:?} is not a P_Key"))
 }
 
-/// A number as C reads it.
+/// Parses a number as `strtoull` with base 0 does.
 fn parse_c_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

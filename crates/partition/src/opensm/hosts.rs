@@ -1,4 +1,4 @@
-//! Several opensm as one subnet manager.
+//! The opensm instances of a fabric as one subnet manager.
 
 use super::render::{parse_members, render};
 use crate::{Error, FabricReport, MembershipTable, PartitionBatch, RateLimits, SubnetManager};
@@ -7,51 +7,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is known of an opensm besides its file.
+/// State of an opensm instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpensmHostStatus {
-    /// Whether it programs the ports of virtual functions.
+    /// Whether it programs the virtual ports of SR-IOV functions.
     pub virtualization: bool,
-    /// Why it does not run, or is not master.
+    /// Why it does not run or cannot become master.
     pub problem: Option<String>,
 }
 
-/// A machine with an opensm: master or standby, nobody knows which it will be next.
+/// A host that runs opensm, as master or standby. The roles can change at any time.
 pub trait OpensmHost: Send + Sync {
-    /// Its name.
+    /// The host's name.
     fn name(&self) -> String;
 
-    /// What it tells of itself.
+    /// The current state of its opensm.
     fn status(&self) -> OpensmHostStatus {
         OpensmHostStatus::default()
     }
 
-    /// The file as it is.
+    /// Reads the partitions file.
     fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>>;
 
-    /// Makes the file say what is wanted; the opensm need not look yet.
-    fn write<'a>(&'a self, wanted: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>>;
+    /// Writes the desired memberships to the partitions file. opensm does not read it yet.
+    fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Makes the opensm look. A standby shrugs.
+    /// Makes opensm read the file. Has no effect on a standby.
     fn signal(&self) -> BoxFuture<'_, Result<(), Error>>;
 }
 
-/// All opensm of a fabric.
+/// All opensm instances of a fabric.
 ///
-/// Whoever becomes master applies its own file, so a change is on every host before any is told to look: a takeover
-/// in between gives the old partitions or the new ones, never a mix over time.
+/// A new master applies its own file, so a change is written on every host before any opensm is signalled. A takeover
+/// in between then results in either the old or the new partitions, never in a mix.
 pub struct Opensm {
     hosts: Vec<Box<dyn OpensmHost>>,
     interval: Duration,
-    /// What was wanted last; nothing after a start, when nobody knows what the opensm have read.
+    /// The last desired table that was applied. `None` after a start, when it is unknown what opensm has read.
     last_desired: Mutex<Option<Arc<MembershipTable>>>,
-    /// Whether the signal of the last change is to be repeated. One that arrives while opensm sweeps, after it has read the
-    /// file, can be lost (seen with two of them starting on a busy machine); once more at the next look costs a sweep.
+    /// Whether to repeat the signal of the last change. A signal that arrives during a sweep, after opensm has read the
+    /// file, can be lost (observed with two instances starting on a busy machine). Repeating it at the next list costs
+    /// one sweep.
     repeat_signal: AtomicBool,
 }
 
 impl Opensm {
-    /// The opensm of these hosts.
+    /// The opensm instances on these hosts.
     pub fn new(hosts: Vec<Box<dyn OpensmHost>>) -> Self {
         Self {
             hosts,
@@ -65,36 +66,37 @@ impl Opensm {
         self.last_desired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn write_all(&self, wanted: &MembershipTable) -> Result<(), Error> {
+    async fn write_all(&self, desired: &MembershipTable) -> Result<(), Error> {
         if self.hosts.is_empty() {
             return Err(Error::Host {
                 host: "(none)".to_owned(),
-                problem: "no node is chosen to run one; label nodes ferroband.io/subnet-manager".to_owned(),
+                problem: "no node is selected to run opensm; label nodes with ferroband.io/subnet-manager"
+                    .to_owned(),
             });
         }
-        let written = join_all(self.hosts.iter().map(|host| host.write(wanted))).await;
-        written.into_iter().collect::<Result<(), _>>()?;
+        let results = join_all(self.hosts.iter().map(|host| host.write(desired))).await;
+        results.into_iter().collect::<Result<(), _>>()?;
         self.repeat_signal.store(true, Ordering::Relaxed);
         self.signal_all().await
     }
 
     async fn signal_all(&self) -> Result<(), Error> {
-        let signalled = join_all(self.hosts.iter().map(|host| host.signal())).await;
-        signalled.into_iter().collect()
+        let results = join_all(self.hosts.iter().map(|host| host.signal())).await;
+        results.into_iter().collect()
     }
 
     async fn read_all(&self) -> Result<FabricReport, Error> {
-        let facts: Vec<(String, OpensmHostStatus)> =
+        let statuses: Vec<(String, OpensmHostStatus)> =
             self.hosts.iter().map(|host| (host.name(), host.status())).collect();
-        let problems: Vec<String> = facts
+        let problems: Vec<String> = statuses
             .iter()
-            .filter_map(|(host, facts)| Some(format!("{host}: {}", facts.problem.as_ref()?)))
+            .filter_map(|(host, status)| Some(format!("{host}: {}", status.problem.as_ref()?)))
             .collect();
-        // Of several, one that runs is enough.
-        if !facts.is_empty() && problems.len() == facts.len() {
+        // One running instance is enough.
+        if !statuses.is_empty() && problems.len() == statuses.len() {
             return Err(Error::Host { host: self.name(), problem: problems.join("; ") });
         }
-        let virtualization = facts.iter().all(|(_, facts)| facts.virtualization) && !facts.is_empty();
+        let virtualization = statuses.iter().all(|(_, status)| status.virtualization) && !statuses.is_empty();
         let mut fabric = FabricReport {
             virtualization: Some(virtualization),
             open: Some(false),
@@ -107,28 +109,30 @@ impl Opensm {
         let texts = join_all(self.hosts.iter().map(|host| host.read())).await;
         for (position, (host, text)) in self.hosts.iter().zip(texts).enumerate() {
             let Some(text) = text? else {
-                // Without a file everybody is in.
+                // Without a file opensm makes every port a full member of the default partition.
                 (fabric.open, fabric.stale) = (Some(true), true);
-                fabric.warnings.push(format!("{} has no partitions file", host.name()));
+                fabric.warnings.push(format!("{}: no partitions file", host.name()));
                 fabric.members = MembershipTable::default();
                 continue;
             };
             let last = self.last_desired().clone();
-            let as_left =
-                last.is_some_and(|last| render(Some(&text), &last).is_ok_and(|again| again == text));
-            fabric.stale |= !as_left;
+            let unchanged =
+                last.is_some_and(|last| render(Some(&text), &last).is_ok_and(|rendered| rendered == text));
+            fabric.stale |= !unchanged;
             match parse_members(&text) {
                 Ok((members, open)) => {
-                    fabric.open = fabric.open.map(|before| before || open);
-                    // What not all have is not there yet: it will be written again everywhere.
+                    fabric.open = fabric.open.map(|was_open| was_open || open);
+                    // A membership that is missing on one host counts as missing: it is written to all hosts again.
                     if position == 0 {
                         fabric.members = members;
                     } else if members != fabric.members {
-                        let both = members
+                        let common = members
                             .iter()
                             .filter(|(key, guid, kind)| fabric.members.get(*key, *guid) == Some(*kind));
-                        fabric.members = both.collect();
-                        fabric.warnings.push(format!("{} differs from the others", host.name()));
+                        fabric.members = common.collect();
+                        fabric
+                            .warnings
+                            .push(format!("{}: partitions file differs from the other hosts", host.name()));
                     }
                 }
                 Err(error) => {
@@ -162,7 +166,7 @@ impl SubnetManager for Opensm {
     }
 
     fn rate_limits(&self) -> RateLimits {
-        // Each signal is a heavy sweep of the fabric.
+        // Each signal causes a heavy sweep of the fabric.
         RateLimits { window: Duration::from_millis(50), interval: self.interval, max_in_flight: 1 }
     }
 }

@@ -1,4 +1,4 @@
-//! An opensm on this machine.
+//! The opensm on this host.
 
 use super::hosts::OpensmHost;
 use super::{partitions_file, render};
@@ -7,12 +7,12 @@ use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file on this machine, and a way to tell the opensm that reads it.
+/// The local partitions file, and a function that signals opensm to read it.
 pub struct LocalOpensmHost {
     name: String,
     path: PathBuf,
     signal: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
-    /// What we wrote last: anything else in the file is somebody else's doing.
+    /// The text that Ferroband wrote last. A different content was written by someone else.
     last_written: Mutex<Option<String>>,
 }
 
@@ -31,20 +31,20 @@ impl LocalOpensmHost {
         }
     }
 
-    /// What stood in the file when it was good, from an earlier time.
+    /// Sets the last valid text, for example from before a restart.
     pub fn set_last_written(&self, text: String) {
         *self.last_written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// Makes the file say what is wanted; gives its text, and whether it was another. What is not ours in it stays.
-    pub fn update_file(&self, wanted: &MembershipTable) -> Result<(String, bool), Error> {
+    /// Updates Ferroband's section of the file and preserves the rest. Returns the new text and whether it changed.
+    pub fn update_file(&self, desired: &MembershipTable) -> Result<(String, bool), Error> {
         let existing = partitions_file::read_partitions_file(&self.path)?;
-        // Somebody broke, emptied or removed the file that we had written. It is open already: putting it back, with what
-        // was others' in it, is the remedy.
-        let broken = existing.as_deref().is_none_or(|text| super::parse(text).is_err());
-        let ours = self.last_written.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let base = ours.filter(|_| broken);
-        let text = render(base.as_deref().or(existing.as_deref()), wanted)?;
+        // Someone broke, emptied or removed the file, so the fabric may be open already. Restore the last text that
+        // Ferroband wrote, including the parts of others.
+        let invalid = existing.as_deref().is_none_or(|text| super::parse(text).is_err());
+        let last_written = self.last_written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let fallback = last_written.filter(|_| invalid);
+        let text = render(fallback.as_deref().or(existing.as_deref()), desired)?;
         let changed = existing.as_deref() != Some(text.as_str());
         if changed {
             partitions_file::write_partitions_file(&self.path, &text)?;
@@ -53,7 +53,7 @@ impl LocalOpensmHost {
         Ok((text, changed))
     }
 
-    /// The file.
+    /// Path of the partitions file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -68,8 +68,8 @@ impl OpensmHost for LocalOpensmHost {
         Box::pin(async { partitions_file::read_partitions_file(&self.path) })
     }
 
-    fn write<'a>(&'a self, wanted: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async { self.update_file(wanted).map(drop) })
+    fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.update_file(desired).map(drop) })
     }
 
     fn signal(&self) -> BoxFuture<'_, Result<(), Error>> {

@@ -1,14 +1,14 @@
-//! opensm, through the file that it reads its partitions from.
+//! opensm, configured through `partitions.conf`.
 //!
 //! ```text
-//! Table ──render──▶ text ──parse back, compare──▶ hosts: written on every one ──▶ then each is signalled
-//!                     ▲                              (temporary file, fsync, rename)
-//!                     └── what is not ours in the file stays as it is
+//! MembershipTable ──render──▶ text ──parse, compare──▶ written on every host ──▶ then every opensm is signalled
+//!                               ▲                        (temporary file, fsync, rename)
+//!                               └── everything outside of Ferroband's section is preserved
 //! ```
 //!
-//! opensm fails open: a file that is empty, has one wrong word in it or is half-written when somebody's link
-//! flaps makes every port of the fabric a full member of the default partition. So a text is written only when our
-//! own reader, which is stricter than opensm's, understands all of it and finds exactly what was wanted.
+//! opensm fails open: if the file is empty, invalid or half-written when a link flap causes a sweep, every port of the
+//! fabric becomes a full member of the default partition. A text is therefore written only if Ferroband's parser, which
+//! is stricter than opensm's, accepts all of it and finds exactly the desired memberships.
 
 mod grammar;
 mod hosts;

@@ -1,4 +1,4 @@
-//! Writing the file: whole, or as it was.
+//! Atomic reads and writes of partitions.conf.
 
 use super::grammar::parse;
 use crate::Error;
@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Puts `text` at `path`: checked once more, a temporary file in the same folder, fsync, rename, fsync of the folder.
-/// opensm may look at any moment, and sees the old text or the new.
+/// Writes `text` to `path` atomically, after parsing it once more: temporary file in the same directory, fsync, rename,
+/// fsync of the directory. opensm may read the file at any time and sees either the old or the new text.
 pub fn write_partitions_file(path: &Path, text: &str) -> Result<(), Error> {
     parse(text)?;
     let failed = |source| Error::File { operation: "write", path: path.to_owned(), source };
@@ -27,7 +27,7 @@ pub fn write_partitions_file(path: &Path, text: &str) -> Result<(), Error> {
     put().map_err(failed)
 }
 
-/// What stands at `path`, if anything does.
+/// The content of the file, or `None` if it does not exist.
 pub(super) fn read_partitions_file(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -40,8 +40,9 @@ pub(super) fn read_partitions_file(path: &Path) -> Result<Option<String>, Error>
 mod tests {
     use super::*;
 
+    // Case: partitions 71
     #[test]
-    fn case_71_what_would_open_the_fabric_is_not_written() {
+    fn invalid_file_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("opensm/partitions.conf");
         assert!(write_partitions_file(&path, "").is_err() && !path.exists());

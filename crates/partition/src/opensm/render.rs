@@ -1,4 +1,4 @@
-//! From what is wanted to the text of the file.
+//! Rendering of `partitions.conf`.
 
 use super::grammar::{PartitionsFile, parse};
 use crate::{Error, MembershipTable, PKeyBase};
@@ -6,125 +6,121 @@ use ferroband_model::PKey;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What stands before our part of the file.
+/// First line of Ferroband's section.
 pub const BEGIN_MARKER: &str = "# ---- Ferroband writes from here; changes are lost ----";
-/// What stands after it.
+/// Last line of Ferroband's section.
 pub const END_MARKER: &str = "# ---- Ferroband writes to here ----";
 
-/// GUIDs in one line: far from the length at which opensm cuts.
+/// GUIDs per line, far below the length at which opensm truncates lines.
 const GUIDS_PER_LINE: usize = 8;
 
-/// The text for what is wanted, with everything of `existing` that is not ours as it is.
+/// Renders the desired memberships, and preserves everything of `existing` outside of Ferroband's section.
 ///
-/// Refuses whatever opensm would not read as meant: the text is read back, and both our partitions and everybody
-/// else's must come out as they went in.
-pub fn render(existing: Option<&str>, wanted: &MembershipTable) -> Result<String, Error> {
-    let theirs = existing.map(foreign_part).transpose()?.unwrap_or_default();
-    let their_file = if theirs.trim().is_empty() { PartitionsFile::default() } else { parse(&theirs)? };
-    let default = their_file.statements.iter().any(|statement| statement.number == PKey::DEFAULT.base());
-    if let Some(taken) = their_file.statements.iter().find(|statement| {
-        PKeyBase::new(statement.number).is_some_and(|key| wanted.members(key).next().is_some())
+/// The result is parsed again. It is an error if Ferroband's partitions or the others' differ from what was intended.
+pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<String, Error> {
+    let foreign = existing.map(foreign_part).transpose()?.unwrap_or_default();
+    let foreign_file = if foreign.trim().is_empty() { PartitionsFile::default() } else { parse(&foreign)? };
+    let default = foreign_file.statements.iter().any(|statement| statement.number == PKey::DEFAULT.base());
+    if let Some(conflict) = foreign_file.statements.iter().find(|statement| {
+        PKeyBase::new(statement.number).is_some_and(|key| desired.members(key).next().is_some())
     }) {
         let problem = format!(
-            "partition {:#06x} is both Ferroband's and somebody else's ({:?})",
-            taken.number, taken.name
+            "partition {:#06x} is used by Ferroband and also defined outside of its section ({:?})",
+            conflict.number, conflict.name
         );
         return Err(Error::UnsafePartitionsFile { problem });
     }
-    let mut text = theirs;
+    let mut text = foreign;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     let _ = writeln!(text, "{BEGIN_MARKER}");
     if !default {
-        // Every port reaches the subnet administration, and none reaches another through this partition.
+        // Every port can reach the subnet administration, but ports cannot reach each other in this partition.
         let _ = writeln!(text, "Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;");
     }
-    for key in wanted.keys() {
+    for key in desired.keys() {
         let number = key.number();
         let _ = write!(text, "fb{number:04x}={number:#06x},indx0,ipoib,defmember=full:");
-        for (position, (guid, membership)) in wanted.members(key).enumerate() {
-            let before = match position {
+        for (position, (guid, membership)) in desired.members(key).enumerate() {
+            let separator = match position {
                 0 => "\n ",
                 _ if position % GUIDS_PER_LINE == 0 => ",\n ",
                 _ => ", ",
             };
-            let _ = write!(text, "{before}0x{:016x}={membership}", guid.value());
+            let _ = write!(text, "{separator}0x{:016x}={membership}", guid.value());
         }
         let _ = writeln!(text, ";");
     }
     let _ = writeln!(text, "{END_MARKER}");
-    let understood = parse(&text)?;
-    verify(&understood, &their_file, wanted)?;
+    let parsed = parse(&text)?;
+    verify(&parsed, &foreign_file, desired)?;
     Ok(text)
 }
 
-/// The part of a text that is not ours.
+/// The text outside of Ferroband's section.
 fn foreign_part(text: &str) -> Result<String, Error> {
-    let mut kept = String::new();
-    let mut ours = false;
+    let mut preserved = String::new();
+    let mut in_section = false;
     for line in text.lines() {
         match line.trim() {
-            BEGIN_MARKER if !ours => ours = true,
-            END_MARKER if ours => ours = false,
+            BEGIN_MARKER if !in_section => in_section = true,
+            END_MARKER if in_section => in_section = false,
             BEGIN_MARKER | END_MARKER => {
-                let problem = "its marks are not in order; remove Ferroband's part by hand".to_owned();
+                let problem =
+                    "section markers are out of order; remove Ferroband's section manually".to_owned();
                 return Err(Error::UnsafePartitionsFile { problem });
             }
-            _ if ours => {}
+            _ if in_section => {}
             _ => {
-                kept.push_str(line);
-                kept.push('\n');
+                preserved.push_str(line);
+                preserved.push('\n');
             }
         }
     }
-    if ours {
+    if in_section {
         return Err(Error::UnsafePartitionsFile {
-            problem: "Ferroband's part has no end; remove it by hand".to_owned(),
+            problem: "Ferroband's section has no end marker; remove it manually".to_owned(),
         });
     }
-    Ok(kept)
+    Ok(preserved)
 }
 
-/// What the reader found must be what was meant.
-fn verify(
-    understood: &PartitionsFile,
-    theirs: &PartitionsFile,
-    wanted: &MembershipTable,
-) -> Result<(), Error> {
+/// Checks that the parsed text is what was intended.
+fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &MembershipTable) -> Result<(), Error> {
     let mut found = MembershipTable::default();
-    let mut others = Vec::new();
+    let mut foreign_statements = Vec::new();
     let mut default = false;
-    for statement in &understood.statements {
+    for statement in &parsed.statements {
         default |= statement.number == PKey::DEFAULT.base();
-        let mine = PKeyBase::new(statement.number).filter(|key| wanted.members(*key).next().is_some());
-        match mine {
+        let own = PKeyBase::new(statement.number).filter(|key| desired.members(*key).next().is_some());
+        match own {
             Some(key) => statement.members.iter().for_each(|(guid, kind)| found.set(key, *guid, *kind)),
-            None => others.push(statement),
+            None => foreign_statements.push(statement),
         }
     }
-    let kept = theirs.statements.iter().all(|statement| others.contains(&statement));
+    let preserved = foreign.statements.iter().all(|statement| foreign_statements.contains(&statement));
     let problem = match () {
-        () if !default => "it has no rule for the default partition",
-        () if found != *wanted => "it does not hold what was wanted",
-        () if !kept => "it lost a partition of somebody else",
+        () if !default => "it does not define the default partition",
+        () if found != *desired => "it does not contain the desired memberships",
+        () if !preserved => "it lost a partition defined outside of Ferroband's section",
         () => return Ok(()),
     };
     Err(Error::UnsafePartitionsFile { problem: problem.to_owned() })
 }
 
-/// The members of our part of a text, and whether the default partition lets everybody in as a full member.
+/// The memberships in a partitions file, and whether every port is a full member of the default partition.
 pub fn parse_members(text: &str) -> Result<(MembershipTable, bool), Error> {
-    let all = parse(text)?;
-    let mut kinds: BTreeMap<&str, crate::Membership> = BTreeMap::new();
+    let file = parse(text)?;
+    let mut groups: BTreeMap<&str, crate::Membership> = BTreeMap::new();
     let mut members = MembershipTable::default();
-    for statement in &all.statements {
+    for statement in &file.statements {
         match PKeyBase::new(statement.number) {
             Some(key) => statement.members.iter().for_each(|(guid, kind)| members.set(key, *guid, *kind)),
-            None => kinds.extend(statement.groups.iter().map(|(group, kind)| (group.as_str(), *kind))),
+            None => groups.extend(statement.groups.iter().map(|(group, kind)| (group.as_str(), *kind))),
         }
     }
-    let open = ["ALL", "ALL_CAS"].iter().any(|group| kinds.get(group) == Some(&crate::Membership::Full));
+    let open = ["ALL", "ALL_CAS"].iter().any(|group| groups.get(group) == Some(&crate::Membership::Full));
     Ok((members, open))
 }
 

@@ -2,8 +2,10 @@ use super::*;
 use crate::Membership;
 use proptest::prelude::*;
 
-const EACH: RateLimits = RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 4 };
-const WHOLE: RateLimits = RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 1 };
+const PER_PARTITION: RateLimits =
+    RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 4 };
+const WHOLE_TABLE: RateLimits =
+    RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 1 };
 
 fn key(number: u16) -> PKeyBase {
     PKeyBase::new(number).unwrap()
@@ -13,188 +15,193 @@ fn table(members: &[(u16, u64)]) -> MembershipTable {
     members.iter().map(|(k, g)| (key(*k), Guid::new(*g), Membership::Full)).collect()
 }
 
-fn owned() -> Ownership {
+fn ownership() -> Ownership {
     Ownership { guids: (1..100).map(Guid::new).collect(), ..Ownership::default() }
 }
 
-fn away() -> Result<(), Error> {
+fn timed_out() -> Result<(), Error> {
     Err(Error::Timeout { manager: "m".into(), request: "r".into(), timeout: Duration::from_secs(1) })
 }
 
-fn programmer(wanted: &[(u16, u64)], seen: &[(u16, u64)]) -> PartitionReconciler {
-    let mut programmer = PartitionReconciler::default();
-    programmer.set_desired(table(wanted), owned());
-    let mark = programmer.begin_list();
-    programmer.record_list(mark, table(seen), false);
-    programmer
+fn reconciler(desired: &[(u16, u64)], observed: &[(u16, u64)]) -> PartitionReconciler {
+    let mut reconciler = PartitionReconciler::default();
+    reconciler.set_desired(table(desired), ownership());
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, table(observed), false);
+    reconciler
 }
 
 #[test]
 fn nothing_is_sent_before_the_first_list() {
-    let mut programmer = PartitionReconciler::default();
-    programmer.set_desired(table(&[(5, 1)]), owned());
-    assert!(programmer.start_batches(Instant::now(), EACH).is_empty());
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
+    let mut reconciler = PartitionReconciler::default();
+    reconciler.set_desired(table(&[(5, 1)]), ownership());
+    assert!(reconciler.start_batches(Instant::now(), PER_PARTITION).is_empty());
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
 }
 
+// Case: partitions 26
 #[test]
-fn case_26_all_members_of_a_partition_go_in_one_batch() {
-    let mut programmer = programmer(&[(5, 1), (5, 2), (6, 3)], &[]);
+fn members_of_a_partition_are_sent_in_one_batch() {
+    let mut reconciler = reconciler(&[(5, 1), (5, 2), (6, 3)], &[]);
     let now = Instant::now();
-    let batches = programmer.start_batches(now, EACH);
+    let batches = reconciler.start_batches(now, PER_PARTITION);
     assert_eq!(batches.len(), 2);
     assert_eq!(batches[0].changes[&key(5)].add.len(), 2);
     assert!(batches[0].changes[&key(5)].remove.is_empty());
-    assert!(programmer.start_batches(now, EACH).is_empty(), "under way");
-    batches.iter().for_each(|batch| programmer.finish_batch(batch, &Ok(()), now));
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
-    assert!(programmer.start_batches(now, EACH).is_empty(), "done");
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty(), "in flight");
+    batches.iter().for_each(|batch| reconciler.finish_batch(batch, &Ok(()), now));
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty(), "done");
 }
 
 #[test]
-fn a_manager_that_takes_all_or_nothing_gets_one_batch() {
-    let mut programmer = programmer(&[(5, 1), (6, 3)], &[(7, 9)]);
-    let batches = programmer.start_batches(Instant::now(), WHOLE);
+fn whole_table_manager_gets_one_batch() {
+    let mut reconciler = reconciler(&[(5, 1), (6, 3)], &[(7, 9)]);
+    let batches = reconciler.start_batches(Instant::now(), WHOLE_TABLE);
     assert_eq!(batches.len(), 1);
     assert_eq!(batches[0].changes.len(), 3);
 }
 
+// Case: partitions 45
 #[test]
-fn case_45_a_partition_that_fails_waits_alone() {
-    let mut programmer = programmer(&[(5, 1), (6, 3)], &[]);
+fn failing_partition_does_not_block_others() {
+    let mut reconciler = reconciler(&[(5, 1), (6, 3)], &[]);
     let now = Instant::now();
-    let batches = programmer.start_batches(now, EACH);
-    programmer.finish_batch(&batches[0], &away(), now);
-    programmer.finish_batch(&batches[1], &Ok(()), now);
+    let batches = reconciler.start_batches(now, PER_PARTITION);
+    reconciler.finish_batch(&batches[0], &timed_out(), now);
+    reconciler.finish_batch(&batches[1], &Ok(()), now);
     assert!(matches!(
-        programmer.membership_state(key(5), Guid::new(1)),
+        reconciler.membership_state(key(5), Guid::new(1)),
         MembershipState::Failing { attempts: 1, .. }
     ));
-    assert_eq!(programmer.membership_state(key(6), Guid::new(3)), MembershipState::Programmed);
-    assert!(programmer.start_batches(now, EACH).is_empty());
-    let wait = programmer.next_retry(now).unwrap();
-    let again = programmer.start_batches(now + wait, EACH);
+    assert_eq!(reconciler.membership_state(key(6), Guid::new(3)), MembershipState::Programmed);
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty());
+    let wait = reconciler.next_retry(now).unwrap();
+    let again = reconciler.start_batches(now + wait, PER_PARTITION);
     assert_eq!(again.len(), 1);
-    // B8: a retry is the same request, no removal before it.
+    // A retry is the same request, without a removal before it.
     assert_eq!(again[0].changes, batches[0].changes);
 }
 
+// Case: partitions 47
 #[test]
-fn case_47_a_late_answer_may_have_been_done() {
-    let mut programmer = programmer(&[(5, 1)], &[]);
+fn timed_out_request_may_have_been_applied() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
     let now = Instant::now();
-    let batch = programmer.start_batches(now, EACH).remove(0);
-    programmer.finish_batch(&batch, &away(), now);
-    programmer.set_desired(MembershipTable::default(), owned());
-    assert!(!programmer.is_in_no_partition(Guid::new(1)), "not known to be out");
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.finish_batch(&batch, &timed_out(), now);
+    reconciler.set_desired(MembershipTable::default(), ownership());
+    assert!(!reconciler.is_in_no_partition(Guid::new(1)), "not confirmed to be removed");
     let later = now + Duration::from_secs(60);
-    let removal = programmer.start_batches(later, EACH).remove(0);
+    let removal = reconciler.start_batches(later, PER_PARTITION).remove(0);
     assert_eq!(removal.changes[&key(5)].remove, BTreeSet::from([Guid::new(1)]));
-    programmer.finish_batch(&removal, &Ok(()), later);
-    assert!(programmer.is_in_no_partition(Guid::new(1)));
+    reconciler.finish_batch(&removal, &Ok(()), later);
+    assert!(reconciler.is_in_no_partition(Guid::new(1)));
+}
+
+// Case: partitions 55
+#[test]
+fn member_deleted_during_the_add_is_removed_afterwards() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.set_desired(MembershipTable::default(), ownership());
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty(), "one request per partition at a time");
+    reconciler.finish_batch(&batch, &Ok(()), now);
+    assert_eq!(reconciler.start_batches(now, PER_PARTITION)[0].changes[&key(5)].remove.len(), 1);
 }
 
 #[test]
-fn case_55_deleted_while_it_is_being_added() {
-    let mut programmer = programmer(&[(5, 1)], &[]);
+fn old_list_does_not_override_newer_results() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
     let now = Instant::now();
-    let batch = programmer.start_batches(now, EACH).remove(0);
-    programmer.set_desired(MembershipTable::default(), owned());
-    assert!(programmer.start_batches(now, EACH).is_empty(), "one thing after the other");
-    programmer.finish_batch(&batch, &Ok(()), now);
-    assert_eq!(programmer.start_batches(now, EACH)[0].changes[&key(5)].remove.len(), 1);
+    let mark = reconciler.begin_list();
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.finish_batch(&batch, &Ok(()), now);
+    reconciler.record_list(mark, MembershipTable::default(), false);
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
+    // A list requested afterwards counts: the subnet manager lost its state.
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, MembershipTable::default(), false);
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
+    assert_eq!(reconciler.start_batches(now, PER_PARTITION).len(), 1);
 }
 
+// Case: partitions 59
 #[test]
-fn an_old_list_does_not_undo_what_was_done_since() {
-    let mut programmer = programmer(&[(5, 1)], &[]);
+fn changes_during_downtime_are_reconciled() {
     let now = Instant::now();
-    let mark = programmer.begin_list();
-    let batch = programmer.start_batches(now, EACH).remove(0);
-    programmer.finish_batch(&batch, &Ok(()), now);
-    programmer.record_list(mark, MembershipTable::default(), false);
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
-    // A list asked for afterwards counts: the manager has lost its memory.
-    let mark = programmer.begin_list();
-    programmer.record_list(mark, MembershipTable::default(), false);
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
-    assert_eq!(programmer.start_batches(now, EACH).len(), 1);
-}
-
-#[test]
-fn case_59_what_happened_while_nobody_looked() {
-    let now = Instant::now();
-    let gone: Vec<_> = (1..=5).map(|guid| (5, guid)).collect();
-    let mut programmer = programmer(&[(5, 11), (5, 12), (6, 13)], &gone);
-    for batch in programmer.start_batches(now, EACH) {
-        programmer.finish_batch(&batch, &Ok(()), now);
+    let stale: Vec<_> = (1..=5).map(|guid| (5, guid)).collect();
+    let mut reconciler = reconciler(&[(5, 11), (5, 12), (6, 13)], &stale);
+    for batch in reconciler.start_batches(now, PER_PARTITION) {
+        reconciler.finish_batch(&batch, &Ok(()), now);
     }
-    assert_eq!(programmer.observed().unwrap(), programmer.desired());
+    assert_eq!(reconciler.observed().unwrap(), reconciler.desired());
 }
 
 proptest! {
-    /// Any order of wishes, answers, losses and lists ends, once the manager answers, in what is wanted.
+    /// Any sequence of changes, responses, losses and lists converges once the subnet manager responds.
     #[test]
-    fn it_converges(steps in proptest::collection::vec((0_u8..6, 1_u16..4, 1_u64..8), 0..80)) {
-        let mut programmer = PartitionReconciler::default();
-        let mut wanted = MembershipTable::default();
-        let mut real = MembershipTable::default();
+    fn any_sequence_converges(steps in proptest::collection::vec((0_u8..6, 1_u16..4, 1_u64..8), 0..80)) {
+        let mut reconciler = PartitionReconciler::default();
+        let mut desired = MembershipTable::default();
+        let mut actual = MembershipTable::default();
         let mut now = Instant::now();
-        let mut flying: Vec<PartitionBatch> = Vec::new();
-        let do_it = |real: &mut MembershipTable, batch: &PartitionBatch| {
+        let mut in_flight: Vec<PartitionBatch> = Vec::new();
+        let apply = |actual: &mut MembershipTable, batch: &PartitionBatch| {
             for (key, change) in &batch.changes {
-                change.add.iter().for_each(|(guid, membership)| real.set(*key, *guid, *membership));
-                change.remove.iter().for_each(|guid| real.remove(*key, *guid));
+                change.add.iter().for_each(|(guid, membership)| actual.set(*key, *guid, *membership));
+                change.remove.iter().for_each(|guid| actual.remove(*key, *guid));
             }
         };
         for (step, k, g) in steps {
             match step {
-                0 => wanted.insert(key(k), Guid::new(g), Membership::Full),
-                1 => wanted.remove(key(k), Guid::new(g)),
-                2 => flying.extend(programmer.start_batches(now, EACH)),
-                3 => for (position, batch) in flying.drain(..).enumerate() {
-                    // Done and answered, done and not answered, not done.
+                0 => desired.insert(key(k), Guid::new(g), Membership::Full),
+                1 => desired.remove(key(k), Guid::new(g)),
+                2 => in_flight.extend(reconciler.start_batches(now, PER_PARTITION)),
+                3 => for (position, batch) in in_flight.drain(..).enumerate() {
+                    // Applied with response, applied without response, not applied.
                     match (position as u64 + g) % 3 {
-                        0 => { do_it(&mut real, &batch); programmer.finish_batch(&batch, &Ok(()), now); }
-                        1 => { do_it(&mut real, &batch); programmer.finish_batch(&batch, &away(), now); }
-                        _ => programmer.finish_batch(&batch, &away(), now),
+                        0 => { apply(&mut actual, &batch); reconciler.finish_batch(&batch, &Ok(()), now); }
+                        1 => { apply(&mut actual, &batch); reconciler.finish_batch(&batch, &timed_out(), now); }
+                        _ => reconciler.finish_batch(&batch, &timed_out(), now),
                     }
                 },
-                4 => { let mark = programmer.begin_list(); programmer.record_list(mark, real.clone(), false); }
-                // It forgets everything.
-                _ => { real = MembershipTable::default(); }
+                4 => { let mark = reconciler.begin_list(); reconciler.record_list(mark, actual.clone(), false); }
+                // The subnet manager loses its state.
+                _ => { actual = MembershipTable::default(); }
             }
-            programmer.set_desired(wanted.clone(), owned());
+            reconciler.set_desired(desired.clone(), ownership());
         }
-        for batch in flying.drain(..) {
-            do_it(&mut real, &batch);
-            programmer.finish_batch(&batch, &Ok(()), now);
+        for batch in in_flight.drain(..) {
+            apply(&mut actual, &batch);
+            reconciler.finish_batch(&batch, &Ok(()), now);
         }
-        let mark = programmer.begin_list();
-        programmer.record_list(mark, real.clone(), false);
+        let mark = reconciler.begin_list();
+        reconciler.record_list(mark, actual.clone(), false);
         for _ in 0..10 {
             now += Duration::from_secs(60);
-            for batch in programmer.start_batches(now, EACH) {
-                do_it(&mut real, &batch);
-                programmer.finish_batch(&batch, &Ok(()), now);
+            for batch in reconciler.start_batches(now, PER_PARTITION) {
+                apply(&mut actual, &batch);
+                reconciler.finish_batch(&batch, &Ok(()), now);
             }
         }
-        prop_assert_eq!(&real, &wanted);
-        prop_assert_eq!(programmer.observed(), Some(&wanted));
+        prop_assert_eq!(&actual, &desired);
+        prop_assert_eq!(reconciler.observed(), Some(&desired));
     }
 }
 
 #[test]
-fn one_that_is_wanted_again_while_it_is_being_removed_is_not_there_yet() {
-    let mut programmer = programmer(&[], &[(5, 1)]);
+fn member_desired_again_during_its_removal_is_pending() {
+    let mut reconciler = reconciler(&[], &[(5, 1)]);
     let now = Instant::now();
-    let removal = programmer.start_batches(now, EACH);
+    let removal = reconciler.start_batches(now, PER_PARTITION);
     assert_eq!(removal.len(), 1);
-    programmer.set_desired(table(&[(5, 1)]), owned());
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
-    programmer.finish_batch(&removal[0], &Ok(()), now);
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
-    let again = programmer.start_batches(now, EACH);
-    programmer.finish_batch(&again[0], &Ok(()), now);
-    assert_eq!(programmer.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
+    reconciler.set_desired(table(&[(5, 1)]), ownership());
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
+    reconciler.finish_batch(&removal[0], &Ok(()), now);
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
+    let again = reconciler.start_batches(now, PER_PARTITION);
+    reconciler.finish_batch(&again[0], &Ok(()), now);
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
 }

@@ -1,4 +1,4 @@
-//! Requests with credentials and deadlines.
+//! HTTP client with credentials and deadlines.
 
 use super::{UfmClientSettings, UfmLogin, tls};
 use crate::{Error, SettingError};
@@ -11,14 +11,13 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long a connection may take.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a whole request may take.
+/// Time limit for a whole request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// The largest answer: a hundred thousand members are about ten megabytes.
+/// Limit for a response body; a hundred thousand members take about 10 MB.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
-/// A logged-in client.
 pub(super) struct UfmClient {
     http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: String,
@@ -27,16 +26,15 @@ pub(super) struct UfmClient {
     timeout: Duration,
 }
 
-/// A status and a body.
 pub(super) struct UfmResponse {
     pub(super) status: u16,
     pub(super) body: Value,
-    /// The text, shortened, for messages.
+    /// The body as text, truncated, for messages.
     pub(super) text: String,
 }
 
 impl UfmResponse {
-    /// UFM's versions differ in which of them they use.
+    /// UFM versions use different 2xx codes.
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -80,24 +78,26 @@ impl UfmClient {
         })
     }
 
-    pub(super) fn with_timeout(mut self, patience: Duration) -> Self {
-        self.timeout = patience;
+    pub(super) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Asks, and waits for the answer at most as long as allowed.
+    /// Sends a request and waits for the response until the deadline.
     pub(super) async fn request(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
     ) -> Result<UfmResponse, Error> {
-        let what = format!("{method} {path}");
+        let description = format!("{method} {path}");
         match tokio::time::timeout(self.timeout, self.send(method, path, body)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                Err(Error::Timeout { manager: self.name.clone(), request: what, timeout: self.timeout })
-            }
+            Ok(response) => response,
+            Err(_) => Err(Error::Timeout {
+                manager: self.name.clone(),
+                request: description,
+                timeout: self.timeout,
+            }),
         }
     }
 
@@ -115,26 +115,26 @@ impl UfmClient {
         }
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         let request = request.body(Full::new(body)).map_err(|error| unreachable(error.into()))?;
-        let answer =
+        let response =
             self.http.request(request).await.map_err(|error| unreachable(error_chain(error).into()))?;
-        let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES)
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES)
             .collect()
             .await
             .map_err(unreachable)?
             .to_bytes();
         let text: String = String::from_utf8_lossy(&body).trim().chars().take(300).collect();
-        // Not every answer is JSON; those whose content counts are looked at by who asked.
+        // Not every response is JSON; the caller checks those whose content matters.
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
         Ok(UfmResponse { status, body, text })
     }
 
-    pub(super) fn rejected(&self, request: &str, answer: &UfmResponse) -> Error {
+    pub(super) fn rejected(&self, request: &str, response: &UfmResponse) -> Error {
         Error::Rejected {
             manager: self.name.clone(),
             request: request.to_owned(),
-            status: answer.status,
-            body: answer.text.clone(),
+            status: response.status,
+            body: response.text.clone(),
         }
     }
 
@@ -147,7 +147,7 @@ impl UfmClient {
     }
 }
 
-/// An error with its causes: the outermost one says only that the request failed.
+/// The error with its causes; the outermost error only says that the request failed.
 fn error_chain(error: hyper_util::client::legacy::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
@@ -178,7 +178,7 @@ mod tests {
     use super::base64;
 
     #[test]
-    fn base64_of_the_rfc() {
+    fn base64_matches_rfc_4648() {
         for (plain, text) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {

@@ -1,10 +1,10 @@
-//! NVIDIA's UFM, over its REST interface.
+//! NVIDIA UFM, through its REST API.
 //!
 //! ```text
-//! Settings ──▶ tls (pinned, or the system's trust) ──▶ Client (deadlines, credentials) ──▶ Ufm (partitions)
+//! UfmClientSettings ──▶ tls (pinned or system roots) ──▶ UfmClient (deadlines, credentials) ──▶ Ufm (partitions)
 //! ```
 //!
-//! An answer of 200 says that UFM knows, not that a port's table shows it; the nodes look at those.
+//! Status 200 means that UFM stored the change, not that a port's P_Key table contains it. The nodes check the tables.
 
 mod client;
 mod partitions;

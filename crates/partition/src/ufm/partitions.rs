@@ -1,4 +1,4 @@
-//! UFM as a subnet manager of ours.
+//! UFM as a [`SubnetManager`].
 
 use super::client::UfmClient;
 use super::{UfmClientSettings, response};
@@ -12,39 +12,39 @@ use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The most GUIDs in one request; a path has to hold those that are removed.
+/// Maximum number of GUIDs in one request. The path of a removal contains all of them.
 const MAX_GUIDS_PER_REQUEST: usize = 200;
 
-/// A UFM.
+/// A UFM server.
 pub struct Ufm {
     client: UfmClient,
 }
 
 impl Ufm {
-    /// The UFM of these settings. Nothing is sent yet.
+    /// Creates a client. Sends nothing.
     pub fn new(settings: &UfmClientSettings) -> Result<Self, SettingError> {
         Ok(Self { client: UfmClient::new(settings)? })
     }
 
-    /// The same with another limit for a whole request.
-    pub fn with_timeout(self, patience: Duration) -> Self {
-        Self { client: self.client.with_timeout(patience) }
+    /// Sets the time limit for a request.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { client: self.client.with_timeout(timeout) }
     }
 
     async fn list(&self) -> Result<FabricReport, Error> {
         let request = "GET /resources/pkeys";
-        let answer = self.client.request(Method::GET, "/resources/pkeys?guids_data=true", None).await?;
-        if !answer.is_success() {
-            return Err(self.client.rejected(request, &answer));
+        let response = self.client.request(Method::GET, "/resources/pkeys?guids_data=true", None).await?;
+        if !response.is_success() {
+            return Err(self.client.rejected(request, &response));
         }
-        let body = answer
+        let body = response
             .body
             .as_object()
-            .ok_or_else(|| self.client.invalid_response(request, "it is no JSON object"))?;
+            .ok_or_else(|| self.client.invalid_response(request, "not a JSON object"))?;
         let mut fabric = response::parse_partitions(body);
-        // UFM's own opensm always programs virtual ports.
+        // UFM's opensm always programs virtual ports.
         fabric.virtualization = Some(true);
-        // Not every version has it, and nothing depends on it.
+        // Not every version has this endpoint, and nothing depends on it.
         if let Ok(configuration) = self.client.request(Method::GET, "/app/smconf", None).await
             && configuration.is_success()
             && let Some(body) = configuration.body.as_object()
@@ -55,14 +55,14 @@ impl Ufm {
     }
 
     async fn change(&self, key: PKeyBase, change: &PartitionChange) -> Result<(), Error> {
-        // Out first: a function that changes hands is never in two tenants' partitions because of us.
+        // Remove first, so that a function that moves between tenants is never in both partitions.
         let remove: Vec<Guid> = change.remove.iter().copied().collect();
         for part in remove.chunks(MAX_GUIDS_PER_REQUEST) {
             self.remove(key, part).await?;
         }
         for membership in [Membership::Full, Membership::Limited] {
-            // Never both kinds in one request: versions of UFM differ in what they make of it.
-            let of_kind = change.add.iter().filter(|(_, wanted)| **wanted == membership);
+            // UFM versions differ in how they handle mixed memberships in one request.
+            let of_kind = change.add.iter().filter(|(_, kind)| **kind == membership);
             let add: Vec<Guid> = of_kind.map(|(guid, _)| *guid).collect();
             for part in add.chunks(MAX_GUIDS_PER_REQUEST) {
                 self.add(key, part, membership).await?;
@@ -80,66 +80,67 @@ impl Ufm {
             "guids": guids.iter().map(|guid| format_guid(*guid)).collect::<Vec<_>>(),
         });
         let request = format!("POST /resources/pkeys {}", format_pkey(key));
-        let answer = self.client.request(Method::POST, "/resources/pkeys", Some(body.clone())).await?;
-        if answer.is_success() {
+        let response = self.client.request(Method::POST, "/resources/pkeys", Some(body.clone())).await?;
+        if response.is_success() {
             return Ok(());
         }
-        if answer.status != 404 {
-            return Err(self.client.rejected(&request, &answer));
+        if response.status != 404 {
+            return Err(self.client.rejected(&request, &response));
         }
-        // This one does not make partitions by the way.
+        // This version does not create partitions implicitly.
         self.create(key).await?;
-        let answer = self.client.request(Method::POST, "/resources/pkeys", Some(body)).await?;
-        if answer.is_success() { Ok(()) } else { Err(self.client.rejected(&request, &answer)) }
+        let response = self.client.request(Method::POST, "/resources/pkeys", Some(body)).await?;
+        if response.is_success() { Ok(()) } else { Err(self.client.rejected(&request, &response)) }
     }
 
     async fn create(&self, key: PKeyBase) -> Result<(), Error> {
         let body = json!({"pkey": format_pkey(key), "index0": true, "ip_over_ib": true});
-        let answer = self.client.request(Method::POST, "/resources/pkeys/add", Some(body)).await?;
-        let there = answer.status == 409 || (answer.status == 400 && answer.text.contains("exist"));
-        if answer.is_success() || there {
+        let response = self.client.request(Method::POST, "/resources/pkeys/add", Some(body)).await?;
+        let exists = response.status == 409 || (response.status == 400 && response.text.contains("exist"));
+        if response.is_success() || exists {
             return Ok(());
         }
-        Err(self.client.rejected(&format!("POST /resources/pkeys/add {}", format_pkey(key)), &answer))
+        Err(self.client.rejected(&format!("POST /resources/pkeys/add {}", format_pkey(key)), &response))
     }
 
     async fn remove(&self, key: PKeyBase, guids: &[Guid]) -> Result<(), Error> {
-        let listed: Vec<String> = guids.iter().map(|guid| format_guid(*guid)).collect();
-        let path = format!("/resources/pkeys/{}/guids/{}", format_pkey(key), listed.join(","));
-        let answer = self.client.request(Method::DELETE, &path, None).await?;
-        match answer.status {
+        let guid_list: Vec<String> = guids.iter().map(|guid| format_guid(*guid)).collect();
+        let path = format!("/resources/pkeys/{}/guids/{}", format_pkey(key), guid_list.join(","));
+        let response = self.client.request(Method::DELETE, &path, None).await?;
+        match response.status {
             200..300 => return Ok(()),
-            // Older versions have only the other way; that one knows whether the partition is there.
+            // Older versions only support the action below, which also reports whether the partition exists.
             404 | 405 | 501 => {}
             _ => {
                 return Err(self
                     .client
-                    .rejected(&format!("DELETE /resources/pkeys/{}/guids", format_pkey(key)), &answer));
+                    .rejected(&format!("DELETE /resources/pkeys/{}/guids", format_pkey(key)), &response));
             }
         }
-        let body = json!({"pkey": format_pkey(key), "guids": listed});
-        let answer = self.client.request(Method::POST, "/actions/remove_guids_from_pkey", Some(body)).await?;
-        if answer.is_success() || self.are_removed(key, guids, answer.status).await? {
+        let body = json!({"pkey": format_pkey(key), "guids": guid_list});
+        let response =
+            self.client.request(Method::POST, "/actions/remove_guids_from_pkey", Some(body)).await?;
+        if response.is_success() || self.are_removed(key, guids, response.status).await? {
             return Ok(());
         }
-        Err(self.client.rejected(&format!("remove members of {}", format_pkey(key)), &answer))
+        Err(self.client.rejected(&format!("remove members of {}", format_pkey(key)), &response))
     }
 
-    /// After a removal that found nothing: whether there is indeed nothing left. A partition ends with its last
-    /// member, so "no such thing" is what a second removal hears.
+    /// After a removal failed with "not found": checks that none of the GUIDs is a member. UFM deletes a partition with
+    /// its last member, so a second removal gets "not found".
     async fn are_removed(&self, key: PKeyBase, guids: &[Guid], status: u16) -> Result<bool, Error> {
         if status != 404 && status != 400 {
             return Ok(false);
         }
         let path = format!("/resources/pkeys/{}?guids_data=true", format_pkey(key));
-        let answer = self.client.request(Method::GET, &path, None).await?;
-        // Some say so, some show an empty object.
-        if answer.status == 404 || answer.body.as_object().is_some_and(serde_json::Map::is_empty) {
+        let response = self.client.request(Method::GET, &path, None).await?;
+        // Some versions return 404, some an empty object.
+        if response.status == 404 || response.body.as_object().is_some_and(serde_json::Map::is_empty) {
             return Ok(true);
         }
-        let members = answer.body.get("guids").and_then(Value::as_array).into_iter().flatten();
-        let left = members.filter_map(|member| crate::parse_guid(member.get("guid")?.as_str()?));
-        Ok(answer.is_success() && !left.into_iter().any(|guid| guids.contains(&guid)))
+        let members = response.body.get("guids").and_then(Value::as_array).into_iter().flatten();
+        let remaining = members.filter_map(|member| crate::parse_guid(member.get("guid")?.as_str()?));
+        Ok(response.is_success() && !remaining.into_iter().any(|guid| guids.contains(&guid)))
     }
 }
 
@@ -162,12 +163,12 @@ impl SubnetManager for Ufm {
     }
 
     fn rate_limits(&self) -> RateLimits {
-        // UFM rewrites its file and sweeps the fabric for every request, so a moment's changes go together.
+        // UFM rewrites its file and sweeps the fabric for every request, so changes are batched.
         RateLimits { window: Duration::from_millis(100), interval: Duration::ZERO, max_in_flight: 8 }
     }
 }
 
-/// As ib-kubernetes wrote it.
+/// The P_Key format of ib-kubernetes.
 fn format_pkey(key: PKeyBase) -> String {
     format!("0x{:04X}", key.number())
 }

@@ -1,31 +1,30 @@
-//! What UFM answers.
+//! Parsing of UFM responses.
 
 use crate::{FabricReport, Membership, MembershipTable, PKeyBase, parse_guid};
 use ferroband_model::PKey;
 use serde_json::{Map, Value};
 
-/// The partitions and their members, out of `GET …/resources/pkeys?guids_data=true`.
+/// Parses the partitions and members of `GET …/resources/pkeys?guids_data=true`.
 ///
-/// Anything in it that cannot be read is left out and told: one odd entry of somebody else's must not stop us
-/// from knowing our own.
+/// Invalid entries are skipped with a warning, so that an entry of someone else does not hide Ferroband's own.
 pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
     let mut fabric = FabricReport::default();
     let mut members = MembershipTable::default();
     for (text, partition) in body {
         let number = text.parse::<PKey>().map(PKey::base);
         if number == Ok(PKey::DEFAULT.base()) {
-            // Told from UFM 6.19 on; before, a full member of it other than the manager is what there is to go by.
+            // Reported since UFM 6.19; unknown for older versions.
             fabric.open = partition.get("membership").and_then(Value::as_str).map(|word| word == "full");
             continue;
         }
         let Some(key) = number.ok().and_then(PKeyBase::new) else {
-            fabric.warnings.push(format!("P_Key {text:?} is none"));
+            fabric.warnings.push(format!("invalid P_Key {text:?}"));
             continue;
         };
         for member in partition.get("guids").and_then(Value::as_array).into_iter().flatten() {
             let guid = member.get("guid").and_then(Value::as_str).and_then(parse_guid);
             let Some(guid) = guid else {
-                fabric.warnings.push(format!("{key} has a member that is no GUID: {member}"));
+                fabric.warnings.push(format!("{key} has a member with an invalid GUID: {member}"));
                 continue;
             };
             let limited = member.get("membership").and_then(Value::as_str) == Some("limited");
@@ -36,7 +35,7 @@ pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
     fabric
 }
 
-/// The keys of the management protocol that are still as UFM came, out of `GET …/app/smconf`.
+/// The management keys of `GET …/app/smconf` that still have UFM's default value.
 pub(super) fn default_secrets(body: &Map<String, Value>) -> Vec<String> {
     let number = |name: &str| {
         let value = body.get(name)?;
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_in_every_spelling() {
+    fn partitions_are_parsed_in_every_format() {
         let fabric = parse_partitions(&object(json!({
             "0x7fff": {"partition": "management", "membership": "full", "guids": []},
             "0x5": {"partition": "a", "ip_over_ib": true, "guids": [
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_the_box() {
+    fn default_management_keys_are_reported() {
         let found = default_secrets(&object(
             json!({"m_key": "0x0", "sm_key": 1, "sa_key": "0x77", "m_key_per_port": false}),
         ));

@@ -1,57 +1,56 @@
-//! How to reach UFM: the variables of ib-kubernetes, and a few more for what it could not do.
+//! Connection settings of UFM: the variables of ib-kubernetes and a few extensions.
 
 use crate::SettingError;
 use std::fmt;
 
-/// Where UFM is and how to log in.
+/// Address and credentials of UFM.
 #[derive(Clone, PartialEq)]
 pub struct UfmClientSettings {
     /// `http` or `https`.
     pub schema: &'static str,
-    /// Host name or address.
+    /// Host name or IP address.
     pub address: String,
-    /// Port.
+    /// TCP port.
     pub port: u16,
-    /// How to log in.
+    /// Credentials.
     pub login: UfmLogin,
-    /// Certificates to trust: of UFM itself (pinned), or of who signed it. The system's trust where there are none.
+    /// Trusted certificates: UFM's own (pinned) or of its CA. The system's roots if absent.
     pub certificate: Option<String>,
 }
 
-/// How to log in.
+/// Credentials.
 #[derive(Clone, PartialEq)]
 pub enum UfmLogin {
     /// `UFM_USERNAME` and `UFM_PASSWORD`.
     Basic {
-        /// The user.
+        /// User name.
         user: String,
-        /// The password.
         password: String,
     },
     /// `UFM_TOKEN`.
     Token(String),
-    /// `UFM_CLIENT_CERTIFICATE` and `UFM_CLIENT_KEY`, in PEM form.
+    /// `UFM_CLIENT_CERTIFICATE` and `UFM_CLIENT_KEY`, in PEM format.
     Certificate {
-        /// The chain.
+        /// Certificate chain.
         chain: String,
-        /// The key.
+        /// Private key.
         key: String,
     },
 }
 
 impl UfmClientSettings {
-    /// Reads the variables.
+    /// Parses the variables.
     pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).filter(|value| !value.trim().is_empty());
         let schema = match of("UFM_HTTP_SCHEMA").map(|schema| schema.to_lowercase()).as_deref() {
             None | Some("https") => "https",
             Some("http") => "http",
             Some(other) => {
-                let wanted = "http or https";
+                let expected = "http or https";
                 return Err(SettingError::Value {
                     name: "UFM_HTTP_SCHEMA",
                     value: other.to_owned(),
-                    expected: wanted,
+                    expected,
                 });
             }
         };
@@ -74,7 +73,7 @@ impl UfmClientSettings {
             (Some(token), _, _) => Some(UfmLogin::Token(token)),
             (None, Some(chain), Some(key)) => Some(UfmLogin::Certificate { chain, key }),
             (None, ..) => {
-                // The name that the documents tell people to use, and the one that the program read.
+                // ib-kubernetes reads UFM_USERNAME, but some documentation says UFM_USER.
                 let user = of("UFM_USERNAME").or_else(|| of("UFM_USER"));
                 user.zip(of("UFM_PASSWORD")).map(|(user, password)| UfmLogin::Basic { user, password })
             }
@@ -87,7 +86,7 @@ impl UfmClientSettings {
         Ok(settings)
     }
 
-    /// What the paths of requests begin with: it depends on the login.
+    /// Path prefix of the REST API, which depends on the kind of credentials.
     pub fn path_prefix(&self) -> &'static str {
         match self.login {
             UfmLogin::Token(_) => "/ufmRestV3",
@@ -96,7 +95,7 @@ impl UfmClientSettings {
     }
 }
 
-/// Without anything secret: this goes into logs.
+/// Contains no secrets, because it is logged.
 impl fmt::Debug for UfmClientSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let login = match &self.login {
@@ -132,16 +131,18 @@ mod tests {
         LOGIN.iter().copied().chain(more.iter().copied()).collect()
     }
 
+    // Case: partitions 5
     #[test]
-    fn case_05_what_is_missing_is_listed() {
+    fn missing_variables_are_listed() {
         let text = read(&LOGIN[..2]).unwrap_err().to_string();
         for name in ["UFM_USERNAME", "UFM_PASSWORD", "UFM_ADDRESS"] {
             assert!(text.contains(name), "{text}");
         }
     }
 
+    // Case: partitions 6
     #[test]
-    fn case_06_the_secret_of_the_document() {
+    fn ufm_user_is_accepted_as_user_name() {
         let settings =
             read(&[("UFM_USER", "admin"), ("UFM_PASSWORD", "12345"), ("UFM_ADDRESS", "172.16.10.10")]);
         assert_eq!(
@@ -150,8 +151,9 @@ mod tests {
         );
     }
 
+    // Case: partitions 7, partitions 8
     #[test]
-    fn case_07_and_08_schema_and_port() {
+    fn schema_and_port_have_defaults() {
         assert_eq!(read(&LOGIN).unwrap().port, 443);
         let plain = read(&with(&[("UFM_HTTP_SCHEMA", "HTTP")])).unwrap();
         assert_eq!((plain.schema, plain.port), ("http", 80));
@@ -162,23 +164,26 @@ mod tests {
         }
     }
 
+    // Case: partitions 9
     #[test]
-    fn case_09_a_certificate_that_is_none_is_told_at_once() {
+    fn invalid_certificate_is_rejected() {
         let error = read(&with(&[("UFM_CERTIFICATE", "c2VjcmV0")])).unwrap_err();
         assert!(matches!(error, SettingError::Certificate { name: "UFM_CERTIFICATE", .. }));
         assert!(!error.to_string().contains("c2VjcmV0"));
     }
 
+    // Case: partitions 82
     #[test]
-    fn case_82_nothing_secret_is_shown() {
+    fn debug_output_contains_no_secrets() {
         for more in [("UFM_TOKEN", "hunter2"), ("UFM_PORT", "1")] {
             let settings = read(&with(&[more])).unwrap();
             assert!(!format!("{settings:?} {:?}", settings.login).contains("hunter2"));
         }
     }
 
+    // Case: partitions 52
     #[test]
-    fn case_52_a_token_goes_to_version_3() {
+    fn token_uses_rest_version_3() {
         assert_eq!(read(&with(&[("UFM_TOKEN", "t")])).unwrap().path_prefix(), "/ufmRestV3");
         assert_eq!(read(&LOGIN).unwrap().path_prefix(), "/ufmRest");
     }

@@ -1,9 +1,9 @@
-//! Whom to trust.
+//! TLS configuration: certificate pinning and client certificates.
 //!
-//! The certificate that UFM's documents tell people to make names no host that could be checked (seed 003: its
-//! only name is the text `${UFM_ADDRESS}`). What can be checked is that it is this certificate and no other. So a
-//! certificate given to us is first a pin: a server that shows exactly it, and proves that it has the key, is UFM. Else
-//! it is the authority that must have signed the server's, for the server's name.
+//! The certificate that UFM's documentation tells users to create contains no valid host name: its only name is the
+//! literal text `${UFM_ADDRESS}`. A configured certificate is therefore first a pin: a server that presents exactly
+//! this certificate, and proves to have its key, is accepted. Otherwise it is a CA that must have signed the server's
+//! certificate for the server's name.
 
 use super::{UfmClientSettings, UfmLogin};
 use crate::SettingError;
@@ -15,12 +15,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Whether the certificates and keys of the settings can be read.
+/// Checks that the certificates and keys can be parsed.
 pub(super) fn check(settings: &UfmClientSettings) -> Result<(), SettingError> {
     client_config(settings).map(drop)
 }
 
-/// The TLS side of a client.
+/// Builds the TLS client configuration.
 pub(super) fn client_config(settings: &UfmClientSettings) -> Result<ClientConfig, SettingError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -51,19 +51,19 @@ pub(super) fn client_config(settings: &UfmClientSettings) -> Result<ClientConfig
 }
 
 fn parse_certificates(name: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, SettingError> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let read = read.map_err(|error| certificate_error(name, &error))?;
-    if read.is_empty() {
-        return Err(certificate_error(name, &"there is no BEGIN CERTIFICATE in it"));
+    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let parsed = parsed.map_err(|error| certificate_error(name, &error))?;
+    if parsed.is_empty() {
+        return Err(certificate_error(name, &"it contains no BEGIN CERTIFICATE"));
     }
-    Ok(read)
+    Ok(parsed)
 }
 
 fn certificate_error(name: &'static str, problem: &dyn ToString) -> SettingError {
     SettingError::Certificate { name, problem: problem.to_string() }
 }
 
-/// Accepts the given certificates themselves, and what they have signed.
+/// Accepts the pinned certificates and certificates signed by them.
 #[derive(Debug)]
 struct PinnedCertVerifier {
     pins: Vec<CertificateDer<'static>>,
@@ -87,16 +87,16 @@ impl PinnedCertVerifier {
 impl ServerCertVerifier for PinnedCertVerifier {
     fn verify_server_cert(
         &self,
-        shown: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        presented: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         server: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.pins.iter().any(|pin| pin.as_ref() == shown.as_ref()) {
+        if self.pins.iter().any(|pin| pin.as_ref() == presented.as_ref()) {
             return Ok(ServerCertVerified::assertion());
         }
-        self.signed.verify_server_cert(shown, between, server, ocsp, now)
+        self.signed.verify_server_cert(presented, intermediates, server, ocsp, now)
     }
 
     fn verify_tls12_signature(

@@ -1,74 +1,83 @@
-//! What ports have in their tables.
+//! Contents of the ports' P_Key tables.
 
 use super::*;
 use Membership::{Full, Limited};
 
+// Case: partitions 68
 #[tokio::test]
-async fn case_68_in_the_table_soon_and_out_of_it_soon() {
+async fn pkey_is_added_and_removed_quickly() {
     let ports = consecutive_guids(3);
-    let bed = OpensmTestbed::new(&ports).unwrap();
-    let manager = bed.start_opensm(0, 0).unwrap();
-    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
-    desk.set_desired(MembershipTable::default());
-    wait_for_pkeys(&bed, ports[0], |keys| keys == [0x7fff]).await;
-    desk.set_desired(table(&[(0x3e8, ports[0], Full)]));
-    let took = wait_for_pkeys(&bed, ports[0], |keys| keys == [0x83e8, 0x7fff]).await;
-    assert_eq!(bed.pkey_table(ports[1]).unwrap(), [0x7fff], "another tenant's port has nothing of it");
-    desk.set_desired(MembershipTable::default());
-    let gone = wait_for_pkeys(&bed, ports[0], |keys| keys == [0x7fff]).await;
-    println!("in after {took:?}, out after {gone:?}");
-    // A second is what the contract asks for on an idle machine.
+    let fabric = OpensmTestbed::new(&ports).unwrap();
+    let manager = fabric.start_opensm(0, 0).unwrap();
+    let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    fixture.set_desired(MembershipTable::default());
+    wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x7fff]).await;
+    fixture.set_desired(table(&[(0x3e8, ports[0], Full)]));
+    let took = wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x83e8, 0x7fff]).await;
+    assert_eq!(
+        fabric.pkey_table(ports[1]).unwrap(),
+        [0x7fff],
+        "another tenant's port does not get the P_Key"
+    );
+    fixture.set_desired(MembershipTable::default());
+    let gone = wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x7fff]).await;
+    println!("added after {took:?}, removed after {gone:?}");
+    // The goal is one second on an idle machine.
     assert!(took < Duration::from_secs(4) && gone < Duration::from_secs(4), "{took:?} {gone:?}");
 }
 
+// Case: partitions 39, partitions 69
 #[tokio::test]
-async fn case_39_and_69_limited_members_and_the_first_slot() {
+async fn limited_members_and_index0_are_programmed() {
     let ports = consecutive_guids(2);
-    let bed = OpensmTestbed::new(&ports).unwrap();
-    let manager = bed.start_opensm(0, 0).unwrap();
-    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
-    desk.set_desired(table(&[(5, ports[0], Full), (5, ports[1], Limited)]));
-    wait_for_pkeys(&bed, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
-    wait_for_pkeys(&bed, ports[1], |keys| keys == [0x0005, 0x7fff]).await;
+    let fabric = OpensmTestbed::new(&ports).unwrap();
+    let manager = fabric.start_opensm(0, 0).unwrap();
+    let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    fixture.set_desired(table(&[(5, ports[0], Full), (5, ports[1], Limited)]));
+    wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
+    wait_for_pkeys(&fabric, ports[1], |keys| keys == [0x0005, 0x7fff]).await;
 }
 
+// Case: partitions 70
 #[tokio::test]
-async fn case_70_five_thousand_members_and_those_that_are_there_have_the_key() {
+async fn present_ports_of_five_thousand_members_get_the_pkey() {
     let ports = consecutive_guids(20);
-    let bed = OpensmTestbed::new(&ports).unwrap();
-    let manager = bed.start_opensm(0, 0).unwrap();
-    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    let fabric = OpensmTestbed::new(&ports).unwrap();
+    let manager = fabric.start_opensm(0, 0).unwrap();
+    let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
     let many = (0..5000).map(|number| (key(5), Guid::new(POOL + number), Full)).collect();
-    desk.set_desired(many);
+    fixture.set_desired(many);
     for port in ports {
-        wait_for_pkeys(&bed, port, |keys| keys.contains(&0x8005)).await;
+        wait_for_pkeys(&fabric, port, |keys| keys.contains(&0x8005)).await;
     }
     let text = std::fs::read_to_string(&manager.partitions).unwrap();
     assert!(text.lines().all(|line| line.len() < 4000));
     assert!(!manager.log().contains("in error"));
 }
 
+// Case: partitions 73
 #[tokio::test]
-async fn case_73_a_port_that_comes_later_gets_its_key_without_being_asked() {
+async fn port_linked_later_gets_its_pkey() {
     let ports = consecutive_guids(2);
-    let mut bed = OpensmTestbed::new(&ports).unwrap();
-    let manager = bed.start_opensm(0, 0).unwrap();
-    let desk = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
-    bed.console_command("Unlink \"P0\"[1]").unwrap();
-    desk.set_desired(table(&[(5, ports[0], Full), (5, ports[1], Full)]));
-    wait_for_pkeys(&bed, ports[1], |keys| keys.contains(&0x8005)).await;
-    wait_until("the programmer is content", || desk.running.lock().pending_changes().is_empty()).await;
-    bed.console_command("ReLink \"P0\"[1]").unwrap();
+    let mut fabric = OpensmTestbed::new(&ports).unwrap();
+    let manager = fabric.start_opensm(0, 0).unwrap();
+    let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    fabric.console_command("Unlink \"P0\"[1]").unwrap();
+    fixture.set_desired(table(&[(5, ports[0], Full), (5, ports[1], Full)]));
+    wait_for_pkeys(&fabric, ports[1], |keys| keys.contains(&0x8005)).await;
+    wait_until("no pending changes", || fixture.handle.lock().pending_changes().is_empty()).await;
+    fabric.console_command("ReLink \"P0\"[1]").unwrap();
     let end = Instant::now() + Duration::from_secs(60);
-    // It cannot even be asked while it is not there.
-    while !bed.pkey_table(ports[0]).is_ok_and(|keys| keys.contains(&0x8005)) {
+    // The table cannot be read while the port is unlinked.
+    while !fabric.pkey_table(ports[0]).is_ok_and(|keys| keys.contains(&0x8005)) {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
+// Case: partitions 79
 #[tokio::test]
-async fn case_79_two_fabrics_side_by_side() {
+async fn two_fabrics_do_not_interfere() {
     let ports = consecutive_guids(1);
     let (one, two) = (OpensmTestbed::new(&ports).unwrap(), OpensmTestbed::new(&ports).unwrap());
     let (first, second) = (one.start_opensm(0, 0).unwrap(), two.start_opensm(0, 0).unwrap());
@@ -82,12 +91,13 @@ async fn case_79_two_fabrics_side_by_side() {
     wait_for_pkeys(&two, ports[0], |keys| keys == [0x8006, 0x7fff]).await;
 }
 
-/// The distribution's opensm does not know virtual ports, and is known not to.
+/// Debian's opensm does not support virtual ports.
+// Case: partitions 80
 #[tokio::test]
-async fn case_80_an_opensm_without_virtualization_is_known() {
-    let bed = OpensmTestbed::new(&consecutive_guids(1)).unwrap();
-    let manager = bed.start_opensm(0, 0).unwrap();
-    let told = Opensm::new(vec![local_host(&manager)]).observe().await.unwrap();
-    assert_eq!(told.virtualization, Some(false));
-    assert_eq!(told.open, Some(true), "without a file everybody is in");
+async fn opensm_without_virtualization_is_detected() {
+    let fabric = OpensmTestbed::new(&consecutive_guids(1)).unwrap();
+    let manager = fabric.start_opensm(0, 0).unwrap();
+    let report = Opensm::new(vec![local_host(&manager)]).observe().await.unwrap();
+    assert_eq!(report.virtualization, Some(false));
+    assert_eq!(report.open, Some(true), "without a file every port is a full member");
 }

@@ -1,6 +1,6 @@
-//! The UFM client and the loop around it, against a simulated UFM over HTTPS.
+//! The UFM client and the reconcile loop against a simulated UFM over HTTPS.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod faults;
 mod outage;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// A programmer at work against a manager.
+/// A running reconciler for a subnet manager.
 struct UfmReconcilerFixture {
-    running: ReconcilerHandle,
+    handle: ReconcilerHandle,
     managers: watch::Sender<Arc<dyn SubnetManager>>,
     health: watch::Receiver<SubnetManagerHealth>,
 }
@@ -33,11 +33,11 @@ impl UfmReconcilerFixture {
 
     fn start_with_period(manager: Arc<dyn SubnetManager>, period: Duration) -> Self {
         let (managers, receiver) = watch::channel(manager);
-        let (told, health) = watch::channel(SubnetManagerHealth::default());
-        let running = ReconcilerHandle::default();
-        running.set_list_period(period);
-        tokio::spawn(run_reconciler(running.clone(), receiver, told));
-        Self { running, managers, health }
+        let (sender, health) = watch::channel(SubnetManagerHealth::default());
+        let handle = ReconcilerHandle::default();
+        handle.set_list_period(period);
+        tokio::spawn(run_reconciler(handle.clone(), receiver, sender));
+        Self { handle, managers, health }
     }
 
     fn set_desired(&self, members: &[(u16, u64)]) {
@@ -47,22 +47,22 @@ impl UfmReconcilerFixture {
     }
 
     fn set_desired_table(&self, table: MembershipTable) {
-        // All GUIDs of the tests' pool are claimed.
+        // All GUIDs of the tests are claimed.
         let guids = (POOL..POOL + 0x400).map(Guid::new).collect();
-        self.running.lock().set_desired(table, Ownership { guids, ..Ownership::default() });
-        self.running.wake();
+        self.handle.lock().set_desired(table, Ownership { guids, ..Ownership::default() });
+        self.handle.wake();
     }
 
     async fn wait_converged(&self) {
-        wait_until("wanted and seen are the same", || {
-            let mut programmer = self.running.lock();
-            programmer.observed().is_some() && programmer.pending_changes().is_empty()
+        wait_until("desired and observed are equal", || {
+            let mut reconciler = self.handle.lock();
+            reconciler.observed().is_some() && reconciler.pending_changes().is_empty()
         })
         .await;
     }
 }
 
-/// The first GUID of the tests' pool.
+/// First GUID used by the tests.
 const POOL: u64 = 0x0200_0000_0000_0000;
 
 fn key(number: u16) -> PKeyBase {
@@ -80,7 +80,7 @@ fn ufm(simulator: &UfmSimulator) -> Arc<dyn SubnetManager> {
     Arc::new(Ufm::new(&settings(&simulator.client_env())).unwrap().with_timeout(Duration::from_secs(2)))
 }
 
-/// The members of a partition at the simulator.
+/// The members of a partition in the simulator.
 fn members(simulator: &UfmSimulator, key: u16) -> Vec<u64> {
     let partitions = simulator.partitions();
     partitions.get(&key).map(|members| members.keys().map(|guid| guid.value()).collect()).unwrap_or_default()
@@ -89,7 +89,7 @@ fn members(simulator: &UfmSimulator, key: u16) -> Vec<u64> {
 async fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !done() {
-        assert!(Instant::now() < end, "it did not happen: {what}");
+        assert!(Instant::now() < end, "timeout waiting for: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,7 +1,7 @@
-//! UFM away amid a hundred starts and stops, looked back upon.
+//! A UFM outage during a hundred pod starts and stops, audited afterwards.
 //!
-//! What a node does is done here in a few lines: a pod's function is used when the manager has it in its partition and
-//! no other, and is free for the next pod when it is known to be out.
+//! The test imitates a node: a pod runs once its function is in its partition and in no other, and the function is free
+//! for the next pod once its removal is confirmed.
 
 use super::*;
 use ferroband_partition::MembershipState;
@@ -9,27 +9,27 @@ use ferroband_testbed::audit::{PodTenancy, audit};
 use ferroband_testbed::ufm::UfmSimulatorOptions;
 use std::sync::Mutex;
 
-/// Functions that pods take turns on.
+/// Number of virtual functions that the pods share.
 const FUNCTIONS: u64 = 16;
 
-/// The pods of a node: what is wanted, and who had which function when.
+/// The pods of a node: their desired memberships, and which pod used which function when.
 #[derive(Default)]
 struct PodChurn {
-    wanted: Mutex<BTreeMap<u64, u16>>,
+    desired: Mutex<BTreeMap<u64, u16>>,
     tenancies: Mutex<Vec<PodTenancy>>,
 }
 
 impl PodChurn {
-    fn publish_desired(&self, desk: &UfmReconcilerFixture) {
-        let wanted: Vec<(u16, u64)> =
-            self.wanted.lock().unwrap().iter().map(|(guid, key)| (*key, *guid)).collect();
-        desk.set_desired(&wanted);
+    fn publish_desired(&self, fixture: &UfmReconcilerFixture) {
+        let desired: Vec<(u16, u64)> =
+            self.desired.lock().unwrap().iter().map(|(guid, key)| (*key, *guid)).collect();
+        fixture.set_desired(&desired);
     }
 
-    /// One pod after another on one function, each in another partition than the one before.
+    /// Runs pods one after another on one function, each in a different partition than the previous one.
     async fn run_pods(
         &self,
-        desk: &UfmReconcilerFixture,
+        fixture: &UfmReconcilerFixture,
         simulator: &UfmSimulator,
         function: u64,
         pods: u64,
@@ -37,15 +37,15 @@ impl PodChurn {
         let guid = Guid::new(POOL + function);
         for turn in 0..pods {
             let number = 5 + ((function + turn) % 4) as u16;
-            self.wanted.lock().unwrap().insert(guid.value(), number);
-            self.publish_desired(desk);
+            self.desired.lock().unwrap().insert(guid.value(), number);
+            self.publish_desired(fixture);
             let table = || -> Vec<u16> {
                 let all = simulator.partitions();
                 all.iter().filter(|(_, members)| members.contains_key(&guid)).map(|(key, _)| *key).collect()
             };
-            // The port's own table shows what UFM has; and a key that is about to go does not count.
+            // The function must be programmed, and in no other partition.
             wait_for(|| {
-                let standing = desk.running.lock().membership_state(key(number), guid);
+                let standing = fixture.handle.lock().membership_state(key(number), guid);
                 standing == MembershipState::Programmed && table() == [number]
             })
             .await;
@@ -54,8 +54,8 @@ impl PodChurn {
             let to = Some(Instant::now());
             let pod = format!("pod-{function}-{turn}");
             self.tenancies.lock().unwrap().push(PodTenancy { pod, guid, key: number, from, to });
-            self.wanted.lock().unwrap().remove(&guid.value());
-            self.publish_desired(desk);
+            self.desired.lock().unwrap().remove(&guid.value());
+            self.publish_desired(fixture);
         }
     }
 }
@@ -63,21 +63,21 @@ impl PodChurn {
 async fn wait_for(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(300);
     while !done() {
-        assert!(Instant::now() < end, "it did not happen");
+        assert!(Instant::now() < end, "timeout");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_ran_outside_and_no_key_outlived_its_pod_while_ufm_was_away() {
+async fn no_pod_ran_outside_its_partition_during_a_ufm_outage() {
     let away = if std::env::var_os("FERROBAND_SOAK").is_some() { 120 } else { 20 };
     let simulator = Arc::new(UfmSimulator::start(UfmSimulatorOptions::default()).unwrap());
-    let desk = Arc::new(UfmReconcilerFixture::start_with_period(ufm(&simulator), Duration::from_secs(1)));
+    let fixture = Arc::new(UfmReconcilerFixture::start_with_period(ufm(&simulator), Duration::from_secs(1)));
     let pods = Arc::new(PodChurn::default());
     let turns: Vec<_> = (0..FUNCTIONS)
         .map(|function| {
-            let (pods, desk, simulator) = (pods.clone(), desk.clone(), simulator.clone());
-            tokio::spawn(async move { pods.run_pods(&desk, &simulator, function, 7).await })
+            let (pods, fixture, simulator) = (pods.clone(), fixture.clone(), simulator.clone());
+            tokio::spawn(async move { pods.run_pods(&fixture, &simulator, function, 7).await })
         })
         .collect();
     wait_for(|| pods.tenancies.lock().unwrap().len() > 20).await;
@@ -90,11 +90,11 @@ async fn nobody_ran_outside_and_no_key_outlived_its_pod_while_ufm_was_away() {
     for turn in turns {
         turn.await.unwrap();
     }
-    desk.wait_converged().await;
-    wait_until("desired equals observed: nobody is in", || simulator.partitions().is_empty()).await;
+    fixture.wait_converged().await;
+    wait_until("all members are removed", || simulator.partitions().is_empty()).await;
     let tenancies = pods.tenancies.lock().unwrap().clone();
     let breaches = audit(&simulator.events(), &tenancies);
-    println!("{} pods, away for {away} s, {} changes at UFM", tenancies.len(), simulator.events().len());
+    println!("{} pods, UFM away for {away} s, {} changes in UFM", tenancies.len(), simulator.events().len());
     assert!(tenancies.len() > 100);
     assert_eq!(breaches, []);
 }

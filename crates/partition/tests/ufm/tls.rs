@@ -1,4 +1,4 @@
-//! Who is believed to be UFM, and how we prove who we are.
+//! TLS trust and client authentication.
 
 use super::*;
 use ferroband_testbed::ufm::{TlsIdentity, UfmSimulatorOptions};
@@ -14,12 +14,12 @@ async fn try_observe(variables: &BTreeMap<String, String>) -> Result<(), String>
     ufm.observe().await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Seed 003, letter by letter: the address stands in single quotes, so that the certificate names no host.
+/// The exact command of UFM's documentation. The single quotes prevent the expansion, so the certificate names no host.
 #[tokio::test]
-async fn the_certificate_of_the_documents_own_command() {
+async fn certificate_from_the_documented_command_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let line = "UFM_ADDRESS=172.16.10.10; openssl req -x509 -newkey rsa:4096 -keyout ufm.key -out ufm.crt -days 365 -subj '/CN=${UFM_ADDRESS}' -passout pass:test";
-    // The document's command asks for a passphrase; here it is given, and taken off again for the server.
+    // The documented command asks for a passphrase. The test passes one, and removes it again for the server.
     let made = Command::new("sh")
         .args(["-c", &format!("{line} && openssl rsa -in ufm.key -passin pass:test -out plain.key")])
         .current_dir(folder.path())
@@ -31,28 +31,29 @@ async fn the_certificate_of_the_documents_own_command() {
     try_observe(&simulator.client_env()).await.unwrap();
 }
 
+// Case: partitions 9
 #[tokio::test]
-async fn case_09_only_the_pinned_certificate_is_believed() {
+async fn only_the_pinned_certificate_is_accepted() {
     let simulator = start_with_identity(TlsIdentity::with_common_name("ufm").unwrap());
     try_observe(&simulator.client_env()).await.unwrap();
     let mut variables = simulator.client_env();
     variables.insert("UFM_CERTIFICATE".to_owned(), TlsIdentity::with_common_name("ufm").unwrap().certificate);
     let error = try_observe(&variables).await.unwrap_err();
     assert!(error.contains("certificate"), "{error}");
-    assert!(simulator.calls().len() <= 2, "nothing was sent to who could not prove to be UFM");
-    // Without one, the system's trust decides, and it does not know this server.
+    assert!(simulator.calls().len() <= 2, "no request was sent to an untrusted server");
+    // Without a configured certificate the system's roots apply, which do not include this server.
     variables.remove("UFM_CERTIFICATE");
     assert!(try_observe(&variables).await.is_err());
 }
 
 #[tokio::test]
-async fn a_named_certificate_is_an_authority_too() {
+async fn certificate_with_a_host_name_is_accepted() {
     let simulator = start_with_identity(TlsIdentity::with_names(&["127.0.0.1", "localhost"]).unwrap());
     try_observe(&simulator.client_env()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_client_certificate_instead_of_a_password() {
+async fn client_certificate_replaces_the_password() {
     let client = TlsIdentity::with_names(&["ferroband"]).unwrap();
     let start = UfmSimulatorOptions {
         client_certificates: Some(client.certificate.clone()),
@@ -68,7 +69,7 @@ async fn a_client_certificate_instead_of_a_password() {
 }
 
 #[tokio::test]
-async fn plain_http_where_it_is_asked_for() {
+async fn plain_http_is_used_if_configured() {
     let simulator =
         UfmSimulator::start(UfmSimulatorOptions { identity: None, ..UfmSimulatorOptions::default() })
             .unwrap();

@@ -7,13 +7,14 @@ fn table(members: &[(u16, u64, Membership)]) -> MembershipTable {
     members.iter().map(|(key, guid, kind)| (PKeyBase::new(*key).unwrap(), Guid::new(*guid), *kind)).collect()
 }
 
+// Case: partitions 39, partitions 69
 #[test]
-fn case_39_and_69_membership_and_index_as_opensm_writes_them() {
-    let wanted = table(&[
+fn membership_and_index0_are_rendered() {
+    let desired = table(&[
         (5, 0x0200_0000_0000_3001, Membership::Full),
         (5, 0x0200_0000_0000_4001, Membership::Limited),
     ]);
-    let text = render(None, &wanted).unwrap();
+    let text = render(None, &desired).unwrap();
     assert_eq!(
         text,
         format!(
@@ -24,11 +25,12 @@ fn case_39_and_69_membership_and_index_as_opensm_writes_them() {
              {END_MARKER}\n"
         )
     );
-    assert_eq!(parse_members(&text).unwrap(), (wanted, false));
+    assert_eq!(parse_members(&text).unwrap(), (desired, false));
 }
 
+// Case: partitions 71
 #[test]
-fn case_71_nothing_wanted_is_still_a_rule_for_the_default_partition() {
+fn empty_table_still_defines_the_default_partition() {
     let text = render(None, &MembershipTable::default()).unwrap();
     assert_eq!(parse(&text).unwrap().statements.len(), 1);
     for broken in [
@@ -51,30 +53,31 @@ fn case_71_nothing_wanted_is_still_a_rule_for_the_default_partition() {
         assert!(parse(broken).is_err(), "{broken:?}");
     }
     let long = format!("a=0x5: {};", ["0x0200000000003001"; 300].join(","));
-    assert!(parse(&long).unwrap_err().to_string().contains("cuts"));
+    assert!(parse(&long).unwrap_err().to_string().contains("truncates"));
 }
 
+// Case: partitions 70
 #[test]
-fn case_70_five_thousand_members_in_short_lines() {
+fn five_thousand_members_are_split_into_short_lines() {
     let members: Vec<_> = (0..5000).map(|n| (5, 0x0200_0000_0000_0000 + n, Membership::Full)).collect();
-    let wanted = table(&members);
-    let text = render(None, &wanted).unwrap();
+    let desired = table(&members);
+    let text = render(None, &desired).unwrap();
     assert!(text.lines().all(|line| line.len() < 4000));
-    assert_eq!(parse_members(&text).unwrap().0, wanted);
+    assert_eq!(parse_members(&text).unwrap().0, desired);
 }
 
 #[test]
-fn what_others_wrote_stays() {
-    let theirs = "# the storage people\nDefault=0x7fff,ipoib: ALL=full, SELF=full;\nstorage=0x0100,ipoib: 0xe41d2d0300000001=full;\n";
-    let first = render(Some(theirs), &table(&[(5, 0x0200_0000_0000_0001, Membership::Full)])).unwrap();
-    assert!(first.starts_with(theirs));
+fn text_outside_of_the_section_is_preserved() {
+    let foreign = "# storage team\nDefault=0x7fff,ipoib: ALL=full, SELF=full;\nstorage=0x0100,ipoib: 0xe41d2d0300000001=full;\n";
+    let first = render(Some(foreign), &table(&[(5, 0x0200_0000_0000_0001, Membership::Full)])).unwrap();
+    assert!(first.starts_with(foreign));
     assert_eq!(first.matches("0x7fff").count(), 1);
-    assert!(parse_members(&first).unwrap().1, "the default partition lets everybody in");
+    assert!(parse_members(&first).unwrap().1, "every port is a full member of the default partition");
     let second = render(Some(&first), &table(&[(6, 0x0200_0000_0000_0002, Membership::Full)])).unwrap();
-    assert!(second.starts_with(theirs) && !second.contains("fb0005") && second.contains("fb0006"));
+    assert!(second.starts_with(foreign) && !second.contains("fb0005") && second.contains("fb0006"));
     let error =
-        render(Some(theirs), &table(&[(0x100, 0x0200_0000_0000_0002, Membership::Full)])).unwrap_err();
-    assert!(error.to_string().contains("somebody else's"), "{error}");
+        render(Some(foreign), &table(&[(0x100, 0x0200_0000_0000_0002, Membership::Full)])).unwrap_err();
+    assert!(error.to_string().contains("outside of its section"), "{error}");
     for broken in
         [&first.replace(END_MARKER, ""), &first.replace(BEGIN_MARKER, ""), "storage=0x0100: nonsense;\n"]
     {
@@ -84,19 +87,19 @@ fn what_others_wrote_stays() {
 
 proptest! {
     #[test]
-    fn whatever_is_wanted_reads_back_the_same(
+    fn rendered_table_parses_back_to_the_same(
         members in proptest::collection::vec((1_u16..0x7fff, 1..u64::MAX, any::<bool>()), 0..200)
     ) {
         let kind = |limited| if limited { Membership::Limited } else { Membership::Full };
         let members: Vec<_> = members.into_iter().map(|(key, guid, limited)| (key, guid, kind(limited))).collect();
-        let wanted = table(&members);
-        let text = render(None, &wanted).unwrap();
-        prop_assert_eq!(parse_members(&text).unwrap().0, wanted);
+        let desired = table(&members);
+        let text = render(None, &desired).unwrap();
+        prop_assert_eq!(parse_members(&text).unwrap().0, desired);
     }
 
-    /// The strict reader never panics, and never takes a text for empty.
+    /// The parser never panics, and never returns a file without statements.
     #[test]
-    fn any_text_gets_an_answer(text in "[a-zA-Z0-9=,:;# \n_x]{0,200}") {
+    fn parser_accepts_any_input_without_panic(text in "[a-zA-Z0-9=,:;# \n_x]{0,200}") {
         if let Ok(file) = parse(&text) {
             prop_assert!(!file.statements.is_empty());
         }
