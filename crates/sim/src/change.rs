@@ -1,4 +1,4 @@
-//! What people do to the simulated machine: pull adapters out, cut cables, make virtual functions.
+//! Manual changes to simulated hardware: unplug adapters, change port states, create virtual functions.
 
 use crate::machine::SimMachine;
 use crate::state::FunctionId;
@@ -7,72 +7,58 @@ use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::{Guid, LinkLayer, PKey, PciAddress};
 use std::collections::BTreeMap;
 
-/// Something to do to a device, which is named by its PCI address, its RDMA device or its interface.
+/// A change to a device, which is identified by its PCI address, RDMA device or interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimulationChange {
-    /// Pull the adapter out of its slot.
-    Unplug {
-        /// The adapter.
-        device: String,
-    },
-    /// Put it back.
+    /// Unplugs an adapter.
+    Unplug { device: String },
+    /// Plugs an adapter in again.
     Replug {
-        /// The adapter; when it is out, its PCI address or what the profile calls its RDMA device or
-        /// interface.
+        /// The adapter; while it is unplugged, its PCI address or the RDMA device or interface name of the profile.
         device: String,
     },
-    /// Do something to the cable of a port, or to the subnet manager.
+    /// Changes the state of a port, as a cable or subnet manager would.
     SetPortState {
-        /// The adapter.
         device: String,
-        /// The port, from 1.
+        /// Port number, starting at 1.
         port: u32,
-        /// What it is like from then on.
         state: SimPortState,
     },
-    /// Have so many virtual functions; from one number to another by way of 0, as an administrator does.
-    SetVfCount {
-        /// The adapter.
-        device: String,
-        /// How many.
-        count: u16,
-    },
-    /// Count something on a port: `symbol_error`, `out_of_sequence`.
+    /// Sets the number of virtual functions, by way of 0 between two nonzero numbers, as an administrator does.
+    SetVfCount { device: String, count: u16 },
+    /// Adds to a counter of a port: `symbol_error`, `out_of_sequence`.
     AddToCounter {
         /// The adapter or virtual function.
         device: String,
-        /// The port, from 1.
+        /// Port number, starting at 1.
         port: u32,
-        /// The counter, by the kernel's name.
+        /// The kernel's name of the counter.
         counter: String,
-        /// How much to add.
+        /// The value to add.
         by: u64,
     },
-    /// Make RDMA devices belong to one network namespace each, or to all of them.
-    SetNetnsMode {
-        /// Which.
-        mode: NetnsMode,
-    },
-    /// Write the P_Key table of an adapter or a virtual function, as a subnet manager does. The function's interface is
-    /// in the partition of the first key.
+    /// Sets the RDMA network namespace mode.
+    SetNetnsMode { mode: NetnsMode },
+    /// Writes the P_Key table of an adapter or a virtual function, as a subnet manager does. The first key
+    /// determines the partition of the function's interface.
     SetPKeys {
         /// The adapter or virtual function.
         device: String,
-        /// The table, from slot 0.
+        /// The table, starting at slot 0.
         keys: Vec<PKey>,
     },
-    /// The subnet manager goes over all ports of InfiniBand and writes their P_Key tables.
+    /// Writes the P_Key tables of all InfiniBand ports, as a sweep of the subnet manager does.
     SetFabricPKeys {
-        /// The tables by port GUID, from slot 0.
+        /// Tables by port GUID, starting at slot 0.
         tables: BTreeMap<Guid, Vec<PKey>>,
-        /// The table of every other port.
+        /// The table of all other ports.
         others: Vec<PKey>,
     },
 }
 
 impl Simulation {
-    /// Does something to the hardware of the simulation that is up on the machine under `root`. To be called
-    /// in the network namespace of the node.
+    /// Applies a change to the simulation that is up on the machine below `root`. Must be called in the network
+    /// namespace of the node.
     pub fn change(root: &Root, change: &SimulationChange) -> Result<(), Error> {
         let simulation = Self::find(root)?.ok_or(Error::NotUp)?;
         let mut machine = SimMachine::open(root, &simulation)?;
@@ -91,50 +77,50 @@ impl Simulation {
             }
             SimulationChange::SetVfCount { device, count } => {
                 let adapter = simulation.find_adapter(&machine, device)?;
-                let which = FunctionId { adapter, vf: None };
-                let now = machine.state().adapters.get(adapter).map_or(0, |adapter| adapter.vfs.len());
-                if now != usize::from(*count) && now != 0 {
-                    machine.set_vf_count(which, 0)?;
+                let id = FunctionId { adapter, vf: None };
+                let current = machine.state().adapters.get(adapter).map_or(0, |adapter| adapter.vfs.len());
+                if current != usize::from(*count) && current != 0 {
+                    machine.set_vf_count(id, 0)?;
                 }
-                machine.set_vf_count(which, *count)?;
+                machine.set_vf_count(id, *count)?;
             }
             SimulationChange::AddToCounter { device, port, counter, by } => {
-                let which = simulation.find_function(&machine, device)?;
-                machine.add_to_counter(which, *port as usize, counter, *by)?;
+                let id = simulation.find_function(&machine, device)?;
+                machine.add_to_counter(id, *port as usize, counter, *by)?;
             }
             SimulationChange::SetNetnsMode { mode } => machine.set_netns_mode(*mode)?,
             SimulationChange::SetPKeys { device, keys } => {
-                let which = simulation.find_function(&machine, device)?;
-                machine.set_pkeys(which, keys.clone())?;
+                let id = simulation.find_function(&machine, device)?;
+                machine.set_pkeys(id, keys.clone())?;
             }
             SimulationChange::SetFabricPKeys { tables, others } => {
                 let ports: Vec<(FunctionId, Option<Guid>)> = machine
                     .state()
                     .devices()
-                    .filter(|(which, _)| {
-                        let hca = simulation.profile.hcas.get(which.adapter);
+                    .filter(|(id, _)| {
+                        let hca = simulation.profile.hcas.get(id.adapter);
                         hca.is_some_and(|hca| hca.link_layer() == LinkLayer::InfiniBand)
                     })
-                    .map(|(which, device)| (which, device.port_guids.first().copied()))
+                    .map(|(id, device)| (id, device.port_guids.first().copied()))
                     .collect();
-                for (which, guid) in ports {
+                for (id, guid) in ports {
                     let keys = guid.and_then(|guid| tables.get(&guid)).unwrap_or(others);
-                    machine.set_pkeys(which, keys.clone())?;
+                    machine.set_pkeys(id, keys.clone())?;
                 }
             }
         }
         machine.commit()
     }
 
-    /// The adapter of this name, plugged in or not.
+    /// The adapter with this name, plugged in or not.
     fn find_adapter(&self, machine: &SimMachine, name: &str) -> Result<usize, Error> {
         if let Ok(address) = name.parse::<PciAddress>() {
             return machine.find_adapter(address);
         }
-        if let Ok(which) = self.find_function(machine, name)
-            && which.vf.is_none()
+        if let Ok(id) = self.find_function(machine, name)
+            && id.vf.is_none()
         {
-            return Ok(which.adapter);
+            return Ok(id.adapter);
         }
         let known = self.profile.hcas.iter().position(|hca| {
             let mut netdevs = hca.ports.iter().filter_map(|port| port.netdev.as_ref());
@@ -144,7 +130,7 @@ impl Simulation {
         known.ok_or_else(|| Error::NoDevice { device: name.to_owned() })
     }
 
-    /// The function of this name that is there.
+    /// The function with this name, which must be plugged in.
     fn find_function(&self, machine: &SimMachine, name: &str) -> Result<FunctionId, Error> {
         if let Ok(address) = name.parse::<PciAddress>() {
             return machine.find_function(address);
@@ -152,6 +138,6 @@ impl Simulation {
         let found = machine.state().devices().find(|(_, device)| {
             device.name == name || device.netdevs.iter().flatten().any(|netdev| netdev == name)
         });
-        found.map(|(which, _)| which).ok_or_else(|| Error::NoDevice { device: name.to_owned() })
+        found.map(|(id, _)| id).ok_or_else(|| Error::NoDevice { device: name.to_owned() })
     }
 }

@@ -1,99 +1,75 @@
-//! Why a simulation could not be brought up, read or taken down.
+//! Errors of the simulation.
 
 use ferroband_kernel::{Errno, Error as KernelError};
 use ferroband_model::{Fault, FaultCode};
 use std::io;
 use std::path::PathBuf;
 
-/// A failure of the simulation itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel refused something.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// A file or directory could not be made, read or removed.
+    /// A file or directory could not be created, read or removed.
     #[error("cannot {doing} {}", path.display())]
     File {
         /// What was tried.
         doing: &'static str,
-        /// Which one.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
-    /// The marker is there but not in our form.
-    #[error("{} is not the marker of a simulation", path.display())]
-    InvalidFile {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// A simulation is up already, and another one than asked for.
-    #[error("a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is up")]
-    AlreadyUp {
-        /// Its profile.
-        profile: String,
-        /// Its seed.
-        seed: String,
-        /// Its uplink.
-        uplink: Option<String>,
-    },
-    /// A profile says something that no hardware has.
-    #[error("profile {profile}: {field} cannot be {text:?}")]
+    /// A file of the simulation (marker, state, firmware settings) has unexpected content.
+    #[error("{} is not a valid file of the simulation", path.display())]
+    InvalidFile { path: PathBuf, source: serde_json::Error },
+    /// A simulation with other parameters is already up.
+    #[error("a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is already up")]
+    AlreadyUp { profile: String, seed: String, uplink: Option<String> },
+    /// A field of a profile has an invalid value.
+    #[error("profile {profile}: invalid {field} {text:?}")]
     InvalidProfile {
-        /// Which profile.
         profile: String,
-        /// Which field of it.
         field: &'static str,
-        /// What it says.
+        /// The value.
         text: String,
     },
-    /// A description of hardware cannot be understood.
-    #[error("{file}: {field} is wrong")]
+    /// A profile file cannot be parsed.
+    #[error("{file}: invalid value of {field}")]
     InvalidDescription {
-        /// The file.
         file: String,
-        /// The field, by its path from the top: `hcas[0].ports[1].state`.
+        /// Path of the field: `hcas[0].ports[1].state`.
         field: String,
-        /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// There is no simulation to change.
     #[error("no simulation is up")]
     NotUp,
-    /// The simulated machine has nothing of that name.
-    #[error("there is no simulated device {device}")]
+    /// The simulated machine has no such device.
+    #[error("simulated device {device} does not exist")]
     NoDevice {
-        /// The name, PCI address or interface asked for.
+        /// The requested name, PCI address or interface.
         device: String,
     },
-    /// The name of a simulated interface belongs to another interface.
-    #[error("interface {netdev} is there already and is of kind {kind}")]
+    /// The name of a simulated interface is used by another interface.
+    #[error("interface {netdev} of kind {kind} already exists")]
     NameTaken {
-        /// The name.
         netdev: String,
-        /// What has it.
+        /// The kind of the other interface.
         kind: String,
     },
-    /// The interface that was to carry the partitions between nodes is not there.
+    /// The interface that connects the partitions of several nodes does not exist.
     #[error("uplink {uplink} does not exist")]
-    NoUplink {
-        /// Its name.
-        uplink: String,
-    },
+    NoUplink { uplink: String },
 }
 
 impl From<Error> for KernelError {
-    /// What a caller of the kernel is told when the simulation itself fails: an I/O error, with the words.
+    /// Reports an error of the simulation itself as EIO, with its message.
     fn from(error: Error) -> Self {
         match error {
             Error::Kernel(error) => error,
             Error::File { doing, path, source } => Self::File { doing, path, source },
             other => Self::DeviceRequest {
                 doing: "simulate".to_owned(),
-                device: "any".to_owned(),
+                device: "(all)".to_owned(),
                 errno: Errno::EIO,
                 message: Some(match std::error::Error::source(&other) {
                     Some(source) => format!("{other}: {source}"),
@@ -105,44 +81,48 @@ impl From<Error> for KernelError {
 }
 
 impl Error {
-    /// The same, as it is told to people.
+    /// The user-facing form of this error.
     pub fn fault(&self) -> Fault {
         let (code, what, remedy): (_, String, _) = match self {
             Self::Kernel(error) => return error.fault(),
             Self::File { path, .. } => (
                 FaultCode::KernelRefused,
                 format!("file {}", path.display()),
-                "see that the file system is writable and allows device files, and that you are root",
+                "run as root, and check that the file system is writable and allows device files",
             ),
             Self::InvalidFile { path, .. } => (
                 FaultCode::Undecodable,
                 format!("file {}", path.display()),
-                "take the simulation down and bring it up again with this version",
+                "stop the simulation and start it again with this version (ferroband sim down, ferroband sim up)",
             ),
-            Self::AlreadyUp { .. } => {
-                (FaultCode::InvalidConfig, "simulation".into(), "take the one that is up down first")
-            }
+            Self::AlreadyUp { .. } => (
+                FaultCode::InvalidConfig,
+                "simulation".into(),
+                "stop the running simulation first (ferroband sim down)",
+            ),
             Self::InvalidProfile { profile, .. } => {
                 (FaultCode::InvalidConfig, format!("profile {profile}"), "correct the profile")
             }
             Self::InvalidDescription { file, .. } => {
-                (FaultCode::Undecodable, format!("file {file}"), "correct the field of the description")
+                (FaultCode::Undecodable, format!("file {file}"), "correct the field")
             }
-            Self::NotUp => (FaultCode::InvalidConfig, "simulation".into(), "bring one up first"),
+            Self::NotUp => {
+                (FaultCode::InvalidConfig, "simulation".into(), "start a simulation first (ferroband sim up)")
+            }
             Self::NoDevice { device } => (
                 FaultCode::NoDevice,
                 format!("device {device}"),
-                "name an adapter or virtual function of the simulation that is up",
+                "use an adapter or virtual function of the running simulation",
             ),
             Self::NameTaken { netdev, .. } => (
                 FaultCode::NameTaken,
                 format!("interface {netdev}"),
-                "rename that interface, or the one in the profile",
+                "rename that interface or the one in the profile",
             ),
             Self::NoUplink { uplink } => (
                 FaultCode::NoParent,
                 format!("interface {uplink}"),
-                "name an interface of the node that reaches the other nodes, or none",
+                "use an interface of the node that reaches the other nodes, or no uplink",
             ),
         };
         let cause = match std::error::Error::source(self) {

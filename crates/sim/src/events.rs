@@ -1,9 +1,9 @@
-//! What happened to the simulated hardware, told as the kernel tells it.
+//! Events of simulated hardware.
 //!
-//! Changes are appended to `run/ferroband/simulation.events`, one line of JSON each, after the tree shows
-//! them. Whoever watches the directory (inotify(7)) reads on from where the file ended; so nobody has to be
-//! there when something happens, and any number may be. A file that grew long, or a simulation that was
-//! brought up anew, begins a new file: that is [`Change::Lost`] to a watcher, who looks at everything then.
+//! Events are appended to `run/ferroband/simulation.events`, one line of JSON each, after the sysfs tree has been
+//! updated. Readers watch the directory (inotify(7)) and continue where they stopped, so there can be any number of
+//! them, and none has to run when an event happens. When the file becomes too long or the simulation is started
+//! again, a new file replaces it: readers report [`HardwareEvent::Lost`] and read the complete state again.
 
 use crate::{Error, files};
 use ferroband_kernel::watch::EventSource;
@@ -17,12 +17,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// When to begin a new file.
+/// Size at which a new file is started.
 const MAX_FILE_SIZE: u64 = 1 << 20;
-/// The first line of a file: thirty-two digits that no other file has. An inode's number would come again.
+/// Length of the first line of a file: 32 hexadecimal digits that identify the file, and a newline. An inode number
+/// could be reused.
 const FILE_ID_LEN: usize = 33;
 
-/// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimEvent {
     action: String,
@@ -31,12 +31,12 @@ pub(crate) struct SimEvent {
 }
 
 impl SimEvent {
-    /// `action` happened to the device at `place` of the tree.
-    pub(crate) fn new(action: &str, subsystem: &str, place: &Path) -> Self {
+    /// An event of the device at `device_path` in the sysfs tree.
+    pub(crate) fn new(action: &str, subsystem: &str, device_path: &Path) -> Self {
         Self {
             action: action.to_owned(),
             subsystem: subsystem.to_owned(),
-            path: format!("/{}", place.display()),
+            path: format!("/{}", device_path.display()),
         }
     }
 }
@@ -45,7 +45,7 @@ fn path(root: &Root) -> PathBuf {
     root.run("ferroband/simulation.events")
 }
 
-/// Tells these events, in order; the caller holds the lock.
+/// Appends events in order; the caller holds the lock.
 pub(crate) fn append(root: &Root, events: &[SimEvent]) -> Result<(), Error> {
     if events.is_empty() {
         return Ok(());
@@ -67,30 +67,28 @@ pub(crate) fn append(root: &Root, events: &[SimEvent]) -> Result<(), Error> {
     append().map_err(|source| files::file_error("append to", &path, source))
 }
 
-/// Begins a new file.
 pub(crate) fn start_new_file(root: &Root) -> Result<(), Error> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let name = now << 32 | u128::from(std::process::id());
     files::write_volatile_file(&path(root), format!("{name:032x}\n").as_bytes())
 }
 
-/// Takes the file away.
 pub(crate) fn remove(root: &Root) -> Result<(), Error> {
     files::remove_file(&path(root))
 }
 
-/// Reads events as they are told.
+/// Reads events as they are appended.
 pub(crate) struct SimEventSource {
     inotify: Inotify,
     path: PathBuf,
-    /// The file that was read last, by its first line; empty when there was none.
+    /// First line of the last file read; empty if there was none.
     file_id: Vec<u8>,
-    /// Up to where it was read.
+    /// Position up to which the file was read.
     offset: u64,
 }
 
 impl SimEventSource {
-    /// From now on.
+    /// Reads events from now on.
     pub(crate) fn open(root: &Root) -> Result<Self, KernelError> {
         let path = path(root);
         let directory = path.parent().unwrap_or(&path);
@@ -106,17 +104,17 @@ impl SimEventSource {
             source: errno.into(),
         })?;
         let mut events = Self { inotify, path, file_id: Vec::new(), offset: 0 };
-        // What was told before is not news.
+        // Events that were appended earlier are skipped.
         EventSource::read(&mut events, &mut VecDeque::new())?;
         Ok(events)
     }
 
-    fn read_new_lines(&mut self, changes: &mut VecDeque<HardwareEvent>) -> std::io::Result<()> {
+    fn read_new_lines(&mut self, events: &mut VecDeque<HardwareEvent>) -> std::io::Result<()> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if !std::mem::take(&mut self.file_id).is_empty() {
-                    changes.push_back(HardwareEvent::Lost);
+                    events.push_back(HardwareEvent::Lost);
                 }
                 return Ok(());
             }
@@ -126,15 +124,15 @@ impl SimEventSource {
         Read::by_ref(&mut file).take(FILE_ID_LEN as u64).read_to_end(&mut name)?;
         if name != self.file_id {
             (self.file_id, self.offset) = (name, FILE_ID_LEN as u64);
-            changes.push_back(HardwareEvent::Lost);
+            events.push_back(HardwareEvent::Lost);
         }
         file.seek(SeekFrom::Start(self.offset))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // A line that is still being written is read the next time.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        self.offset += whole as u64;
-        changes.extend(text[..whole].lines().map(|line| match serde_json::from_str::<SimEvent>(line) {
+        // An incomplete line is read the next time.
+        let complete = text.rfind('\n').map_or(0, |end| end + 1);
+        self.offset += complete as u64;
+        events.extend(text[..complete].lines().map(|line| match serde_json::from_str::<SimEvent>(line) {
             Ok(SimEvent { action, subsystem, path }) => HardwareEvent::Device { action, subsystem, path },
             Err(_) => HardwareEvent::Lost,
         }));
@@ -149,10 +147,10 @@ impl AsFd for SimEventSource {
 }
 
 impl EventSource for SimEventSource {
-    fn read(&mut self, changes: &mut VecDeque<HardwareEvent>) -> Result<(), KernelError> {
-        // What inotify says is only that something happened; it is read until it has nothing more.
+    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), KernelError> {
+        // inotify only signals that something happened; drain it.
         while self.inotify.read_events().is_ok_and(|events| !events.is_empty()) {}
-        self.read_new_lines(changes).map_err(|source| KernelError::File {
+        self.read_new_lines(events).map_err(|source| KernelError::File {
             doing: "read",
             path: self.path.clone(),
             source,

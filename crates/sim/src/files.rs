@@ -1,4 +1,4 @@
-//! Making and removing files, with errors that name them.
+//! File operations with errors that contain the path.
 
 use crate::Error;
 use std::fs;
@@ -6,25 +6,25 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Makes a directory and those above it.
+/// Creates a directory and its parents.
 pub(crate) fn create_directory(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(|source| file_error("make directory", path, source))
+    fs::create_dir_all(path).map_err(|source| file_error("create directory", path, source))
 }
 
-/// Makes a directory that only root may enter; those above it as usual.
+/// Creates a directory with mode 0700, and its parents with default modes.
 pub(crate) fn create_private_directory(path: &Path) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         create_directory(parent)?;
     }
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(file_error("make directory", path, source))
+            Err(file_error("create directory", path, source))
         }
         _ => Ok(()),
     }
 }
 
-/// Puts a file that only root may read in place, whole or not at all.
+/// Atomically writes a file with mode 0600 and syncs it.
 pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     let temporary = path.with_extension("new");
     let write = || {
@@ -37,7 +37,7 @@ pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), Erro
     write().map_err(|source| file_error("write", path, source))
 }
 
-/// The same without waiting for the disk, for what a reboot makes worthless.
+/// Atomically writes a file without sync, for data that is useless after a reboot.
 pub(crate) fn write_volatile_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     let temporary = path.with_extension("new");
     let write = || {
@@ -49,12 +49,12 @@ pub(crate) fn write_volatile_file(path: &Path, content: &[u8]) -> Result<(), Err
     write().map_err(|source| file_error("write", path, source))
 }
 
-/// Removes a file; one that is not there is removed.
+/// Removes a file. Succeeds if it does not exist.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     ignore_not_found(fs::remove_file(path)).map_err(|source| file_error("remove", path, source))
 }
 
-/// Removes a directory with everything in it; one that is not there is removed.
+/// Removes a directory tree. Succeeds if it does not exist.
 pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
     ignore_not_found(fs::remove_dir_all(path)).map_err(|source| file_error("remove directory", path, source))
 }

@@ -1,7 +1,7 @@
-//! The firmware of simulated adapters: what `mstconfig` would say about them.
+//! Firmware of simulated adapters: emulation of `mstconfig`.
 //!
-//! Its settings outlive the simulation, as a card's outlive a boot. What was set comes into force when the machine is
-//! switched on the next time.
+//! The settings outlive the simulation, as they outlive a reboot on real adapters. Changes take effect when the
+//! machine is powered on the next time.
 
 use crate::{Error, HcaProfile, Profile, files};
 use ferroband_kernel::{
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// The settings of all adapters, by address.
+/// Settings of all adapters, by PCI address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirmwareStore(BTreeMap<String, CardSettings>);
 
-/// The settings of one card: for each name what is in force and what comes.
+/// Settings of one adapter: current and next value by name.
 type CardSettings = BTreeMap<String, (String, String)>;
 
 impl FirmwareStore {
@@ -26,7 +26,7 @@ impl FirmwareStore {
         root.state("simulated-firmware.json")
     }
 
-    /// As they were set, or as they are delivered.
+    /// The stored settings; empty if none were changed.
     pub(crate) fn read(root: &Root) -> Result<Self, Error> {
         let path = Self::path(root);
         match std::fs::read(&path) {
@@ -43,7 +43,7 @@ impl FirmwareStore {
         files::write_volatile_file(&path, &bytes)
     }
 
-    /// The machine is switched on: what was set comes into force.
+    /// Makes pending settings current, as powering the machine on does.
     pub(crate) fn apply_pending(root: &Root) -> Result<(), Error> {
         let mut cards = Self::read(root)?;
         if cards.0.is_empty() {
@@ -55,7 +55,7 @@ impl FirmwareStore {
         cards.write(root)
     }
 
-    /// The hardware as the settings in force make it.
+    /// Applies the current settings to the hardware profile.
     pub(crate) fn apply_to(&self, profile: &mut Profile) {
         for hca in &mut profile.hcas {
             let Some(card) = self.0.get(&hca.pci.to_string()) else { continue };
@@ -82,7 +82,8 @@ impl FirmwareStore {
     }
 }
 
-/// A card as the profile has it. Cards whose name ends in Dx speak Ethernet only and have no such setting.
+/// Settings according to the profile. Models whose name ends in Dx support Ethernet only and have no link type
+/// setting.
 fn factory_settings(hca: &HcaProfile) -> CardSettings {
     let both = |value: String| (value.clone(), value);
     let mut card = CardSettings::from([
@@ -107,7 +108,7 @@ pub struct SimulatedFirmware {
 }
 
 impl SimulatedFirmware {
-    /// Of the machine under `root` with this hardware.
+    /// The firmware of the machine below `root` with this hardware.
     pub(crate) fn new(root: Root, profile: Profile) -> Self {
         Self { root, profile }
     }
@@ -150,7 +151,7 @@ impl SimulatedFirmware {
     }
 }
 
-/// A value as the program shows it, if it takes it.
+/// A value in the format of `mstconfig`; `None` if it is invalid.
 fn format_value(name: &str, value: &str) -> Option<String> {
     match (name, value.to_lowercase().as_str()) {
         ("NUM_OF_VFS", count) => {
@@ -173,7 +174,7 @@ impl Firmware for SimulatedFirmware {
         })
     }
 
-    /// Whoever runs the simulated machine switches it off and on; here it is only written down that it was asked for.
+    /// Only records the request: the operator of the simulated machine restarts it.
     fn reboot(&self) -> Result<(), FirmwareError> {
         let path = self.root.run("ferroband/reboot-asked");
         files::write_volatile_file(&path, b"").map_err(|error| FirmwareError::Failed {

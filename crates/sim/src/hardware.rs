@@ -1,4 +1,4 @@
-//! What a node does to simulated adapters.
+//! [`Hardware`] of a simulated host.
 
 use crate::events::SimEventSource;
 use crate::machine::SimMachine;
@@ -16,24 +16,24 @@ impl SimulatedHost {
         SimMachine::open(self.base_root(), self.simulation())
     }
 
-    /// Does something to a function, wholly or not at all.
-    fn change_function<T>(
+    /// Reads or changes a function under the lock, and commits the change.
+    fn with_function<T>(
         &self,
         function: PciAddress,
         work: impl FnOnce(&mut SimMachine, FunctionId) -> Result<T, Error>,
     ) -> Result<T, KernelError> {
         let mut machine = self.machine()?;
-        let which = machine.find_function(function)?;
-        let done = work(&mut machine, which)?;
+        let id = machine.find_function(function)?;
+        let result = work(&mut machine, id)?;
         machine.commit()?;
-        Ok(done)
+        Ok(result)
     }
 }
 
-/// The namespace as the simulation keeps it: the one of the calling thread is the host's.
+/// The ID of a namespace other than that of the calling thread, which is the host's; `None` for the host's.
 fn foreign_netns(netns: Option<&Netns>) -> Result<Option<NetnsId>, KernelError> {
-    let here = Netns::current()?.id();
-    Ok(netns.map(Netns::id).filter(|id| *id != here))
+    let current = Netns::current()?.id();
+    Ok(netns.map(Netns::id).filter(|id| *id != current))
 }
 
 impl Hardware for SimulatedHost {
@@ -48,7 +48,7 @@ impl Hardware for SimulatedHost {
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), KernelError> {
         let mut machine = self.machine()?;
         machine.reclaim_devices()?;
-        let to = Some(to).filter(|_| foreign_netns(Some(to)).is_ok_and(|space| space.is_some()));
+        let to = Some(to).filter(|_| foreign_netns(Some(to)).is_ok_and(|id| id.is_some()));
         machine.move_device(name, foreign_netns(from)?, to)?;
         machine.commit()?;
         Ok(())
@@ -66,59 +66,59 @@ impl Hardware for SimulatedHost {
     }
 
     fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, KernelError> {
-        self.change_function(pf, |machine, which| {
-            let vfs = machine.state().adapters.get(which.adapter).map(|adapter| adapter.vfs.as_slice());
-            let infiniband = machine.link_layer(which) == LinkLayer::InfiniBand;
-            let given = |guid: Guid| Some(guid).filter(|guid| infiniband && !guid.is_unset());
+        self.with_function(pf, |machine, id| {
+            let vfs = machine.state().adapters.get(id.adapter).map(|adapter| adapter.vfs.as_slice());
+            let infiniband = machine.link_layer(id) == LinkLayer::InfiniBand;
+            let nonzero = |guid: Guid| Some(guid).filter(|guid| infiniband && !guid.is_unset());
             let vf = |(index, vf): (u32, &crate::state::SimVf)| {
-                let mut shown = VfInfo::new(index);
-                shown.link_state = Some(vf.state);
-                shown.node_guid = given(vf.node_guid);
-                shown.port_guid = given(vf.port_guid);
-                shown
+                let mut info = VfInfo::new(index);
+                info.link_state = Some(vf.state);
+                info.node_guid = nonzero(vf.node_guid);
+                info.port_guid = nonzero(vf.port_guid);
+                info
             };
             Ok((0..).zip(vfs.unwrap_or_default()).map(vf).collect())
         })
     }
 
     fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), KernelError> {
-        self.change_function(pf, |machine, which| machine.set_vf_guid(which, vf, kind, guid))
+        self.with_function(pf, |machine, id| machine.set_vf_guid(id, vf, kind, guid))
     }
 
     fn set_vf_link_state(&self, pf: PciAddress, vf: u32, state: VfLinkState) -> Result<(), KernelError> {
-        self.change_function(pf, |machine, which| machine.set_vf_link_state(which, vf, state))
+        self.with_function(pf, |machine, id| machine.set_vf_link_state(id, vf, state))
     }
 
     fn set_vf_count(&self, pf: PciAddress, count: u16) -> Result<(), KernelError> {
-        self.change_function(pf, |machine, which| machine.set_vf_count(which, count))
+        self.with_function(pf, |machine, id| machine.set_vf_count(id, count))
     }
 
     fn bind_driver(&self, function: PciAddress, driver: &str) -> Result<(), KernelError> {
-        self.change_function(function, |machine, which| machine.bind(which, driver))
+        self.with_function(function, |machine, id| machine.bind(id, driver))
     }
 
     fn unbind_driver(&self, function: PciAddress) -> Result<(), KernelError> {
-        match self.change_function(function, SimMachine::unbind) {
-            // Without the function there is no driver either, as for the kernel's.
+        match self.with_function(function, SimMachine::unbind) {
+            // Like the kernel, succeeds if the function does not exist.
             Err(error) if error.errno() == Some(ferroband_kernel::Errno::ENODEV) => Ok(()),
             result => result,
         }
     }
 
     fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), KernelError> {
-        self.change_function(function, |machine, which| machine.set_driver_override(which, driver))
+        self.with_function(function, |machine, id| machine.set_driver_override(id, driver))
     }
 
     fn probe_driver(&self, function: PciAddress) -> Result<(), KernelError> {
-        self.change_function(function, SimMachine::probe)
+        self.with_function(function, SimMachine::probe)
     }
 
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, KernelError> {
-        // An interface that went with its namespace is back here.
+        // Recreates an interface that was deleted with its namespace.
         self.refresh()?;
         let alias = netdev::alias_for(function);
         let mut links = netns.map_or_else(RouteSocket::open, RouteSocket::open_in)?.links()?;
-        // The end of a child's wire that stays has it too.
+        // The host end of an IPoIB child's veth has the same alias.
         links.retain(|link| link.alias.as_ref() == Some(&alias) && !link.name.starts_with("fbv"));
         Ok(links)
     }
@@ -132,29 +132,29 @@ impl Hardware for SimulatedHost {
         let address = link.as_ref().and_then(|link| netdev::function_from_alias(link.alias.as_deref()?));
         let Some(address) = address else { return ferroband_kernel::ethtool::statistics(interface, netns) };
         self.refresh()?;
-        self.change_function(address, |machine, which| {
-            let ethernet = machine.link_layer(which) == LinkLayer::Ethernet;
-            let counted = machine.state().device(which).and_then(|device| device.traffic.first().copied());
-            Ok(counted.filter(|_| ethernet).map(TrafficCounters::statistics).unwrap_or_default())
+        self.with_function(address, |machine, id| {
+            let ethernet = machine.link_layer(id) == LinkLayer::Ethernet;
+            let traffic = machine.state().device(id).and_then(|device| device.traffic.first().copied());
+            Ok(traffic.filter(|_| ethernet).map(TrafficCounters::statistics).unwrap_or_default())
         })
     }
 
     fn with_netns_sysfs(
         &self,
         netns: &Netns,
-        look: &mut (dyn FnMut(&Root) + Send),
+        read: &mut (dyn FnMut(&Root) + Send),
     ) -> Result<(), KernelError> {
         let machine = self.machine()?;
         let root = match foreign_netns(Some(netns))? {
             None => ferroband_kernel::Host::root(self).clone(),
-            // Shared, every namespace sees everything.
+            // In shared mode every namespace sees all devices.
             Some(_) if machine.state().netns_mode == NetnsMode::Shared => {
                 ferroband_kernel::Host::root(self).clone()
             }
             Some(id) => ferroband_kernel::Host::root(self).clone().with_hardware(machine.netns_dir(id)),
         };
         drop(machine);
-        std::thread::scope(|scope| match scope.spawn(|| look(&root)).join() {
+        std::thread::scope(|scope| match scope.spawn(|| read(&root)).join() {
             Ok(()) => Ok(()),
             Err(panic) => std::panic::resume_unwind(panic),
         })

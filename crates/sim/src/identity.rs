@@ -1,12 +1,12 @@
-//! Numbers that make one simulated node different from the next.
+//! GUIDs and LIDs of a simulated node.
 
 use ferroband_model::Guid;
 
-/// The first two bytes of every simulated GUID: 02 is a locally administered EUI-64, so none is a vendor's.
+/// The first two bytes of all simulated GUIDs: 02 marks a locally administered EUI-64, so no vendor uses them.
 const PREFIX: u64 = 0x02fb;
 
-/// What the fabric knows a node by, derived from a text (the node's name): the same after every start, and
-/// another on every node.
+/// Identifiers of a node on the fabric, derived from a seed (the node's name): stable across restarts and different
+/// on every node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SimIdentity {
     hash: u64,
@@ -17,44 +17,43 @@ impl SimIdentity {
         Self { hash: mix(seed.bytes().fold(0xcbf2_9ce4_8422_2325, fnv1a)) }
     }
 
-    /// The GUID of the node that an adapter is on the fabric.
+    /// Node GUID of an adapter.
     pub(crate) fn node_guid(self, hca: usize) -> Guid {
         self.guid(hca, 0)
     }
 
-    /// The GUID of an adapter's port; ports count from 1.
+    /// GUID of an adapter's port; ports start at 1.
     pub(crate) fn port_guid(self, hca: usize, port: usize) -> Guid {
         self.guid(hca, port)
     }
 
-    /// The local identifier of a port.
+    /// LID of a port.
     pub(crate) fn lid(self, hca: usize, port: usize) -> u16 {
         lid(self.guid(hca, port))
     }
 
-    /// The GUID that a virtual function on Ethernet has by itself.
+    /// Default GUID of a virtual function on Ethernet.
     pub(crate) fn vf_guid(self, hca: usize, vf: usize) -> Guid {
         Guid::new(PREFIX << 48 | mix(self.guid(hca, 0).value() ^ (vf as u64 + 1) << 40) & 0xffff_ffff_ffff)
     }
 
-    /// Two bytes of prefix, five of the node, one of the place in it (32 adapters with up to 7 ports).
+    /// Two bytes of prefix, five of the node, one for the position (32 adapters with up to 7 ports).
     fn guid(self, hca: usize, port: usize) -> Guid {
-        let place = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
-        Guid::new(PREFIX << 48 | (self.hash & 0xff_ffff_ffff) << 8 | place)
+        let position = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
+        Guid::new(PREFIX << 48 | (self.hash & 0xff_ffff_ffff) << 8 | position)
     }
 }
 
-/// The local identifier that a subnet manager gives the port of this GUID, in the unicast range 1 to 0xbfff.
+/// The LID that a subnet manager assigns to the port with this GUID, in the unicast range 1 to 0xbfff.
 pub(crate) fn lid(guid: Guid) -> u16 {
     u16::try_from(mix(guid.value()) % 0xbfff).unwrap_or_default() + 1
 }
 
-/// One step of FNV-1a.
 fn fnv1a(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }
 
-/// SplitMix64's finalizer: names that differ in the last letter differ in every part of the number.
+/// SplitMix64's finalizer: similar seeds give completely different numbers.
 fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -67,13 +66,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_same_seed_is_the_same_node() {
+    fn same_seed_gives_the_same_guids() {
         assert_eq!(SimIdentity::new("node-1").node_guid(0), SimIdentity::new("node-1").node_guid(0));
         assert_eq!(SimIdentity::new("node-1").lid(0, 1), SimIdentity::new("node-1").lid(0, 1));
     }
 
     #[test]
-    fn ten_thousand_nodes_with_eight_adapters_share_no_guid() {
+    fn guids_of_ten_thousand_nodes_are_unique() {
         let guids: BTreeSet<_> = (0..10_000)
             .map(|node| SimIdentity::new(&format!("node-{node}")))
             .flat_map(|node| (0..8).flat_map(move |hca| [node.node_guid(hca), node.port_guid(hca, 1)]))
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn guids_are_locally_administered_and_lids_unicast() {
+    fn guids_are_locally_administered_and_lids_are_unicast() {
         for node in 0..1000 {
             let node = SimIdentity::new(&format!("node-{node}"));
             assert_eq!(node.port_guid(0, 1).bytes()[..2], [0x02, 0xfb]);

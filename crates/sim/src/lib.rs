@@ -1,33 +1,32 @@
-//! Simulated InfiniBand hardware, for machines without any. It ships: people develop and try things out with
-//! it.
+//! Simulated InfiniBand hardware for machines without any, for development and evaluation. Part of the product.
 //!
-//! The simulation is a tree of files and a few interfaces. What reads or changes them is the same code as on
-//! real hardware; only the calls of [`ferroband_kernel::Host`], which need InfiniBand in the kernel, are done
-//! here another way. Nothing else may know whether the hardware is simulated, except to say so to people.
+//! The simulation consists of a directory tree and a few network interfaces. The code that reads or changes them is
+//! the same as on real hardware; only the operations of [`ferroband_kernel::Host`] and
+//! [`ferroband_kernel::Hardware`], which need InfiniBand support in the kernel, are implemented differently. No
+//! other code may depend on whether the hardware is simulated, except to show it to users.
 //!
 //! ```text
-//! Profile ──Simulation::up──▶ var/lib/ferroband/sim/{sys,dev}    what sysfs::infiniband and sysfs::pci read
-//!                             ibs5f0 (altname ib0)               IPoIB, a tap that says link/infiniband
-//!                             run/ferroband/simulation.json      the marker, written last: all of this is there
-//!                             run/ferroband/simulation.events    what happened since, for whoever watches
+//! Profile ──Simulation::up──▶ var/lib/ferroband/sim/{sys,dev}    read by sysfs::infiniband and sysfs::pci
+//!                             ibs5f0 (altname ib0)               IPoIB interface, a tap of type link/infiniband
+//!                             run/ferroband/simulation.json      the marker, written last: all of this exists
+//!                             run/ferroband/simulation.events    hardware events, for watchers
 //!
-//! hardware(root) ── marker? ──▶ Simulated (else ferroband_kernel::Linux)
+//! hardware(root) ── marker? ──▶ SimulatedHost (otherwise ferroband_kernel::LinuxHost)
 //!      │
-//!      └─ Machine: the state of the hardware, under a lock. A node changes it through Hardware, people
-//!         through Simulation::change; the trees show it, events tell it.
+//!      └─ SimMachine: the state of the hardware, under a lock. The node daemon changes it through Hardware, users
+//!         through Simulation::change. Changes update the trees and append events.
 //!
 //!      pod                       node                       another node
 //!   ┌──────┐ veth  ┌─────────────────────────┐ VXLAN  ┌─────────────────────────┐
 //!   │ net1 ├───────┤ fbv0 ─ fbk7fff ─ fbx7fff ├────────┤ fbx7fff ─ fbk7fff ─ fbv0 ├── …
 //!   └──────┘       └─────────────────────────┘        └─────────────────────────┘
-//!                    one bridge and one VXLAN for each P_Key: partitions do not reach each other
+//!                    one bridge and one VXLAN for each P_Key: partitions are isolated
 //! ```
 //!
-//! What is not as on hardware: children and the interfaces of virtual functions are Ethernet (6-byte
-//! addresses) although the trees say InfiniBand; a child whose pod's namespace goes away goes with it, where
-//! the kernel would hand an IPoIB child back to the host (a virtual function's interface is made again there,
-//! at the next look); and what depends on the namespace in the trees follows at the next
-//! [`ferroband_kernel::Hardware::refresh`].
+//! Differences from real hardware: IPoIB children and the interfaces of virtual functions are Ethernet (6-byte
+//! addresses) although the trees show InfiniBand. An IPoIB child is deleted with the namespace of its pod, whereas
+//! the kernel moves it back to the host; the interface of a virtual function is recreated on the host at the next
+//! refresh. The namespace-dependent parts of the trees are updated by [`ferroband_kernel::Hardware::refresh`].
 
 mod change;
 mod error;
@@ -65,13 +64,13 @@ use ferroband_kernel::{
     firmware::{Firmware, Mstconfig},
 };
 
-/// The machine under `root`: simulated when a simulation is up there, real otherwise. What attaching takes of
-/// it.
+/// The machine below `root`: simulated if a simulation is up there, real otherwise. Sufficient to attach an IPoIB
+/// child.
 pub fn host(root: &Root) -> Result<Box<dyn Host>, Error> {
     Ok(hardware(root)?)
 }
 
-/// The same, with all that a node does to its adapters.
+/// Like [`host`], with all operations on adapters.
 pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(SimulatedHost::new(root, simulation))),
@@ -79,7 +78,7 @@ pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     }
 }
 
-/// Who answers for the firmware of the machine under `root`.
+/// Access to the firmware of the machine below `root`.
 pub fn firmware(root: &Root) -> Result<Box<dyn Firmware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(SimulatedFirmware::new(root.clone(), simulation.profile))),

@@ -1,4 +1,4 @@
-//! Which network namespaces there are.
+//! Detection of deleted network namespaces.
 
 use ferroband_kernel::NetnsId;
 use std::collections::BTreeSet;
@@ -8,18 +8,18 @@ use std::path::Path;
 /// PROC_PID_INIT_INO of linux/proc_ns.h: the initial PID namespace.
 const INITIAL: &str = "pid:[4026531836]";
 
-/// The namespaces among `wanted` that have ended. What keeps one is a thread in it, a descriptor or a mount;
-/// only a process of the initial PID namespace sees all of these, and to any other none has ended.
-pub(crate) fn find_ended(wanted: &[NetnsId]) -> Vec<NetnsId> {
+/// The namespaces of `candidates` that no longer exist. A namespace is kept by a thread, a file descriptor or a mount.
+/// Only a process in the initial PID namespace sees all of these; in any other one the result is empty.
+pub(crate) fn find_ended(candidates: &[NetnsId]) -> Vec<NetnsId> {
     let initial = read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new(INITIAL));
-    if wanted.is_empty() || !initial {
+    if candidates.is_empty() || !initial {
         return Vec::new();
     }
     let alive = live_inodes();
-    wanted.iter().filter(|id| !alive.contains(&id.inode)).copied().collect()
+    candidates.iter().filter(|id| !alive.contains(&id.inode)).copied().collect()
 }
 
-/// The inodes of all namespaces that anything keeps.
+/// Inodes of all network namespaces in use.
 fn live_inodes() -> BTreeSet<u64> {
     let mut alive = BTreeSet::new();
     for process in entries(Path::new("/proc")) {
@@ -58,12 +58,12 @@ mod tests {
     use ferroband_kernel::Netns;
 
     #[test]
-    fn the_own_one_is_alive_and_a_made_up_one_is_not() {
+    fn own_namespace_is_live_and_an_unknown_one_has_ended() {
         let own = Netns::current().unwrap().id();
-        let made_up = NetnsId { inode: 1, ..own };
-        let seen = find_ended(&[own, made_up]);
-        assert!(!seen.contains(&own));
+        let unknown = NetnsId { inode: 1, ..own };
+        let ended = find_ended(&[own, unknown]);
+        assert!(!ended.contains(&own));
         let initial = read_link("/proc/self/ns/pid").unwrap() == Path::new(INITIAL);
-        assert_eq!(seen.contains(&made_up), initial);
+        assert_eq!(ended.contains(&unknown), initial);
     }
 }

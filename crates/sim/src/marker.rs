@@ -1,5 +1,5 @@
-//! The file that says a simulation is up. It is written last and removed first: while it is there, so is all
-//! the rest.
+//! The marker file of a running simulation. It is written last and removed first: while it exists, the simulation
+//! is complete.
 
 use crate::{Error, Simulation, files};
 use ferroband_kernel::Root;

@@ -1,4 +1,4 @@
-//! The interface of a simulated port.
+//! Network interfaces of simulated ports.
 
 use crate::sysfs_tree::{ETHERNET_MTU, IPOIB_MTU};
 use crate::{Error, NetdevProfile};
@@ -9,21 +9,22 @@ use ferroband_model::{LinkLayer, PciAddress};
 /// ARPHRD_ETHER of linux/if_arp.h.
 const ETHERNET: u16 = 1;
 
-/// What is written on every interface of a function: the kernel tells which device an interface is on, and of
-/// ours there is none to tell of.
+/// The alias of every interface of a function. It replaces the parent device that the kernel reports for real
+/// interfaces.
 pub(crate) fn alias_for(function: PciAddress) -> String {
     format!("ferroband {function}")
 }
 
-/// The function whose interface has this alias.
+/// The function of an interface with this alias.
 pub(crate) fn function_from_alias(alias: &str) -> Option<PciAddress> {
     alias.strip_prefix("ferroband ")?.parse().ok()
 }
 
-/// Has the interface in this thread's network namespace, up and with all its names.
+/// Creates the interface in the network namespace of the calling thread if necessary, and sets it up with all its
+/// names.
 ///
-/// A tap can say that its link is InfiniBand; the kernel gives such a tap no hardware address, so the 20
-/// bytes are in the simulated sysfs only. Where there is no tun, a bridge without ports stands in.
+/// A tap can have link type InfiniBand, but the kernel gives it no hardware address, so the 20 bytes are in the
+/// simulated sysfs only. Without tun support a bridge without ports is used instead.
 pub(crate) fn ensure(
     route: &mut RouteSocket,
     netdev: &NetdevProfile,
@@ -48,7 +49,7 @@ pub(crate) fn ensure(
                 .ok_or_else(|| ferroband_kernel::Error::NoParent { interface: netdev.name.clone() })?
         }
     };
-    // First: by this it is known as ours when Ethernet is all that it says.
+    // First: the alias identifies an Ethernet tap as simulated.
     let alias = alias_for(function);
     if link.alias.as_ref() != Some(&alias) {
         route.set_alias(link.index, &alias)?;
@@ -65,7 +66,7 @@ pub(crate) fn ensure(
     Ok(())
 }
 
-/// Takes the interface away, if it is there and one of ours.
+/// Removes the interface if it was created by [`ensure`].
 pub(crate) fn remove(route: &mut RouteSocket, name: &str) -> Result<(), Error> {
     match route.link(name)? {
         Some(link) if link.name == name && is_stand_in(&link) => Ok(route.delete_link(link.index)?),
@@ -73,12 +74,12 @@ pub(crate) fn remove(route: &mut RouteSocket, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether it is what [`ensure`] makes, and so what [`remove`] may take away: never a real interface.
+/// Whether it can have been created by [`ensure`] and thus may be removed: never true for a real interface.
 fn is_stand_in(link: &Link) -> bool {
     match link.kind.as_deref() {
         Some("tun") => {
-            let ours = link.alias.as_deref().is_some_and(|alias| alias.starts_with("ferroband "));
-            link.link_type == Link::ARPHRD_INFINIBAND || ours
+            let has_alias = link.alias.as_deref().is_some_and(|alias| alias.starts_with("ferroband "));
+            link.link_type == Link::ARPHRD_INFINIBAND || has_alias
         }
         Some("bridge") => true,
         _ => false,

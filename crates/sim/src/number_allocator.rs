@@ -1,12 +1,10 @@
-//! Names and numbers that the kernel hands out, the lowest free one first, and the device files that have
-//! them.
+//! Allocation of the names and numbers that the kernel would assign (the lowest free ones), and device nodes.
 //!
-//! A container may open a device file only if its number is in the device list that the runtime made, so
-//! these must be real character devices whose numbers no container has by default. Virtual terminals (major
-//! 4, minors 1 to 63; Documentation/admin-guide/devices.txt) are such, open on machines without InfiniBand,
-//! and do no harm. When they run out, and for the management files of virtual functions, numbers come from a
-//! major that is kept for local use: these can be given to containers and refused to them like all others,
-//! but there is nothing to open.
+//! A container may open a device node only if its number is in the device list of the runtime, so these must be
+//! real character devices whose numbers no container is allowed by default. Virtual terminals (major 4, minors 1 to
+//! 63; Documentation/admin-guide/devices.txt) meet this, can be opened on machines without InfiniBand and are
+//! harmless. When they are exhausted, and for the management files of virtual functions, numbers are taken from a
+//! major reserved for local use: access to them can be granted and denied as usual, but they cannot be opened.
 
 use crate::state::SimState;
 use crate::{Error, files};
@@ -17,16 +15,15 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// TTY_MAJOR of linux/major.h, and how many of its minors are virtual terminals other than the console
-/// itself.
+/// TTY_MAJOR of linux/major.h, and the number of virtual terminals without the console.
 const TTY_NUMBERS: (u32, u32) = (4, 63);
-/// LOCAL/EXPERIMENTAL USE of Documentation/admin-guide/devices.txt; minors are twenty bits.
+/// LOCAL/EXPERIMENTAL USE of Documentation/admin-guide/devices.txt; minors have twenty bits.
 const LOCAL_NUMBERS: (u32, u32) = (120, 0xf_ffff);
 
-/// The connection manager's file.
+/// The device node of the connection manager.
 pub(crate) const RDMA_CM: (&str, DeviceNode) = ("rdma_cm", DeviceNode { index: 0, major: 4, minor: 1 });
 
-/// A device file: its number in its name, and its device number.
+/// A device node: the number in its name, and its device number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct DeviceNode {
     pub(crate) index: u32,
@@ -34,7 +31,7 @@ pub(crate) struct DeviceNode {
     pub(crate) minor: u32,
 }
 
-/// What is handed out already.
+/// Names and numbers in use.
 #[derive(Debug, Default)]
 pub(crate) struct NumberAllocator {
     names: BTreeSet<String>,
@@ -59,38 +56,39 @@ impl NumberAllocator {
         numbers
     }
 
-    /// `wanted` if nobody has it, else its beginning with the lowest free number: `mlx5_4`.
-    pub(crate) fn allocate_name(&mut self, wanted: &str) -> String {
-        let beginning = wanted.trim_end_matches(|digit: char| digit.is_ascii_digit());
-        let numbered = (0..=u32::MAX).map(|number| format!("{beginning}{number}"));
-        let free = std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !self.names.contains(name));
-        let name = free.unwrap_or_else(|| wanted.to_owned());
+    /// `requested` if it is free, otherwise its prefix with the lowest free number: `mlx5_4`.
+    pub(crate) fn allocate_name(&mut self, requested: &str) -> String {
+        let prefix = requested.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let numbered = (0..=u32::MAX).map(|number| format!("{prefix}{number}"));
+        let free =
+            std::iter::once(requested.to_owned()).chain(numbered).find(|name| !self.names.contains(name));
+        let name = free.unwrap_or_else(|| requested.to_owned());
         self.names.insert(name.clone());
         name
     }
 
-    /// Keeps a name for whoever it belongs to.
+    /// Reserves a name.
     pub(crate) fn reserve_name(&mut self, name: &str) {
         self.names.insert(name.to_owned());
     }
 
-    /// A file for verbs.
+    /// Allocates a uverbs node.
     pub(crate) fn allocate_uverbs(&mut self) -> DeviceNode {
         let index = lowest(&self.verbs);
         self.verbs.insert(index);
         self.allocate_node(index, true)
     }
 
-    /// The two files of a port of InfiniBand; of one number, as they have it in the kernel.
-    pub(crate) fn allocate_mad_nodes(&mut self, opens: bool) -> (DeviceNode, DeviceNode) {
+    /// Allocates the umad and issm nodes of an InfiniBand port. Both have the same index, as in the kernel.
+    pub(crate) fn allocate_mad_nodes(&mut self, openable: bool) -> (DeviceNode, DeviceNode) {
         let index = lowest(&self.managed);
         self.managed.insert(index);
-        (self.allocate_node(index, opens), self.allocate_node(index, opens))
+        (self.allocate_node(index, openable), self.allocate_node(index, openable))
     }
 
-    fn allocate_node(&mut self, index: u32, opens: bool) -> DeviceNode {
+    fn allocate_node(&mut self, index: u32, openable: bool) -> DeviceNode {
         let (terminal, last) = TTY_NUMBERS;
-        let terminals = (1..=last).map(|minor| (terminal, minor)).filter(|_| opens);
+        let terminals = (1..=last).map(|minor| (terminal, minor)).filter(|_| openable);
         let (local, last) = LOCAL_NUMBERS;
         let local = (0..=last).map(|minor| (local, minor));
         let free = terminals.chain(local).find(|number| !self.devices.contains(number));
@@ -105,18 +103,18 @@ fn lowest(taken: &BTreeSet<u32>) -> u32 {
 }
 
 impl DeviceNode {
-    /// Its number as sysfs writes it.
+    /// The number in the format of sysfs.
     pub(crate) fn dev_number(self) -> String {
         format!("{}:{}", self.major, self.minor)
     }
 
-    /// Makes the device file, with the mode that rdma-core's udev rules set.
+    /// Creates the device node, with the mode that rdma-core's udev rules set.
     pub(crate) fn create(self, path: &Path, mode: u32) -> Result<(), Error> {
         files::remove_file(path)?;
         let number = makedev(self.major.into(), self.minor.into());
         mknod(path, SFlag::S_IFCHR, Mode::from_bits_truncate(mode), number)
-            .map_err(|errno| files::file_error("make device file", path, errno.into()))?;
-        // mknod's mode is cut by the umask.
+            .map_err(|errno| files::file_error("create device file", path, errno.into()))?;
+        // mknod applies the umask to the mode.
         set_permissions(path, Permissions::from_mode(mode))
             .map_err(|source| files::file_error("set the mode of", path, source))
     }
@@ -131,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_free_ones_first() {
+    fn lowest_free_numbers_are_allocated_first() {
         let mut numbers = numbers();
         assert_eq!(
             numbers.allocate_uverbs(),
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_becomes_the_next_number() {
+    fn name_in_use_gets_the_next_free_number() {
         let mut numbers = numbers();
         let names: Vec<_> =
             ["mlx5_0", "mlx5_3", "mlx5_0", "mlx5_0", "mlx5_0"].map(|name| numbers.allocate_name(name)).into();
@@ -152,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_given_twice_when_the_terminals_run_out() {
+    fn device_numbers_stay_unique_when_terminals_are_exhausted() {
         let mut numbers = numbers();
-        let given: BTreeSet<_> =
+        let allocated: BTreeSet<_> =
             (0..200).map(|_| numbers.allocate_uverbs()).map(|node| (node.major, node.minor)).collect();
-        assert_eq!(given.len(), 200);
-        assert_eq!(given.iter().filter(|(major, _)| *major == 4).count(), 62);
+        assert_eq!(allocated.len(), 200);
+        assert_eq!(allocated.iter().filter(|(major, _)| *major == 4).count(), 62);
     }
 }

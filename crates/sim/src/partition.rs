@@ -1,4 +1,4 @@
-//! A partition of the fabric: one bridge on each node, joined between nodes by one VXLAN.
+//! Simulation of a fabric partition: one bridge on each node, connected between nodes by one VXLAN.
 
 use crate::sysfs_tree::IPOIB_MTU;
 use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink, RouteSocket, Vxlan};
@@ -6,14 +6,14 @@ use ferroband_kernel::{Errno, Error};
 use ferroband_model::PKey;
 use std::net::Ipv4Addr;
 
-/// IANA's port of VXLAN (RFC 7348).
+/// IANA port of VXLAN (RFC 7348).
 const VXLAN_PORT: u16 = 4789;
-/// What VXLAN over IPv4 adds: outer IP 20, UDP 8, VXLAN 8, inner Ethernet 14.
+/// Overhead of VXLAN over IPv4: outer IP 20, UDP 8, VXLAN 8, inner Ethernet 14.
 const VXLAN_OVERHEAD: u32 = 50;
-/// The bridge ends of children; the kernel puts in the first free number.
+/// Host ends of IPoIB children; the kernel inserts the first free number.
 pub(crate) const CHILD_NAME_PATTERN: &str = "fbv%d";
 
-/// The stand-in for one partition on this node.
+/// A partition on this node.
 pub(crate) struct SimPartition {
     base: u16,
 }
@@ -24,7 +24,7 @@ impl SimPartition {
         Self { base: pkey.base() }
     }
 
-    /// The network of Ethernet ports: 0 is no partition's number.
+    /// The network of Ethernet ports: 0 is not a valid P_Key.
     pub(crate) fn for_ethernet() -> Self {
         Self { base: 0 }
     }
@@ -37,10 +37,10 @@ impl SimPartition {
         format!("fbx{:04x}", self.base)
     }
 
-    /// Has the partition on this node: the bridge's index, and the MTU that its members may have.
+    /// Creates the partition on this node if necessary. Returns the index of the bridge and the MTU of the members.
     ///
-    /// Each step is one request that the kernel does wholly or not at all, and finding it done already is
-    /// success, so any number of callers may do this at once and any of them may die in between.
+    /// Each step is one atomic request to the kernel and succeeds if it was done before, so concurrent callers and
+    /// callers that are killed halfway are safe.
     pub(crate) fn ensure(&self, route: &mut RouteSocket, uplink: Option<&Link>) -> Result<(u32, u32), Error> {
         let name = self.bridge_name();
         let bridge =
@@ -59,33 +59,33 @@ impl SimPartition {
             NewLink { mtu: Some(mtu), master: Some(bridge.index), up: true, ..NewLink::new(&name, kind) };
         let vxlan = ensure_link(route, &vxlan, "vxlan")?;
         if vxlan.mtu != mtu {
-            // The uplink's has changed since.
+            // The MTU of the uplink has changed.
             route.set_mtu(vxlan.index, mtu)?;
         }
         Ok((bridge.index, mtu))
     }
 }
 
-/// The MTU of a partition whose frames travel over `uplink`: IPoIB's, or what fits.
+/// The MTU of a partition over `uplink`: IPoIB's MTU, or less if the uplink is smaller.
 pub(crate) fn mtu(uplink: &Link) -> u32 {
     uplink.mtu.saturating_sub(VXLAN_OVERHEAD).min(IPOIB_MTU)
 }
 
-fn ensure_link(route: &mut RouteSocket, wanted: &NewLink<'_>, kind: &str) -> Result<Link, Error> {
-    if let Some(link) = route.link(wanted.name)?.filter(|link| link.kind.as_deref() == Some(kind)) {
+fn ensure_link(route: &mut RouteSocket, desired: &NewLink<'_>, kind: &str) -> Result<Link, Error> {
+    if let Some(link) = route.link(desired.name)?.filter(|link| link.kind.as_deref() == Some(kind)) {
         return Ok(link);
     }
-    let made = route.create_link(wanted);
-    match route.link(wanted.name)? {
-        Some(link) if link.kind.as_deref() == Some(kind) => match made {
+    let created = route.create_link(desired);
+    match route.link(desired.name)? {
+        Some(link) if link.kind.as_deref() == Some(kind) => match created {
             Err(error) if error.errno() != Some(Errno::EEXIST) => Err(error),
             _ => Ok(link),
         },
-        _ => Err(made.err().unwrap_or_else(|| Error::NoParent { interface: wanted.name.to_owned() })),
+        _ => Err(created.err().unwrap_or_else(|| Error::NoParent { interface: desired.name.to_owned() })),
     }
 }
 
-/// Takes away every partition of this node, children included.
+/// Removes all partitions of this node, including IPoIB children.
 pub(crate) fn remove_all(route: &mut RouteSocket) -> Result<(), Error> {
     let links = route.links()?;
     let bridges: Vec<u32> = links
@@ -94,8 +94,8 @@ pub(crate) fn remove_all(route: &mut RouteSocket) -> Result<(), Error> {
         .map(|link| link.index)
         .collect();
     for link in &links {
-        let wire = has_prefix_and_kind(link, "fbv", "veth") || has_prefix_and_kind(link, "fbf", "veth");
-        let child = wire && link.master.is_some_and(|master| bridges.contains(&master));
+        let veth = has_prefix_and_kind(link, "fbv", "veth") || has_prefix_and_kind(link, "fbf", "veth");
+        let child = veth && link.master.is_some_and(|master| bridges.contains(&master));
         if child || has_prefix_and_kind(link, "fbx", "vxlan") {
             route.delete_link(link.index)?;
         }

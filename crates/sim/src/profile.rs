@@ -1,4 +1,4 @@
-//! What hardware a simulated node has.
+//! Hardware profiles of simulated nodes.
 
 mod builtin;
 mod validate;
@@ -8,38 +8,35 @@ use ferroband_model::{LinkLayer, PciAddress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A description of a node's InfiniBand hardware.
+/// The InfiniBand hardware of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
-    /// Its name.
     pub name: String,
-    /// How RDMA devices and network namespaces go together at the start.
+    /// Initial RDMA network namespace mode.
     #[serde(default)]
     pub netns_mode: NetnsMode,
-    /// Whether the IPoIB interface of an RDMA device that is moved comes to be in the device's new namespace,
-    /// as since Linux 6.17; before, and by default, it comes to be in the host's.
+    /// Whether the IPoIB interface of a moved RDMA device is created in the device's new namespace, as since Linux
+    /// 6.17. Before that, and by default, it is created in the host's namespace.
     #[serde(default)]
     pub ipoib_follows: bool,
-    /// The host channel adapters.
+    /// Host channel adapters.
     pub hcas: Vec<HcaProfile>,
-    /// The graphics processors.
     #[serde(default)]
     pub gpus: Vec<GpuProfile>,
 }
 
-/// A graphics processor, to be near or far from adapters.
+/// A GPU, with its location in the PCIe tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GpuProfile {
-    /// Its PCI address.
     pub pci: PciAddress,
-    /// The PCI bridges above it, from the root port down.
+    /// PCI bridges above it, starting at the root port.
     #[serde(default)]
     pub behind: Vec<PciAddress>,
-    /// Its PCI device; the vendor is NVIDIA.
+    /// PCI device ID; the vendor is NVIDIA.
     pub device: PciId,
-    /// The NUMA node it is on.
+    /// NUMA node.
     #[serde(default)]
     pub numa: Option<u32>,
 }
@@ -48,38 +45,36 @@ pub struct GpuProfile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HcaProfile {
-    /// Its PCI address.
     pub pci: PciAddress,
-    /// The PCI bridges above it, from the root port down.
+    /// PCI bridges above it, starting at the root port.
     #[serde(default)]
     pub behind: Vec<PciAddress>,
-    /// Its PCI vendor.
+    /// PCI vendor ID.
     pub vendor: PciId,
-    /// Its PCI device.
+    /// PCI device ID.
     pub device: PciId,
-    /// The driver it is bound to.
+    /// Bound driver.
     pub driver: String,
-    /// The NUMA node it is on.
+    /// NUMA node.
     #[serde(default)]
     pub numa: Option<u32>,
-    /// How many virtual functions it can have.
+    /// Maximum number of virtual functions.
     #[serde(default)]
     pub total_vfs: u16,
-    /// The PCI device of its virtual functions; one more than its own when absent, as Mellanox numbers them.
+    /// PCI device ID of its virtual functions; its own plus one if absent, as for Mellanox adapters.
     #[serde(default)]
     pub vf_device: Option<PciId>,
-    /// How far the first virtual function is from it, in routing identifiers.
+    /// Offset of the first virtual function, in PCI routing IDs.
     #[serde(default = "default_vf_offset")]
     pub vf_offset: u16,
-    /// The name of its RDMA device.
+    /// Name of its RDMA device.
     pub rdma: String,
-    /// The maker's name of the chip: `MT4119`.
+    /// Chip name of the vendor: `MT4119`.
     pub model: String,
-    /// The maker's name of the board: `MT_0000000008`.
+    /// Board ID of the vendor: `MT_0000000008`.
     pub board: String,
-    /// The version of its firmware.
+    /// Firmware version.
     pub firmware: String,
-    /// Its ports.
     pub ports: Vec<PortProfile>,
 }
 
@@ -88,12 +83,12 @@ fn default_vf_offset() -> u16 {
 }
 
 impl HcaProfile {
-    /// Where virtual function `index` is.
+    /// PCI address of virtual function `index`.
     pub fn vf_address(&self, index: u16) -> Option<PciAddress> {
         self.pci.offset_by(self.vf_offset.checked_add(index)?)
     }
 
-    /// What it speaks, by its first port; an adapter without ports speaks nothing else than InfiniBand.
+    /// Link layer of the first port; InfiniBand for an adapter without ports.
     pub fn link_layer(&self) -> LinkLayer {
         self.ports.first().map_or(LinkLayer::InfiniBand, |port| port.link_layer)
     }
@@ -103,13 +98,12 @@ impl HcaProfile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PortProfile {
-    /// What it speaks.
     pub link_layer: LinkLayer,
-    /// Its state.
+    /// Initial state.
     pub state: SimPortState,
-    /// Its rate in sysfs's words: `100 Gb/sec (4X EDR)`.
+    /// Rate as in sysfs: `100 Gb/sec (4X EDR)`.
     pub rate: String,
-    /// Its interface, if it has one.
+    /// Network interface, if it has one.
     #[serde(default)]
     pub netdev: Option<NetdevProfile>,
 }
@@ -120,24 +114,22 @@ pub struct PortProfile {
 pub enum SimPortState {
     /// No link.
     Down,
-    /// A link, but no subnet manager has configured it.
+    /// Link, but not configured by a subnet manager.
     Init,
     /// Carries traffic.
     Active,
 }
 
-/// The interface of a port.
+/// The network interface of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetdevProfile {
-    /// Its name.
     pub name: String,
-    /// Its other names.
     #[serde(default)]
     pub altnames: Vec<String>,
 }
 
-/// A vendor or device number of the PCI bus, written as four digits: `15b3`.
+/// A PCI vendor or device ID, four hexadecimal digits: `15b3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PciId(pub u16);

@@ -1,16 +1,16 @@
-//! Descriptions of hardware that people write, in YAML or JSON.
+//! Profiles in YAML or JSON files.
 
 use crate::{Error, Profile, files};
 use std::path::Path;
 
 impl Profile {
-    /// The description in a file, checked.
+    /// Reads and validates a profile file.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| files::file_error("read", path, source))?;
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// The description in a text, checked; `file` is what errors call it. JSON is YAML.
+    /// Parses and validates a profile; `file` is its name in errors. JSON is valid YAML.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut field = String::new();
         let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
@@ -60,7 +60,7 @@ gpus:
 "#;
 
     #[test]
-    fn a_description_in_yaml() {
+    fn yaml_profile_is_parsed() {
         let profile = Profile::parse("two.yaml", TWO).unwrap();
         assert_eq!((profile.hcas[0].device.0, profile.hcas[0].vf_offset), (0x1017, 2));
         assert_eq!(
@@ -71,7 +71,7 @@ gpus:
     }
 
     #[test]
-    fn the_same_in_json() {
+    fn json_profile_is_parsed() {
         for profile in Profile::builtins() {
             let text = serde_json::to_string_pretty(&profile).unwrap();
             assert_eq!(Profile::parse("same.json", &text).unwrap(), profile);
@@ -79,7 +79,7 @@ gpus:
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_file_and_field() {
+    fn error_contains_file_and_field() {
         for (right, wrong, at, why) in [
             ("totalVfs: 4", "totalVfs: many", "hcas[0].totalVfs", "many"),
             ("state: down", "state: broken", "hcas[0].ports[1].state", "broken"),
@@ -101,7 +101,7 @@ gpus:
     }
 
     #[test]
-    fn what_no_machine_can_have_is_refused_here_too() {
+    fn parsed_profile_is_validated() {
         let twice = TWO.replace("0000:3c:00.0", "0000:3b:00.2");
         assert!(matches!(
             Profile::parse("two.yaml", &twice),

@@ -1,4 +1,4 @@
-//! What the simulated machine is like now, for people.
+//! Status report of a simulation.
 
 use crate::machine::SimMachine;
 use crate::{Error, SimPortState, Simulation};
@@ -10,40 +10,38 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulationReport {
-    /// The name of its profile.
+    /// Name of the profile.
     pub profile: String,
-    /// What its GUIDs are made from.
+    /// Seed of the GUIDs.
     pub seed: String,
-    /// The interface that joins it to other machines.
+    /// The interface that connects it to other machines.
     pub uplink: Option<String>,
-    /// How RDMA devices and network namespaces go together.
+    /// RDMA network namespace mode.
     pub netns_mode: NetnsMode,
-    /// The adapters, as the profile orders them.
+    /// Adapters in the order of the profile.
     pub adapters: Vec<AdapterReport>,
 }
 
-/// An adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdapterReport {
-    /// Its PCI address.
     pub pci: PciAddress,
-    /// What the profile calls its RDMA device.
+    /// Name of its RDMA device in the profile.
     pub rdma: String,
-    /// What the profile calls the interfaces of its ports.
+    /// Names of its ports' interfaces in the profile.
     pub netdevs: Vec<String>,
-    /// Whether it is in its slot.
+    /// Whether it is plugged in.
     pub plugged: bool,
-    /// What its ports are like.
+    /// States of its ports.
     pub ports: Vec<SimPortState>,
-    /// How many virtual functions it has.
+    /// Number of virtual functions.
     pub vfs: usize,
-    /// How many it can have.
+    /// Maximum number of virtual functions.
     pub total_vfs: u16,
 }
 
 impl Simulation {
-    /// What the simulation on the machine under `root` is like now; nothing when none is up.
+    /// The current state of the simulation on the machine below `root`; `None` if none is up.
     pub fn report(root: &Root) -> Result<Option<SimulationReport>, Error> {
         let Some(simulation) = Self::find(root)? else { return Ok(None) };
         let machine = SimMachine::open(root, &simulation)?;

@@ -1,4 +1,4 @@
-//! The simulated machine.
+//! [`Host`] of a simulated machine.
 
 use crate::partition::{self, CHILD_NAME_PATTERN, SimPartition};
 use crate::sysfs_tree::IPOIB_MTU;
@@ -7,7 +7,7 @@ use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink};
 use ferroband_kernel::{Errno, Error, Host, IpoibChild, IpoibMode, IpoibParent, Root, RouteSocket};
 use ferroband_model::{LinkLayer, PKey, PciAddress};
 
-/// InfiniBand as a [`Simulation`] shows it.
+/// InfiniBand hardware of a [`Simulation`].
 #[derive(Clone, Debug)]
 pub struct SimulatedHost {
     base: Root,
@@ -16,30 +16,29 @@ pub struct SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// The machine under `root` with the hardware of `simulation`.
+    /// The machine below `root` with the hardware of `simulation`.
     pub fn new(root: &Root, simulation: Simulation) -> Self {
         Self { base: root.clone(), root: simulation.hardware_root(root), simulation }
     }
 
-    /// The machine's own root, which the marker is under.
+    /// The machine's own root, below which the marker is.
     pub(crate) fn base_root(&self) -> &Root {
         &self.base
     }
 
-    /// What is simulated.
     pub fn simulation(&self) -> &Simulation {
         &self.simulation
     }
 
-    /// The adapter whose IPoIB interface, or whose virtual function's, this is.
+    /// The adapter of this IPoIB interface, directly or through a virtual function.
     fn adapter_of(&self, link: &Link) -> Option<PciAddress> {
         let function = netdev::function_from_alias(link.alias.as_deref()?)?;
         let hcas = self.simulation.profile.hcas.iter();
         let mut infiniband = hcas.filter(|hca| hca.link_layer() == LinkLayer::InfiniBand);
-        let own = |hca: &HcaProfile| {
+        let contains = |hca: &HcaProfile| {
             hca.pci == function || (0..hca.total_vfs).any(|vf| hca.vf_address(vf) == Some(function))
         };
-        infiniband.find(|hca| own(hca)).map(|hca| hca.pci)
+        infiniband.find(|hca| contains(hca)).map(|hca| hca.pci)
     }
 
     fn uplink(&self, route: &mut RouteSocket) -> Result<Option<Link>, Error> {
@@ -47,7 +46,7 @@ impl SimulatedHost {
         match route.link(name)? {
             Some(link) => Ok(Some(link)),
             None => Err(Error::InterfaceRequest {
-                doing: "carry the simulated fabric over".to_owned(),
+                doing: "find the uplink".to_owned(),
                 interface: name.clone(),
                 errno: Errno::ENODEV,
                 message: None,
@@ -84,14 +83,14 @@ impl Host for SimulatedHost {
     fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error> {
         let mut route = RouteSocket::open()?;
         let adapter = match route.link_by_index(child.parent)? {
-            // What the kernel answers to a parent that is not IPoIB, and to one that is not there.
+            // Errno of the kernel for a parent that is not IPoIB and for a missing one.
             Some(link) => self.adapter_of(&link).ok_or_else(|| create_error(name, Errno::EINVAL))?,
             None => return Err(create_error(name, Errno::ENODEV)),
         };
         let uplink = self.uplink(&mut route)?;
         let (bridge, mtu) = SimPartition::from_pkey(child.pkey).ensure(&mut route, uplink.as_ref())?;
-        // The bridge's end is the one that is made, so that it is born on the bridge and up, and the child is
-        // its peer: one request, no half-made pair.
+        // The host end is created as a port of the bridge and up, with the child as its peer: one request, so the
+        // pair is never incomplete.
         let kind = LinkKind::Veth { peer: name };
         let pair = NewLink {
             mtu: Some(mtu),
@@ -105,7 +104,7 @@ impl Host for SimulatedHost {
             }
             other => other,
         })?;
-        // Whose port the child's traffic is counted on; that it is not known for a moment does not matter.
+        // The alias determines on which port the child's traffic is counted. It may be missing for a moment.
         if let Some(end) = route.link(name)?.and_then(|child| child.parent) {
             let _ = route.set_alias(end, &netdev::alias_for(adapter));
         }

@@ -1,4 +1,4 @@
-//! Bringing simulated hardware up and taking it down.
+//! Starting and stopping a simulation.
 
 use crate::machine::SimMachine;
 use crate::{Error, Profile, events, files, marker, netdev, partition, sysfs_tree, vf_veth};
@@ -7,74 +7,73 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The form of the files; raised when an older one must be written anew.
+/// Version of the file formats; increased when older files must be rewritten.
 const VERSION: u32 = 3;
 
-/// A simulation that is up; also the content of its marker.
+/// A simulation that is up; also the content of the marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Simulation {
     version: u32,
-    /// The directory of the simulated trees, as the host sees it.
+    /// Directory of the simulated trees as seen by the host.
     pub root: PathBuf,
-    /// What the node's numbers are made from; its name, as a rule.
+    /// Seed of the node's identifiers, usually its name.
     pub seed: String,
-    /// The interface that joins the partitions of several nodes.
+    /// The interface that connects the partitions of several nodes.
     pub uplink: Option<String>,
     /// The hardware.
     pub profile: Profile,
 }
 
-/// How to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimulationOptions {
-    /// What the node's GUIDs are made from: its name, so that nodes differ.
+    /// Seed of the node's GUIDs. Use the node's name, so that nodes differ.
     pub seed: String,
-    /// An interface of the node on a network with the other nodes (`eth0`). Partitions then reach across
-    /// nodes; their MTU is IPoIB's 2044 or, if less, what fits into this interface's.
+    /// An interface of the node on a network with the other nodes (`eth0`). Partitions then span nodes; their MTU
+    /// is IPoIB's 2044, or less if this interface is too small.
     pub uplink: Option<String>,
 }
 
 impl Simulation {
-    /// The simulation that is up on the machine under `root`.
+    /// The simulation that is up on the machine below `root`.
     pub fn find(root: &Root) -> Result<Option<Self>, Error> {
         marker::read(root)
     }
 
-    /// Brings the hardware up on the machine under `root`, its interfaces in this thread's network namespace.
-    /// What is up already stays as it is; what a reboot took is made again.
+    /// Starts the simulation on the machine below `root`, with interfaces in the network namespace of the calling
+    /// thread. Existing parts are kept; parts lost in a reboot are recreated.
     pub fn up(root: &Root, profile: Profile, options: SimulationOptions) -> Result<Self, Error> {
         profile.validate()?;
         let SimulationOptions { seed, uplink } = options;
-        let wanted = Self { version: VERSION, root: trees_path(), seed, uplink, profile };
+        let desired = Self { version: VERSION, root: trees_path(), seed, uplink, profile };
         let lock = lock(root)?;
         let mut route = RouteSocket::open()?;
-        wanted.check_uplink(&mut route)?;
-        let there = match Self::find(root)? {
-            // Unless somebody has removed the trees.
-            Some(running) if running == wanted => root.path(&running.root).join("state.json").is_file(),
-            // Of another version only: written anew.
-            Some(running) if (Self { version: VERSION, ..running.clone() }) == wanted => false,
+        desired.check_uplink(&mut route)?;
+        let exists = match Self::find(root)? {
+            // Unless the trees have been removed.
+            Some(running) if running == desired => root.path(&running.root).join("state.json").is_file(),
+            // Differs in the version only: rewrite the files.
+            Some(running) if (Self { version: VERSION, ..running.clone() }) == desired => false,
             Some(running) => {
                 let Self { seed, uplink, profile, .. } = running;
                 return Err(Error::AlreadyUp { profile: profile.name, seed, uplink });
             }
             None => false,
         };
-        if there {
-            let mut machine = SimMachine::open_locked(root, &wanted, lock)?;
+        if exists {
+            let mut machine = SimMachine::open_locked(root, &desired, lock)?;
             machine.ensure_interfaces()?;
             machine.commit()?;
-        } else if let Err(error) = wanted.start(root, &mut route, lock) {
-            // What was wrong first is what counts; what cannot be taken back now, `down` finds later.
+        } else if let Err(error) = desired.start(root, &mut route, lock) {
+            // Report the first error; `down` removes what this cannot remove.
             let _ = remove_interfaces_and_trees(root, &mut route);
             return Err(error);
         }
-        Ok(wanted)
+        Ok(desired)
     }
 
-    /// Takes everything down: children, partitions, interfaces, trees. What is not there is taken down, so
-    /// this also cleans up after an `up` that was killed, and after a reboot.
+    /// Removes children, partitions, interfaces and trees. Succeeds if they do not exist, so it also cleans up
+    /// after an interrupted `up` and after a reboot.
     pub fn down(root: &Root) -> Result<(), Error> {
         let _lock = lock(root)?;
         marker::remove(root)?;
@@ -84,12 +83,12 @@ impl Simulation {
         events::remove(root)
     }
 
-    /// `root`, with the simulated hardware's trees in place of the machine's own.
+    /// `root` with the simulated hardware trees instead of the machine's own.
     pub fn hardware_root(&self, root: &Root) -> Root {
         root.clone().with_hardware(root.path(&self.root))
     }
 
-    /// The MTU that children of IPoIB interfaces get: 2044, or what the uplink has room for.
+    /// MTU of IPoIB children: 2044, or less if the uplink is too small.
     pub fn child_mtu(&self) -> Result<u32, Error> {
         let Some(uplink) = &self.uplink else { return Ok(sysfs_tree::IPOIB_MTU) };
         match RouteSocket::open()?.link(uplink)? {
@@ -105,7 +104,7 @@ impl Simulation {
         }
     }
 
-    /// From nothing, or from what was left of another time, to all of it with the marker.
+    /// Removes leftovers, creates everything and writes the marker.
     fn start(&self, root: &Root, route: &mut RouteSocket, lock: File) -> Result<(), Error> {
         marker::remove(root)?;
         remove_interfaces_and_trees(root, route)?;
@@ -118,8 +117,8 @@ fn trees_path() -> PathBuf {
     Root::default().state("sim")
 }
 
-/// Takes the interfaces of the ports and the wires away, then the trees. The trees are written before the
-/// interfaces are made and removed after them, so they know every name, with or without a marker.
+/// Removes the interfaces of ports and virtual functions, then the trees. The trees are written before the
+/// interfaces are created and removed after them, so they contain every name, with or without a marker.
 fn remove_interfaces_and_trees(root: &Root, route: &mut RouteSocket) -> Result<(), Error> {
     let trees = root.path(trees_path());
     for name in directory_names(&trees.join("sys/class/net"))? {
@@ -142,11 +141,11 @@ fn directory_names(directory: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// One `up` or `down` at a time; held until dropped.
+/// Serializes `up`, `down` and changes; held until dropped.
 pub(crate) fn lock(root: &Root) -> Result<File, Error> {
     let path = root.run("ferroband");
     files::create_directory(&path)?;
-    // The directory itself, so that nothing is left behind.
+    // Locks the directory itself, so no lock file remains.
     let lock = || {
         let directory = File::open(&path)?;
         directory.lock()?;

@@ -1,4 +1,4 @@
-//! What the simulated machine is like now: what the kernel and the firmware of a real one would remember.
+//! Persistent state of a simulated machine: what the kernel and the firmware of a real one keep.
 
 use crate::number_allocator::DeviceNode;
 use crate::{Profile, SimPortState};
@@ -8,12 +8,12 @@ use ferroband_model::{Guid, PKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The machine. Adapters stand in the profile's order.
+/// The machine. Adapters are in the order of the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimState {
-    /// How RDMA devices and namespaces go together.
+    /// RDMA network namespace mode.
     pub(crate) netns_mode: NetnsMode,
-    /// Counts what is made anew, so that no two have the same index or queue pair number.
+    /// Counts created objects, for unique indexes and queue pair numbers.
     pub(crate) serial: u32,
     pub(crate) adapters: Vec<SimAdapter>,
 }
@@ -21,22 +21,20 @@ pub(crate) struct SimState {
 /// One adapter with its virtual functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimAdapter {
-    /// Whether it is in its slot.
+    /// Whether it is plugged in.
     pub(crate) plugged: bool,
-    /// What its ports are like.
+    /// Port states.
     pub(crate) ports: Vec<SimPortState>,
     pub(crate) function: SimFunction,
     pub(crate) vfs: Vec<SimVf>,
-    /// What went through each interface of ours when it was last looked at, by the name of the end that stays
-    /// here.
+    /// Last known counters of each interface of the simulation, by the name of the host end.
     #[serde(rename = "seen", default)]
     pub(crate) last_traffic: BTreeMap<String, TrafficCounters>,
-    /// The P_Key table of its ports, from slot 0; the default partition alone when empty.
+    /// P_Key table of its ports, starting at slot 0; if empty, it contains the default P_Key only.
     #[serde(default)]
     pub(crate) pkeys: Vec<PKey>,
 }
 
-/// What went through an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrafficCounters {
     pub(crate) received: u64,
@@ -46,7 +44,7 @@ pub(crate) struct TrafficCounters {
 }
 
 impl TrafficCounters {
-    /// As the other end of a wire counts it.
+    /// Counters of the peer of a veth: received and sent are swapped.
     pub(crate) fn from_peer(traffic: LinkStats) -> Self {
         Self {
             received: traffic.tx_packets,
@@ -56,7 +54,7 @@ impl TrafficCounters {
         }
     }
 
-    /// What came since `before`; all of it when the interface was made anew meanwhile.
+    /// The increase since `before`; everything if the interface was recreated meanwhile.
     pub(crate) fn since(self, before: Self) -> Self {
         if self.received < before.received || self.sent < before.sent {
             return self;
@@ -76,7 +74,8 @@ impl TrafficCounters {
         self.sent_bytes += more.sent_bytes;
     }
 
-    /// The same by the names of mlx5's Ethernet driver (vport_stats_desc of en_stats.c). Its IPoIB has none of these.
+    /// The counters with the names of mlx5's Ethernet driver (vport_stats_desc of en_stats.c). IPoIB has none of
+    /// these.
     pub(crate) fn statistics(self) -> Vec<(String, u64)> {
         let named = |(name, value): (&str, u64)| (name.to_owned(), value);
         let vport = [
@@ -96,19 +95,19 @@ impl TrafficCounters {
     }
 }
 
-/// A virtual function: what its physical function knows of it, and itself.
+/// A virtual function: settings of the physical function for it, and the function itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimVf {
     pub(crate) node_guid: Guid,
     pub(crate) port_guid: Guid,
     pub(crate) state: VfLinkState,
-    /// Its P_Key table, from slot 0.
+    /// P_Key table, starting at slot 0.
     pub(crate) pkeys: Vec<PKey>,
     pub(crate) function: SimFunction,
 }
 
 impl Default for SimVf {
-    /// As it is when it is made: without a GUID.
+    /// A new function has no GUID.
     fn default() -> Self {
         Self {
             node_guid: Guid::new(0),
@@ -120,19 +119,18 @@ impl Default for SimVf {
     }
 }
 
-/// What a driver makes of a function.
+/// Driver-related state of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimFunction {
-    /// The driver it is bound to.
+    /// Bound driver.
     pub(crate) driver: Option<String>,
-    /// The driver it is reserved for.
+    /// The only driver that may bind.
     #[serde(rename = "reserved")]
     pub(crate) driver_override: Option<String>,
-    /// Its RDMA device; only the adapter's own driver makes one.
+    /// RDMA device; only the adapter's own driver creates one.
     pub(crate) device: Option<SimRdmaDevice>,
 }
 
-/// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimRdmaDevice {
     pub(crate) index: u32,
@@ -140,23 +138,22 @@ pub(crate) struct SimRdmaDevice {
     pub(crate) node_guid: Guid,
     /// One for each port.
     pub(crate) port_guids: Vec<Guid>,
-    /// The number of the queue pair that IPoIB's addresses begin with.
+    /// Queue pair number, the first part of IPoIB addresses.
     pub(crate) queue_pair: u32,
     pub(crate) verbs: DeviceNode,
-    /// For each port of InfiniBand: its number, and the files to manage it and to say that it is a subnet
-    /// manager's.
+    /// For each InfiniBand port: its number, and its umad and issm nodes.
     pub(crate) managed: Vec<(usize, DeviceNode, DeviceNode)>,
-    /// The namespace it is in; none is the host's.
+    /// Network namespace; `None` is the host's.
     pub(crate) netns: Option<NetnsId>,
-    /// The interface of each port as it is called in the host's namespace; none when it is not there.
+    /// Interface of each port by its name in the host's namespace; `None` if it is not there.
     pub(crate) netdevs: Vec<Option<String>>,
-    /// The counters of each port that are not zero.
+    /// Nonzero counters of each port.
     pub(crate) counters: Vec<BTreeMap<String, u64>>,
-    /// What went through the interface of each port.
+    /// Traffic through the interface of each port.
     pub(crate) traffic: Vec<TrafficCounters>,
 }
 
-/// A function: an adapter's own, or a virtual one.
+/// Identifies the physical function of an adapter, or a virtual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FunctionId {
     pub(crate) adapter: usize,
@@ -164,7 +161,7 @@ pub(crate) struct FunctionId {
 }
 
 impl SimState {
-    /// The machine as it is switched on: no drivers, no virtual functions.
+    /// The machine at power-on: no drivers, no virtual functions.
     pub(crate) fn new(profile: &Profile) -> Self {
         let adapter = |hca: &crate::HcaProfile| SimAdapter {
             plugged: true,
@@ -178,7 +175,7 @@ impl SimState {
         }
     }
 
-    /// All functions that are there.
+    /// All functions that are plugged in.
     pub(crate) fn functions(&self) -> Vec<FunctionId> {
         let plugged = self.adapters.iter().enumerate().filter(|(_, adapter)| adapter.plugged);
         plugged
@@ -189,32 +186,32 @@ impl SimState {
             .collect()
     }
 
-    pub(crate) fn function(&self, which: FunctionId) -> Option<&SimFunction> {
-        let adapter = self.adapters.get(which.adapter)?;
-        match which.vf {
+    pub(crate) fn function(&self, id: FunctionId) -> Option<&SimFunction> {
+        let adapter = self.adapters.get(id.adapter)?;
+        match id.vf {
             None => Some(&adapter.function),
             Some(vf) => Some(&adapter.vfs.get(vf)?.function),
         }
     }
 
-    pub(crate) fn function_mut(&mut self, which: FunctionId) -> Option<&mut SimFunction> {
-        let adapter = self.adapters.get_mut(which.adapter)?;
-        match which.vf {
+    pub(crate) fn function_mut(&mut self, id: FunctionId) -> Option<&mut SimFunction> {
+        let adapter = self.adapters.get_mut(id.adapter)?;
+        match id.vf {
             None => Some(&mut adapter.function),
             Some(vf) => Some(&mut adapter.vfs.get_mut(vf)?.function),
         }
     }
 
-    pub(crate) fn device(&self, which: FunctionId) -> Option<&SimRdmaDevice> {
-        self.function(which)?.device.as_ref()
+    pub(crate) fn device(&self, id: FunctionId) -> Option<&SimRdmaDevice> {
+        self.function(id)?.device.as_ref()
     }
 
-    pub(crate) fn device_mut(&mut self, which: FunctionId) -> Option<&mut SimRdmaDevice> {
-        self.function_mut(which)?.device.as_mut()
+    pub(crate) fn device_mut(&mut self, id: FunctionId) -> Option<&mut SimRdmaDevice> {
+        self.function_mut(id)?.device.as_mut()
     }
 
-    /// All RDMA devices, wherever they are.
+    /// All RDMA devices, in any namespace.
     pub(crate) fn devices(&self) -> impl Iterator<Item = (FunctionId, &SimRdmaDevice)> {
-        self.functions().into_iter().filter_map(|which| Some((which, self.device(which)?)))
+        self.functions().into_iter().filter_map(|id| Some((id, self.device(id)?)))
     }
 }

@@ -1,9 +1,9 @@
-//! The interface of a virtual function: one end of a wire, whose other end is in the function's partition.
+//! The interface of a virtual function: one end of a veth pair whose other end is in the function's partition.
 //!
 //! ```text
 //!   host or pod          host
 //! ┌───────────┐ veth ┌─────────────────┐
-//! │ ibs5f0v3  ├──────┤ fbf0v3 ─ fbk7fff │      up and down of the end that stays is the carrier of the other
+//! │ ibs5f0v3  ├──────┤ fbf0v3 ─ fbk7fff │      the host end's state, up or down, is the carrier of the other end
 //! └───────────┘      └─────────────────┘
 //! ```
 
@@ -16,35 +16,32 @@ use ferroband_model::PciAddress;
 /// IFNAMSIZ without the terminating zero.
 const MAX_NAME: usize = 15;
 
-/// A wire to have.
+/// Desired veth pair of a virtual function.
 pub(crate) struct VfVeth {
-    /// The function.
     pub(crate) function: PciAddress,
-    /// The end that stays here: `fbf0v3`.
+    /// The end that stays on the host: `fbf0v3`.
     pub(crate) host_end: String,
-    /// What the function's end is called when it is made.
+    /// Initial name of the function's end.
     pub(crate) name: String,
-    /// Where it leads.
     pub(crate) partition: SimPartition,
-    /// Whether there is a carrier.
+    /// Whether the function's end has a carrier.
     pub(crate) up: bool,
 }
 
-/// The end that stays of the wire of a virtual function.
+/// Name of the host end of a virtual function's veth pair.
 pub(crate) fn host_end_name(adapter: usize, vf: usize) -> String {
     format!("fbf{adapter}v{vf}")
 }
 
-/// What the interface of virtual function `vf` is called, as systemd names them; the kernel's own pattern
-/// when that is too long.
+/// Interface name of virtual function `vf`, as systemd names it; the kernel's pattern if that is too long.
 pub(crate) fn interface_name(physical: Option<&str>, vf: usize) -> String {
     let name = physical.map(|physical| format!("{physical}v{vf}"));
     name.filter(|name| name.len() <= MAX_NAME).unwrap_or_else(|| "ib%d".to_owned())
 }
 
 impl VfVeth {
-    /// Has the wire, in the right partition and with the right carrier. One that is there may have its other
-    /// end anywhere.
+    /// Creates the veth pair if necessary, and sets its partition and carrier. The other end of an existing pair
+    /// may be in any namespace.
     pub(crate) fn ensure(&self, route: &mut RouteSocket, uplink: Option<&Link>) -> Result<(), Error> {
         let (bridge, mtu) = self.partition.ensure(route, uplink)?;
         if let Some(end) = route.link(&self.host_end)? {
@@ -53,7 +50,7 @@ impl VfVeth {
             }
             return if end.up == self.up { Ok(()) } else { self.set_carrier(route, end.index) };
         }
-        // A name that somebody else has is not ours to take; the kernel would number ours differently.
+        // If another interface has the name, use the kernel's pattern.
         let name = match route.link(&self.name)? {
             Some(_) => "ib%d",
             None => &self.name,
@@ -77,29 +74,29 @@ impl VfVeth {
         if self.up { route.set_up(index) } else { route.set_down(index) }
     }
 
-    /// Moves the function's end to another namespace, as the kernel would have made it there.
+    /// Moves the function's end to another namespace, where the kernel would have created it.
     pub(crate) fn move_to_netns(&self, route: &mut RouteSocket, netns: &Netns) -> Result<(), Error> {
         let Some(index) = route.link(&self.host_end)?.and_then(|end| end.parent) else { return Ok(()) };
-        // The lowest free name of the kernel's pattern there.
-        let mut there = RouteSocket::open_in(netns)?;
-        let taken: Vec<String> = there.links()?.into_iter().map(|link| link.name).collect();
+        // The lowest free name of the kernel's pattern in that namespace.
+        let mut target = RouteSocket::open_in(netns)?;
+        let taken: Vec<String> = target.links()?.into_iter().map(|link| link.name).collect();
         let free = (0..u32::MAX).map(|number| format!("ib{number}")).find(|name| !taken.contains(name));
         let name = free.unwrap_or_else(|| self.name.clone());
-        // By way of a name that nobody has: on the way it must be free in both namespaces.
-        let passing = format!("{}x", self.host_end);
-        route.rename_link(index, &passing)?;
+        // Renamed temporarily, because the name must be free in both namespaces during the move.
+        let temporary = format!("{}x", self.host_end);
+        route.rename_link(index, &temporary)?;
         route.move_link(index, netns)?;
-        match there.link(&passing)? {
-            Some(link) => there.rename_link(link.index, &name),
+        match target.link(&temporary)? {
+            Some(link) => target.rename_link(link.index, &name),
             None => Ok(()),
         }
     }
 }
 
-/// Takes the wire away, wherever its other end is.
-pub(crate) fn remove(route: &mut RouteSocket, here: &str) -> Result<(), Error> {
-    match route.link(here)? {
-        Some(link) if link.name == here && link.kind.as_deref() == Some("veth") => {
+/// Removes the veth pair, wherever its other end is.
+pub(crate) fn remove(route: &mut RouteSocket, host_end: &str) -> Result<(), Error> {
+    match route.link(host_end)? {
+        Some(link) if link.name == host_end && link.kind.as_deref() == Some("veth") => {
             route.delete_link(link.index)
         }
         _ => Ok(()),

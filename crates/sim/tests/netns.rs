@@ -1,7 +1,7 @@
-//! Simulated hardware on the running kernel: each test in network namespaces of its own, seen by `ip` and
-//! `ping`.
+//! Tests of simulated hardware on the running kernel, each in its own network namespaces and compared with the
+//! output of `ip` and `ping`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step ends the test")]
 
 #[path = "netns/events.rs"]
 mod events;

@@ -1,4 +1,4 @@
-//! What a driver makes of a function: an RDMA device, its device files and its interfaces.
+//! RDMA devices, their character devices and interfaces: the objects that a driver creates.
 
 use super::SimMachine;
 use crate::number_allocator::NumberAllocator;
@@ -9,71 +9,71 @@ use ferroband_kernel::NetnsId;
 use ferroband_model::LinkLayer;
 
 impl SimMachine {
-    /// Makes the device of a function, with everything that belongs to it.
-    pub(super) fn make_device(&mut self, which: FunctionId) -> Result<(), Error> {
+    /// Creates the device of a function with everything that belongs to it.
+    pub(super) fn make_device(&mut self, id: FunctionId) -> Result<(), Error> {
         self.state.serial += 1;
-        let device = self.new_device(which)?;
-        if let Some(function) = self.state.function_mut(which) {
+        let device = self.new_device(id)?;
+        if let Some(function) = self.state.function_mut(id) {
             function.device = Some(device);
         }
-        self.write_device(which)?;
-        self.push_device_events("add", which)?;
-        self.make_interfaces(which)
+        self.write_device(id)?;
+        self.push_device_events("add", id)?;
+        self.make_interfaces(id)
     }
 
-    /// Takes the device of a function away, wherever it is.
-    pub(super) fn remove_device(&mut self, which: FunctionId) -> Result<(), Error> {
-        if self.state.device(which).is_none() {
+    /// Removes the device of a function from its namespace.
+    pub(super) fn remove_device(&mut self, id: FunctionId) -> Result<(), Error> {
+        if self.state.device(id).is_none() {
             return Ok(());
         }
-        self.remove_interfaces(which)?;
-        self.push_device_events("remove", which)?;
-        let unit = self.function_view(which)?;
-        if let Some(device) = self.state.device(which) {
-            self.remove_from_tree(&unit, device)?;
-            self.tree().remove_device_files(&unit, device)?;
+        self.remove_interfaces(id)?;
+        self.push_device_events("remove", id)?;
+        let view = self.function_view(id)?;
+        if let Some(device) = self.state.device(id) {
+            self.remove_from_tree(&view, device)?;
+            self.tree().remove_device_files(&view, device)?;
             for (name, ..) in device.char_devices() {
                 files::remove_file(&self.root.dev("infiniband").join(name))?;
             }
         }
-        if let Some(function) = self.state.function_mut(which) {
+        if let Some(function) = self.state.function_mut(id) {
             function.device = None;
         }
         self.remove_unused_netns_dirs()
     }
 
-    /// The device as the driver finds it: with the GUIDs that its function has by now.
-    fn new_device(&self, which: FunctionId) -> Result<SimRdmaDevice, Error> {
-        let unit = self.function_view(which)?;
+    /// The device with the current GUIDs of its function.
+    fn new_device(&self, id: FunctionId) -> Result<SimRdmaDevice, Error> {
+        let view = self.function_view(id)?;
         let mut numbers = NumberAllocator::from_state(&self.state);
-        let ports = 1..=unit.hca.ports.len();
-        let adapter = which.adapter;
-        let (node_guid, port_guids) = match (unit.vf, which.vf) {
-            (Some(_), Some(vf)) if unit.hca.link_layer() == LinkLayer::Ethernet => {
+        let ports = 1..=view.hca.ports.len();
+        let adapter = id.adapter;
+        let (node_guid, port_guids) = match (view.vf, id.vf) {
+            (Some(_), Some(vf)) if view.hca.link_layer() == LinkLayer::Ethernet => {
                 let guid = self.identity.vf_guid(adapter, vf);
                 (guid, ports.clone().map(|_| guid).collect())
             }
-            (Some(virtual_), _) => (virtual_.node_guid, ports.clone().map(|_| virtual_.port_guid).collect()),
+            (Some(vf_state), _) => (vf_state.node_guid, ports.clone().map(|_| vf_state.port_guid).collect()),
             (None, _) => {
                 let guids = ports.clone().map(|port| self.identity.port_guid(adapter, port));
                 (self.identity.node_guid(adapter), guids.collect())
             }
         };
-        let name = match which.vf {
-            None => numbers.allocate_name(&unit.hca.rdma),
-            // An adapter's own number is kept for it.
+        let name = match id.vf {
+            None => numbers.allocate_name(&view.hca.rdma),
+            // The device names of the adapters are reserved.
             Some(_) => {
                 for hca in &self.profile.hcas {
                     numbers.reserve_name(&hca.rdma);
                 }
-                numbers.allocate_name(&unit.hca.rdma)
+                numbers.allocate_name(&view.hca.rdma)
             }
         };
         let verbs = numbers.allocate_uverbs();
-        let infiniband = ports.clone().filter(|_| unit.hca.link_layer() == LinkLayer::InfiniBand);
+        let infiniband = ports.clone().filter(|_| view.hca.link_layer() == LinkLayer::InfiniBand);
         let managed = infiniband
             .map(|port| {
-                let (umad, issm) = numbers.allocate_mad_nodes(which.vf.is_none());
+                let (umad, issm) = numbers.allocate_mad_nodes(id.vf.is_none());
                 (port, umad, issm)
             })
             .collect();
@@ -92,78 +92,78 @@ impl SimMachine {
         })
     }
 
-    /// Writes a device with its files and interfaces into the trees, as the state has it.
-    pub(super) fn write_device(&self, which: FunctionId) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let Some(device) = self.state.device(which) else { return Ok(()) };
+    /// Writes a device with its character devices and interfaces into the trees.
+    pub(super) fn write_device(&self, id: FunctionId) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let Some(device) = self.state.device(id) else { return Ok(()) };
         let tree = self.tree();
         for (name, class, _, node) in device.char_devices() {
-            // rdma-core's udev rules.
+            // Modes of rdma-core's udev rules.
             let mode = if class == "infiniband_verbs" { 0o666 } else { 0o600 };
             node.create(&self.root.dev("infiniband").join(name), mode)?;
         }
-        tree.write_device_files(&unit, device)?;
+        tree.write_device_files(&view, device)?;
         if let Some(netns) = device.netns {
-            self.write_netns_tree(&unit, device, netns)?;
+            self.write_netns_tree(&view, device, netns)?;
         }
-        self.tree_for(device).write_device(&unit, device)?;
+        self.tree_for(device).write_device(&view, device)?;
         for (position, name) in device.netdevs.iter().enumerate() {
             if let Some(name) = name {
-                tree.write_netdev(&unit, device, position + 1, name)?;
+                tree.write_netdev(&view, device, position + 1, name)?;
             }
         }
         Ok(())
     }
 
-    fn push_device_events(&mut self, action: &str, which: FunctionId) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let Some(device) = self.state.device(which) else { return Ok(()) };
-        let mut told = vec![("infiniband", unit.device_path(device))];
-        told.extend(
+    fn push_device_events(&mut self, action: &str, id: FunctionId) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let Some(device) = self.state.device(id) else { return Ok(()) };
+        let mut events = vec![("infiniband", view.device_path(device))];
+        events.extend(
             device
                 .char_devices()
                 .into_iter()
-                .map(|(name, class, ..)| (class, unit.sysfs_path().join(class).join(name))),
+                .map(|(name, class, ..)| (class, view.sysfs_path().join(class).join(name))),
         );
         if action == "remove" {
-            told.reverse();
+            events.reverse();
         }
-        for (subsystem, place) in told {
-            self.push_event(action, subsystem, &place);
+        for (subsystem, path) in events {
+            self.push_event(action, subsystem, &path);
         }
         Ok(())
     }
 
-    /// Takes a device out of the tree in which it is seen.
+    /// Removes a device from the tree in which it is visible.
     pub(super) fn remove_from_tree(
         &self,
-        unit: &FunctionView<'_>,
+        view: &FunctionView<'_>,
         device: &SimRdmaDevice,
     ) -> Result<(), Error> {
         let tree = self.tree_for(device);
-        tree.remove_device(unit, device)?;
+        tree.remove_device(view, device)?;
         if device.netns.is_some() {
-            tree.remove_device_files(unit, device)?;
-            tree.remove_function(unit)?;
+            tree.remove_device_files(view, device)?;
+            tree.remove_function(view)?;
         }
         Ok(())
     }
 
-    /// Writes what a function in another namespace is there.
+    /// Writes the tree of another namespace for a function.
     fn write_netns_tree(
         &self,
-        unit: &FunctionView<'_>,
+        view: &FunctionView<'_>,
         device: &SimRdmaDevice,
         netns: NetnsId,
     ) -> Result<(), Error> {
-        let space = self.netns_dir(netns);
-        let tree = SysfsTree::at(space.join("sys"));
-        tree.write_function(unit)?;
-        tree.write_device_files(unit, device)?;
-        let dev = space.join("dev");
+        let netns_dir = self.netns_dir(netns);
+        let tree = SysfsTree::at(netns_dir.join("sys"));
+        tree.write_function(view)?;
+        tree.write_device_files(view, device)?;
+        let dev = netns_dir.join("dev");
         if !dev.is_symlink() {
             std::os::unix::fs::symlink("../../dev", &dev)
-                .map_err(|source| files::file_error("link", &dev, source))?;
+                .map_err(|source| files::file_error("create symlink", &dev, source))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Functions that come and go, and their drivers; with the answers that the kernel gives.
+//! Functions and their drivers, with the errors of the kernel.
 
 use super::{SimMachine, device_error};
 use crate::Error;
@@ -7,76 +7,76 @@ use crate::sysfs_tree::VFIO_DRIVER;
 use ferroband_kernel::Errno;
 
 impl SimMachine {
-    /// Puts an adapter into its slot, where its driver finds it.
+    /// Plugs an adapter in and binds its driver.
     pub(crate) fn plug(&mut self, adapter: usize) -> Result<(), Error> {
-        let which = FunctionId { adapter, vf: None };
+        let id = FunctionId { adapter, vf: None };
         let ports =
             self.profile.hcas.get(adapter).map(|hca| hca.ports.iter().map(|port| port.state).collect());
         match self.state.adapters.get_mut(adapter) {
-            Some(there) if !there.plugged => {
-                *there = SimAdapter {
+            Some(state) if !state.plugged => {
+                *state = SimAdapter {
                     plugged: true,
                     ports: ports.unwrap_or_default(),
-                    last_traffic: std::mem::take(&mut there.last_traffic),
+                    last_traffic: std::mem::take(&mut state.last_traffic),
                     ..SimAdapter::default()
                 };
             }
             _ => return Ok(()),
         }
         self.mark_dirty()?;
-        self.add_function(which)
+        self.add_function(id)
     }
 
-    /// Pulls an adapter out, with everything that stands on it.
+    /// Unplugs an adapter and removes everything on top of it.
     pub(crate) fn unplug(&mut self, adapter: usize) -> Result<(), Error> {
         if !self.state.adapters.get(adapter).is_some_and(|adapter| adapter.plugged) {
             return Ok(());
         }
         self.mark_dirty()?;
-        let which = FunctionId { adapter, vf: None };
-        self.detach_driver(which)?;
-        self.remove_function(which)?;
+        let id = FunctionId { adapter, vf: None };
+        self.detach_driver(id)?;
+        self.remove_function(id)?;
         if let Some(adapter) = self.state.adapters.get_mut(adapter) {
             adapter.plugged = false;
         }
         Ok(())
     }
 
-    /// sriov_numvfs_store of drivers/pci/iov.c.
-    pub(crate) fn set_vf_count(&mut self, which: FunctionId, count: u16) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let (address, total, now) = (unit.address, unit.hca.total_vfs, unit.adapter.vfs.len());
-        let doing = format!("have {count} virtual functions on");
+    /// Like sriov_numvfs_store of drivers/pci/iov.c.
+    pub(crate) fn set_vf_count(&mut self, id: FunctionId, count: u16) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let (address, total, current) = (view.address, view.hca.total_vfs, view.adapter.vfs.len());
+        let doing = format!("set the number of virtual functions to {count} on");
         let refuse = |errno| Err(device_error(&doing, address, errno));
-        if which.vf.is_some() {
-            // A virtual function has no such file.
+        if id.vf.is_some() {
+            // A virtual function has no such attribute.
             return refuse(Errno::ENOENT);
         }
         match usize::from(count) {
             _ if count > total => return refuse(Errno::ERANGE),
-            same if same == now => return Ok(()),
-            _ if unit.function.driver.as_ref() != Some(&unit.hca.driver) => return refuse(Errno::ENOENT),
-            0 => return self.remove_vfs(which.adapter),
-            _ if now != 0 => return refuse(Errno::EBUSY),
+            same if same == current => return Ok(()),
+            _ if view.function.driver.as_ref() != Some(&view.hca.driver) => return refuse(Errno::ENOENT),
+            0 => return self.remove_vfs(id.adapter),
+            _ if current != 0 => return refuse(Errno::EBUSY),
             _ => {}
         }
         self.mark_dirty()?;
         for vf in 0..usize::from(count) {
-            if let Some(adapter) = self.state.adapters.get_mut(which.adapter) {
+            if let Some(adapter) = self.state.adapters.get_mut(id.adapter) {
                 adapter.vfs.push(SimVf::default());
             }
-            self.add_function(FunctionId { vf: Some(vf), ..which })?;
+            self.add_function(FunctionId { vf: Some(vf), ..id })?;
         }
-        self.tree().write_vf_count(&self.function_view(which)?)?;
-        let place = self.function_view(which)?.sysfs_path();
-        // The driver core tells of the physical function when it is done (pci_enable_sriov).
-        self.push_event("change", "pci", &place);
+        self.tree().write_vf_count(&self.function_view(id)?)?;
+        let path = self.function_view(id)?.sysfs_path();
+        // The driver core sends an event for the physical function afterwards (pci_enable_sriov).
+        self.push_event("change", "pci", &path);
         Ok(())
     }
 
     fn remove_vfs(&mut self, adapter: usize) -> Result<(), Error> {
         self.mark_dirty()?;
-        let which = FunctionId { adapter, vf: None };
+        let id = FunctionId { adapter, vf: None };
         while let Some(last) =
             self.state.adapters.get(adapter).and_then(|adapter| adapter.vfs.len().checked_sub(1))
         {
@@ -87,114 +87,110 @@ impl SimMachine {
                 adapter.vfs.pop();
             }
         }
-        self.tree().write_vf_count(&self.function_view(which)?)?;
-        let place = self.function_view(which)?.sysfs_path();
-        self.push_event("change", "pci", &place);
+        self.tree().write_vf_count(&self.function_view(id)?)?;
+        let path = self.function_view(id)?.sysfs_path();
+        self.push_event("change", "pci", &path);
         Ok(())
     }
 
-    /// A function comes to the bus, and its driver takes it.
-    fn add_function(&mut self, which: FunctionId) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let (place, driver) = (unit.sysfs_path(), unit.hca.driver.clone());
-        self.tree().write_function(&unit)?;
-        self.push_event("add", "pci", &place);
-        self.attach_driver(which, &driver)
+    /// Adds a function to the bus and binds its driver.
+    fn add_function(&mut self, id: FunctionId) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let (path, driver) = (view.sysfs_path(), view.hca.driver.clone());
+        self.tree().write_function(&view)?;
+        self.push_event("add", "pci", &path);
+        self.attach_driver(id, &driver)
     }
 
-    fn remove_function(&mut self, which: FunctionId) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let place = unit.sysfs_path();
-        self.tree().remove_function(&unit)?;
-        self.push_event("remove", "pci", &place);
+    fn remove_function(&mut self, id: FunctionId) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let path = view.sysfs_path();
+        self.tree().remove_function(&view)?;
+        self.push_event("remove", "pci", &path);
         Ok(())
     }
 
     /// Binds a function to a driver (bind_store of drivers/base/bus.c).
-    pub(crate) fn bind(&mut self, which: FunctionId, driver: &str) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let address = unit.address;
+    pub(crate) fn bind(&mut self, id: FunctionId, driver: &str) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let address = view.address;
         let refuse = |errno| Err(device_error(&format!("bind driver {driver} to"), address, errno));
-        let own = driver == unit.hca.driver;
-        match unit.function.driver.as_deref() {
+        let own_driver = driver == view.hca.driver;
+        match view.function.driver.as_deref() {
             Some(bound) if bound == driver => return Ok(()),
             Some(_) => return refuse(Errno::EBUSY),
             None => {}
         }
-        match unit.function.driver_override.as_deref() {
-            // No such driver, no such file.
-            _ if !own && driver != VFIO_DRIVER => refuse(Errno::ENOENT),
-            Some(reserved) if reserved != driver => refuse(Errno::ENODEV),
-            // It does not know the numbers of the device.
-            None if !own => refuse(Errno::ENODEV),
-            _ => self.attach_driver(which, driver),
+        match view.function.driver_override.as_deref() {
+            // The driver does not exist.
+            _ if !own_driver && driver != VFIO_DRIVER => refuse(Errno::ENOENT),
+            Some(only) if only != driver => refuse(Errno::ENODEV),
+            // The driver does not support the device ID.
+            None if !own_driver => refuse(Errno::ENODEV),
+            _ => self.attach_driver(id, driver),
         }
     }
 
-    /// Takes the driver from a function; none is fine.
-    pub(crate) fn unbind(&mut self, which: FunctionId) -> Result<(), Error> {
-        self.detach_driver(which)
+    /// Unbinds the driver of a function. Succeeds if there is none.
+    pub(crate) fn unbind(&mut self, id: FunctionId) -> Result<(), Error> {
+        self.detach_driver(id)
     }
 
-    /// Lets a driver find a function: the one it is reserved for, or the one that knows its numbers.
-    pub(crate) fn probe(&mut self, which: FunctionId) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        if unit.function.driver.is_some() {
+    /// Binds the driver set by `driver_override`, or the one that supports the device ID.
+    pub(crate) fn probe(&mut self, id: FunctionId) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        if view.function.driver.is_some() {
             return Ok(());
         }
-        let driver = unit.function.driver_override.clone().unwrap_or_else(|| unit.hca.driver.clone());
-        match driver == unit.hca.driver || driver == VFIO_DRIVER {
-            true => self.attach_driver(which, &driver),
-            // Nobody of that name: nothing happens.
+        let driver = view.function.driver_override.clone().unwrap_or_else(|| view.hca.driver.clone());
+        match driver == view.hca.driver || driver == VFIO_DRIVER {
+            true => self.attach_driver(id, &driver),
+            // The driver does not exist: no effect.
             false => Ok(()),
         }
     }
 
-    /// Reserves a function for a driver, or gives it free.
-    pub(crate) fn set_driver_override(
-        &mut self,
-        which: FunctionId,
-        driver: Option<&str>,
-    ) -> Result<(), Error> {
+    /// Sets or clears `driver_override`.
+    pub(crate) fn set_driver_override(&mut self, id: FunctionId, driver: Option<&str>) -> Result<(), Error> {
         self.mark_dirty()?;
-        if let Some(function) = self.state.function_mut(which) {
+        if let Some(function) = self.state.function_mut(id) {
             function.driver_override = driver.map(str::to_owned);
         }
-        self.tree().write_driver(&self.function_view(which)?)
+        self.tree().write_driver(&self.function_view(id)?)
     }
 
-    fn attach_driver(&mut self, which: FunctionId, driver: &str) -> Result<(), Error> {
+    fn attach_driver(&mut self, id: FunctionId, driver: &str) -> Result<(), Error> {
         self.mark_dirty()?;
-        if let Some(function) = self.state.function_mut(which) {
+        if let Some(function) = self.state.function_mut(id) {
             function.driver = Some(driver.to_owned());
         }
-        let unit = self.function_view(which)?;
-        let (place, own) = (unit.sysfs_path(), driver == unit.hca.driver);
-        self.tree().write_driver(&unit)?;
-        if own {
-            self.make_device(which)?;
+        let view = self.function_view(id)?;
+        let (path, own_driver) = (view.sysfs_path(), driver == view.hca.driver);
+        self.tree().write_driver(&view)?;
+        if own_driver {
+            self.make_device(id)?;
         }
-        self.push_event("bind", "pci", &place);
+        self.push_event("bind", "pci", &path);
         Ok(())
     }
 
-    fn detach_driver(&mut self, which: FunctionId) -> Result<(), Error> {
-        if self.state.function(which).is_none_or(|function| function.driver.is_none()) {
+    fn detach_driver(&mut self, id: FunctionId) -> Result<(), Error> {
+        if self.state.function(id).is_none_or(|function| function.driver.is_none()) {
             return Ok(());
         }
         self.mark_dirty()?;
-        if which.vf.is_none() && !self.function_view(which)?.adapter.vfs.is_empty() {
-            // A physical function's driver takes its virtual ones with it.
-            self.remove_vfs(which.adapter)?;
+        if id.vf.is_none() && !self.function_view(id)?.adapter.vfs.is_empty() {
+            // Unbinding a physical function removes its virtual functions.
+            self.remove_vfs(id.adapter)?;
         }
-        self.remove_device(which)?;
-        if let Some(function) = self.state.function_mut(which) {
+        self.remove_device(id)?;
+        if let Some(function) = self.state.function_mut(id) {
             function.driver = None;
         }
-        let unit = self.function_view(which)?;
-        let place = unit.sysfs_path();
-        self.tree().write_driver(&unit)?;
-        self.push_event("unbind", "pci", &place);
+        let view = self.function_view(id)?;
+        let path = view.sysfs_path();
+        self.tree().write_driver(&view)?;
+        self.push_event("unbind", "pci", &path);
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
-//! The simulated machine, held still while something about it is changed.
+//! The simulated machine, locked for a change.
 //!
-//! Whoever has a [`Machine`] has the lock. A change is made to the interfaces and the trees first and becomes
-//! true when it is committed: state, then events. One that was cut off half-way (an error, a kill) is found
-//! by the mark it left, and the machine is put back to what was committed last.
+//! A [`SimMachine`] holds the lock. A change first updates the interfaces and the trees; `commit` then writes the
+//! state and the events. An interrupted change (an error, a kill) leaves a dirty marker, and the next `open`
+//! restores the machine to the last committed state.
 //!
 //! ```text
-//! Machine ─┬─ functions   plug, unplug, set_vf_count, bind, unbind
-//!          ├─ devices     what a driver makes of a function: RDMA device, device files
-//!          ├─ interfaces  and interfaces
-//!          ├─ ports       port and link states, GUIDs, P_Keys, counters
-//!          ├─ spaces      RDMA devices in namespaces
-//!          └─ refresh     what happened behind its back
+//! SimMachine ─┬─ functions   plug, unplug, set_vf_count, bind, unbind
+//!             ├─ devices     objects that a driver creates: RDMA device, character devices
+//!             ├─ interfaces  network interfaces
+//!             ├─ ports       port and link states, GUIDs, P_Keys, counters
+//!             ├─ rdma_netns  RDMA devices in namespaces
+//!             └─ refresh     updates from moved interfaces, deleted namespaces and traffic
 //! ```
 
 mod devices;
@@ -40,9 +40,9 @@ pub(crate) struct SimMachine {
     uplink: Option<String>,
     identity: SimIdentity,
     state: SimState,
-    /// As it was committed last.
+    /// The last committed state.
     committed: SimState,
-    /// Whether something was begun that is not committed.
+    /// Whether there are uncommitted changes.
     dirty: bool,
     route: RouteSocket,
     events: Vec<SimEvent>,
@@ -50,13 +50,13 @@ pub(crate) struct SimMachine {
 }
 
 impl SimMachine {
-    /// The machine as it was left, put right if somebody was cut off.
+    /// Opens the machine and restores it if a change was interrupted.
     pub(crate) fn open(root: &Root, simulation: &Simulation) -> Result<Self, Error> {
         let lock = crate::simulation::lock(root)?;
         Self::open_locked(root, simulation, lock)
     }
 
-    /// The same for whoever has the lock already.
+    /// Like `open`, for a caller that holds the lock.
     pub(crate) fn open_locked(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         let mut machine = Self::new(root, simulation, lock)?;
         let path = machine.state_path();
@@ -72,7 +72,7 @@ impl SimMachine {
         Ok(machine)
     }
 
-    /// The machine as it is switched on: every adapter plugged in, with its driver.
+    /// Powers the machine on: all adapters are plugged in and have their driver.
     pub(crate) fn power_on(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         files::create_private_directory(&root.state(""))?;
         FirmwareStore::apply_pending(root)?;
@@ -109,7 +109,7 @@ impl SimMachine {
         })
     }
 
-    /// Makes what was done true, and tells it.
+    /// Writes state and events.
     pub(crate) fn commit(mut self) -> Result<(), Error> {
         if self.state != self.committed {
             let path = self.state_path();
@@ -127,12 +127,12 @@ impl SimMachine {
         &self.state
     }
 
-    /// What the adapter of a function speaks.
-    pub(crate) fn link_layer(&self, which: FunctionId) -> LinkLayer {
-        self.profile.hcas.get(which.adapter).map_or(LinkLayer::InfiniBand, |hca| hca.link_layer())
+    /// Link layer of a function's adapter.
+    pub(crate) fn link_layer(&self, id: FunctionId) -> LinkLayer {
+        self.profile.hcas.get(id.adapter).map_or(LinkLayer::InfiniBand, |hca| hca.link_layer())
     }
 
-    /// Says that something is going to be changed.
+    /// Must be called before the first change.
     fn mark_dirty(&mut self) -> Result<(), Error> {
         if !self.dirty {
             files::write_volatile_file(&self.dirty_marker(), b"")?;
@@ -154,12 +154,12 @@ impl SimMachine {
         SysfsTree::at(self.root.sys(""))
     }
 
-    /// Where what another namespace sees is.
+    /// Directory of the trees of another namespace.
     pub(crate) fn netns_dir(&self, netns: NetnsId) -> PathBuf {
         self.trees.join("netns").join(netns.inode.to_string())
     }
 
-    /// The tree in which a device is seen.
+    /// The tree in which a device is visible.
     fn tree_for(&self, device: &SimRdmaDevice) -> SysfsTree {
         match device.netns {
             None => self.tree(),
@@ -167,16 +167,16 @@ impl SimMachine {
         }
     }
 
-    fn function_view(&self, which: FunctionId) -> Result<FunctionView<'_>, Error> {
-        FunctionView::new(&self.profile, &self.state, self.identity, which)
-            .ok_or_else(|| device_error("find", "any", Errno::ENODEV))
+    fn function_view(&self, id: FunctionId) -> Result<FunctionView<'_>, Error> {
+        FunctionView::new(&self.profile, &self.state, self.identity, id)
+            .ok_or_else(|| device_error("find", "unknown", Errno::ENODEV))
     }
 
-    /// The function at this address, if it is there.
+    /// The function at this address, if it is plugged in.
     pub(crate) fn find_function(&self, address: PciAddress) -> Result<FunctionId, Error> {
-        let there = self.state.functions().into_iter();
+        let functions = self.state.functions().into_iter();
         let mut found =
-            there.filter(|which| self.function_view(*which).is_ok_and(|unit| unit.address == address));
+            functions.filter(|id| self.function_view(*id).is_ok_and(|view| view.address == address));
         found.next().ok_or_else(|| device_error("find", address, Errno::ENODEV))
     }
 
@@ -194,11 +194,11 @@ impl SimMachine {
         }
     }
 
-    fn push_event(&mut self, action: &str, subsystem: &str, place: &std::path::Path) {
-        self.events.push(SimEvent::new(action, subsystem, place));
+    fn push_event(&mut self, action: &str, subsystem: &str, path: &std::path::Path) {
+        self.events.push(SimEvent::new(action, subsystem, path));
     }
 
-    /// Writes all trees from nothing.
+    /// Rewrites all trees.
     fn write_trees(&mut self) -> Result<(), Error> {
         for directory in ["sys", "dev", "netns"] {
             files::remove_directory(&self.trees.join(directory))?;
@@ -211,15 +211,15 @@ impl SimMachine {
         for gpu in &self.profile.gpus {
             tree.write_gpu(gpu)?;
         }
-        for which in self.state.functions() {
-            tree.write_function(&self.function_view(which)?)?;
-            self.write_device(which)?;
+        for id in self.state.functions() {
+            tree.write_function(&self.function_view(id)?)?;
+            self.write_device(id)?;
         }
         Ok(())
     }
 }
 
-/// What the kernel answers when it refuses something about a device.
+/// The kernel's error for a request about a device.
 fn device_error(doing: &str, device: impl ToString, errno: Errno) -> Error {
     Error::Kernel(KernelError::DeviceRequest {
         doing: doing.to_owned(),

@@ -1,4 +1,4 @@
-//! What happens behind the simulation's back: interfaces are moved, namespaces end, packets pass.
+//! Updates from changes outside the simulation: moved interfaces, deleted namespaces, traffic.
 
 use super::SimMachine;
 use crate::Error;
@@ -11,117 +11,113 @@ use ferroband_kernel::Link;
 use std::collections::BTreeMap;
 
 impl SimMachine {
-    /// Brings state and trees up to what is the case.
+    /// Updates state and trees.
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {
         self.reclaim_devices()?;
         self.sync_interfaces()?;
         self.count_traffic()
     }
 
-    /// Devices whose namespace has ended come back to the host's, as the kernel brings them.
+    /// Moves devices of deleted namespaces back to the host's, as the kernel does.
     pub(crate) fn reclaim_devices(&mut self) -> Result<(), Error> {
         let away: Vec<_> =
-            self.state.devices().filter_map(|(which, device)| Some((which, device.netns?))).collect();
+            self.state.devices().filter_map(|(id, device)| Some((id, device.netns?))).collect();
         let ended = live_netns::find_ended(&away.iter().map(|(_, netns)| *netns).collect::<Vec<_>>());
-        for (which, _) in away.into_iter().filter(|(_, netns)| ended.contains(netns)) {
-            self.set_device_netns(which, None)?;
+        for (id, _) in away.into_iter().filter(|(_, netns)| ended.contains(netns)) {
+            self.set_device_netns(id, None)?;
         }
         Ok(())
     }
 
-    /// Interfaces that left this namespace, came back or have another name; and those that went with a
-    /// namespace, which the kernel would have brought back.
+    /// Updates interfaces that were moved or renamed, and recreates those that were deleted with a namespace, which
+    /// the kernel would have moved back.
     fn sync_interfaces(&mut self) -> Result<(), Error> {
         let links = self.route.links()?;
-        let with_device: Vec<FunctionId> = self.state.devices().map(|(which, _)| which).collect();
-        for which in with_device {
-            match which.vf {
-                Some(vf)
-                    if !links.iter().any(|link| link.name == vf_veth::host_end_name(which.adapter, vf)) =>
-                {
-                    self.make_interfaces(which)?;
+        let with_device: Vec<FunctionId> = self.state.devices().map(|(id, _)| id).collect();
+        for id in with_device {
+            match id.vf {
+                Some(vf) if !links.iter().any(|link| link.name == vf_veth::host_end_name(id.adapter, vf)) => {
+                    self.make_interfaces(id)?;
                 }
-                _ => self.sync_function_interfaces(which, &links)?,
+                _ => self.sync_function_interfaces(id, &links)?,
             }
         }
         Ok(())
     }
 
-    fn sync_function_interfaces(&mut self, which: FunctionId, links: &[Link]) -> Result<(), Error> {
-        let unit = self.function_view(which)?;
-        let alias = netdev::alias_for(unit.address);
-        let here: Vec<&Link> = links.iter().filter(|link| link.alias.as_ref() == Some(&alias)).collect();
-        let before = self.state.device(which).map(|device| device.netdevs.clone()).unwrap_or_default();
-        let names = match which.vf {
+    fn sync_function_interfaces(&mut self, id: FunctionId, links: &[Link]) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let alias = netdev::alias_for(view.address);
+        let local: Vec<&Link> = links.iter().filter(|link| link.alias.as_ref() == Some(&alias)).collect();
+        let before = self.state.device(id).map(|device| device.netdevs.clone()).unwrap_or_default();
+        let names = match id.vf {
             Some(_) => {
-                let first = here.first().map(|link| link.name.clone());
+                let first = local.first().map(|link| link.name.clone());
                 std::iter::once(first).chain(before.iter().skip(1).cloned()).collect()
             }
-            // A port's interface is known by its name; one that has another name now is that of the port that
-            // lost its own.
+            // The interface of a port is identified by its configured name.
             None => {
-                let configured = unit.hca.ports.iter().map(|port| port.netdev.as_ref());
+                let configured = view.hca.ports.iter().map(|port| port.netdev.as_ref());
                 configured
-                    .map(|netdev| netdev.filter(|netdev| here.iter().any(|link| link.name == netdev.name)))
+                    .map(|netdev| netdev.filter(|netdev| local.iter().any(|link| link.name == netdev.name)))
                     .map(|netdev| netdev.map(|netdev| netdev.name.clone()))
                     .collect()
             }
         };
-        self.update_interfaces(which, names)
+        self.update_interfaces(id, names)
     }
 
-    /// Adds what passed since the last look to the counters. The wires' ends that stay here count it, turned
-    /// round; what passes a virtual function or a child passes the port of its adapter too.
+    /// Adds the traffic since the last call to the counters. The host ends of the veth pairs count it with swapped
+    /// directions; traffic of a virtual function or an IPoIB child also passes the port of its adapter.
     fn count_traffic(&mut self) -> Result<(), Error> {
         let links = self.route.links()?;
         let ends = links.iter().filter(|link| link.name.starts_with("fbv") || link.name.starts_with("fbf"));
         let mut changed: BTreeMap<FunctionId, TrafficCounters> = BTreeMap::new();
-        let mut seen: Vec<BTreeMap<String, TrafficCounters>> =
+        let mut counters_now: Vec<BTreeMap<String, TrafficCounters>> =
             vec![BTreeMap::new(); self.state.adapters.len()];
         for link in ends {
-            let (Some(which), Some(traffic)) = (self.counted_function(link), link.stats) else { continue };
-            let now = TrafficCounters::from_peer(traffic);
-            let before = self
-                .state
-                .adapters
-                .get(which.adapter)
-                .and_then(|adapter| adapter.last_traffic.get(&link.name));
-            let more = now.since(before.copied().unwrap_or_default());
-            if let Some(seen) = seen.get_mut(which.adapter) {
-                seen.insert(link.name.clone(), now);
+            let (Some(id), Some(traffic)) = (self.counted_function(link), link.stats) else { continue };
+            let counters = TrafficCounters::from_peer(traffic);
+            let before =
+                self.state.adapters.get(id.adapter).and_then(|adapter| adapter.last_traffic.get(&link.name));
+            let increase = counters.since(before.copied().unwrap_or_default());
+            if let Some(counters_now) = counters_now.get_mut(id.adapter) {
+                counters_now.insert(link.name.clone(), counters);
             }
-            if more.is_zero() {
+            if increase.is_zero() {
                 continue;
             }
-            let physical = FunctionId { vf: None, ..which };
-            for which in [Some(physical), which.vf.map(|_| which)].into_iter().flatten() {
-                changed.entry(which).or_default().add(more);
+            let physical = FunctionId { vf: None, ..id };
+            for id in [Some(physical), id.vf.map(|_| id)].into_iter().flatten() {
+                changed.entry(id).or_default().add(increase);
             }
         }
-        let differ =
-            seen.iter().zip(&self.state.adapters).any(|(seen, adapter)| *seen != adapter.last_traffic);
+        let differ = counters_now
+            .iter()
+            .zip(&self.state.adapters)
+            .any(|(counters_now, adapter)| *counters_now != adapter.last_traffic);
         if !differ && changed.is_empty() {
             return Ok(());
         }
         self.mark_dirty()?;
-        for (adapter, seen) in self.state.adapters.iter_mut().zip(seen) {
-            adapter.last_traffic = seen;
+        for (adapter, counters_now) in self.state.adapters.iter_mut().zip(counters_now) {
+            adapter.last_traffic = counters_now;
         }
-        for (which, more) in changed {
-            if let Some(device) = self.state.device_mut(which) {
+        for (id, increase) in changed {
+            if let Some(device) = self.state.device_mut(id) {
                 if let Some(port) = device.counters.first_mut() {
-                    counters::add_traffic(port, more);
+                    counters::add_traffic(port, increase);
                 }
                 if let Some(traffic) = device.traffic.first_mut() {
-                    traffic.add(more);
+                    traffic.add(increase);
                 }
             }
-            self.write_counters(which)?;
+            self.write_counters(id)?;
         }
         Ok(())
     }
 
-    /// The function whose traffic the end of a wire counts.
+    /// The function whose traffic the host end of a veth pair counts.
     fn counted_function(&self, link: &Link) -> Option<FunctionId> {
         if let Some(alias) = &link.alias {
             let adapter = self.profile.hcas.iter().position(|hca| netdev::alias_for(hca.pci) == *alias)?;

@@ -1,12 +1,11 @@
-//! The hardware that comes with the product.
+//! Built-in hardware profiles.
 
 use super::{GpuProfile, HcaProfile, NetdevProfile, PciId, PortProfile, Profile, SimPortState};
 use ferroband_kernel::NetnsMode;
 use ferroband_model::{LinkLayer, PciAddress};
 
 impl Default for Profile {
-    /// One ConnectX-5 in InfiniBand mode at 0000:86:00.0, the card of the documents that this product is made
-    /// from.
+    /// One ConnectX-5 in InfiniBand mode at 0000:86:00.0, the adapter of the documentation's examples.
     fn default() -> Self {
         let hca = HcaProfile {
             behind: bridges([(0x85, 2)]),
@@ -17,12 +16,12 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The profile of this name that comes with the product.
+    /// The built-in profile with this name.
     pub fn builtin(name: &str) -> Option<Self> {
         Self::builtins().into_iter().find(|profile| profile.name == name)
     }
 
-    /// All profiles that come with the product.
+    /// All built-in profiles.
     pub fn builtins() -> Vec<Self> {
         vec![Self::default(), connectx6(), dgx(), ethernet(), vpi()]
     }
@@ -50,18 +49,16 @@ fn connectx6() -> Profile {
     )
 }
 
-/// Eight graphics processors and eight ConnectX-7, each pair on a PCIe switch of its own, four on each NUMA
-/// node.
+/// Eight GPUs and eight ConnectX-7, each pair on its own PCIe switch, four on each NUMA node.
 ///
-/// One of the interfaces has the name of an Ethernet port, as onboard adapters that were switched to
-/// InfiniBand do.
+/// One of the interfaces has the name of an Ethernet port, like an onboard adapter that was switched to InfiniBand.
 fn dgx() -> Profile {
     const ROOTS: [u8; 8] = [0x15, 0x37, 0x48, 0x59, 0x97, 0xb7, 0xc7, 0xd7];
     let mut profile = Profile::named("dgx", Vec::new());
     for (position, root) in ROOTS.into_iter().enumerate() {
         let numa = Some(u32::from(position >= 4));
         let netdev = if position == 2 { "eno3np2".to_owned() } else { format!("ibp{}s0", root + 3) };
-        // The root port, the switch's port up, its port down to the adapter, and that to the processor.
+        // The root port, the switch's upstream port and its downstream ports to the adapter and to the GPU.
         let (up, down) = ([(root, 1), (root + 1, 0)], root + 2);
         let altname = format!("ib{position}");
         profile.hcas.push(HcaProfile {
@@ -85,11 +82,11 @@ fn ethernet() -> Profile {
         vf_offset,
         ..CardModel::ConnectX6Dx.hca(pci_address(0x3b, 0, function), position, Some(0), netdev, &[])
     };
-    // Both functions have their virtual ones after the second function, the first one's first.
+    // The virtual functions of both follow the second physical function, those of the first one first.
     Profile::named("ethernet", vec![hca(0, 0, "ens5f0np0", 2), hca(1, 1, "ens5f1np1", 9)])
 }
 
-/// One ConnectX-6 that can be of either kind, and is in Ethernet mode as it came.
+/// One ConnectX-6 that supports both link layers, in Ethernet mode by default.
 fn vpi() -> Profile {
     let mut hca = HcaProfile {
         behind: bridges([(0x3a, 2)]),
@@ -101,7 +98,7 @@ fn vpi() -> Profile {
     Profile::named("vpi", vec![hca])
 }
 
-/// Adapters by their maker's names.
+/// Adapter models.
 #[derive(Clone, Copy)]
 enum CardModel {
     ConnectX5,
@@ -111,7 +108,7 @@ enum CardModel {
 }
 
 impl CardModel {
-    /// One such adapter with one port that is active.
+    /// An adapter of this model with one active port.
     fn hca(
         self,
         pci: PciAddress,
@@ -164,8 +161,7 @@ impl CardModel {
     }
 }
 
-/// A place in domain 0. What is out of range there is not, and stands at 0000:00:00.0, which `check` finds
-/// twice.
+/// An address in domain 0. An address out of range becomes 0000:00:00.0, which `validate` reports as a duplicate.
 fn pci_address(bus: u8, device: u8, function: u8) -> PciAddress {
     const NOWHERE: PciAddress = match PciAddress::new(0, 0, 0, 0) {
         Some(address) => address,
@@ -174,7 +170,7 @@ fn pci_address(bus: u8, device: u8, function: u8) -> PciAddress {
     PciAddress::new(0, bus, device, function).unwrap_or(NOWHERE)
 }
 
-/// Bridges by bus and device.
+/// Bridges by bus and device number.
 fn bridges(bridges: impl IntoIterator<Item = (u8, u8)>) -> Vec<PciAddress> {
     bridges.into_iter().map(|(bus, device)| pci_address(bus, device, 0)).collect()
 }

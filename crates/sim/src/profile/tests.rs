@@ -3,7 +3,7 @@ use crate::Error;
 use std::collections::BTreeSet;
 
 #[test]
-fn the_default_is_the_card_of_the_documents() {
+fn default_profile_is_the_connectx5_of_the_documentation() {
     let profile = Profile::builtin("default").unwrap();
     let [hca] = profile.hcas.as_slice() else { panic!("{profile:?}") };
     assert_eq!((hca.pci.to_string().as_str(), hca.vendor.0, hca.device.0), ("0000:86:00.0", 0x15b3, 0x1017));
@@ -15,7 +15,7 @@ fn the_default_is_the_card_of_the_documents() {
 }
 
 #[test]
-fn a_description_is_read_as_it_was_written() {
+fn profile_round_trips_through_json() {
     let profile = Profile::default();
     let text = serde_json::to_string(&profile).unwrap();
     assert!(text.contains(r#""vendor":"15b3""#), "{text}");
@@ -23,7 +23,7 @@ fn a_description_is_read_as_it_was_written() {
 }
 
 #[test]
-fn unknown_fields_and_wrong_numbers_are_refused() {
+fn unknown_fields_and_invalid_values_are_rejected() {
     let text = serde_json::to_string(&Profile::default()).unwrap();
     for (right, wrong) in [
         (r#""name":"default""#, r#""name":"default","cpus":[]"#),
@@ -38,7 +38,7 @@ fn unknown_fields_and_wrong_numbers_are_refused() {
 }
 
 #[test]
-fn what_no_machine_can_have_is_named() {
+fn invalid_field_is_reported() {
     let wrong = |change: fn(&mut HcaProfile)| {
         let mut profile = Profile::default();
         change(&mut profile.hcas[0]);
@@ -59,7 +59,7 @@ fn what_no_machine_can_have_is_named() {
 }
 
 #[test]
-fn two_adapters_cannot_be_in_one_place() {
+fn two_adapters_cannot_share_a_pci_address() {
     let mut profile = Profile::default();
     let mut second = profile.hcas[0].clone();
     second.rdma = "mlx5_1".to_owned();
@@ -69,7 +69,7 @@ fn two_adapters_cannot_be_in_one_place() {
 }
 
 #[test]
-fn every_builtin_could_be_a_machine() {
+fn builtin_profiles_are_valid() {
     let names: Vec<String> = Profile::builtins()
         .into_iter()
         .map(|profile| {
@@ -81,7 +81,7 @@ fn every_builtin_could_be_a_machine() {
 }
 
 #[test]
-fn dgx_pairs_each_processor_with_an_adapter() {
+fn dgx_has_one_adapter_per_gpu_switch() {
     let profile = Profile::builtin("dgx").unwrap();
     assert_eq!((profile.hcas.len(), profile.gpus.len()), (8, 8));
     for (hca, gpu) in profile.hcas.iter().zip(&profile.gpus) {
@@ -97,7 +97,7 @@ fn dgx_pairs_each_processor_with_an_adapter() {
 }
 
 #[test]
-fn ethernet_functions_share_a_card() {
+fn ethernet_functions_have_disjoint_vf_addresses() {
     let profile = Profile::builtin("ethernet").unwrap();
     assert!(profile.hcas.iter().all(|hca| hca.link_layer() == LinkLayer::Ethernet));
     let vfs: Vec<_> = profile.hcas.iter().map(|hca| hca.vf_address(0).unwrap().to_string()).collect();
@@ -105,7 +105,7 @@ fn ethernet_functions_share_a_card() {
 }
 
 #[test]
-fn virtual_functions_need_places_of_their_own() {
+fn virtual_function_addresses_must_be_free_and_valid() {
     let mut profile = Profile::default();
     let mut second = profile.hcas[0].clone();
     second.pci = profile.hcas[0].vf_address(3).unwrap();

@@ -1,11 +1,11 @@
-//! What ports count, by the kernel's names.
+//! Port counters, by the kernel's names.
 
 use super::{FunctionView, SysfsTree};
 use crate::Error;
 use crate::state::{SimRdmaDevice, TrafficCounters};
 use std::collections::BTreeMap;
 
-/// The counters of every InfiniBand port (pma_attrs of core/sysfs.c).
+/// Standard InfiniBand counters (pma_attrs of core/sysfs.c).
 const PORT_COUNTERS: [&str; 21] = [
     "VL15_dropped",
     "excessive_buffer_overrun_errors",
@@ -30,7 +30,7 @@ const PORT_COUNTERS: [&str; 21] = [
     "unicast_xmit_packets",
 ];
 
-/// The counters that mlx5 adds (drivers/infiniband/hw/mlx5/counters.c).
+/// Counters added by mlx5 (drivers/infiniband/hw/mlx5/counters.c).
 const HARDWARE_COUNTERS: [&str; 25] = [
     "duplicate_request",
     "implied_nak_seq_err",
@@ -59,12 +59,12 @@ const HARDWARE_COUNTERS: [&str; 25] = [
     "rx_write_requests",
 ];
 
-/// Whether ports count something of this name.
+/// Whether a counter of this name exists.
 pub(crate) fn is_known(name: &str) -> bool {
     PORT_COUNTERS.contains(&name) || HARDWARE_COUNTERS.contains(&name)
 }
 
-/// What so much traffic adds to a port's counters. Data is counted in units of four bytes.
+/// Adds traffic to the counters of a port. Data is counted in units of four bytes.
 pub(crate) fn add_traffic(counters: &mut BTreeMap<String, u64>, traffic: TrafficCounters) {
     for (name, more) in [
         ("port_rcv_packets", traffic.received),
@@ -81,23 +81,23 @@ pub(crate) fn add_traffic(counters: &mut BTreeMap<String, u64>, traffic: Traffic
 }
 
 impl SysfsTree {
-    /// Writes the counters of a port, or those that have changed.
+    /// Writes the counters of a port that have changed.
     pub(crate) fn write_counters(
         &self,
-        unit: &FunctionView<'_>,
+        view: &FunctionView<'_>,
         device: &SimRdmaDevice,
         number: usize,
     ) -> Result<(), Error> {
-        let place = unit.device_path(device).join("ports").join(number.to_string());
+        let path = view.device_path(device).join("ports").join(number.to_string());
         let none = BTreeMap::new();
         let counters = device.counters.get(number - 1).unwrap_or(&none);
         let value = |name: &str| counters.get(name).copied().unwrap_or_default();
         for name in PORT_COUNTERS {
-            self.write_number(place.join("counters").join(name), value(name))?;
+            self.write_number(path.join("counters").join(name), value(name))?;
         }
         for name in HARDWARE_COUNTERS {
-            self.write_number(place.join("hw_counters").join(name), value(name))?;
+            self.write_number(path.join("hw_counters").join(name), value(name))?;
         }
-        self.write_file(place.join("hw_counters/lifespan"), 10)
+        self.write_file(path.join("hw_counters/lifespan"), 10)
     }
 }

@@ -1,4 +1,4 @@
-//! RDMA devices and the classes of their device files.
+//! RDMA devices and the classes of their character devices.
 
 use super::{FunctionView, SysfsTree, sysfs_guid};
 use crate::Error;
@@ -9,84 +9,83 @@ use ferroband_model::LinkLayer;
 use std::path::{Path, PathBuf};
 
 impl FunctionView<'_> {
-    /// Where its RDMA device is, from the top of the tree.
+    /// Path of its RDMA device in the tree.
     pub(crate) fn device_path(&self, device: &SimRdmaDevice) -> PathBuf {
         self.sysfs_path().join("infiniband").join(&device.name)
     }
 }
 
 impl SysfsTree {
-    /// The RDMA device, its ports and what they count; not its interfaces.
-    pub(crate) fn write_device(&self, unit: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
-        let place = unit.device_path(device);
-        let layer = if unit.hca.link_layer() == LinkLayer::Ethernet { "RoCE" } else { "simulated" };
-        self.write_file(place.join("node_type"), "1: CA")?;
-        self.write_file(place.join("node_guid"), sysfs_guid(device.node_guid))?;
-        // The board's, which virtual functions share with the physical one.
-        self.write_file(place.join("sys_image_guid"), sysfs_guid(unit.identity.node_guid(unit.id.adapter)))?;
-        self.write_file(place.join("node_desc"), format!("{layer} {}", device.name))?;
-        self.write_file(place.join("fw_ver"), &unit.hca.firmware)?;
-        self.write_file(place.join("hca_type"), &unit.hca.model)?;
-        self.write_file(place.join("board_id"), &unit.hca.board)?;
-        self.write_file(place.join("hw_rev"), "0")?;
-        for number in 1..=unit.hca.ports.len() {
-            self.write_port(unit, device, number)?;
-            self.write_counters(unit, device, number)?;
+    /// Writes the RDMA device with its ports and counters, without its interfaces.
+    pub(crate) fn write_device(&self, view: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
+        let path = view.device_path(device);
+        let layer = if view.hca.link_layer() == LinkLayer::Ethernet { "RoCE" } else { "simulated" };
+        self.write_file(path.join("node_type"), "1: CA")?;
+        self.write_file(path.join("node_guid"), sysfs_guid(device.node_guid))?;
+        // The GUID of the board, common to the physical and virtual functions.
+        self.write_file(path.join("sys_image_guid"), sysfs_guid(view.identity.node_guid(view.id.adapter)))?;
+        self.write_file(path.join("node_desc"), format!("{layer} {}", device.name))?;
+        self.write_file(path.join("fw_ver"), &view.hca.firmware)?;
+        self.write_file(path.join("hca_type"), &view.hca.model)?;
+        self.write_file(path.join("board_id"), &view.hca.board)?;
+        self.write_file(path.join("hw_rev"), "0")?;
+        for number in 1..=view.hca.ports.len() {
+            self.write_port(view, device, number)?;
+            self.write_counters(view, device, number)?;
         }
-        self.symlink(place.join("device"), &unit.sysfs_path())?;
-        self.symlink(Path::new("class/infiniband").join(&device.name), &place)
+        self.symlink(path.join("device"), &view.sysfs_path())?;
+        self.symlink(Path::new("class/infiniband").join(&device.name), &path)
     }
 
-    /// Takes the RDMA device away.
-    pub(crate) fn remove_device(&self, unit: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
+    /// Removes the RDMA device.
+    pub(crate) fn remove_device(&self, view: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
         self.unlink(Path::new("class/infiniband").join(&device.name))?;
-        self.remove_directory(unit.device_path(device))?;
-        // With the last one goes the directory, which is how readers tell that a function has none.
-        let _ = std::fs::remove_dir(self.base.join(unit.sysfs_path()).join("infiniband"));
+        self.remove_directory(view.device_path(device))?;
+        // The directory disappears with the last device, which tells readers that the function has none.
+        let _ = std::fs::remove_dir(self.base.join(view.sysfs_path()).join("infiniband"));
         Ok(())
     }
 
-    /// The classes of its device files. These do not depend on namespaces.
+    /// Writes the class entries of its character devices. They do not depend on namespaces.
     pub(crate) fn write_device_files(
         &self,
-        unit: &FunctionView<'_>,
+        view: &FunctionView<'_>,
         device: &SimRdmaDevice,
     ) -> Result<(), Error> {
         for (name, class, port, node) in device.char_devices() {
-            let place = unit.sysfs_path().join(class).join(&name);
-            self.write_file(place.join("dev"), node.dev_number())?;
-            self.write_file(place.join("ibdev"), &device.name)?;
+            let path = view.sysfs_path().join(class).join(&name);
+            self.write_file(path.join("dev"), node.dev_number())?;
+            self.write_file(path.join("ibdev"), &device.name)?;
             if let Some(port) = port {
-                self.write_file(place.join("port"), port)?;
+                self.write_file(path.join("port"), port)?;
             }
-            self.symlink(place.join("device"), &unit.sysfs_path())?;
-            self.symlink(Path::new("class").join(class).join(&name), &place)?;
+            self.symlink(path.join("device"), &view.sysfs_path())?;
+            self.symlink(Path::new("class").join(class).join(&name), &path)?;
         }
         Ok(())
     }
 
-    /// Takes these classes' entries away.
+    /// Removes the class entries of its character devices.
     pub(crate) fn remove_device_files(
         &self,
-        unit: &FunctionView<'_>,
+        view: &FunctionView<'_>,
         device: &SimRdmaDevice,
     ) -> Result<(), Error> {
         for (name, class, ..) in device.char_devices() {
             self.unlink(Path::new("class").join(class).join(&name))?;
-            self.remove_directory(unit.sysfs_path().join(class).join(&name))?;
+            self.remove_directory(view.sysfs_path().join(class).join(&name))?;
         }
         Ok(())
     }
 
-    /// What the machine has once: the connection manager, and the directories that are there without any
-    /// device.
+    /// Writes the connection manager and the directories that exist without any device.
     pub(crate) fn write_machine(&self, mode: NetnsMode) -> Result<(), Error> {
         self.write_file(super::ZERO_FILE, 0)?;
         self.write_netns_mode(mode)?;
         let (name, node) = RDMA_CM;
-        let place = Path::new("devices/virtual/misc").join(name);
-        self.write_file(place.join("dev"), node.dev_number())?;
-        self.symlink(Path::new("class/misc").join(name), &place)?;
+        let path = Path::new("devices/virtual/misc").join(name);
+        self.write_file(path.join("dev"), node.dev_number())?;
+        self.symlink(Path::new("class/misc").join(name), &path)?;
         self.write_file("class/infiniband_verbs/abi_version", 6)?;
         self.write_file("class/infiniband_mad/abi_version", 5)?;
         self.write_file("bus/pci/drivers_probe", "")?;
@@ -98,7 +97,7 @@ impl SysfsTree {
 }
 
 impl SysfsTree {
-    /// How RDMA devices and namespaces go together, as the module's parameter shows it: whether they are shared.
+    /// Writes the netns mode as the parameter of ib_core shows it: Y if shared.
     pub(crate) fn write_netns_mode(&self, mode: NetnsMode) -> Result<(), Error> {
         let shared = if mode == NetnsMode::Shared { "Y" } else { "N" };
         self.write_file("module/ib_core/parameters/netns_mode", shared)
@@ -106,7 +105,7 @@ impl SysfsTree {
 }
 
 impl SimRdmaDevice {
-    /// Its device files: name, class, port, number.
+    /// Its character devices: name, class, port, node.
     pub(crate) fn char_devices(&self) -> Vec<(String, &'static str, Option<usize>, DeviceNode)> {
         let verbs = (format!("uverbs{}", self.verbs.index), "infiniband_verbs", None, self.verbs);
         let managed = self.managed.iter().flat_map(|(port, umad, issm)| {

@@ -1,14 +1,13 @@
 //! The sysfs tree of a simulated node.
 //!
-//! Laid out as the kernel does it: the facts are under `devices`, and `class` and `bus` hold links to them.
-//! Links are relative, so the tree can be mounted anywhere. What comes is written before it is linked, and
-//! what goes loses its links first, so a reader sees a device whole or not at all, or is told that a file is
-//! gone.
+//! It has the layout of the kernel: attributes are below `devices`, and `class` and `bus` contain symlinks to them.
+//! Symlinks are relative, so the tree can be mounted anywhere. New objects are written before they are linked, and
+//! links are removed first, so a reader sees a device completely or not at all, or gets ENOENT.
 //!
 //! ```text
-//! Unit ── a function of the machine, as it is now
+//! FunctionView ── a function of the machine in its current state
 //!   ├─ function   devices/pci…/0000:86:00.0, bus/pci           ├─ netdev     net/ibs5f0, class/net
-//!   ├─ device     infiniband/mlx5_0, class/infiniband_verbs    └─ counters   what is counted, by name
+//!   ├─ device     infiniband/mlx5_0, class/infiniband_verbs    └─ counters   counter files
 //!   └─ port       ports/1
 //! ```
 
@@ -27,20 +26,19 @@ use ferroband_model::{Guid, PciAddress};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The file that is all zeros of the tree.
+/// The file to which all attributes with value 0 are hard links.
 const ZERO_FILE: &str = ".zero";
-/// The MTU of IPoIB datagrams over a 2048-byte path: four bytes are IPoIB's own header (RFC 4391).
+/// MTU of IPoIB datagrams with a 2048-byte link MTU: IPoIB's header has four bytes (RFC 4391).
 pub(crate) const IPOIB_MTU: u32 = 2044;
-/// The MTU of Ethernet.
 pub(crate) const ETHERNET_MTU: u32 = 1500;
 
-/// A tree: `base` is to be `sys`.
+/// A sysfs tree; `base` corresponds to `/sys`.
 #[derive(Clone, Debug)]
 pub(crate) struct SysfsTree {
     base: PathBuf,
 }
 
-/// A function of the machine, and all that is known of it.
+/// A function with its profile and its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionView<'a> {
     pub(crate) id: FunctionId,
@@ -48,7 +46,7 @@ pub(crate) struct FunctionView<'a> {
     pub(crate) hca: &'a HcaProfile,
     pub(crate) adapter: &'a SimAdapter,
     pub(crate) function: &'a SimFunction,
-    /// What its physical function knows of it, when it is a virtual one.
+    /// Set for virtual functions only.
     pub(crate) vf: Option<&'a SimVf>,
     pub(crate) identity: SimIdentity,
 }
@@ -58,39 +56,31 @@ impl<'a> FunctionView<'a> {
         profile: &'a Profile,
         state: &'a SimState,
         identity: SimIdentity,
-        which: FunctionId,
+        id: FunctionId,
     ) -> Option<Self> {
-        let hca = profile.hcas.get(which.adapter)?;
-        let adapter = state.adapters.get(which.adapter)?;
-        let address = match which.vf {
+        let hca = profile.hcas.get(id.adapter)?;
+        let adapter = state.adapters.get(id.adapter)?;
+        let address = match id.vf {
             None => hca.pci,
             Some(vf) => hca.vf_address(u16::try_from(vf).ok()?)?,
         };
-        let virtual_ = which.vf.and_then(|vf| adapter.vfs.get(vf));
-        Some(Self {
-            id: which,
-            address,
-            hca,
-            adapter,
-            function: state.function(which)?,
-            vf: virtual_,
-            identity,
-        })
+        let vf_state = id.vf.and_then(|vf| adapter.vfs.get(vf));
+        Some(Self { id, address, hca, adapter, function: state.function(id)?, vf: vf_state, identity })
     }
 
-    /// Where it is under `devices`: the root complex, the bridges, itself. Virtual functions are beside their
+    /// Path below the tree's base: root complex, bridges, function. Virtual functions are siblings of their
     /// physical one.
     pub(crate) fn sysfs_path(&self) -> PathBuf {
         pci_sysfs_path(&self.hca.behind, self.hca.pci).with_file_name(self.address.to_string())
     }
 }
 
-/// Where a function is under `devices`.
+/// Path of a PCI function below the tree's base.
 pub(crate) fn pci_sysfs_path(behind: &[PciAddress], address: PciAddress) -> PathBuf {
     let top = behind.first().copied().unwrap_or(address);
-    let mut place = PathBuf::from(format!("devices/pci{:04x}:{:02x}", top.domain(), top.bus()));
-    place.extend(behind.iter().chain([&address]).map(ToString::to_string));
-    place
+    let mut path = PathBuf::from(format!("devices/pci{:04x}:{:02x}", top.domain(), top.bus()));
+    path.extend(behind.iter().chain([&address]).map(ToString::to_string));
+    path
 }
 
 impl SysfsTree {
@@ -98,7 +88,7 @@ impl SysfsTree {
         Self { base: base.into() }
     }
 
-    /// Puts a file in place, whole: a reader sees the old content or the new one.
+    /// Atomically writes a file: a reader sees the old or the new content.
     fn write_file(&self, path: impl AsRef<Path>, content: impl ToString) -> Result<(), Error> {
         let path = self.base.join(path);
         let content = content.to_string() + "\n";
@@ -106,7 +96,7 @@ impl SysfsTree {
         let write = || match create_with_parent(&path, fresh) {
             Ok(mut file) => file.write_all(content.as_bytes()),
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            Err(_) if std::fs::read(&path).is_ok_and(|there| there == content.as_bytes()) => Ok(()),
+            Err(_) if std::fs::read(&path).is_ok_and(|existing| existing == content.as_bytes()) => Ok(()),
             Err(_) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let temporary = path.with_file_name(format!(".{name}"));
@@ -117,32 +107,32 @@ impl SysfsTree {
         write().map_err(|source| files::file_error("write", &path, source))
     }
 
-    /// Puts a number in place. Most numbers of a tree are 0 and stay so: these are one file of many names,
-    /// which is a third of the time that as many files take.
+    /// Writes a number. Most numbers are 0 and stay 0: these are hard links to one file, which takes a third of the
+    /// time of separate files.
     fn write_number(&self, path: impl AsRef<Path>, value: u64) -> Result<(), Error> {
-        let place = self.base.join(&path);
-        let link = || std::fs::hard_link(self.base.join(ZERO_FILE), &place);
-        if value == 0 && create_with_parent(&place, link).is_ok() {
+        let target = self.base.join(&path);
+        let link = || std::fs::hard_link(self.base.join(ZERO_FILE), &target);
+        if value == 0 && create_with_parent(&target, link).is_ok() {
             return Ok(());
         }
         self.write_file(path, value)
     }
 
-    /// A link at `path` to `target`, both seen from the top of the tree.
+    /// Creates a symlink at `path` to `target`, both relative to the tree's base.
     fn symlink(&self, path: impl AsRef<Path>, target: &Path) -> Result<(), Error> {
         let above = path.as_ref().components().count().saturating_sub(1);
         let up: PathBuf = std::iter::repeat_n("..", above).collect();
         let path = self.base.join(path);
         let target = up.join(target);
         let link = || std::os::unix::fs::symlink(&target, &path);
-        let made = match create_with_parent(&path, link) {
+        let result = match create_with_parent(&path, link) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 files::remove_file(&path)?;
                 link()
             }
-            made => made,
+            result => result,
         };
-        made.map_err(|source| files::file_error("link", &path, source))
+        result.map_err(|source| files::file_error("create symlink", &path, source))
     }
 
     fn unlink(&self, path: impl AsRef<Path>) -> Result<(), Error> {
@@ -154,18 +144,18 @@ impl SysfsTree {
     }
 }
 
-/// Makes something; and if it is the directory that is missing, that first.
+/// Calls `make`, and again after creating the parent directory if that was missing.
 fn create_with_parent<T>(path: &Path, make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match make() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             std::fs::create_dir_all(path.parent().unwrap_or(path))?;
             make()
         }
-        made => made,
+        result => result,
     }
 }
 
-/// A GUID as sysfs writes it: four groups of four digits.
+/// A GUID in the format of sysfs: four groups of four digits.
 fn sysfs_guid(guid: Guid) -> String {
     let digits = format!("{:016x}", guid.value());
     [&digits[..4], &digits[4..8], &digits[8..12], &digits[12..]].join(":")

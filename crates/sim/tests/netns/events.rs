@@ -1,36 +1,36 @@
-//! Changes of simulated hardware, as whoever watches hears them.
+//! Tests of events of simulated hardware.
 
 use super::fixture::SimNodeFixture;
-use ferroband_kernel::{HardwareEvent as Heard, HardwareWatch};
+use ferroband_kernel::{HardwareEvent, HardwareWatch};
 use ferroband_model::PciAddress;
 use ferroband_sim::{SimPortState, Simulation, SimulationChange};
 use std::time::{Duration, Instant};
 
-/// Waits for a change to a device: action, subsystem and the end of its path.
-fn expect(watch: &mut HardwareWatch, wanted: (&str, &str, &str)) {
+/// Waits for an event of a device: action, subsystem and end of its path.
+fn expect(watch: &mut HardwareWatch, expected: (&str, &str, &str)) {
     let until = Instant::now() + Duration::from_secs(1);
-    let mut heard = Vec::new();
-    while let Some(change) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
-        if let Heard::Device { action, subsystem, path } = &change
-            && (action.as_str(), subsystem.as_str()) == (wanted.0, wanted.1)
-            && path.ends_with(wanted.2)
+    let mut received = Vec::new();
+    while let Some(event) = watch.wait(until.saturating_duration_since(Instant::now())).unwrap() {
+        if let HardwareEvent::Device { action, subsystem, path } = &event
+            && (action.as_str(), subsystem.as_str()) == (expected.0, expected.1)
+            && path.ends_with(expected.2)
         {
             return;
         }
-        heard.push(change);
+        received.push(event);
     }
-    panic!("nobody said {wanted:?} within a second, but {heard:?}");
+    panic!("no event {expected:?} within a second, received {received:?}");
 }
 
 #[test]
-fn everything_is_heard_within_a_second() {
+fn hardware_changes_are_reported_within_a_second() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     let pf: PciAddress = "0000:86:00.0".parse().unwrap();
     node.run(|| {
         let mut watch = hardware.watch().unwrap();
         let mut second = hardware.watch().unwrap();
-        assert_eq!(watch.wait(Duration::from_millis(20)).unwrap(), None, "not what was before");
+        assert_eq!(watch.wait(Duration::from_millis(20)).unwrap(), None, "earlier events are not reported");
         hardware.set_vf_count(pf, 1).unwrap();
         for watch in [&mut watch, &mut second] {
             expect(watch, ("add", "pci", "/0000:86:00.2"));
@@ -55,19 +55,23 @@ fn everything_is_heard_within_a_second() {
         expect(&mut watch, ("bind", "pci", "/0000:86:00.0"));
         while watch.poll().unwrap().is_some() {}
         hardware.refresh().unwrap();
-        assert_eq!(watch.wait(Duration::from_millis(20)).unwrap(), None, "a look is not a change");
+        assert_eq!(
+            watch.wait(Duration::from_millis(20)).unwrap(),
+            None,
+            "refresh without a change reports nothing"
+        );
     });
 }
 
 #[test]
-fn a_new_beginning_is_a_loss() {
+fn restart_of_the_simulation_is_reported_as_lost_events() {
     let node = SimNodeFixture::with_simulation("node-1");
     let mut watch = node.run(|| node.hardware().watch()).unwrap();
     node.down().unwrap();
     node.up("node-2", None).unwrap();
     let mut lost = false;
-    while let Some(change) = watch.wait(Duration::from_millis(500)).unwrap() {
-        lost |= change == Heard::Lost;
+    while let Some(event) = watch.wait(Duration::from_millis(500)).unwrap() {
+        lost |= event == HardwareEvent::Lost;
     }
     assert!(lost);
     node.run(|| node.hardware().set_vf_count("0000:86:00.0".parse().unwrap(), 1)).unwrap();
@@ -75,7 +79,7 @@ fn a_new_beginning_is_a_loss() {
 }
 
 #[test]
-fn a_change_that_was_refused_is_not_told() {
+fn rejected_change_is_not_reported() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| {

@@ -1,16 +1,16 @@
-//! Partitions that reach across nodes.
+//! Tests of partitions across nodes.
 
 use super::fixture::{SimNodeFixture, ip_json, new_netns, ping, reaches};
 use ferroband_kernel::Netns;
 use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSocket};
 use ferroband_sim::Error;
 
-/// Two nodes whose `eth0` is on one bridge, in a namespace of its own, with this MTU.
+/// Two nodes whose `eth0` is on one bridge with this MTU, in a separate namespace.
 fn nodes(mtu: u32) -> (Netns, SimNodeFixture, SimNodeFixture) {
     let underlay = new_netns();
     let nodes = [SimNodeFixture::new(), SimNodeFixture::new()];
     let mut route = RouteSocket::open_in(&underlay).unwrap();
-    // As administrators make it: this one snoops on multicast, which the partitions travel by.
+    // With multicast snooping, as administrators create bridges: the partitions use multicast.
     underlay.run(|| ip_json("link add switch up type bridge")).unwrap();
     let switch = route.link("switch").unwrap().unwrap().index;
     for (number, node) in nodes.iter().enumerate() {
@@ -36,15 +36,15 @@ fn nodes(mtu: u32) -> (Netns, SimNodeFixture, SimNodeFixture) {
 }
 
 #[test]
-fn pods_on_two_nodes_reach_each_other_in_one_partition_only() {
+fn pods_on_two_nodes_reach_only_pods_of_their_partition() {
     let (_underlay, one, two) = nodes(9000);
-    let here = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
-    let _there = two.create_ipoib_pod(0xffff, "192.168.0.2/24");
-    let _elsewhere = two.create_ipoib_pod(0x8005, "192.168.0.3/24");
-    let _fifth = one.create_ipoib_pod(0x8005, "192.168.0.5/24");
-    assert!(reaches(&here, "192.168.0.2", 2016), "whole packets of 2044 bytes");
-    assert!(!reaches(&here, "192.168.0.3", 56), "another partition on the other node");
-    assert!(!reaches(&here, "192.168.0.5", 56), "another partition on this node");
+    let pod = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
+    let _same_partition = two.create_ipoib_pod(0xffff, "192.168.0.2/24");
+    let _other_partition_remote = two.create_ipoib_pod(0x8005, "192.168.0.3/24");
+    let _other_partition_local = one.create_ipoib_pod(0x8005, "192.168.0.5/24");
+    assert!(reaches(&pod, "192.168.0.2", 2016), "packets of 2044 bytes");
+    assert!(!reaches(&pod, "192.168.0.3", 56), "another partition on the other node");
+    assert!(!reaches(&pod, "192.168.0.5", 56), "another partition on this node");
     let vxlan = one.run(|| ip_json("link show dev fbx7fff"))[0]["linkinfo"]["info_data"].clone();
     assert_eq!((&vxlan["id"], &vxlan["group"]), (&0xfb7fff.into(), &"239.251.127.255".into()));
     assert_eq!((&vxlan["link"], &vxlan["port"]), (&"eth0".into(), &4789.into()));
@@ -55,15 +55,15 @@ fn pods_on_two_nodes_reach_each_other_in_one_partition_only() {
 }
 
 #[test]
-fn the_other_partition_does_reach_itself_across_nodes() {
+fn full_and_limited_members_reach_each_other_across_nodes() {
     let (_underlay, one, two) = nodes(9000);
-    let here = one.create_ipoib_pod(0x0005, "192.168.0.3/24");
-    let _there = two.create_ipoib_pod(0x8005, "192.168.0.4/24");
-    assert!(reaches(&here, "192.168.0.4", 2016));
+    let pod = one.create_ipoib_pod(0x0005, "192.168.0.3/24");
+    let _same_partition = two.create_ipoib_pod(0x8005, "192.168.0.4/24");
+    assert!(reaches(&pod, "192.168.0.4", 2016));
 }
 
 #[test]
-fn a_small_uplink_lowers_the_mtu_and_says_so() {
+fn small_uplink_reduces_the_mtu() {
     let (_underlay, one, two) = nodes(1500);
     let parent = one.run(|| one.host().ipoib_parent("ib0").unwrap());
     assert_eq!(parent.mtu, 1450);
@@ -71,15 +71,15 @@ fn a_small_uplink_lowers_the_mtu_and_says_so() {
         one.run(|| one.up("node-0", Some("eth0")).unwrap().child_mtu().map_err(|e| e.to_string())),
         Ok(1450)
     );
-    let here = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
-    let _there = two.create_ipoib_pod(0xffff, "192.168.0.2/24");
-    assert_eq!(here.run(|| ip_json("link show dev net1")[0]["mtu"].clone()).unwrap(), 1450);
-    assert!(reaches(&here, "192.168.0.2", 1422));
-    assert!(!ping(&here, "192.168.0.2", 1423).status.success());
+    let pod = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
+    let _same_partition = two.create_ipoib_pod(0xffff, "192.168.0.2/24");
+    assert_eq!(pod.run(|| ip_json("link show dev net1")[0]["mtu"].clone()).unwrap(), 1450);
+    assert!(reaches(&pod, "192.168.0.2", 1422));
+    assert!(!ping(&pod, "192.168.0.2", 1423).status.success());
 }
 
 #[test]
-fn an_uplink_that_grew_is_used_whole() {
+fn increased_uplink_mtu_is_used() {
     let (underlay, one, two) = nodes(1500);
     let _first = one.create_ipoib_pod(0xffff, "192.168.0.1/24");
     let mut switch = RouteSocket::open_in(&underlay).unwrap();
@@ -92,13 +92,13 @@ fn an_uplink_that_grew_is_used_whole() {
         let eth0 = route.link("eth0").unwrap().unwrap();
         route.set_mtu(eth0.index, 9000).unwrap();
     }
-    let here = one.create_ipoib_pod(0xffff, "192.168.0.2/24");
-    let _there = two.create_ipoib_pod(0xffff, "192.168.0.3/24");
-    assert!(reaches(&here, "192.168.0.3", 2016));
+    let pod = one.create_ipoib_pod(0xffff, "192.168.0.2/24");
+    let _same_partition = two.create_ipoib_pod(0xffff, "192.168.0.3/24");
+    assert!(reaches(&pod, "192.168.0.3", 2016));
 }
 
 #[test]
-fn an_uplink_that_is_not_there_is_named() {
+fn missing_uplink_is_reported() {
     let node = SimNodeFixture::new();
     let error = node.up("node-1", Some("eth9")).unwrap_err();
     assert!(matches!(&error, Error::NoUplink { uplink } if uplink == "eth9"), "{error}");

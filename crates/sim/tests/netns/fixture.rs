@@ -1,4 +1,4 @@
-//! Simulated nodes to work on, and `ip` to look with.
+//! Simulated nodes and the output of `ip`.
 
 use ferroband_kernel::rtnetlink::RouteSocket;
 use ferroband_kernel::{Hardware, Host, IpoibChild, Netns, Root};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A node: a network namespace and a root of its own.
+/// A node with its own network namespace and root.
 pub struct SimNodeFixture {
     pub netns: Netns,
     pub root: Root,
     _directory: TempDir,
 }
 
-/// A fresh network namespace.
+/// Creates a network namespace.
 pub fn new_netns() -> Netns {
     std::thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
@@ -32,7 +32,7 @@ impl SimNodeFixture {
         Self { netns: new_netns(), root: Root::at(directory.path()), _directory: directory }
     }
 
-    /// A node with the default hardware up.
+    /// A node with a simulation of the default hardware.
     pub fn with_simulation(seed: &str) -> Self {
         let node = Self::new();
         node.up(seed, None).unwrap();
@@ -48,7 +48,7 @@ impl SimNodeFixture {
         self.run(|| Simulation::up(&self.root, Profile::default(), options))
     }
 
-    /// Brings other hardware up.
+    /// Starts a simulation with other hardware.
     pub fn up_with(&self, profile: Profile, seed: &str) {
         let options = SimulationOptions { seed: seed.to_owned(), uplink: None };
         self.run(|| Simulation::up(&self.root, profile, options)).unwrap();
@@ -66,8 +66,8 @@ impl SimNodeFixture {
         ferroband_sim::hardware(&self.root).unwrap()
     }
 
-    /// Moves the interface of a function to a pod of its own as `net1` with an address; called inside the
-    /// node.
+    /// Moves the interface of a function to a new pod namespace as `net1` with an address. Must be called in the
+    /// node's namespace.
     pub fn move_function_to_pod(
         &self,
         hardware: &dyn Hardware,
@@ -85,7 +85,7 @@ impl SimNodeFixture {
         pod
     }
 
-    /// Makes a child of `ib0` and moves it to a pod of its own as `net1` with an address.
+    /// Creates a child of `ib0` and moves it to a new pod namespace as `net1` with an address.
     pub fn create_ipoib_pod(&self, pkey: u16, address: &str) -> Netns {
         let pod = new_netns();
         self.run(|| {
@@ -106,7 +106,7 @@ impl SimNodeFixture {
         pod
     }
 
-    /// The names of all interfaces but the loopback, as `ip` sees them.
+    /// Names of all interfaces except loopback, as `ip` shows them.
     pub fn link_names(&self) -> Vec<String> {
         let links = self.run(|| ip_json("link show"));
         let names = links.as_array().unwrap().iter().map(|link| link["ifname"].as_str().unwrap().to_owned());
@@ -116,14 +116,14 @@ impl SimNodeFixture {
     }
 }
 
-/// What `ip -j …` says in the calling thread's namespace.
+/// Output of `ip -j …` in the namespace of the calling thread.
 pub fn ip_json(arguments: &str) -> Value {
     let output = Command::new("ip").args(["-j", "-d"]).args(arguments.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     if output.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&output.stdout).unwrap() }
 }
 
-/// Three packets of `size` bytes that must not be cut, from `pod` to `address`.
+/// Sends three unfragmented packets of `size` bytes from `pod` to `address`.
 pub fn ping(pod: &Netns, address: &str, size: u32) -> Output {
     pod.run(|| {
         Command::new("ping")
@@ -134,7 +134,7 @@ pub fn ping(pod: &Netns, address: &str, size: u32) -> Output {
     .unwrap()
 }
 
-/// Whether at least one of the packets came back.
+/// Whether at least one packet was answered.
 pub fn reaches(pod: &Netns, address: &str, size: u32) -> bool {
     ping(pod, address, size).status.success()
 }

@@ -1,4 +1,4 @@
-//! What is there when a simulation is up, and what is left when it is down.
+//! Tests of starting and stopping a simulation.
 
 use super::fixture::{SimNodeFixture, ip_json};
 use ferroband_kernel::Root;
@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 #[test]
-fn the_readers_of_real_hardware_read_it() {
+fn sysfs_readers_accept_the_simulated_tree() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     let devices = infiniband::devices(host.root()).unwrap();
@@ -42,7 +42,7 @@ fn the_readers_of_real_hardware_read_it() {
 }
 
 #[test]
-fn its_device_files_open() {
+fn character_devices_can_be_opened() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     let mut files = chardev::of_device(host.root(), "mlx5_0").unwrap();
@@ -68,7 +68,7 @@ fn its_device_files_open() {
 }
 
 #[test]
-fn the_interface_says_infiniband_and_has_both_names() {
+fn interface_has_link_type_infiniband_and_an_altname() {
     let node = SimNodeFixture::with_simulation("node-1");
     let shown = node.run(|| ip_json("link show dev ib0"))[0].clone();
     assert_eq!((&shown["ifname"], &shown["altnames"]), (&"ibs5f0".into(), &serde_json::json!(["ib0"])));
@@ -77,7 +77,7 @@ fn the_interface_says_infiniband_and_has_both_names() {
 }
 
 #[test]
-fn the_marker_is_private_and_says_where() {
+fn marker_has_mode_0600_and_contains_the_root() {
     let node = SimNodeFixture::with_simulation("node-1");
     let path = node.root.run("ferroband/simulation.json");
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
@@ -89,7 +89,7 @@ fn the_marker_is_private_and_says_where() {
 }
 
 #[test]
-fn without_a_marker_the_machine_is_real() {
+fn hardware_is_real_without_a_marker() {
     let node = SimNodeFixture::new();
     assert!(!node.host().is_simulated());
     fs::create_dir_all(node.root.run("ferroband")).unwrap();
@@ -102,7 +102,7 @@ fn without_a_marker_the_machine_is_real() {
 }
 
 #[test]
-fn up_twice_changes_nothing() {
+fn up_is_idempotent() {
     let node = SimNodeFixture::with_simulation("node-1");
     let before = (snapshot(node.root.base()), node.run(|| ip_json("link show")));
     node.up("node-1", None).unwrap();
@@ -113,7 +113,7 @@ fn up_twice_changes_nothing() {
 }
 
 #[test]
-fn down_leaves_nothing_and_can_be_repeated() {
+fn down_is_idempotent_and_removes_everything() {
     let node = SimNodeFixture::with_simulation("node-1");
     let pod = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
     assert_eq!(node.link_names(), ["fbk7fff", "fbv0", "ibs5f0"]);
@@ -128,7 +128,7 @@ fn down_leaves_nothing_and_can_be_repeated() {
 }
 
 #[test]
-fn a_reboot_takes_the_interfaces_and_up_brings_them_back() {
+fn up_recreates_interfaces_after_a_reboot() {
     let mut node = SimNodeFixture::with_simulation("node-1");
     // With and without a /run that survives.
     for kept in [true, false] {
@@ -145,8 +145,8 @@ fn a_reboot_takes_the_interfaces_and_up_brings_them_back() {
 }
 
 #[test]
-fn up_and_down_after_a_kill_half_way() {
-    // Killed after the interface, before the marker.
+fn up_and_down_work_after_an_interrupted_up() {
+    // Killed after creating the interface, before writing the marker.
     let node = SimNodeFixture::with_simulation("node-1");
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.up("node-9", None).unwrap();
@@ -154,7 +154,7 @@ fn up_and_down_after_a_kill_half_way() {
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // Not killed, but somebody cleared the state.
+    // Not killed, but the state was deleted.
     node.up("node-1", None).unwrap();
     fs::remove_dir_all(node.root.state("")).unwrap();
     node.up("node-1", None).unwrap();
@@ -168,7 +168,7 @@ fn up_and_down_after_a_kill_half_way() {
 }
 
 #[test]
-fn a_foreign_interface_is_neither_taken_over_nor_removed() {
+fn existing_interface_is_neither_used_nor_removed() {
     let node = SimNodeFixture::new();
     node.run(|| {
         RouteSocket::open().unwrap().create_link(&NewLink::new("ibs5f0", LinkKind::Veth { peer: "peer" }))
@@ -181,13 +181,13 @@ fn a_foreign_interface_is_neither_taken_over_nor_removed() {
     );
     assert_eq!(error.fault().code, FaultCode::NameTaken);
     assert!(Simulation::find(&node.root).unwrap().is_none());
-    assert!(!node.root.state("sim").exists(), "what could not come up whole is taken back");
+    assert!(!node.root.state("sim").exists(), "a failed start is rolled back");
     node.down().unwrap();
     assert_eq!(node.link_names(), ["ibs5f0", "peer"]);
 }
 
 #[test]
-fn an_altname_that_is_taken_takes_everything_back() {
+fn altname_conflict_rolls_everything_back() {
     let node = SimNodeFixture::new();
     node.run(|| {
         RouteSocket::open().unwrap().create_link(&NewLink::new("ib0", LinkKind::Veth { peer: "peer" }))
@@ -200,7 +200,7 @@ fn an_altname_that_is_taken_takes_everything_back() {
 }
 
 #[test]
-fn the_trees_can_be_mounted_elsewhere() {
+fn trees_can_be_moved() {
     let node = SimNodeFixture::with_simulation("node-1");
     let moved = node.root.base().with_extension("moved");
     fs::rename(node.root.base(), &moved).unwrap();
@@ -211,17 +211,18 @@ fn the_trees_can_be_mounted_elsewhere() {
     fs::rename(&moved, node.root.base()).unwrap();
 }
 
-/// Every file below a directory with its inode and time of change.
+/// All files below a directory with inode and change time.
 fn snapshot(directory: &Path) -> BTreeMap<String, (u64, i64, i64)> {
-    let mut seen = BTreeMap::new();
+    let mut files_found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let metadata = entry.metadata().unwrap();
         let path = entry.path();
-        seen.insert(path.display().to_string(), (metadata.ino(), metadata.ctime(), metadata.ctime_nsec()));
+        files_found
+            .insert(path.display().to_string(), (metadata.ino(), metadata.ctime(), metadata.ctime_nsec()));
         if metadata.is_dir() {
-            seen.extend(snapshot(&path));
+            files_found.extend(snapshot(&path));
         }
     }
-    seen
+    files_found
 }

@@ -1,4 +1,4 @@
-//! IPoIB children, on one node.
+//! Tests of IPoIB children on one node.
 
 use super::fixture::{SimNodeFixture, ip_json, reaches};
 use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSocket};
@@ -11,7 +11,7 @@ fn child(parent: u32, pkey: u16) -> IpoibChild {
 }
 
 #[test]
-fn the_parent_is_found_by_both_names() {
+fn parent_is_found_by_name_and_altname() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     for name in ["ib0", "ibs5f0"] {
@@ -22,7 +22,7 @@ fn the_parent_is_found_by_both_names() {
 }
 
 #[test]
-fn other_parents_are_refused_as_real_ones_are() {
+fn invalid_parents_are_rejected_like_on_real_hardware() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     node.run(|| {
@@ -45,11 +45,11 @@ fn other_parents_are_refused_as_real_ones_are() {
     assert_eq!(error.errno(), Some(Errno::EINVAL));
     let error = node.run(|| host.create_ipoib_child("net1", &child(99_999, 0xffff))).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::ENODEV));
-    assert_eq!(node.link_names(), ["eth7", "ibs5f0", "peer"], "nothing half-made is left");
+    assert_eq!(node.link_names(), ["eth7", "ibs5f0", "peer"], "nothing remains");
 }
 
 #[test]
-fn a_child_is_down_with_the_mtu_of_ipoib_and_goes_whole() {
+fn child_is_down_with_ipoib_mtu_and_is_deleted_completely() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     let parent = node.run(|| host.ipoib_parent("ib0")).unwrap().index;
@@ -69,12 +69,12 @@ fn a_child_is_down_with_the_mtu_of_ipoib_and_goes_whole() {
 }
 
 #[test]
-fn a_pod_that_goes_takes_its_child_with_it() {
+fn child_is_deleted_with_the_pod() {
     let node = SimNodeFixture::with_simulation("node-1");
     let pod = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
     assert_eq!(node.link_names(), ["fbk7fff", "fbv0", "ibs5f0"]);
     drop(pod);
-    // The kernel takes a namespace apart in the background.
+    // The kernel deletes namespaces asynchronously.
     let gone = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         node.link_names() == ["fbk7fff", "ibs5f0"]
@@ -83,19 +83,19 @@ fn a_pod_that_goes_takes_its_child_with_it() {
 }
 
 #[test]
-fn pods_of_one_partition_reach_each_other_and_no_others() {
+fn pods_reach_only_pods_of_their_partition() {
     let node = SimNodeFixture::with_simulation("node-1");
     let one = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
     let _two = node.create_ipoib_pod(0x7fff, "10.0.0.2/24");
     let _other = node.create_ipoib_pod(0x8005, "10.0.0.3/24");
-    // 2044 less the headers of IPv4 and ICMP; full and limited members share a partition.
+    // 2044 minus the headers of IPv4 and ICMP; full and limited members share a partition.
     assert!(reaches(&one, "10.0.0.2", 2016));
-    assert!(!reaches(&one, "10.0.0.2", 2017), "an MTU of 2044 holds");
+    assert!(!reaches(&one, "10.0.0.2", 2017), "the MTU is 2044");
     assert!(!reaches(&one, "10.0.0.3", 56));
 }
 
 #[test]
-fn thirty_two_at_once() {
+fn thirty_two_children_can_be_created_concurrently() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
     let parent = node.run(|| host.ipoib_parent("ib0")).unwrap().index;

@@ -1,4 +1,4 @@
-//! Virtual functions, drivers and adapters that come and go, with the answers that the kernel gives.
+//! Tests of virtual functions, drivers and hot plug, with the errors of the kernel.
 
 use super::fixture::{SimNodeFixture, ip_json, reaches};
 use ferroband_kernel::rtnetlink::{GuidKind, RouteSocket, VfLinkState};
@@ -10,7 +10,7 @@ use ferroband_sim::{Error, Profile, Simulation, SimulationChange};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 
-fn at(text: &str) -> PciAddress {
+fn pci_address(text: &str) -> PciAddress {
     text.parse().unwrap()
 }
 
@@ -20,9 +20,9 @@ fn guid(number: u64) -> Guid {
     Guid::new(0x0200_0000_0000_0100 + number)
 }
 
-/// Gives a virtual function a GUID and binds it anew, as an operator does.
-fn initialise(hardware: &dyn Hardware, vf: u32) -> PciAddress {
-    let pf = at(PF);
+/// Sets the GUIDs of a virtual function and rebinds it, as an operator does.
+fn set_guids_and_rebind(hardware: &dyn Hardware, vf: u32) -> PciAddress {
+    let pf = pci_address(PF);
     let function = pci::function(hardware.root(), pf).unwrap().unwrap().virtual_functions[vf as usize];
     for kind in [GuidKind::Node, GuidKind::Port] {
         hardware.set_vf_guid(pf, vf, kind, guid(vf.into())).unwrap();
@@ -32,12 +32,13 @@ fn initialise(hardware: &dyn Hardware, vf: u32) -> PciAddress {
     function
 }
 
+// Case: operator C43
 #[test]
-fn c43_virtual_functions_come_with_everything() {
+fn new_virtual_functions_have_all_their_objects() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
-    node.run(|| hardware.set_vf_count(at(PF), 4)).unwrap();
-    let physical = pci::function(hardware.root(), at(PF)).unwrap().unwrap();
+    node.run(|| hardware.set_vf_count(pci_address(PF), 4)).unwrap();
+    let physical = pci::function(hardware.root(), pci_address(PF)).unwrap().unwrap();
     assert_eq!(physical.vfs, 4);
     let addresses: Vec<_> = physical.virtual_functions.iter().map(ToString::to_string).collect();
     assert_eq!(addresses, ["0000:86:00.2", "0000:86:00.3", "0000:86:00.4", "0000:86:00.5"]);
@@ -46,7 +47,7 @@ fn c43_virtual_functions_come_with_everything() {
         assert_eq!((function.vendor, function.device, function.class), (0x15b3, 0x1018, 0x02_0700));
         assert_eq!((function.driver.as_deref(), function.numa), (Some("mlx5_core"), Some(0)));
         let (physical, number) = pci::physical_function(hardware.root(), *address).unwrap().unwrap();
-        assert_eq!((physical, number as usize), (at(PF), index));
+        assert_eq!((physical, number as usize), (pci_address(PF), index));
         let [name] =
             infiniband::device_names_of_function(hardware.root(), *address).unwrap().try_into().unwrap();
         assert_eq!(name, format!("mlx5_{}", index + 1));
@@ -63,16 +64,18 @@ fn c43_virtual_functions_come_with_everything() {
     }
     let shown = node.run(|| ip_json("link show dev ibs5f0v2"))[0].clone();
     assert_eq!((&shown["mtu"], &shown["operstate"]), (&2044.into(), &"DOWN".into()));
-    let vfs = node.run(|| hardware.vfs(at(PF))).unwrap();
+    let vfs = node.run(|| hardware.vfs(pci_address(PF))).unwrap();
     assert_eq!(vfs.len(), 4);
     assert!(vfs.iter().all(|vf| vf.node_guid.is_none() && vf.link_state == Some(VfLinkState::Auto)));
 }
 
+// Case: operator C44
 #[test]
-fn c44_another_number_only_by_way_of_none() {
+fn vf_count_cannot_change_between_nonzero_numbers() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
-    let set = |count| node.run(|| hardware.set_vf_count(at(PF), count)).map_err(|error| error.errno());
+    let set =
+        |count| node.run(|| hardware.set_vf_count(pci_address(PF), count)).map_err(|error| error.errno());
     set(4).unwrap();
     let before = node.link_names();
     set(4).unwrap();
@@ -84,21 +87,21 @@ fn c44_another_number_only_by_way_of_none() {
     assert_eq!(infiniband::devices(hardware.root()).unwrap().len(), 1);
     assert_eq!(node.link_names(), ["fbk7fff", "ibs5f0"]);
     let left: Vec<_> = fs::read_dir(hardware.root().dev("infiniband")).unwrap().collect();
-    assert_eq!(left.len(), 4, "the adapter's own and the connection manager's");
+    assert_eq!(left.len(), 4, "those of the adapter and the connection manager");
     set(16).unwrap();
     assert_eq!(infiniband::devices(hardware.root()).unwrap().len(), 17);
-    let nowhere = node.run(|| hardware.set_vf_count(at("0000:99:00.0"), 1)).unwrap_err();
-    assert_eq!(nowhere.errno(), Some(Errno::ENODEV));
-    let virtual_ = node.run(|| hardware.set_vf_count(at("0000:86:00.2"), 1)).unwrap_err();
-    assert_eq!(virtual_.errno(), Some(Errno::ENOENT));
+    let missing = node.run(|| hardware.set_vf_count(pci_address("0000:99:00.0"), 1)).unwrap_err();
+    assert_eq!(missing.errno(), Some(Errno::ENODEV));
+    let vf_error = node.run(|| hardware.set_vf_count(pci_address("0000:86:00.2"), 1)).unwrap_err();
+    assert_eq!(vf_error.errno(), Some(Errno::ENOENT));
 }
 
 #[test]
-fn a_guid_is_taken_on_with_the_next_driver() {
+fn guid_takes_effect_at_the_next_driver_bind() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| {
-        let pf = at(PF);
+        let pf = pci_address(PF);
         hardware.set_vf_count(pf, 2).unwrap();
         hardware.set_vf_guid(pf, 1, GuidKind::Node, guid(1)).unwrap();
         hardware.set_vf_guid(pf, 1, GuidKind::Port, guid(2)).unwrap();
@@ -106,15 +109,15 @@ fn a_guid_is_taken_on_with_the_next_driver() {
         assert_eq!((vfs[1].node_guid, vfs[1].port_guid), (Some(guid(1)), Some(guid(2))));
         assert_eq!((vfs[0].node_guid, vfs[0].index), (None, 0));
         let device = || infiniband::device(hardware.root(), "mlx5_2").unwrap();
-        assert_eq!(device().unwrap().node_guid, Some(Guid::new(0)), "not before");
-        let function = at("0000:86:00.3");
+        assert_eq!(device().unwrap().node_guid, Some(Guid::new(0)), "not before the rebind");
+        let function = pci_address("0000:86:00.3");
         hardware.unbind_driver(function).unwrap();
         assert!(device().is_none());
         assert!(!hardware.root().dev("infiniband/uverbs2").exists());
         assert!(RouteSocket::open().unwrap().link("ibs5f0v1").unwrap().is_none());
         assert_eq!(pci::function(hardware.root(), function).unwrap().unwrap().driver, None);
         hardware.bind_driver(function, "mlx5_core").unwrap();
-        let bound = device().expect("under its old name");
+        let bound = device().expect("the RDMA device has its old name");
         assert_eq!((bound.node_guid, bound.ports[0].guid), (Some(guid(1)), Some(guid(2))));
         assert_eq!(bound.ports[0].state, PortState::Active);
         assert!(bound.ports[0].lid.unwrap() > 0);
@@ -129,23 +132,24 @@ fn a_guid_is_taken_on_with_the_next_driver() {
     });
 }
 
+// Case: operator C55
 #[test]
-fn c55_drivers_are_chosen_as_the_kernel_chooses() {
+fn driver_binding_follows_the_rules_of_the_kernel() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| {
-        hardware.set_vf_count(at(PF), 1).unwrap();
-        let function = at("0000:86:00.2");
+        hardware.set_vf_count(pci_address(PF), 1).unwrap();
+        let function = pci_address("0000:86:00.2");
         let bind = |driver| hardware.bind_driver(function, driver).map_err(|error| error.errno());
         let driver = || pci::function(hardware.root(), function).unwrap().unwrap().driver;
         bind("mlx5_core").unwrap();
-        assert_eq!(bind("vfio-pci"), Err(Some(Errno::EBUSY)), "it has one");
+        assert_eq!(bind("vfio-pci"), Err(Some(Errno::EBUSY)), "another driver is bound");
         hardware.unbind_driver(function).unwrap();
         hardware.unbind_driver(function).unwrap();
-        assert_eq!(bind("vfio-pci"), Err(Some(Errno::ENODEV)), "which does not know it");
-        assert_eq!(bind("igb_uio"), Err(Some(Errno::ENOENT)), "which is not loaded");
+        assert_eq!(bind("vfio-pci"), Err(Some(Errno::ENODEV)), "the driver does not support the device");
+        assert_eq!(bind("igb_uio"), Err(Some(Errno::ENOENT)), "the driver is not loaded");
         hardware.set_driver_override(function, Some("vfio-pci")).unwrap();
-        assert_eq!(bind("mlx5_core"), Err(Some(Errno::ENODEV)), "it is reserved");
+        assert_eq!(bind("mlx5_core"), Err(Some(Errno::ENODEV)), "driver_override is set");
         hardware.probe_driver(function).unwrap();
         assert_eq!(driver().as_deref(), Some("vfio-pci"));
         assert!(infiniband::device_names_of_function(hardware.root(), function).unwrap().is_empty());
@@ -154,31 +158,35 @@ fn c55_drivers_are_chosen_as_the_kernel_chooses() {
         hardware.probe_driver(function).unwrap();
         assert_eq!(driver().as_deref(), Some("mlx5_core"));
         assert_eq!(infiniband::device_names_of_function(hardware.root(), function).unwrap(), ["mlx5_1"]);
-        // A physical function's driver takes the virtual ones with it.
-        hardware.unbind_driver(at(PF)).unwrap();
+        // Unbinding a physical function removes its virtual functions.
+        hardware.unbind_driver(pci_address(PF)).unwrap();
         assert!(infiniband::devices(hardware.root()).unwrap().is_empty());
         assert_eq!(pci::functions(hardware.root()).unwrap().len(), 1);
-        assert_eq!(hardware.set_vf_count(at(PF), 1).unwrap_err().errno(), Some(Errno::ENOENT), "no driver");
-        hardware.probe_driver(at(PF)).unwrap();
+        assert_eq!(
+            hardware.set_vf_count(pci_address(PF), 1).unwrap_err().errno(),
+            Some(Errno::ENOENT),
+            "no driver"
+        );
+        hardware.probe_driver(pci_address(PF)).unwrap();
     });
     assert_eq!(node.link_names(), ["fbk7fff", "ibs5f0"]);
     let _pod = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
 }
 
 #[test]
-fn an_adapter_is_pulled_out_and_put_back() {
+fn adapter_can_be_unplugged_and_replugged() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| {
-        hardware.set_vf_count(at(PF), 2).unwrap();
+        hardware.set_vf_count(pci_address(PF), 2).unwrap();
         let before = infiniband::device(hardware.root(), "mlx5_0").unwrap().unwrap();
         for _ in 0..2 {
             Simulation::change(&node.root, &SimulationChange::Unplug { device: "ib0".into() }).unwrap();
             assert!(infiniband::devices(hardware.root()).unwrap().is_empty());
             assert!(pci::functions(hardware.root()).unwrap().is_empty());
         }
-        assert_eq!(hardware.unbind_driver(at(PF)).map_err(|error| error.to_string()), Ok(()));
-        assert_eq!(hardware.vfs(at(PF)).unwrap_err().errno(), Some(Errno::ENODEV));
+        assert_eq!(hardware.unbind_driver(pci_address(PF)).map_err(|error| error.to_string()), Ok(()));
+        assert_eq!(hardware.vfs(pci_address(PF)).unwrap_err().errno(), Some(Errno::ENODEV));
         assert!(hardware.ipoib_parent("ib0").is_err());
         for _ in 0..2 {
             Simulation::change(&node.root, &SimulationChange::Replug { device: "mlx5_0".into() }).unwrap();
@@ -201,16 +209,16 @@ fn an_adapter_is_pulled_out_and_put_back() {
 }
 
 #[test]
-fn ports_go_down_and_virtual_functions_follow() {
+fn virtual_functions_follow_the_state_of_the_physical_port() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| {
-        hardware.set_vf_count(at(PF), 3).unwrap();
+        hardware.set_vf_count(pci_address(PF), 3).unwrap();
         for vf in 0..3 {
-            initialise(&*hardware, vf);
+            set_guids_and_rebind(&*hardware, vf);
         }
-        hardware.set_vf_link_state(at(PF), 1, VfLinkState::Enable).unwrap();
-        hardware.set_vf_link_state(at(PF), 2, VfLinkState::Disable).unwrap();
+        hardware.set_vf_link_state(pci_address(PF), 1, VfLinkState::Enable).unwrap();
+        hardware.set_vf_link_state(pci_address(PF), 2, VfLinkState::Disable).unwrap();
         let states = || {
             let devices = infiniband::devices(hardware.root()).unwrap();
             devices.iter().map(|device| device.ports[0].state).collect::<Vec<_>>()
@@ -250,9 +258,9 @@ fn two_pods(node: &SimNodeFixture, hardware: &dyn Hardware) -> Vec<Netns> {
     let pod = |vf: u32| {
         node.run(|| {
             if vf == 0 {
-                hardware.set_vf_count(at(PF), 2).unwrap();
+                hardware.set_vf_count(pci_address(PF), 2).unwrap();
             }
-            let function = initialise(hardware, vf);
+            let function = set_guids_and_rebind(hardware, vf);
             node.move_function_to_pod(hardware, function, &format!("10.0.0.{}/24", vf + 1))
         })
     };
@@ -260,7 +268,7 @@ fn two_pods(node: &SimNodeFixture, hardware: &dyn Hardware) -> Vec<Netns> {
 }
 
 #[test]
-fn counters_count_what_passes() {
+fn counters_include_vf_traffic() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     let pods = two_pods(&node, &*hardware);
@@ -270,13 +278,16 @@ fn counters_count_what_passes() {
     assert!(reaches(&pods[0], "10.0.0.2", 1000));
     node.run(|| hardware.refresh()).unwrap();
     let after = (read("mlx5_0"), read("mlx5_1"));
-    let grown = |name: &str| after.1[name] - before.1[name];
-    assert!(grown("port_xmit_packets") >= 3 && grown("port_rcv_packets") >= 3, "{after:?}");
-    // Three packets of 1000 bytes with their headers, in units of four bytes.
-    assert!((750..1500).contains(&grown("port_xmit_data")), "{}", grown("port_xmit_data"));
-    assert!(after.0["port_xmit_packets"] - before.0["port_xmit_packets"] >= 6, "both pass the port");
+    let increase = |name: &str| after.1[name] - before.1[name];
+    assert!(increase("port_xmit_packets") >= 3 && increase("port_rcv_packets") >= 3, "{after:?}");
+    // Three packets of 1000 bytes with headers, in units of four bytes.
+    assert!((750..1500).contains(&increase("port_xmit_data")), "{}", increase("port_xmit_data"));
+    assert!(
+        after.0["port_xmit_packets"] - before.0["port_xmit_packets"] >= 6,
+        "traffic of both pods passes the port"
+    );
     node.run(|| hardware.refresh()).unwrap();
-    // A stray packet of IPv6 may pass; what was counted is not counted again.
+    // Some IPv6 packet may pass; earlier traffic is not counted twice.
     assert!(read("mlx5_1")["port_xmit_data"] - after.1["port_xmit_data"] < 300);
     let count = |counter: &str| SimulationChange::AddToCounter {
         device: "mlx5_1".into(),
@@ -287,26 +298,26 @@ fn counters_count_what_passes() {
     node.run(|| Simulation::change(&node.root, &count("out_of_sequence"))).unwrap();
     node.run(|| Simulation::change(&node.root, &count("symbol_error"))).unwrap();
     assert!(node.run(|| Simulation::change(&node.root, &count("happiness"))).is_err());
-    let seen = counters::port(hardware.root(), "mlx5_1", 1).unwrap();
-    assert_eq!((seen.hardware["out_of_sequence"], seen.port["symbol_error"]), (5, 5));
+    let counters_read = counters::port(hardware.root(), "mlx5_1", 1).unwrap();
+    assert_eq!((counters_read.hardware["out_of_sequence"], counters_read.port["symbol_error"]), (5, 5));
 }
 
 #[test]
-fn children_are_counted_on_their_adapter() {
+fn ipoib_child_traffic_is_counted_on_the_adapter() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     let one = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
     let _two = node.create_ipoib_pod(0xffff, "10.0.0.2/24");
     assert!(reaches(&one, "10.0.0.2", 56));
     node.run(|| hardware.refresh()).unwrap();
-    let seen = counters::port(hardware.root(), "mlx5_0", 1).unwrap().port;
-    assert!(seen["port_rcv_packets"] >= 6, "{seen:?}");
+    let counters_read = counters::port(hardware.root(), "mlx5_0", 1).unwrap().port;
+    assert!(counters_read["port_rcv_packets"] >= 6, "{counters_read:?}");
     let netdev = counters::netdev(hardware.root(), "ibs5f0").unwrap();
     assert!(netdev["rx_bytes"] > 0, "{netdev:?}");
 }
 
 #[test]
-fn a_partition_decides_who_is_reached() {
+fn pkey_table_determines_reachability() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     let pods = two_pods(&node, &*hardware);
@@ -324,14 +335,14 @@ fn a_partition_decides_who_is_reached() {
         port_tables::pkeys(hardware.root(), "mlx5_1", 1).unwrap(),
         [(0, PKey::new(0x8005).unwrap()), (1, PKey::DEFAULT)]
     );
-    assert!(!reaches(&pods[0], "10.0.0.2", 56), "apart");
+    assert!(!reaches(&pods[0], "10.0.0.2", 56), "different partitions");
     keys("mlx5_2", &[0x0005]);
-    assert!(reaches(&pods[0], "10.0.0.2", 56), "together again");
+    assert!(reaches(&pods[0], "10.0.0.2", 56), "same partition");
     assert!(!reaches(&child, "10.0.0.1", 56));
 }
 
 #[test]
-fn a_machine_of_eight_adapters_with_all_their_functions() {
+fn dgx_supports_the_maximum_number_of_virtual_functions() {
     let node = SimNodeFixture::new();
     node.up_with(Profile::builtin("dgx").unwrap(), "node-1");
     let hardware = node.hardware();
@@ -355,24 +366,24 @@ fn a_machine_of_eight_adapters_with_all_their_functions() {
         all.iter().flat_map(|device| &device.files).map(|file| file.number.unwrap()).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    assert_eq!(numbers.len(), 136 * 3, "every device file has a number of its own");
+    assert_eq!(numbers.len(), 136 * 3, "device numbers are unique");
     node.down().unwrap();
     assert!(node.link_names().is_empty());
 }
 
 #[test]
-fn ethernet_adapters_are_ethernet() {
+fn ethernet_profile_has_ethernet_adapters() {
     let node = SimNodeFixture::new();
     node.up_with(Profile::builtin("ethernet").unwrap(), "node-1");
     let hardware = node.hardware();
-    node.run(|| hardware.set_vf_count(at("0000:3b:00.0"), 2)).unwrap();
+    node.run(|| hardware.set_vf_count(pci_address("0000:3b:00.0"), 2)).unwrap();
     let devices = infiniband::devices(hardware.root()).unwrap();
     assert_eq!(devices.len(), 4);
     for device in &devices {
         assert_eq!(device.ports[0].link_layer, Some(LinkLayer::Ethernet));
         assert_eq!(device.ports[0].state, PortState::Active, "no GUID has to be set");
         assert!(!device.node_guid.unwrap().is_unset());
-        assert_eq!(device.files.len(), 1, "nothing to manage a fabric with");
+        assert_eq!(device.files.len(), 1, "no umad and issm devices");
         let function = pci::function(hardware.root(), device.pci.unwrap()).unwrap().unwrap();
         assert_eq!(function.class, 0x02_0000);
     }
@@ -386,11 +397,11 @@ fn ethernet_adapters_are_ethernet() {
 }
 
 #[test]
-fn what_was_cut_off_is_put_back() {
+fn interrupted_change_is_rolled_back() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
-    node.run(|| hardware.set_vf_count(at(PF), 2)).unwrap();
-    // As a kill leaves it: the mark, half of the trees, a wire too many, one too few.
+    node.run(|| hardware.set_vf_count(pci_address(PF), 2)).unwrap();
+    // State after a kill: the dirty marker, half of the trees, a stale veth pair and a missing one.
     fs::write(node.root.state("sim/begun"), "").unwrap();
     fs::remove_dir_all(hardware.root().sys("class/infiniband")).unwrap();
     fs::remove_file(hardware.root().dev("infiniband/uverbs1")).unwrap();
@@ -408,10 +419,10 @@ fn what_was_cut_off_is_put_back() {
 }
 
 #[test]
-fn a_reboot_of_the_daemon_keeps_virtual_functions_and_one_of_the_machine_does_not() {
+fn virtual_functions_survive_a_daemon_restart_but_not_a_reboot() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
-    node.run(|| hardware.set_vf_count(at(PF), 2)).unwrap();
+    node.run(|| hardware.set_vf_count(pci_address(PF), 2)).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(hardware.root()).unwrap().len(), 3);
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
@@ -421,14 +432,14 @@ fn a_reboot_of_the_daemon_keeps_virtual_functions_and_one_of_the_machine_does_no
 }
 
 #[test]
-fn sixteen_at_once() {
+fn sixteen_virtual_functions_can_be_set_up_concurrently() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
-    node.run(|| hardware.set_vf_count(at(PF), 16)).unwrap();
+    node.run(|| hardware.set_vf_count(pci_address(PF), 16)).unwrap();
     std::thread::scope(|scope| {
         for vf in 0..16 {
             let (hardware, node) = (&hardware, &node);
-            scope.spawn(move || node.run(|| initialise(&**hardware, vf)));
+            scope.spawn(move || node.run(|| set_guids_and_rebind(&**hardware, vf)));
         }
         for _ in 0..4 {
             let (hardware, node) = (&hardware, &node);
