@@ -1,13 +1,13 @@
-//! ADD, in each role.
+//! ADD of each plugin type.
 //!
 //! ```text
 //! ferroband    journal ─ plan from the daemon ─ steps ─ addresses from the daemon ─ status on the pod ─ print
-//! ib-sriov, rdma, coordinator: as ipoib
+//! ib-sriov, rdma, coordinator: like ipoib
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
 //!
-//! On a node that is being left, `ferroband` does the steps of the wrapped network alone.
+//! On a node that is being uninstalled, `ferroband` attaches only the wrapped network.
 
 use crate::apply::{AddOperation, read_result};
 use crate::daemon::NodeClient;
@@ -24,145 +24,164 @@ use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
 
-/// Attach, and print the result. Whatever fails, nothing is left behind.
+/// Attach and print the result. A failure rolls back completely.
 pub(crate) fn add(
-    machine: &CniContext<'_>,
-    role: PluginType,
+    context: &CniContext<'_>,
+    plugin_type: PluginType,
     call: &Invocation,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    // Refused before anything is touched.
-    let pod = match role {
+    // Validate before changing anything.
+    let pod = match plugin_type {
         PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => {
             args::parse_pod(&call.args)?
         }
-        // Upstream's plugin does not look at them.
+        // The upstream plugins ignore CNI_ARGS.
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
             args::parse_pod(&call.args).ok().flatten()
         }
     };
-    let alone = role.is_meta() && PendingUninstall::load(machine.root)?.is_some();
-    let single = match role.is_meta() {
-        true => alone.then(|| leave::wrapped_network(call)).transpose()?,
-        false => Some(single_attachment(role, call)?),
+    let uninstalling = plugin_type.is_meta() && PendingUninstall::load(context.root)?.is_some();
+    let single = match plugin_type.is_meta() {
+        true => uninstalling.then(|| leave::wrapped_network(call)).transpose()?,
+        false => Some(single_attachment(plugin_type, call)?),
     };
-    if role.is_meta() {
-        readiness::wait(machine, call, machine.timeouts.daemon_connect)?;
+    if plugin_type.is_meta() {
+        readiness::wait(context, call, context.timeouts.daemon_connect)?;
     }
     let netns = sandbox::open(call)?;
 
-    let key = AttachmentId::new(role, &call.container, &call.ifname);
-    let lock = Lock::acquire(machine.root, &key, machine.timeouts.lock)?;
-    let lock = del::clear_previous(machine, &key, call, &netns, lock)?;
+    let id = AttachmentId::new(plugin_type, &call.container, &call.ifname);
+    let lock = Lock::acquire(context.root, &id, context.timeouts.lock)?;
+    let lock = del::clear_previous(context, &id, call, &netns, lock)?;
 
-    let mut journal = Journal::begin(machine.root, role, call, &netns, pod.clone())?;
-    let asked = call_message(call, pod);
-    // Written down before the daemon is asked: it starts to assign addresses at once.
+    let mut journal = Journal::begin(context.root, plugin_type, call, &netns, pod.clone())?;
+    let cni_call = call_message(call, pod);
+    // Recorded before the request: the daemon starts assigning addresses at once.
     journal.needs_release = match &single {
         None => true,
-        Some(attachment) => needs_daemon(role, attachment),
+        Some(attachment) => needs_daemon(plugin_type, attachment),
     };
     journal.set_plan(single.into_iter().collect());
-    if role.is_chained() {
+    if plugin_type.is_chained() {
         let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
         journal.entries[0].result = Some(CniResult::read(previous, call.version)?.write(CniVersion::NEWEST)?);
     }
-    let mut work = AddOperation::begin(machine, call, journal, netns, lock)?;
-    let done = match role {
-        PluginType::Ferroband if alone => add_single(&mut work, asked),
-        PluginType::Ferroband => add_all_networks(&mut work, asked),
+    let mut operation = AddOperation::begin(context, call, journal, netns, lock)?;
+    let result = match plugin_type {
+        PluginType::Ferroband if uninstalling => add_single(&mut operation, cni_call),
+        PluginType::Ferroband => add_all_networks(&mut operation, cni_call),
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
-            add_single(&mut work, asked)
+            add_single(&mut operation, cni_call)
         }
-        PluginType::Whereabouts | PluginType::Spiderpool => add_addresses_only(&mut work, asked),
+        PluginType::Whereabouts | PluginType::Spiderpool => add_addresses_only(&mut operation, cni_call),
     };
-    let printed = done.and_then(|result| {
+    let printed = result.and_then(|result| {
         let text = result.print(call.version)?;
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         written.map_err(|source| Error::Stdout { source })
     });
-    printed.map_err(|cause| work.roll_back(cause))
+    printed.map_err(|cause| operation.roll_back(cause))
 }
 
-/// The whole pod.
-fn add_all_networks(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<CniResult, Error> {
-    let plan = match connect_and_request(work, &DaemonRequest::Add(asked))? {
+/// Attach all networks of the pod.
+fn add_all_networks(
+    operation: &mut AddOperation<'_>,
+    cni_call: message::CniCall,
+) -> Result<CniResult, Error> {
+    let plan = match connect_and_request(operation, &DaemonRequest::Add(cni_call))? {
         DaemonReply::Plan(plan) => plan,
-        _ => return Err(Error::UnexpectedReply { wanted: "a plan" }),
+        _ => return Err(Error::UnexpectedReply { expected: "a plan" }),
     };
     let Plan { pod, attachments, membership } = plan;
-    work.membership = membership;
-    work.journal.pod = Some(pod);
-    work.journal.set_plan(attachments);
-    work.preflight()?;
-    work.apply()?;
+    operation.membership = membership;
+    operation.journal.pod = Some(pod);
+    operation.journal.set_plan(attachments);
+    operation.preflight()?;
+    operation.apply()?;
 
-    let default = work.journal.entries.iter().find(|entry| entry.attachment.default);
-    let result = default.or(work.journal.entries.first()).map(read_result).transpose()?.unwrap_or_default();
-    // What the runtime cannot be told must fail before the pod is told.
-    result.write(work.call.version)?;
-    work.journal.attached = true;
-    work.save()?;
-    let attached = DaemonRequest::Attached(work.outcomes()?);
-    let unreached = Error::UnexpectedReply { wanted: "a connection" };
-    work.daemon.as_mut().ok_or(unreached)?.request_done(work.machine, &attached)?;
+    let default = operation.journal.entries.iter().find(|entry| entry.attachment.default);
+    let result =
+        default.or(operation.journal.entries.first()).map(read_result).transpose()?.unwrap_or_default();
+    // A result that cannot be written in the runtime's version must fail before the pod's status is updated.
+    result.write(operation.call.version)?;
+    operation.journal.attached = true;
+    operation.save()?;
+    let attached = DaemonRequest::Attached(operation.outcomes()?);
+    let unreached = Error::UnexpectedReply { expected: "a connection" };
+    operation.daemon.as_mut().ok_or(unreached)?.request_done(operation.context, &attached)?;
     Ok(result)
 }
 
-/// One attachment, without a plan of the daemon.
-fn add_single(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<CniResult, Error> {
-    work.preflight()?;
-    if work.journal.needs_release {
-        // Before the interface is made: a daemon that is away costs nothing then.
-        request_addresses(work, asked)?;
+/// One attachment, without a plan from the daemon.
+fn add_single(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
+    operation.preflight()?;
+    if operation.journal.needs_release {
+        // Before the interface is created: if the daemon is unavailable, there is nothing to undo.
+        request_addresses(operation, cni_call)?;
     }
-    work.apply()?;
-    save_attached(work)
+    operation.apply()?;
+    save_attached(operation)
 }
 
-/// Addresses alone.
-fn add_addresses_only(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<CniResult, Error> {
-    request_addresses(work, asked)?;
-    let given = work.assigned_result(0)?;
-    work.journal.entries[0].result = Some(given.write(CniVersion::NEWEST)?);
-    save_attached(work)
+/// Only assign addresses.
+fn add_addresses_only(
+    operation: &mut AddOperation<'_>,
+    cni_call: message::CniCall,
+) -> Result<CniResult, Error> {
+    request_addresses(operation, cni_call)?;
+    let assigned = operation.assigned_result(0)?;
+    operation.journal.entries[0].result = Some(assigned.write(CniVersion::NEWEST)?);
+    save_attached(operation)
 }
 
-fn save_attached(work: &mut AddOperation<'_>) -> Result<CniResult, Error> {
-    work.journal.attached = true;
-    work.save()?;
-    read_result(work.entry(0))
+fn save_attached(operation: &mut AddOperation<'_>) -> Result<CniResult, Error> {
+    operation.journal.attached = true;
+    operation.save()?;
+    read_result(operation.entry(0))
 }
 
-fn request_addresses(work: &mut AddOperation<'_>, asked: message::CniCall) -> Result<(), Error> {
-    match connect_and_request(work, &DaemonRequest::Assign(asked))? {
-        DaemonReply::Addresses(assigned) => work.journal.assigned = assigned,
-        _ => return Err(Error::UnexpectedReply { wanted: "addresses" }),
+fn request_addresses(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<(), Error> {
+    match connect_and_request(operation, &DaemonRequest::Assign(cni_call))? {
+        DaemonReply::Addresses(assigned) => operation.journal.assigned = assigned,
+        _ => return Err(Error::UnexpectedReply { expected: "addresses" }),
     }
     Ok(())
 }
 
-fn connect_and_request(work: &mut AddOperation<'_>, request: &DaemonRequest) -> Result<DaemonReply, Error> {
-    let owed = PendingRelease::new(&work.journal.id(), work.journal.pod.clone());
-    // On disk it stays true, for a kill; a daemon that is away is owed nothing for each try.
-    work.journal.needs_release = false;
-    let held = &mut work.journal.needs_release;
-    let (daemon, reply) = NodeClient::connect_and_request(work.machine, &owed, request, &work.netns, held)?;
-    work.daemon = Some(daemon);
+fn connect_and_request(
+    operation: &mut AddOperation<'_>,
+    request: &DaemonRequest,
+) -> Result<DaemonReply, Error> {
+    let release = PendingRelease::new(&operation.journal.id(), operation.journal.pod.clone());
+    // On disk it stays true in case of a kill. In memory, a failed connection must not queue a release.
+    operation.journal.needs_release = false;
+    let needs_release = &mut operation.journal.needs_release;
+    let (daemon, reply) = NodeClient::connect_and_request(
+        operation.context,
+        &release,
+        request,
+        &operation.netns,
+        needs_release,
+    )?;
+    operation.daemon = Some(daemon);
     Ok(reply)
 }
 
-/// The attachment that a plugin called by itself is asked for.
-fn single_attachment(role: PluginType, call: &Invocation) -> Result<Attachment, Error> {
+/// The attachment of a plugin called on its own.
+fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let ipam = fields.ipam_type()?;
-    // The oldest results cannot say that there is no address.
-    if role.is_interface() && ipam.is_none() && call.version < CniVersion::V0_3_0 {
+    // Results before 0.3.0 must contain an address.
+    if plugin_type.is_interface() && ipam.is_none() && call.version < CniVersion::V0_3_0 {
         return Err(Error::ResultNeedsAddress { version: call.version });
     }
-    let steps = match role {
+    let steps = match plugin_type {
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
-            vec![PlanStep { config: call.config.map().clone(), kind: StepKind::for_plugin(role, fields)? }]
+            vec![PlanStep {
+                config: call.config.map().clone(),
+                kind: StepKind::for_plugin(plugin_type, fields)?,
+            }]
         }
         PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => Vec::new(),
     };
@@ -178,8 +197,8 @@ fn single_attachment(role: PluginType, call: &Invocation) -> Result<Attachment, 
     })
 }
 
-fn needs_daemon(role: PluginType, attachment: &Attachment) -> bool {
-    role.is_ipam() || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
+fn needs_daemon(plugin_type: PluginType, attachment: &Attachment) -> bool {
+    plugin_type.is_ipam() || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
 }
 
 fn call_message(call: &Invocation, pod: Option<PodRef>) -> message::CniCall {

@@ -1,4 +1,4 @@
-//! Addresses and routes on interfaces that exist.
+//! Configuring addresses and routes on existing interfaces.
 
 use crate::ipoib::{find_link, write_sysctl};
 use crate::result::ResultRoute;
@@ -9,51 +9,51 @@ use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// How often the kernel is asked whether an address has been found unique.
+/// Polling interval for duplicate address detection.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Flags of linux/if_addr.h, as /proc/net/if_inet6 shows them.
+/// Flags of linux/if_addr.h, as shown in /proc/net/if_inet6.
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_TENTATIVE: u32 = 0x40;
 
-/// Give each interface what its result says; the waits of all of them run at once.
+/// Configure each interface according to its result. Duplicate address detection runs for all of them at once.
 ///
-/// The order is that of upstream's plugins: settings for IPv6, addresses, up, duplicate detection, routes.
+/// The order is that of the upstream plugins: IPv6 sysctls, addresses, up, duplicate detection, routes.
 pub(crate) fn configure(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: &Netns,
-    inside: &mut RouteSocket,
+    pod_netlink: &mut RouteSocket,
     interfaces: &[(&str, &CniResult)],
 ) -> Result<(), Error> {
     for (ifname, result) in interfaces {
-        // Understood before anything is set.
+        // Validate before changing anything.
         result.routes.iter().try_for_each(|route| route_spec(result, route).map(drop))?;
-        let index = find_link(inside, ifname, "the sandbox")?.index;
+        let index = find_link(pod_netlink, ifname, "the sandbox")?.index;
         if result.ips.iter().any(|ip| ip.address.addr().is_ipv6()) {
-            enable_ipv6(machine, netns, ifname)?;
+            enable_ipv6(context, netns, ifname)?;
         }
         for ip in &result.ips {
-            inside.add_address(index, ip.address)?;
+            pod_netlink.add_address(index, ip.address)?;
         }
-        inside.set_up(index)?;
+        pod_netlink.set_up(index)?;
     }
-    wait_for_dad(machine, netns, interfaces)?;
+    wait_for_dad(context, netns, interfaces)?;
     for (ifname, result) in interfaces {
-        let index = find_link(inside, ifname, "the sandbox")?.index;
+        let index = find_link(pod_netlink, ifname, "the sandbox")?.index;
         for route in &result.routes {
-            inside.append_route(index, &route_spec(result, route)?)?;
+            pod_netlink.append_route(index, &route_spec(result, route)?)?;
         }
     }
-    (machine.fail_point)(FailPoint::AddressesSet);
+    (context.fail_point)(FailPoint::AddressesSet);
     Ok(())
 }
 
-/// The first gateway of the family of `destination`.
+/// The first gateway of `destination`'s address family.
 pub(crate) fn gateway_for(result: &CniResult, destination: IpAddr) -> Option<IpAddr> {
     let of_family = |gateway: &IpAddr| gateway.is_ipv4() == destination.is_ipv4();
     result.ips.iter().filter_map(|ip| ip.gateway).find(of_family)
 }
 
-/// A route of a result, with the options that it has since 1.1.0. What no version knows is left out, as by libcni.
+/// Convert a route of a result, with the attributes of CNI 1.1.0. Unknown attributes are dropped, as in libcni.
 pub(crate) fn route_spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec, Error> {
     let number = |key: &str| -> Result<Option<u32>, Error> {
         let wrong = || Error::RouteAttribute { dst: route.dst, attribute: key.to_owned() };
@@ -75,24 +75,24 @@ pub(crate) fn route_spec(result: &CniResult, route: &ResultRoute) -> Result<Rout
     })
 }
 
-fn enable_ipv6(machine: &CniContext<'_>, netns: &Netns, ifname: &str) -> Result<(), Error> {
+fn enable_ipv6(context: &CniContext<'_>, netns: &Netns, ifname: &str) -> Result<(), Error> {
     for interface in ["lo", ifname] {
         let setting = format!("net/ipv6/conf/{interface}/disable_ipv6");
-        let path = machine.root.proc_("sys").join(&setting);
+        let path = context.root.proc_("sys").join(&setting);
         let off = netns.run(|| fs::read_to_string(&path))?;
         if off.is_ok_and(|value| value.trim() != "0") {
-            write_sysctl(machine, netns, &setting, "0")?;
+            write_sysctl(context, netns, &setting, "0")?;
         }
     }
-    write_sysctl(machine, netns, &format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1")
+    write_sysctl(context, netns, &format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1")
 }
 
-/// Wait until the IPv6 addresses of interfaces with an IPv6 gateway are known to be nobody else's.
+/// Wait for IPv6 duplicate address detection on interfaces with an IPv6 gateway.
 ///
-/// A limit that passes is no failure: without a carrier the check never ends, and an InfiniBand port may
-/// get its carrier only after the pod has started.
+/// A timeout is not an error: without a carrier the detection never ends, and an InfiniBand port may get its carrier
+/// only after the pod has started.
 fn wait_for_dad(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: &Netns,
     interfaces: &[(&str, &CniResult)],
 ) -> Result<(), Error> {
@@ -103,8 +103,8 @@ fn wait_for_dad(
         .flat_map(|(ifname, result)| result.ips.iter().map(move |ip| (*ifname, ip.address.addr())))
         .filter(|(_, address)| address.is_ipv6())
         .collect();
-    let end = Instant::now() + machine.timeouts.ipv6_dad;
-    let path = machine.root.proc_("thread-self/net/if_inet6");
+    let end = Instant::now() + context.timeouts.ipv6_dad;
+    let path = context.root.proc_("thread-self/net/if_inet6");
     while !awaited.is_empty() {
         let read = netns.run(|| fs::read_to_string(&path))?;
         let table = read.map_err(|source| Error::File { path: path.clone(), doing: "read", source })?;
@@ -122,7 +122,9 @@ fn wait_for_dad(
             break;
         }
         if Instant::now() >= end {
-            eprintln!("ferroband: {tentative} IPv6 addresses are still being checked for duplicates");
+            eprintln!(
+                "ferroband: duplicate address detection of {tentative} IPv6 addresses is still running"
+            );
             break;
         }
         std::thread::sleep(PAUSE);
@@ -130,7 +132,7 @@ fn wait_for_dad(
     Ok(())
 }
 
-/// A line of /proc/net/if_inet6: address, index, prefix length, scope, flags, name.
+/// Parse a line of /proc/net/if_inet6: address, index, prefix length, scope, flags, name.
 fn parse_if_inet6(line: &str) -> Option<(&str, IpAddr, u32)> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [address, _, _, _, flags, ifname] = words.as_slice() else { return None };
@@ -144,7 +146,7 @@ mod tests {
     use crate::result::ResultIp;
 
     #[test]
-    fn the_kernels_table_is_read() {
+    fn if_inet6_lines_are_parsed() {
         let line = "fd000000000000000000000000000005 0b 40 00 c8     net1";
         assert_eq!(parse_if_inet6(line), Some(("net1", "fd00::5".parse().unwrap(), 0xc8)));
         assert_eq!(parse_if_inet6("nonsense"), None);
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_gateway_of_the_family_counts() {
+    fn the_first_gateway_of_the_family_is_used() {
         let ip = |address: &str, gateway: Option<&str>| ResultIp {
             interface: Some(0),
             address: address.parse().unwrap(),

@@ -1,4 +1,4 @@
-//! Carrying a plan out, one step at a time, each written down before it is done.
+//! Applying a plan step by step, each recorded in the journal before it runs.
 
 use crate::coordinator::{self, CoordinatorSetup};
 use crate::daemon::NodeClient;
@@ -19,48 +19,49 @@ mod addresses;
 
 pub(crate) use addresses::ipam_stdin;
 
-/// An ADD under way.
+/// An ADD in progress.
 pub(crate) struct AddOperation<'a> {
-    pub(crate) machine: &'a CniContext<'a>,
+    pub(crate) context: &'a CniContext<'a>,
     pub(crate) call: &'a Invocation,
     pub(crate) journal: Journal,
     pub(crate) netns: Netns,
     pub(crate) daemon: Option<NodeClient>,
-    /// Ports that have to become members of partitions, if the plan says so.
+    /// Whether ports have to become members of partitions first.
     pub(crate) membership: bool,
     members: Vec<PortMember>,
-    inside: RouteSocket,
+    pod_netlink: RouteSocket,
     lock: Lock,
 }
 
 impl<'a> AddOperation<'a> {
-    /// Begin: from here on a DEL has something to go by. Who only asks for addresses does nothing else to the machine, and
-    /// what the daemon has assigned a DEL releases without a journal too: it is written once, at the end.
+    /// Begin by writing the journal, so that a DEL can find it. An IPAM-only call does not change the node, and its DEL
+    /// releases the addresses without a journal too: its journal is written once, at the end.
     pub(crate) fn begin(
-        machine: &'a CniContext<'a>,
+        context: &'a CniContext<'a>,
         call: &'a Invocation,
         journal: Journal,
         netns: Netns,
         lock: Lock,
     ) -> Result<Self, Error> {
-        let alone = journal.plugin_type.is_ipam();
-        let inside = if alone { RouteSocket::open()? } else { RouteSocket::open_in(&netns)? };
+        let ipam_only = journal.plugin_type.is_ipam();
+        let pod_netlink = if ipam_only { RouteSocket::open()? } else { RouteSocket::open_in(&netns)? };
         let (membership, members) = (false, Vec::new());
-        let work = Self { machine, call, journal, netns, daemon: None, membership, members, inside, lock };
-        if !alone {
-            work.save()?;
+        let operation =
+            Self { context, call, journal, netns, daemon: None, membership, members, pod_netlink, lock };
+        if !ipam_only {
+            operation.save()?;
         }
-        Ok(work)
+        Ok(operation)
     }
 
-    /// Write down how far we are.
+    /// Write the journal.
     pub(crate) fn save(&self) -> Result<(), Error> {
-        self.journal.save(self.machine.root)?;
-        (self.machine.fail_point)(FailPoint::Journaled);
+        self.journal.save(self.context.root)?;
+        (self.context.fail_point)(FailPoint::Journaled);
         Ok(())
     }
 
-    /// Refuse what cannot work, before anything is done.
+    /// Validate all attachments before changing anything.
     pub(crate) fn preflight(&mut self) -> Result<(), Error> {
         for position in 0..self.journal.entries.len() {
             self.preflight_entry(position)
@@ -79,77 +80,78 @@ impl<'a> AddOperation<'a> {
         }
         for step in &attachment.steps {
             match &step.kind {
-                StepKind::Ipoib { child, .. } => ipoib::preflight(self.machine, child, &step.config)?,
+                StepKind::Ipoib { child, .. } => ipoib::preflight(self.context, child, &step.config)?,
                 StepKind::IbSriov { vf, .. } => {
                     let owner = VfOwner::from_journal(&self.journal, &attachment.ifname);
-                    vf::preflight(self.machine, &owner, vf, &step.config)?;
+                    vf::preflight(self.context, &owner, vf, &step.config)?;
                 }
-                StepKind::Rdma { .. } => rdma::require_exclusive_mode(self.machine)?,
+                StepKind::Rdma { .. } => rdma::require_exclusive_mode(self.context)?,
                 StepKind::Foreign | StepKind::Coordinator(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Do all steps. The addresses are asked for when the interfaces exist: assigning them started with the plan.
+    /// Run all steps. The addresses are fetched when the interfaces exist; the daemon started to assign them with the
+    /// plan.
     pub(crate) fn apply(&mut self) -> Result<(), Error> {
-        let mut waiting = Vec::new();
+        let mut to_address = Vec::new();
         for position in 0..self.journal.entries.len() {
-            let attached = self.attach(position, &mut waiting);
+            let attached = self.attach(position, &mut to_address);
             attached.map_err(|error| error.on_network(&self.entry(position).attachment.network))?;
         }
         self.wait_for_membership()?;
-        self.configure_assigned(&waiting)?;
+        self.configure_assigned(&to_address)?;
         self.apply_default_routes()?;
         self.check_interrupted()
     }
 
-    /// Wait until the pod's ports are in their partitions: before that nothing that is sent arrives.
+    /// Wait until the pod's ports are in their partitions: before that the fabric drops their packets.
     fn wait_for_membership(&mut self) -> Result<(), Error> {
         if !self.membership {
             return Ok(());
         }
-        let unreached = Error::UnexpectedReply { wanted: "a plan before membership" };
+        let unreached = Error::UnexpectedReply { expected: "a plan before the membership request" };
         let daemon = self.daemon.as_mut().ok_or(unreached)?;
-        daemon.request_done(self.machine, &DaemonRequest::Members(std::mem::take(&mut self.members)))
+        daemon.request_done(self.context, &DaemonRequest::Members(std::mem::take(&mut self.members)))
     }
 
-    /// Give the pod the default routes that were asked for. At the end, because any plugin may have set one; in the
-    /// journal they need no place of their own: they go with their interfaces.
+    /// Apply the requested default routes. This runs last, because any plugin may have set one. The journal does not
+    /// record them: the routes disappear with their interfaces.
     fn apply_default_routes(&mut self) -> Result<(), Error> {
-        let wishes: Vec<_> = self.journal.entries.iter().map(|entry| &entry.attachment).collect();
-        if wishes.iter().all(|attachment| attachment.default_routes.is_keep()) {
+        let attachments: Vec<_> = self.journal.entries.iter().map(|entry| &entry.attachment).collect();
+        if attachments.iter().all(|attachment| attachment.default_routes.is_keep()) {
             return Ok(());
         }
-        default_route::apply(&mut self.inside, &wishes)?;
+        default_route::apply(&mut self.pod_netlink, &attachments)?;
         let changed = |entry: &&mut JournalEntry| !entry.attachment.default_routes.is_keep();
         for entry in self.journal.entries.iter_mut().filter(changed) {
             let mut result = read_result(entry)?;
             default_route::update_result(&entry.attachment.default_routes, &mut result);
             entry.result = Some(result.write(CniVersion::NEWEST)?);
         }
-        (self.machine.fail_point)(FailPoint::RoutesSet);
+        (self.context.fail_point)(FailPoint::RoutesSet);
         Ok(())
     }
 
     fn check_interrupted(&self) -> Result<(), Error> {
-        if (self.machine.should_stop)() { Err(Error::Interrupted) } else { Ok(()) }
+        if (self.context.should_stop)() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn attach(&mut self, position: usize, waiting: &mut Vec<usize>) -> Result<(), Error> {
-        // A plugin that is chained by somebody else finds the interface that an earlier one made.
+    fn attach(&mut self, position: usize, to_address: &mut Vec<usize>) -> Result<(), Error> {
+        // A chained plugin uses the interface that an earlier plugin created.
         let chained = matches!(
             self.entry(position).attachment.steps.as_slice(),
             [PlanStep { kind: StepKind::Rdma { .. } | StepKind::Coordinator(_), .. }, ..]
         );
-        if !chained && self.inside.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
+        if !chained && self.pod_netlink.link(&self.journal.entries[position].attachment.ifname)?.is_some() {
             return Err(self.name_taken(position));
         }
         if self.entry(position).attachment.device.is_some() {
-            // What undoing goes by must be on disk before the file that it removes.
+            // The journal must be on disk before the file that the teardown removes.
             self.save()?;
             device_info::copy_to_cni_file(
-                self.machine.root,
+                self.context.root,
                 &self.call.container,
                 &self.entry(position).attachment,
             )?;
@@ -160,21 +162,21 @@ impl<'a> AddOperation<'a> {
             match self.entry(position).attachment.steps[step].kind.clone() {
                 StepKind::Foreign => self.run_foreign(position, step)?,
                 StepKind::Rdma { device } => self.move_rdma_device(position, step, device.as_deref())?,
-                StepKind::Coordinator(wish) => self.run_coordinator(position, step, &wish)?,
-                by @ (StepKind::Ipoib { .. } | StepKind::IbSriov { .. }) => {
-                    let made = match &by {
+                StepKind::Coordinator(config) => self.run_coordinator(position, step, &config)?,
+                kind @ (StepKind::Ipoib { .. } | StepKind::IbSriov { .. }) => {
+                    let has_interface = match &kind {
                         StepKind::IbSriov { vf, .. } => self.attach_vf(position, step, vf)?,
                         StepKind::Ipoib { child, .. } => {
                             self.create_ipoib(position, step, child).map(|()| true)?
                         }
                         StepKind::Foreign | StepKind::Rdma { .. } | StepKind::Coordinator(_) => false,
                     };
-                    match by.uses_daemon_ipam() {
-                        // A function of vfio-pci has no interface to have addresses.
-                        _ if !made => {}
-                        // The next plugin of the chain has to see the addresses.
+                    match kind.uses_daemon_ipam() {
+                        // A function bound to vfio-pci has no interface for addresses.
+                        _ if !has_interface => {}
+                        // The next plugin of the chain must see the addresses.
                         true if step + 1 < steps => self.configure_assigned(&[position])?,
-                        true => waiting.push(position),
+                        true => to_address.push(position),
                         false => self.delegate_ipam(position, step)?,
                     }
                 }
@@ -186,7 +188,7 @@ impl<'a> AddOperation<'a> {
 
     /// Run a foreign plugin.
     fn run_foreign(&mut self, position: usize, step: usize) -> Result<(), Error> {
-        // One that is not installed has done nothing, and could not undo it either.
+        // A plugin that is not installed has nothing to undo, so it must not be recorded.
         delegate::find_plugin(self.entry(position).attachment.steps[step].plugin(), &self.call.path)?;
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
@@ -197,14 +199,14 @@ impl<'a> AddOperation<'a> {
             entry.result.as_ref().map(|result| chain::to_prev_result(result, version)).transpose()?;
         let stdin = chain::build_stdin(attachment, planned, previous.as_ref());
         let result = delegate::add(planned.plugin(), &self.plugin_env(position), &stdin)?;
-        (self.machine.fail_point)(FailPoint::PluginExecuted);
-        // Understood now, so that a result that nobody can read fails here and not at the end.
+        (self.context.fail_point)(FailPoint::PluginExecuted);
+        // Parse it now, so that an invalid result fails here and not at the end.
         CniResult::read(&result, version)?;
         self.journal.entries[position].result = Some(chain::to_prev_result(&result, version)?);
         Ok(())
     }
 
-    /// Make an IPoIB interface.
+    /// Create an IPoIB interface.
     fn create_ipoib(&mut self, position: usize, step: usize, child: &IpoibStep) -> Result<(), Error> {
         let temporary = ipoib::temporary_name(&self.journal.id().file_stem(), position);
         let record = &mut self.journal.entries[position].steps[step];
@@ -212,40 +214,40 @@ impl<'a> AddOperation<'a> {
         record.interface =
             Some(InterfaceIdentity { temporary: temporary.clone(), ..InterfaceIdentity::default() });
         self.save()?;
-        let trace = ipoib::create(self.machine, child, &temporary)?;
-        self.journal.entries[position].steps[step].interface = Some(trace);
+        let identity = ipoib::create(self.context, child, &temporary)?;
+        self.journal.entries[position].steps[step].interface = Some(identity);
         self.save()?;
 
         let ifname = self.entry(position).attachment.ifname.clone();
-        let (machine, inside) = (self.machine, &mut self.inside);
-        let link = ipoib::move_to_pod(machine, &self.netns, inside, child, &temporary, &ifname)?;
+        let (context, pod_netlink) = (self.context, &mut self.pod_netlink);
+        let link = ipoib::move_to_pod(context, &self.netns, pod_netlink, child, &temporary, &ifname)?;
         let config = &self.entry(position).attachment.steps[step].config;
         let result = ipoib::build_result(&link, &self.journal.netns, config)?;
         let entry = &mut self.journal.entries[position];
         entry.result = Some(result.write(CniVersion::NEWEST)?);
         let address = ipoib::format_address(&link.address);
-        if let Some(trace) = &mut entry.steps[step].interface
-            && !trace.addresses.contains(&address)
+        if let Some(identity) = &mut entry.steps[step].interface
+            && !identity.addresses.contains(&address)
         {
-            trace.addresses.push(address);
+            identity.addresses.push(address);
         }
         self.members.push(PortMember { attachment: position, ifname, device: None, guid: None });
         Ok(())
     }
 
-    /// Give the sandbox a function. Says whether there is an interface now.
+    /// Attach a virtual function. Returns whether it has an interface.
     fn attach_vf(&mut self, position: usize, step: usize, vf: &VfStep) -> Result<bool, Error> {
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
         let ifname = self.entry(position).attachment.ifname.clone();
-        let giving = VfSetup {
-            machine: self.machine,
+        let setup = VfSetup {
+            context: self.context,
             owner: VfOwner::from_journal(&self.journal, &ifname),
             netns: &self.netns,
-            inside: &mut self.inside,
+            pod_netlink: &mut self.pod_netlink,
             daemon: self.daemon.as_mut(),
         };
-        let AttachedVf { link, guid } = giving.run(vf)?;
+        let AttachedVf { link, guid } = setup.run(vf)?;
         let interface = ResultInterface {
             name: ifname.clone(),
             mac: link.as_ref().map(|link| ipoib::format_address(&link.address)).unwrap_or_default(),
@@ -260,61 +262,72 @@ impl<'a> AddOperation<'a> {
         Ok(link.is_some())
     }
 
-    /// Give the sandbox its ways to the node.
-    fn run_coordinator(&mut self, position: usize, step: usize, wish: &CoordinatorStep) -> Result<(), Error> {
+    /// Set up routes between the sandbox and the node.
+    fn run_coordinator(
+        &mut self,
+        position: usize,
+        step: usize,
+        config: &CoordinatorStep,
+    ) -> Result<(), Error> {
         let ifname = self.entry(position).attachment.ifname.clone();
-        let wire = self
+        let veth = self
             .coordinator_setup(&ifname)
-            .needs_veth(wish)?
+            .needs_veth(config)?
             .then(|| coordinator::host_veth_name(&self.call.container));
         let record = &mut self.journal.entries[position].steps[step];
         record.state = StepState::Intended;
         record.interface =
-            wire.map(|temporary| InterfaceIdentity { temporary, ..InterfaceIdentity::default() });
+            veth.map(|temporary| InterfaceIdentity { temporary, ..InterfaceIdentity::default() });
         self.save()?;
-        self.coordinator_setup(&ifname).run(wish)
+        self.coordinator_setup(&ifname).run(config)
     }
 
     fn coordinator_setup<'b>(&'b mut self, ifname: &'b str) -> CoordinatorSetup<'b> {
         CoordinatorSetup {
-            machine: self.machine,
+            context: self.context,
             netns: &self.netns,
-            inside: &mut self.inside,
+            pod_netlink: &mut self.pod_netlink,
             container: &self.call.container,
             ifname,
         }
     }
 
-    /// Give the sandbox the RDMA device behind an interface that it has.
+    /// Move the RDMA device of an existing interface into the sandbox.
     fn move_rdma_device(&mut self, position: usize, step: usize, device: Option<&str>) -> Result<(), Error> {
         let previous = read_result(self.entry(position))?;
-        let lending = rdma::RdmaMove::resolve(self.machine, &previous, device)?;
+        let rdma_move = rdma::RdmaMove::resolve(self.context, &previous, device)?;
         let record = &mut self.journal.entries[position].steps[step];
         record.state = StepState::Intended;
-        record.rdma_device = Some(lending.record());
+        record.rdma_device = Some(rdma_move.record());
         self.save()?;
         let ifname = self.journal.entries[position].attachment.ifname.clone();
-        lending.run(self.machine, &self.netns, &mut self.inside, self.daemon.as_mut(), (&ifname, &previous))
+        rdma_move.run(
+            self.context,
+            &self.netns,
+            &mut self.pod_netlink,
+            self.daemon.as_mut(),
+            (&ifname, &previous),
+        )
     }
 
-    /// What became of the attachments.
+    /// Results of all attachments.
     pub(crate) fn outcomes(&self) -> Result<Vec<AttachmentOutcome>, Error> {
         let outcome = |(attachment, entry): (usize, &JournalEntry)| {
             let container = &self.call.container;
             Ok(AttachmentOutcome {
                 attachment,
                 result: read_result(entry)?.write(CniVersion::NEWEST)?,
-                device_info: device_info::read(self.machine.root, container, &entry.attachment),
+                device_info: device_info::read(self.context.root, container, &entry.attachment),
             })
         };
         self.journal.entries.iter().enumerate().map(outcome).collect()
     }
 
-    /// It failed: undo what was done, tell or owe the daemon, and return the cause.
+    /// Roll back after a failure: undo all steps, release the addresses or queue the release, and return the cause.
     pub(crate) fn roll_back(self, cause: Error) -> Error {
-        let Self { machine, call, mut journal, netns, daemon, lock, .. } = self;
-        let undoing = AttachmentTeardown {
-            machine,
+        let Self { context, call, mut journal, netns, daemon, lock, .. } = self;
+        let teardown = AttachmentTeardown {
+            context,
             lock: &lock,
             netns: Some(&netns),
             cni_netns: &journal.netns.clone(),
@@ -322,10 +335,10 @@ impl<'a> AddOperation<'a> {
             call: Some(call),
             daemon: RefCell::new(daemon),
         };
-        let errors = undoing.run(&mut journal);
-        let daemon = undoing.daemon.into_inner();
-        for error in finish_cleanup(machine, journal, lock, daemon, errors) {
-            eprintln!("ferroband: undoing: {error}");
+        let errors = teardown.run(&mut journal);
+        let daemon = teardown.daemon.into_inner();
+        for error in finish_cleanup(context, journal, lock, daemon, errors) {
+            eprintln!("ferroband: rollback: {error}");
         }
         cause
     }
@@ -351,7 +364,7 @@ impl<'a> AddOperation<'a> {
     }
 }
 
-/// The result that an attachment has so far.
+/// The current result of an attachment.
 pub(crate) fn read_result(entry: &JournalEntry) -> Result<CniResult, Error> {
     let empty = json!({});
     CniResult::read(entry.result.as_ref().unwrap_or(&empty), CniVersion::NEWEST)

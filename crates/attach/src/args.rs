@@ -1,11 +1,11 @@
-//! `CNI_ARGS`: pairs of words that the runtime adds to a call, among them which pod it is for.
+//! `CNI_ARGS`: key-value pairs of the runtime, among them the pod's name.
 
 use crate::Error;
 use ferroband_model::PodRef;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Keys that the runtimes and meta plugins of today send to everybody.
+/// Keys that runtimes and meta plugins send to all plugins.
 const KNOWN: [&str; 8] = [
     "IgnoreUnknown",
     "K8S_POD_NAMESPACE",
@@ -17,16 +17,16 @@ const KNOWN: [&str; 8] = [
     "GATEWAY",
 ];
 
-/// The pod that `CNI_ARGS` names. `None` when it names none: not every caller is Kubernetes.
+/// Parse the pod. `None` if `CNI_ARGS` names none: not every caller is Kubernetes.
 ///
-/// A pair without `=` is an error; so is an unknown key, unless `IgnoreUnknown` is set. A value may contain `=`.
+/// A pair without `=` is an error, and so is an unknown key unless `IgnoreUnknown` is set. A value may contain `=`.
 pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
     let mut pairs = Vec::new();
     for pair in args.split(';').filter(|pair| !pair.is_empty()) {
         let malformed = || Error::MalformedArgument { pair: pair.to_owned() };
         pairs.push(pair.split_once('=').ok_or_else(malformed)?);
     }
-    // The first of equal keys is the runtime's own; a meta plugin appends.
+    // The first of equal keys is the runtime's; a meta plugin appends.
     let value = |key: &str| pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
 
     let ignore = value("IgnoreUnknown").unwrap_or("false");
@@ -40,14 +40,14 @@ pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
     Ok(Some(pod).filter(|pod| !pod.namespace.is_empty() && !pod.name.is_empty()))
 }
 
-/// `args` with the pairs that one attachment adds.
+/// `args` with the pairs of one attachment appended.
 pub fn append<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str> {
     if more.is_empty() {
         return Cow::Borrowed(args);
     }
-    let given = args.split(';').filter(|pair| !pair.is_empty()).map(str::to_owned);
+    let existing = args.split(';').filter(|pair| !pair.is_empty()).map(str::to_owned);
     let added = more.iter().map(|(key, value)| format!("{key}={value}"));
-    Cow::Owned(given.chain(added).collect::<Vec<_>>().join(";"))
+    Cow::Owned(existing.chain(added).collect::<Vec<_>>().join(";"))
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_of_an_attachment_come_after_the_runtimes() {
+    fn pairs_of_an_attachment_are_appended() {
         assert_eq!(append("A=1;", &BTreeMap::new()), "A=1;");
         let more = BTreeMap::from([("IP".to_owned(), "10.0.0.1/24".to_owned())]);
         assert_eq!(append("A=1;", &more), "A=1;IP=10.0.0.1/24");
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kubelet_runtime_sends() {
+    fn the_pod_is_parsed_from_the_runtimes_args() {
         let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=ipoib-test;\
                     K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u-1";
         let expected = PodRef { namespace: "default".into(), name: "ipoib-test".into(), uid: "u-1".into() };
@@ -71,8 +71,9 @@ mod tests {
         assert_eq!(parse_pod("").unwrap(), None);
     }
 
+    // Case: cni 16
     #[test]
-    fn case_16_unknown_and_malformed_pairs() {
+    fn unknown_keys_and_malformed_pairs_are_errors() {
         assert!(matches!(parse_pod("A=1"), Err(Error::UnknownArgument { key }) if key == "A"));
         assert_eq!(parse_pod("IgnoreUnknown=1;A=1").unwrap(), None);
         assert_eq!(parse_pod("IgnoreUnknown=TRUE;BLAH=foo=bar;").unwrap(), None);

@@ -1,39 +1,41 @@
-//! Chains: what each plugin of a list is given on standard input.
+//! Plugin chains: standard input of each plugin of a list.
 
 use crate::config::ConfigFields;
 use crate::plan::{Attachment, PlanStep, StepKind};
 use crate::{CniResult, CniVersion, Error};
 use serde_json::{Map, Value, json};
 
-/// Standard input for one step: its configuration as the user wrote it, with what the list adds.
+/// Standard input for one step: the user's configuration plus the keys that the list adds.
 ///
-/// `runtimeConfig` keeps only what the plugin's `capabilities` ask for; `capabilities` stays, as libcni leaves it.
+/// `runtimeConfig` keeps only what the plugin's `capabilities` request; `capabilities` stays, as in libcni.
 pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&Value>) -> Vec<u8> {
     let mut config = step.config.clone();
     for (key, value) in [("name", &attachment.name), ("cniVersion", &attachment.cni_version)] {
         config.retain(|present, _| !present.eq_ignore_ascii_case(key));
         config.insert(key.to_owned(), json!(value));
     }
-    // One that the user wrote would be taken for an earlier plugin's.
+    // One written by the user would be mistaken for an earlier plugin's result.
     config.retain(|present, _| !present.eq_ignore_ascii_case("prevResult"));
     if let Some(previous) = previous {
         config.insert("prevResult".to_owned(), previous.clone());
     }
     limit_to_capabilities(&mut config);
-    // Maps of values have no way to fail.
+    // Serializing a map of values cannot fail.
     serde_json::to_vec(&config).unwrap_or_default()
 }
 
 fn limit_to_capabilities(config: &mut Map<String, Value>) {
-    let Some(Value::Object(mut given)) = config.remove("runtimeConfig") else { return };
-    let asked = ConfigFields(config).object("capabilities").ok().flatten();
-    given.retain(|key, _| asked.is_some_and(|asked| asked.0.get(key) == Some(&Value::Bool(true))));
-    if !given.is_empty() {
-        config.insert("runtimeConfig".to_owned(), Value::Object(given));
+    let Some(Value::Object(mut runtime_config)) = config.remove("runtimeConfig") else { return };
+    let capabilities = ConfigFields(config).object("capabilities").ok().flatten();
+    runtime_config.retain(|key, _| {
+        capabilities.is_some_and(|capabilities| capabilities.0.get(key) == Some(&Value::Bool(true)))
+    });
+    if !runtime_config.is_empty() {
+        config.insert("runtimeConfig".to_owned(), Value::Object(runtime_config));
     }
 }
 
-/// A plugin's result as the next one's `prevResult`: unchanged when it is of the list's version already.
+/// Convert a plugin's result to the next plugin's `prevResult`; unchanged if it already has the list's version.
 pub fn to_prev_result(result: &Value, version: CniVersion) -> Result<Value, Error> {
     match result.get("cniVersion").and_then(Value::as_str) {
         Some(text) if text == version.as_str() => Ok(result.clone()),
@@ -46,7 +48,7 @@ pub fn to_prev_result(result: &Value, version: CniVersion) -> Result<Value, Erro
     }
 }
 
-/// The network that a configuration of one plugin, or a list of plugins, describes: all of it by foreign binaries.
+/// Parse a plugin configuration or a plugin list into an attachment in which every step runs a foreign binary.
 pub fn parse_foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Result<Attachment, Error> {
     let fields = ConfigFields(config);
     let text = |key: &str| Ok::<_, Error>(fields.text(key)?.unwrap_or_default().to_owned());
@@ -55,7 +57,7 @@ pub fn parse_foreign(config: &Map<String, Value>, ifname: &str, default: bool) -
         None => Some(vec![config]),
     };
     let wrong =
-        || Error::Field { field: "plugins".to_owned(), wanted: "a list of plugins, each with a `type`" };
+        || Error::Field { field: "plugins".to_owned(), expected: "a list of plugins, each with a `type`" };
     let plugins = plugins.filter(|plugins| !plugins.is_empty()).ok_or_else(wrong)?;
     let mut steps = Vec::new();
     for plugin in plugins {
@@ -76,15 +78,15 @@ pub fn parse_foreign(config: &Map<String, Value>, ifname: &str, default: bool) -
 }
 
 impl Attachment {
-    /// The version of its configuration.
+    /// CNI version of the configuration.
     pub fn version(&self) -> Result<CniVersion, Error> {
-        let unknown = || Error::IncompatibleVersion { asked: self.cni_version.clone() };
+        let unknown = || Error::IncompatibleVersion { version: self.cni_version.clone() };
         CniVersion::parse(&self.cni_version).ok_or_else(unknown)
     }
 }
 
 impl PlanStep {
-    /// The plugin's `type`; empty when there is none, which no binary is called.
+    /// The plugin's `type`; empty if missing.
     pub fn plugin(&self) -> &str {
         ConfigFields(&self.config).text("type").ok().flatten().unwrap_or_default()
     }

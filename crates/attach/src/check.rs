@@ -1,4 +1,4 @@
-//! CHECK: is what an ADD brought about still there?
+//! CHECK: verifies that the result of an ADD still exists.
 
 use crate::apply::{ipam_stdin, read_result};
 use crate::config::ConfigFields;
@@ -13,24 +13,28 @@ use crate::{address, args, chain, coordinator, ipoib, rdma, sandbox};
 use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec};
 use ferroband_kernel::{Netns, RouteSocket};
 
-/// Check every attachment of the sandbox, or the one interface of a plugin called by itself.
-pub(crate) fn check(machine: &CniContext<'_>, role: PluginType, call: &Invocation) -> Result<(), Error> {
+/// Check every attachment of the sandbox, or the one interface of a plugin called on its own.
+pub(crate) fn check(
+    context: &CniContext<'_>,
+    plugin_type: PluginType,
+    call: &Invocation,
+) -> Result<(), Error> {
     let netns = sandbox::open(call)?;
-    if role == PluginType::Ipoib {
+    if plugin_type == PluginType::Ipoib {
         ipoib::parse_config(call.config.fields())?;
         check_prev_result(call)?;
     }
-    let key = AttachmentId::new(role, &call.container, &call.ifname);
-    let lock = Lock::acquire(machine.root, &key, machine.timeouts.lock)?;
+    let id = AttachmentId::new(plugin_type, &call.container, &call.ifname);
+    let lock = Lock::acquire(context.root, &id, context.timeouts.lock)?;
     let unknown = || Error::NotAttached { container: call.container.clone() };
-    let journal = Journal::load(machine.root, &key)?.filter(|journal| journal.attached);
+    let journal = Journal::load(context.root, &id)?.filter(|journal| journal.attached);
     let journal = journal.ok_or_else(unknown)?;
     if journal.netns_id != netns.id() {
         return Err(unknown());
     }
-    let mut inside = RouteSocket::open_in(&netns)?;
+    let mut pod_netlink = RouteSocket::open_in(&netns)?;
     for entry in &journal.entries {
-        let around = PluginEnv {
+        let env = PluginEnv {
             container: &call.container,
             netns: &journal.netns,
             ifname: &entry.attachment.ifname,
@@ -38,19 +42,19 @@ pub(crate) fn check(machine: &CniContext<'_>, role: PluginType, call: &Invocatio
             path: &call.path,
             lock: Some(&lock),
         };
-        let checked = check_entry(machine, call, &journal, entry, (&netns, &mut inside), &around);
+        let checked = check_entry(context, call, &journal, entry, (&netns, &mut pod_netlink), &env);
         checked.map_err(|error| error.on_network(&entry.attachment.network))?;
     }
     Ok(())
 }
 
 fn check_entry(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     call: &Invocation,
     journal: &Journal,
     entry: &JournalEntry,
-    (netns, inside): (&Netns, &mut RouteSocket),
-    around: &PluginEnv<'_>,
+    (netns, pod_netlink): (&Netns, &mut RouteSocket),
+    env: &PluginEnv<'_>,
 ) -> Result<(), Error> {
     let attachment = &entry.attachment;
     if attachment.unchecked {
@@ -64,29 +68,28 @@ fn check_entry(
                 let result = entry.result.as_ref();
                 let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
                 let stdin = chain::build_stdin(attachment, step, previous.as_ref());
-                delegate::run(step.plugin(), CniCommand::Check, around, &stdin)?;
+                delegate::run(step.plugin(), CniCommand::Check, env, &stdin)?;
             }
             StepKind::Coordinator(_) => {
-                let trace = entry.steps[position].interface.as_ref();
-                coordinator::check(inside, trace.map(|trace| trace.temporary.as_str()))?;
+                let identity = entry.steps[position].interface.as_ref();
+                coordinator::check(pod_netlink, identity.map(|identity| identity.temporary.as_str()))?;
             }
-            StepKind::Rdma { .. } => rdma::check(machine, netns, entry.steps[position].rdma_device.as_ref())?,
-            StepKind::IbSriov { vf, .. } if !has_interface(machine, vf)? => {
-                vf::check_attached(machine, &journal.id().file_stem(), vf, netns, &attachment.ifname)?;
+            StepKind::Rdma { .. } => rdma::check(context, netns, entry.steps[position].rdma_device.as_ref())?,
+            StepKind::IbSriov { vf, .. } if !has_interface(context, vf)? => {
+                vf::check_attached(context, &journal.id().file_stem(), vf, netns, &attachment.ifname)?;
             }
-            StepKind::Ipoib { daemon_ipam: addressed, .. }
-            | StepKind::IbSriov { daemon_ipam: addressed, .. } => {
+            StepKind::Ipoib { daemon_ipam, .. } | StepKind::IbSriov { daemon_ipam, .. } => {
                 if let StepKind::IbSriov { vf, .. } = &step.kind {
-                    vf::check_attached(machine, &journal.id().file_stem(), vf, netns, &attachment.ifname)?;
+                    vf::check_attached(context, &journal.id().file_stem(), vf, netns, &attachment.ifname)?;
                 }
                 let coordinated =
                     attachment.steps.iter().any(|step| matches!(step.kind, StepKind::Coordinator(_)));
-                check_interface(machine, inside, &attachment.ifname, &read_result(entry)?, coordinated)?;
+                check_interface(context, pod_netlink, &attachment.ifname, &read_result(entry)?, coordinated)?;
                 if let Some(plugin) = ConfigFields(&step.config).ipam_type()?
-                    && !addressed
+                    && !daemon_ipam
                 {
                     let stdin = ipam_stdin(entry, position, journal.plugin_type.is_meta(), Some(call));
-                    delegate::run(plugin, CniCommand::Check, around, &stdin)?;
+                    delegate::run(plugin, CniCommand::Check, env, &stdin)?;
                 }
             }
         }
@@ -94,53 +97,53 @@ fn check_entry(
     Ok(())
 }
 
-/// A function of vfio-pci has none.
-fn has_interface(machine: &CniContext<'_>, vf: &VfStep) -> Result<bool, Error> {
-    Ok(!ObservedVf::get(machine.require_hardware()?, vf.device)?.is_vfio())
+/// False for a function bound to vfio-pci.
+fn has_interface(context: &CniContext<'_>, vf: &VfStep) -> Result<bool, Error> {
+    Ok(!ObservedVf::get(context.require_hardware()?, vf.device)?.is_vfio())
 }
 
-/// A later plugin of the chain may have added to it; what we made must be there.
+/// Check the interface's addresses and routes. Additional ones, from later plugins of the chain, are fine.
 fn check_interface(
-    machine: &CniContext<'_>,
-    inside: &mut RouteSocket,
+    context: &CniContext<'_>,
+    pod_netlink: &mut RouteSocket,
     ifname: &str,
     result: &CniResult,
     coordinated: bool,
 ) -> Result<(), Error> {
-    let link = ipoib::find_link(inside, ifname, "the sandbox")?;
-    if link.ipoib.is_none() && !machine.host.is_simulated() {
+    let link = ipoib::find_link(pod_netlink, ifname, "the sandbox")?;
+    if link.ipoib.is_none() && !context.host.is_simulated() {
         return Err(Error::WrongKind { ifname: ifname.to_owned(), kind: link.kind_or_type() });
     }
-    let present = inside.addresses(link.index)?;
+    let present = pod_netlink.addresses(link.index)?;
     for ip in &result.ips {
         if !present.contains(&ip.address) {
             return Err(Error::AddressMissing { ifname: ifname.to_owned(), address: ip.address });
         }
     }
-    let present = inside.all_routes()?;
+    let present = pod_netlink.all_routes()?;
     for route in &result.routes {
-        let wanted = address::route_spec(result, route)?;
-        let table = wanted.table.unwrap_or(RouteSpec::MAIN_TABLE);
-        // Of default routes only the destination is compared, as upstream does.
+        let expected = address::route_spec(result, route)?;
+        let table = expected.table.unwrap_or(RouteSpec::MAIN_TABLE);
+        // Of default routes only the destination is compared, as in upstream.
         let same = |entry: &RouteEntry| {
             entry.interface == Some(link.index)
                 && entry.route.table == Some(table)
                 && entry.route.destination == route.dst.trunc()
-                && (route.dst.prefix_len() == 0 || entry.route.gateway == wanted.gateway)
+                && (route.dst.prefix_len() == 0 || entry.route.gateway == expected.gateway)
         };
-        // A coordinator later in the chain may have given the interface a table of its own.
+        // A coordinator later in the chain may have moved the routes to a separate table.
         let moved = |entry: &RouteEntry| {
             entry.interface == Some(link.index) && entry.route.destination == route.dst.trunc()
         };
-        let there = present.iter().any(same) || coordinated && present.iter().any(moved);
-        if !there {
+        let found = present.iter().any(same) || coordinated && present.iter().any(moved);
+        if !found {
             return Err(Error::RouteMissing { ifname: ifname.to_owned(), dst: route.dst });
         }
     }
     Ok(())
 }
 
-/// The result that the runtime remembers must name this interface in this sandbox.
+/// The runtime's `prevResult` must contain this interface in this sandbox.
 fn check_prev_result(call: &Invocation) -> Result<(), Error> {
     let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
     let result = CniResult::read(previous, call.version)?;

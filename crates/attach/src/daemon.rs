@@ -1,4 +1,4 @@
-//! The node daemon, seen from a CNI call.
+//! Client of the node daemon's socket.
 
 use crate::message::{DaemonReply, DaemonRequest};
 use crate::owed::PendingRelease;
@@ -12,10 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often a daemon that is away is tried again.
+/// Delay between connection attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The daemon's socket.
+/// Path of the daemon's socket.
 pub fn socket_path(root: &Root) -> PathBuf {
     root.run("ferroband/cni.sock")
 }
@@ -24,54 +24,56 @@ pub fn socket_path(root: &Root) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct NodeClient {
     channel: Channel,
-    /// False once question and answer may be out of step.
+    /// False once requests and replies may be out of step.
     usable: bool,
 }
 
 impl NodeClient {
-    /// Connect, trying again for at most `patience` while nobody listens.
-    pub(crate) fn connect(machine: &CniContext<'_>, patience: Duration) -> Result<Self, Error> {
-        let socket = socket_path(machine.root);
-        let end = Instant::now() + patience;
+    /// Connect, retrying for at most `timeout` while nobody listens.
+    pub(crate) fn connect(context: &CniContext<'_>, timeout: Duration) -> Result<Self, Error> {
+        let socket = socket_path(context.root);
+        let end = Instant::now() + timeout;
         loop {
-            match connect(&socket, patience) {
+            match connect(&socket, timeout) {
                 Ok(stream) => {
                     let channel = Channel::from(stream);
-                    channel.set_timeout(Some(machine.timeouts.daemon_reply))?;
+                    channel.set_timeout(Some(context.timeouts.daemon_reply))?;
                     return Ok(Self { channel, usable: true });
                 }
                 Err(source) if !is_unreachable(&source) || Instant::now() >= end => {
                     return Err(Error::DaemonUnavailable { socket, source });
                 }
-                Err(_) if (machine.should_stop)() => return Err(Error::Interrupted),
+                Err(_) if (context.should_stop)() => return Err(Error::Interrupted),
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
     }
 
-    /// Connect and ask the first question. A daemon that goes away in between is tried again, because nothing
-    /// has been done yet. `held` becomes true when the daemon may have heard the question.
+    /// Connect and send the first request. Retries if the daemon disconnects in between, because nothing has been
+    /// done yet. Sets `needs_release` once the daemon may have received the request.
     pub(crate) fn connect_and_request(
-        machine: &CniContext<'_>,
-        owed: &PendingRelease,
+        context: &CniContext<'_>,
+        release: &PendingRelease,
         request: &DaemonRequest,
         netns: &Netns,
-        held: &mut bool,
+        needs_release: &mut bool,
     ) -> Result<(Self, DaemonReply), Error> {
-        let end = Instant::now() + machine.timeouts.daemon_connect;
+        let end = Instant::now() + context.timeouts.daemon_connect;
         loop {
-            let mut daemon = Self::connect(machine, end.saturating_duration_since(Instant::now()))?;
-            // What an earlier call of this sandbox still owes must be told first: told later by the daemon's
-            // own sweep, it would free what this call is given.
-            let settled = match owed.exists(machine.root) {
-                true => daemon.request(machine, &owed.to_request()).and_then(|_| owed.remove(machine.root)),
+            let mut daemon = Self::connect(context, end.saturating_duration_since(Instant::now()))?;
+            // Send the pending release of an earlier call of this sandbox first. If the daemon's own retry ran it
+            // later, it would release what this call gets.
+            let released = match release.exists(context.root) {
+                true => {
+                    daemon.request(context, &release.to_request()).and_then(|_| release.remove(context.root))
+                }
                 false => Ok(()),
             };
-            let asked = settled.and_then(|()| {
-                *held = true;
-                daemon.request_with_fds(machine, request, &[netns.fd()])
+            let reply = released.and_then(|()| {
+                *needs_release = true;
+                daemon.request_with_fds(context, request, &[netns.fd()])
             });
-            match asked {
+            match reply {
                 Err(Error::Channel { source }) if is_disconnected(&source) && Instant::now() < end => {
                     std::thread::sleep(PAUSE);
                 }
@@ -81,36 +83,36 @@ impl NodeClient {
         }
     }
 
-    /// Ask, and wait for the answer.
+    /// Send a request and wait for the reply.
     pub(crate) fn request(
         &mut self,
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         request: &DaemonRequest,
     ) -> Result<DaemonReply, Error> {
-        self.request_with_fds(machine, request, &[])
+        self.request_with_fds(context, request, &[])
     }
 
-    /// Ask for something that is answered by [`Reply::Done`].
+    /// Send a request whose reply is [`DaemonReply::Done`].
     pub(crate) fn request_done(
         &mut self,
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         request: &DaemonRequest,
     ) -> Result<(), Error> {
-        match self.request(machine, request)? {
+        match self.request(context, request)? {
             DaemonReply::Done => Ok(()),
-            _ => Err(Error::UnexpectedReply { wanted: "done" }),
+            _ => Err(Error::UnexpectedReply { expected: "done" }),
         }
     }
 
-    /// Whether the connection can be asked again.
+    /// Whether the connection can take another request.
     pub(crate) fn is_usable(&self) -> bool {
         self.usable
     }
 
-    /// Ask, with descriptors for the daemon, and wait for the answer.
+    /// Send a request with file descriptors and wait for the reply.
     pub(crate) fn request_with_fds(
         &mut self,
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         request: &DaemonRequest,
         fds: &[BorrowedFd<'_>],
     ) -> Result<DaemonReply, Error> {
@@ -118,7 +120,7 @@ impl NodeClient {
         self.channel.send_with_fds(request, fds)?;
         let reply = self.channel.recv()?;
         self.usable = true;
-        (machine.fail_point)(FailPoint::DaemonReplied);
+        (context.fail_point)(FailPoint::DaemonReplied);
         match reply {
             DaemonReply::Fault(fault) => Err(Error::Reported(fault)),
             reply => Ok(reply),
@@ -126,41 +128,44 @@ impl NodeClient {
     }
 }
 
-/// Tell the daemon that a sandbox or an interface is gone; write it down as owed if that is not possible now.
+/// Send a release to the daemon, or queue it on disk if the daemon is unavailable.
 ///
-/// `daemon` is a connection that may still be open.
+/// `daemon` is a connection that may still be usable.
 pub(crate) fn release_or_queue(
-    machine: &CniContext<'_>,
-    owed: &PendingRelease,
+    context: &CniContext<'_>,
+    release: &PendingRelease,
     daemon: Option<NodeClient>,
 ) -> Result<(), Error> {
-    let request = owed.to_request();
-    let told = match daemon.filter(NodeClient::is_usable) {
+    let request = release.to_request();
+    let result = match daemon.filter(NodeClient::is_usable) {
         Some(daemon) => Ok(daemon),
-        None => NodeClient::connect(machine, Duration::ZERO),
+        None => NodeClient::connect(context, Duration::ZERO),
     };
-    let told = told.and_then(|mut daemon| {
-        daemon.channel.set_timeout(Some(machine.timeouts.best_effort))?;
-        daemon.request_done(machine, &request)
+    let result = result.and_then(|mut daemon| {
+        daemon.channel.set_timeout(Some(context.timeouts.best_effort))?;
+        daemon.request_done(context, &request)
     });
-    match told {
-        Ok(()) => owed.remove(machine.root),
+    match result {
+        Ok(()) => release.remove(context.root),
         Err(error) => {
-            eprintln!("ferroband: release of container {} is owed to the daemon: {error}", owed.container);
-            owed.write(machine.root)?;
-            (machine.fail_point)(FailPoint::ReleaseQueued);
+            eprintln!(
+                "ferroband: cannot release container {} now, queued for retry: {error}",
+                release.container
+            );
+            release.write(context.root)?;
+            (context.fail_point)(FailPoint::ReleaseQueued);
             Ok(())
         }
     }
 }
 
-/// Connect to a stream socket. The limit matters when the daemon has hung and its queue is full: connect(2)
-/// waits for as long as a send may (unix(7) has no word on it; `unix_stream_connect` in net/unix/af_unix.c).
+/// Connect to a stream socket. The limit matters when the daemon hangs and its accept queue is full: connect(2) waits
+/// for the send timeout (not in unix(7); see `unix_stream_connect` in net/unix/af_unix.c).
 fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Zero would mean without end.
+    // Zero would mean no timeout.
     let limit = limit.max(Duration::from_millis(200));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(limit))?;
     rustix::net::connect(&socket, &address)?;
@@ -172,7 +177,7 @@ fn is_unreachable(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | ConnectionRefused | WouldBlock | Interrupted)
 }
 
-/// Whether the daemon went away while it had our connection.
+/// Whether the daemon closed an established connection.
 fn is_disconnected(error: &ChannelError) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     match error {

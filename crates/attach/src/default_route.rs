@@ -1,8 +1,8 @@
-//! Which interface the pod's default routes go through, where the pod's annotation says so.
+//! Default routes of the pod, as requested by the `default-route` key of the pod's annotation.
 //!
-//! Every plugin may have set a default route for itself. So this comes after all of them, in the pod's own routing
-//! table: first none is left where there shall be none, then the one is set. (Upstream compares with a route without
-//! destination, which its netlink library no longer reports, and so removes nothing.)
+//! Every plugin may have added a default route, so this runs after all of them: it first removes the unwanted ones from
+//! the pod's main table, then adds the requested one. (Upstream compares with a route without destination, which its
+//! netlink library no longer reports, and so removes nothing.)
 
 use crate::plan::{Attachment, DefaultRoute, DefaultRoutes};
 use crate::result::ResultRoute;
@@ -12,64 +12,64 @@ use ferroband_kernel::rtnetlink::RouteSpec;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Map;
 
-/// How many default routes of one family an interface may have before we give up removing them.
+/// Limit for removing default routes of one family from one interface.
 const MAX_DEFAULT_ROUTES: usize = 64;
 
-/// Bring the routes of the sandbox into the state that the attachments ask for.
-pub(crate) fn apply(inside: &mut RouteSocket, attachments: &[&Attachment]) -> Result<(), Error> {
+/// Apply the default routes that the attachments request.
+pub(crate) fn apply(pod_netlink: &mut RouteSocket, attachments: &[&Attachment]) -> Result<(), Error> {
     let on = |attachment: &Attachment, error: Error| error.on_network(&attachment.network);
     for attachment in attachments {
-        remove_default_routes(inside, attachment).map_err(|error| on(attachment, error))?;
+        remove_default_routes(pod_netlink, attachment).map_err(|error| on(attachment, error))?;
     }
     for attachment in attachments {
-        add_default_routes(inside, attachment).map_err(|error| on(attachment, error))?;
+        add_default_routes(pod_netlink, attachment).map_err(|error| on(attachment, error))?;
     }
     Ok(())
 }
 
-fn remove_default_routes(inside: &mut RouteSocket, attachment: &Attachment) -> Result<(), Error> {
-    for (destination, wish) in attachment.default_routes.families() {
-        if wish == DefaultRoute::Keep {
+fn remove_default_routes(pod_netlink: &mut RouteSocket, attachment: &Attachment) -> Result<(), Error> {
+    for (destination, policy) in attachment.default_routes.families() {
+        if policy == DefaultRoute::Keep {
             continue;
         }
-        // A plugin need not have made an interface; then there is nothing to remove.
-        let Some(link) = inside.link(&attachment.ifname)? else { continue };
+        // Without an interface there is nothing to remove.
+        let Some(link) = pod_netlink.link(&attachment.ifname)? else { continue };
         for _ in 0..MAX_DEFAULT_ROUTES {
-            let mut routes = inside.routes(link.index)?.into_iter();
+            let mut routes = pod_netlink.routes(link.index)?.into_iter();
             if !routes.any(|path| path.destination == destination) {
                 break;
             }
-            inside.remove_route(link.index, &RouteSpec::new(destination, None))?;
+            pod_netlink.remove_route(link.index, &RouteSpec::new(destination, None))?;
         }
     }
     Ok(())
 }
 
-fn add_default_routes(inside: &mut RouteSocket, attachment: &Attachment) -> Result<(), Error> {
-    for (destination, wish) in attachment.default_routes.families() {
-        if let DefaultRoute::Via(gateway) = wish {
-            let index = ipoib::find_link(inside, &attachment.ifname, "the sandbox")?.index;
-            inside.add_route(index, destination, Some(gateway))?;
+fn add_default_routes(pod_netlink: &mut RouteSocket, attachment: &Attachment) -> Result<(), Error> {
+    for (destination, policy) in attachment.default_routes.families() {
+        if let DefaultRoute::Via(gateway) = policy {
+            let index = ipoib::find_link(pod_netlink, &attachment.ifname, "the sandbox")?.index;
+            pod_netlink.add_route(index, destination, Some(gateway))?;
         }
     }
     Ok(())
 }
 
-/// Let a result say what was done: CHECK compares with it, and network-status shows it.
-pub(crate) fn update_result(wishes: &DefaultRoutes, result: &mut CniResult) {
-    for (destination, wish) in wishes.families() {
-        if wish == DefaultRoute::Keep {
+/// Update a result to match: CHECK compares with it, and network-status shows it.
+pub(crate) fn update_result(policies: &DefaultRoutes, result: &mut CniResult) {
+    for (destination, policy) in policies.families() {
+        if policy == DefaultRoute::Keep {
             continue;
         }
         result.routes.retain(|route| route.dst != destination);
-        if let DefaultRoute::Via(gateway) = wish {
+        if let DefaultRoute::Via(gateway) = policy {
             result.routes.push(ResultRoute { dst: destination, gw: Some(gateway), more: Map::new() });
         }
     }
 }
 
 impl DefaultRoutes {
-    /// The destination of each family's default route, with what becomes of it.
+    /// Default destination and policy of each family.
     fn families(&self) -> [(IpNet, DefaultRoute); 2] {
         [(Ipv4Net::default().into(), self.v4), (Ipv6Net::default().into(), self.v6)]
     }
@@ -82,18 +82,18 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_tells_the_routes_that_are_there() {
-        let given = json!({"cniVersion": "1.0.0", "routes": [
+    fn the_result_lists_the_actual_default_routes() {
+        let original = json!({"cniVersion": "1.0.0", "routes": [
             {"dst": "0.0.0.0/0", "gw": "10.9.0.1"}, {"dst": "10.8.0.0/16"}, {"dst": "::/0", "gw": "fd00::1"}]});
-        let told = |v4, v6| {
-            let mut result = CniResult::read(&given, CniVersion::V1_0_0).unwrap();
+        let updated_routes = |v4, v6| {
+            let mut result = CniResult::read(&original, CniVersion::V1_0_0).unwrap();
             update_result(&DefaultRoutes { v4, v6 }, &mut result);
             result.write(CniVersion::V1_0_0).unwrap()["routes"].clone()
         };
-        assert_eq!(told(DefaultRoute::Keep, DefaultRoute::Keep), given["routes"]);
+        assert_eq!(updated_routes(DefaultRoute::Keep, DefaultRoute::Keep), original["routes"]);
         let gateway = DefaultRoute::Via("10.0.0.1".parse().unwrap());
         assert_eq!(
-            told(gateway, DefaultRoute::Remove),
+            updated_routes(gateway, DefaultRoute::Remove),
             json!([{"dst": "10.8.0.0/16"}, {"dst": "0.0.0.0/0", "gw": "10.0.0.1"}])
         );
     }

@@ -1,12 +1,12 @@
-//! Device-info files: what a device plugin tells about a device, handed on to the plugin that uses it.
+//! Device-info files: written by device plugins, copied for the CNI plugins that use the device.
 //!
 //! ```text
 //! devinfo/dp/<resource>-<device>-device.json ──copied──▶ devinfo/cni/<network>-<container>_<interface>
-//!                                                          read by the plugin, which may write it anew,
-//!                                                          then by us for network-status; gone with the DEL
+//!                                                          read by the plugin, which may rewrite it, then
+//!                                                          used for network-status; removed by DEL
 //! ```
 //!
-//! Device-info specification 1.1.0. A device plugin need not write one: then there is nothing to hand on.
+//! Device-info specification 1.1.0. The files are optional.
 
 use crate::Error;
 use crate::plan::{Attachment, AttachmentDevice};
@@ -17,31 +17,31 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Under `/run`; the specification says `/var/run`, which is a link to it.
+/// Under `/run`; the specification says `/var/run`, which is a symlink to it.
 const DEVINFO_DIR: &str = "k8s.cni.cncf.io/devinfo";
 
-/// What a plugin with the capability `CNIDeviceInfoFile` is told.
+/// Path passed to a plugin with the capability `CNIDeviceInfoFile`.
 pub fn cni_file_for_plugin(network: &str, container: &str, ifname: &str) -> String {
     format!("/var/run/{DEVINFO_DIR}/cni/{}", file_name(network, container, ifname))
 }
 
-/// Where the device plugin of a resource writes about a device.
+/// File written by the device plugin.
 pub fn device_plugin_file(root: &Root, device: &AttachmentDevice) -> PathBuf {
     let name = format!("{}-{}-device.json", sanitize(&device.resource), sanitize(&device.id));
     root.run(DEVINFO_DIR).join("dp").join(name)
 }
 
-/// Where the plugins of an attachment find it.
+/// File for the CNI plugins of an attachment.
 pub fn cni_file(root: &Root, container: &str, attachment: &Attachment) -> PathBuf {
     root.run(DEVINFO_DIR).join("cni").join(file_name(&attachment.network, container, &attachment.ifname))
 }
 
-/// Hand on what the device plugin wrote. What an earlier attempt left is replaced.
+/// Copy the device plugin's file, replacing the copy of an earlier attempt.
 pub(crate) fn copy_to_cni_file(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
     let Some(device) = &attachment.device else { return Ok(()) };
     let content = match fs::read(device_plugin_file(root, device)) {
         Ok(content) => content,
-        // Nothing depends on it but what people read.
+        // The file is only informative, so an error is not fatal.
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
                 eprintln!("ferroband: {}: {error}", device_plugin_file(root, device).display());
@@ -56,7 +56,7 @@ pub(crate) fn copy_to_cni_file(root: &Root, container: &str, attachment: &Attach
 fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    // Its name alone says whose it is, so an unfinished one is found by the DEL as well.
+    // DEL finds an unfinished file by its name.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -65,14 +65,14 @@ fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o444))
 }
 
-/// What the file says after the plugins have run.
+/// Content of the file after the plugins have run.
 pub(crate) fn read(root: &Root, container: &str, attachment: &Attachment) -> Option<Value> {
     attachment.device.as_ref()?;
     let text = fs::read(cni_file(root, container, attachment)).ok()?;
     serde_json::from_slice(&text).ok().filter(Value::is_object)
 }
 
-/// Remove the file of an attachment. Absent is fine.
+/// Remove the file of an attachment, if it exists.
 pub(crate) fn remove(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
     if attachment.device.is_none() {
         return Ok(());
@@ -90,7 +90,7 @@ fn file_name(network: &str, container: &str, ifname: &str) -> String {
     format!("{}-{container}_{ifname}", sanitize(network))
 }
 
-/// Without the one character that a file name cannot have.
+/// Replace `/`, which a file name cannot contain.
 fn sanitize(name: &str) -> String {
     name.replace('/', "-")
 }
@@ -110,13 +110,14 @@ mod tests {
         }
     }
 
+    // Case: cni 114
     #[test]
-    fn case_114_the_file_is_handed_on_read_and_removed() {
+    fn the_device_plugins_file_is_copied_read_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let attachment = attachment();
         copy_to_cni_file(&root, "c1", &attachment).unwrap();
-        assert_eq!(read(&root, "c1", &attachment), None, "the device plugin wrote none");
+        assert_eq!(read(&root, "c1", &attachment), None, "the device plugin wrote no file");
         remove(&root, "c1", &attachment).unwrap();
 
         let dp = folder.path().join("run/k8s.cni.cncf.io/devinfo/dp");
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_leave_the_folder() {
+    fn names_cannot_escape_the_directory() {
         let root = Root::at("/r");
         let device = AttachmentDevice { resource: "../../x".into(), id: "../y".into() };
         assert_eq!(

@@ -1,12 +1,12 @@
-//! Errors as people read them, and as the specification counts them.
+//! Errors as shown to users, and their CNI error codes.
 
 use crate::{CniVersion, Error};
 use ferroband_model::{Fault, FaultCode};
 
 impl Error {
-    /// The same, as it is told to people.
+    /// The error as shown to users.
     pub fn fault(&self) -> Fault {
-        let told = |code, what: &str, remedy: &str| Fault::new(code, what, self.to_string(), remedy);
+        let with_text = |code, what: &str, remedy: &str| Fault::new(code, what, self.to_string(), remedy);
         match self {
             Self::Reported(fault) => fault.clone(),
             Self::Kernel(error) => error.fault(),
@@ -21,193 +21,193 @@ impl Error {
             | Self::UnknownCommand { .. }
             | Self::MalformedArgument { .. }
             | Self::UnknownArgument { .. } => {
-                told(FaultCode::BadCall, "the CNI call", "correct the runtime or plugin that calls")
+                with_text(FaultCode::BadCall, "CNI call", "fix the runtime or the plugin that made the call")
             }
             Self::UnknownProgram { .. } => {
-                told(FaultCode::BadCall, "the CNI call", "install the program under the name of a plugin")
+                with_text(FaultCode::BadCall, "CNI call", "install the binary under the name of a plugin")
             }
             Self::OwnNamespace { path } => Fault::new(
                 FaultCode::BadNamespace,
                 format!("network namespace {path}"),
-                "it is the one that the plugin runs in",
-                "give a sandbox of its own, or set CNI_NETNS_OVERRIDE",
+                "it is the plugin's own network namespace",
+                "use a separate sandbox, or set CNI_NETNS_OVERRIDE",
             ),
             Self::Stdin { .. } | Self::Stdout { .. } => {
-                told(FaultCode::Journal, "the CNI call", "correct the runtime or plugin that calls")
+                with_text(FaultCode::Journal, "CNI call", "fix the runtime or the plugin that made the call")
             }
             Self::InvalidJson { .. } => {
-                told(FaultCode::Undecodable, "the network configuration", "correct its JSON")
+                with_text(FaultCode::Undecodable, "network configuration", "fix the JSON syntax")
             }
             Self::Field { .. } | Self::NetworkName { .. } => {
-                told(FaultCode::InvalidConfig, "the network configuration", "correct the field")
+                with_text(FaultCode::InvalidConfig, "network configuration", "fix the field")
             }
-            Self::NoPreviousResult => told(
+            Self::NoPreviousResult => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
-                "call the plugin after the one that makes the interface, with that one's result",
+                "network configuration",
+                "chain the plugin after the one that creates the interface, with its result as prevResult",
             ),
-            Self::NoMaster => told(
+            Self::NoMaster => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
-                "name an IPoIB interface of the node in `master`",
+                "network configuration",
+                "set `master` to an IPoIB interface of the node",
             ),
-            Self::NoDeviceId => told(
+            Self::NoDeviceId => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
-                "name the resource of the functions in the definition's annotation \
-                 k8s.v1.cni.cncf.io/resourceName, and let the pod ask for one",
+                "network configuration",
+                "set the annotation k8s.v1.cni.cncf.io/resourceName of the \
+                 NetworkAttachmentDefinition, and request that resource in the pod",
             ),
-            Self::InvalidGuid { .. } => told(
+            Self::InvalidGuid { .. } => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
-                "write eight bytes in hexadecimal with colons between, not all of them zero",
+                "network configuration",
+                "use eight hexadecimal bytes separated by colons, not all zero",
             ),
-            Self::NotMarkedConfigured { .. } | Self::NoManagedGuid { .. } => told(
+            Self::NotMarkedConfigured { .. } | Self::NoManagedGuid { .. } => with_text(
                 FaultCode::InvalidConfig,
-                "the pod's InfiniBand network",
-                "see whether the partition's manager runs; the pod is tried again by itself",
+                "pod's InfiniBand network",
+                "check that the partition's manager is running; retried automatically",
             ),
-            Self::NoFunction { .. } | Self::NotVirtual { .. } | Self::NotVfio { .. } => told(
+            Self::NoFunction { .. } | Self::NotVirtual { .. } | Self::NotVfio { .. } => with_text(
                 FaultCode::NoDevice,
-                "the pod's device",
-                "see `ferroband inspect` on this node for the functions that there are",
+                "pod's device",
+                "run `ferroband inspect` to list the functions of this node",
             ),
-            Self::NotInfiniBand { .. } => told(
+            Self::NotInfiniBand { .. } => with_text(
                 FaultCode::InvalidConfig,
-                "the pod's device",
-                "take functions of an InfiniBand adapter into the resource, or use another plugin",
+                "pod's device",
+                "select functions of an InfiniBand adapter for the resource, or use another plugin",
             ),
-            Self::NoGuid { .. } => told(
+            Self::NoGuid { .. } => with_text(
                 FaultCode::PortNotReady,
-                "the pod's device",
-                "give the function a GUID, in the pod's annotation or by the policy that makes the functions",
+                "pod's device",
+                "set a GUID in the pod's annotation or in the policy that creates the functions",
             ),
-            Self::NoNetdev { .. } => told(
+            Self::NoNetdev { .. } => with_text(
                 FaultCode::NoDevice,
-                "the pod's device",
-                "see that ib_ipoib is loaded, and that no other sandbox has the interface",
+                "pod's device",
+                "check that ib_ipoib is loaded and that no other sandbox has the interface",
             ),
-            Self::FunctionInUse { .. } => told(
+            Self::FunctionInUse { .. } => with_text(
                 FaultCode::DeviceBusy,
-                "the pod's device",
-                "it is tried again; if this stays, see why that container still runs",
+                "pod's device",
+                "retried automatically; if it persists, check why that container is still running",
             ),
-            Self::FunctionChanged { .. } => told(
+            Self::FunctionChanged { .. } => with_text(
                 FaultCode::KernelRefused,
-                "the pod's device",
-                "find who changed it; delete the pod to have it given anew",
+                "pod's device",
+                "find out what changed it; delete the pod to attach it again",
             ),
-            Self::RdmaDevices { .. } => told(
+            Self::RdmaDevices { .. } => with_text(
                 FaultCode::NoDevice,
-                "the pod's device",
-                "see `rdma dev` on this node; a device that is in another namespace cannot be given",
+                "pod's device",
+                "check `rdma dev` on this node; a device in another namespace cannot be attached",
             ),
-            Self::SharedRdma => told(
+            Self::SharedRdma => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
-                "leave rdmaIsolation out, or make the mode exclusive: `options ib_core netns_mode=0` and a reboot",
+                "network configuration",
+                "remove rdmaIsolation, or set exclusive mode: `options ib_core netns_mode=0` and reboot",
             ),
             Self::AmbiguousDevice { .. } => {
-                told(FaultCode::InvalidConfig, "the network configuration", "name the device in `deviceID`")
+                with_text(FaultCode::InvalidConfig, "network configuration", "set `deviceID`")
             }
-            Self::Dhcp => told(
+            Self::Dhcp => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
+                "network configuration",
                 "use another IPAM plugin, for example whereabouts",
             ),
-            Self::IncompatibleVersion { .. } | Self::CommandNeedsVersion { .. } => told(
+            Self::IncompatibleVersion { .. } | Self::CommandNeedsVersion { .. } => with_text(
                 FaultCode::IncompatibleVersion,
                 "incompatible CNI versions",
-                &format!("we speak exactly {}", CniVersion::supported_list()),
+                &format!("supported versions: {}", CniVersion::supported_list()),
             ),
-            Self::ResultNeedsAddress { .. } => told(
+            Self::ResultNeedsAddress { .. } => with_text(
                 FaultCode::InvalidConfig,
-                "the network configuration",
+                "network configuration",
                 "set `cniVersion` to 0.3.0 or newer, or configure IPAM",
             ),
             Self::PluginName { .. } => {
-                told(FaultCode::InvalidConfig, "the network configuration", "correct `type`")
+                with_text(FaultCode::InvalidConfig, "network configuration", "fix `type`")
             }
             Self::NoPlugin { plugin, path } => Fault::new(
                 FaultCode::NoPlugin,
                 format!("plugin {plugin}"),
-                format!("it is not in {path}"),
-                "install it on this node, or correct `type`",
+                format!("not found in {path}"),
+                "install it on this node, or fix `type`",
             ),
-            Self::Plugin { plugin, command, answer } => Fault::new(
+            Self::Plugin { plugin, command, reply } => Fault::new(
                 FaultCode::PluginFailed,
                 format!("plugin {plugin}"),
-                format!("it failed on {command}: {}", answer.text()),
-                "see that plugin's documentation",
+                format!("{command} failed: {}", reply.text()),
+                "see the documentation of that plugin",
             ),
-            Self::Exec { .. } | Self::PluginOutput { .. } | Self::InvalidResult { .. } => told(
+            Self::Exec { .. } | Self::PluginOutput { .. } | Self::InvalidResult { .. } => with_text(
                 FaultCode::PluginFailed,
-                "a plugin that the network configuration names",
-                "see whether the right program is installed",
+                "plugin of the network configuration",
+                "check that the right binary is installed",
             ),
             Self::NoAddress { .. } => {
-                told(FaultCode::PoolExhausted, "the network configuration", "see the `ipam` section")
+                with_text(FaultCode::PoolExhausted, "network configuration", "check the `ipam` section")
             }
-            Self::RouteAttribute { .. } => told(
+            Self::RouteAttribute { .. } => with_text(
                 FaultCode::InvalidConfig,
-                "the routes of the IPAM plugin",
-                "correct it, or leave it out of the route",
+                "routes of the IPAM plugin",
+                "fix the attribute, or remove it from the route",
             ),
             Self::File { .. }
             | Self::CorruptFile { .. }
             | Self::UnknownSchema { .. }
-            | Self::Inconsistent { .. } => told(
+            | Self::Inconsistent { .. } => with_text(
                 FaultCode::Journal,
-                "the state of ferroband on this node",
-                "see whether the disk is full or damaged",
+                "Ferroband state on this node",
+                "check whether the disk is full or damaged",
             ),
             Self::Locked { .. } => {
-                told(FaultCode::Journal, "the sandbox", "it is tried again when the other call is done")
+                with_text(FaultCode::Journal, "sandbox", "retried automatically when the other call is done")
             }
-            Self::DefaultNetworkNotReady { .. } => told(
+            Self::DefaultNetworkNotReady { .. } => with_text(
                 FaultCode::NoDefaultNetwork,
-                "the default network",
-                "it is tried again; if this stays, look at the pods of the default network on this node",
+                "default network",
+                "retried automatically; if it persists, check the default network's pods on this node",
             ),
-            Self::DaemonUnavailable { .. } | Self::UnexpectedReply { .. } => told(
+            Self::DaemonUnavailable { .. } | Self::UnexpectedReply { .. } => with_text(
                 FaultCode::DaemonAway,
-                "the node daemon of ferroband",
-                "it is tried again; if this stays, look at the pod `ferroband-node` of this node",
+                "Ferroband node daemon",
+                "retried automatically; if it persists, check the `ferroband-node` pod on this node",
             ),
-            Self::AlreadyAttached { .. } | Self::NameTaken { .. } => told(
+            Self::AlreadyAttached { .. } | Self::NameTaken { .. } => with_text(
                 FaultCode::NameTaken,
-                "the sandbox",
+                "sandbox",
                 "delete the attachment first, or choose another interface name",
             ),
-            Self::NotAttached { .. } => told(FaultCode::BadCall, "the sandbox", "attach it first"),
+            Self::NotAttached { .. } => with_text(FaultCode::BadCall, "sandbox", "attach it first"),
             Self::Sysctl { .. } | Self::NoInterface { .. } => {
-                told(FaultCode::KernelRefused, "the pod's interface", "see the kernel's log of this node")
+                with_text(FaultCode::KernelRefused, "pod's interface", "check the kernel log of this node")
             }
-            Self::DuplicateAddress { .. } => told(
+            Self::DuplicateAddress { .. } => with_text(
                 FaultCode::KernelRefused,
-                "the pod's interface",
-                "find who uses the address, and exclude it in the `ipam` section",
+                "pod's interface",
+                "find the host that uses the address, or exclude the address in the `ipam` section",
             ),
-            Self::WrongKind { .. } | Self::AddressMissing { .. } | Self::RouteMissing { .. } => told(
+            Self::WrongKind { .. } | Self::AddressMissing { .. } | Self::RouteMissing { .. } => with_text(
                 FaultCode::KernelRefused,
-                "the pod's interface",
-                "find who changed it; delete the pod to have it made anew",
+                "pod's interface",
+                "find out what changed it; delete the pod to create it again",
             ),
-            Self::Interrupted => told(FaultCode::DaemonAway, "the CNI call", "it is tried again"),
+            Self::Interrupted => with_text(FaultCode::DaemonAway, "CNI call", "retried automatically"),
         }
     }
 
-    /// The code for the runtime.
+    /// The CNI error code.
     pub fn code(&self) -> u32 {
         match self {
             Self::EmptyContainer | Self::NotAttached { .. } => 3,
-            // The API server and the runtime see a new pod at different times; a pod that is really gone is
-            // not asked for again. Success without a network, upstream's answer, would start the pod without it.
+            // The daemon's cache may not have a new pod yet, and the runtime does not retry a deleted pod. Success
+            // without a network, as in upstream, would start the pod without it.
             Self::Reported(fault) if fault.code == FaultCode::PodNotFound => 11,
             Self::Locked { .. } | Self::Interrupted => 11,
             Self::NotReady { .. } => 50,
-            // A delegate that asks to be tried again, or answers STATUS, is to be heard.
-            Self::Plugin { answer, .. } if answer.code == 11 || answer.is_status() => answer.code,
+            // A delegate's "try again later" and its reply to STATUS are passed on.
+            Self::Plugin { reply, .. } if reply.code == 11 || reply.is_status() => reply.code,
             Self::OnNetwork { source, .. } => source.code(),
             Self::Multiple { errors } if !errors.is_empty() => errors[0].code(),
             _ => self.fault().code.cni_code(),
@@ -222,7 +222,7 @@ fn prefix_network(network: &str, fault: Fault) -> Fault {
 fn merge_faults(errors: &[Error]) -> Fault {
     let faults: Vec<_> = errors.iter().map(Error::fault).collect();
     match faults.as_slice() {
-        [] => Fault::new(FaultCode::Journal, "the sandbox", "nothing", "nothing"),
+        [] => Fault::new(FaultCode::Journal, "sandbox", "nothing", "nothing"),
         [first, others @ ..] => {
             let mut fault = first.clone();
             for other in others {

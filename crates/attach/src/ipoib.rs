@@ -1,8 +1,8 @@
-//! IPoIB interfaces for pods.
+//! The `ipoib` plugin: IPoIB child interfaces for pods.
 //!
 //! ```text
-//! host:  parent ── child "veth…" (made, down) ──┐ moved
-//! pod:                                          └▶ looked up by name, named net1, MTU, up
+//! host:  parent ── child "veth…" (created, down) ──┐ moved
+//! pod:                                             └▶ found by name, renamed to net1, MTU, up
 //! ```
 
 use crate::config::ConfigFields;
@@ -15,69 +15,69 @@ use ferroband_model::PKey;
 use serde_json::{Map, Value};
 use std::fs;
 
-/// What of a configuration can be refused before anything is made.
+/// Checks before anything is created.
 pub(crate) fn preflight(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     child: &IpoibStep,
     config: &Map<String, Value>,
 ) -> Result<(), Error> {
-    machine.host.ipoib_parent(&child.parent)?;
+    context.host.ipoib_parent(&child.parent)?;
     if ConfigFields(config).ipam_type()? == Some("dhcp") {
         return Err(Error::Dhcp);
     }
     Ok(())
 }
 
-/// The step that a plugin's own configuration asks for.
+/// Parse a plugin configuration.
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<IpoibStep, Error> {
     let parent = fields.text("master")?.filter(|parent| !parent.is_empty()).ok_or(Error::NoMaster)?;
     let mtu = fields.integer("mtu")?.filter(|mtu| *mtu > 0);
-    let wrong = |_| Error::Field { field: "mtu".to_owned(), wanted: "a number that fits an MTU" };
+    let wrong = |_| Error::Field { field: "mtu".to_owned(), expected: "a valid MTU" };
     let mtu = mtu.map(u32::try_from).transpose().map_err(wrong)?;
     Ok(IpoibStep { parent: parent.to_owned(), mtu, pkey: parse_pkey(fields)? })
 }
 
-/// The partition that a configuration names: text, or a number as YAML gives it without quotes.
+/// The P_Key of a configuration: a string, or a number as unquoted YAML yields.
 fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKey>, Error> {
     let wrong =
-        || Error::Field { field: "pkey".to_owned(), wanted: "a P_Key from 0x0001 to 0x7ffe (1 to 32766)" };
+        || Error::Field { field: "pkey".to_owned(), expected: "a P_Key from 0x0001 to 0x7ffe (1 to 32766)" };
     let key: PKey = match fields.get("pkey") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) if text.is_empty() => return Ok(None),
         Some(value) => serde_json::from_value(value.clone()).map_err(|_| wrong())?,
     };
-    // The default partition is the parent's.
+    // A child in the default partition must leave `pkey` unset and inherit it from the parent.
     if key.base() == PKey::DEFAULT.base() { Err(wrong()) } else { Ok(Some(key.full())) }
 }
 
-/// The name of a child until it is in the pod, made from the stem of the sandbox's files and a position.
+/// Temporary name of a child until it is in the pod, from the sandbox's file stem and the attachment's position.
 ///
-/// It is the same each time, so that it can be found even without a journal. Like upstream's it begins with
-/// `veth`, which keeps NetworkManager's hands off it.
+/// It is deterministic, so that it can be found without a journal. As in upstream it starts with `veth`, which
+/// NetworkManager ignores.
 pub(crate) fn temporary_name(stem: &str, position: usize) -> String {
     format!("{}{:02x}", temporary_prefix(stem), position & 0xff)
 }
 
-/// What the temporary names of one sandbox begin with.
+/// Prefix of the temporary names of one sandbox.
 pub(crate) fn temporary_prefix(stem: &str) -> String {
-    // FNV-1a: short, the same on every machine and in every release.
+    // FNV-1a: short and stable across machines and releases.
     let hash = stem.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("veth{:09x}", hash >> 28)
 }
 
-/// Make a child in the host's namespace and tell how to recognize it.
+/// Create a child in the host namespace and return its identity.
 pub(crate) fn create(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     child: &IpoibStep,
     temporary: &str,
 ) -> Result<InterfaceIdentity, Error> {
-    let parent = machine.host.ipoib_parent(&child.parent)?;
-    // Key and mode follow the parent, unless a key is asked for: then the child comes up when the port has that key.
+    let parent = context.host.ipoib_parent(&child.parent)?;
+    // P_Key and mode follow the parent. With a requested P_Key the child comes up when the port has that key.
     let new = IpoibChild { parent: parent.index, pkey: child.pkey.unwrap_or(parent.pkey), mode: parent.mode };
-    machine.host.create_ipoib_child(temporary, &new)?;
-    (machine.fail_point)(FailPoint::InterfaceCreated);
+    context.host.create_ipoib_child(temporary, &new)?;
+    (context.fail_point)(FailPoint::InterfaceCreated);
     let link = find_link(&mut RouteSocket::open()?, temporary, "the host")?;
     Ok(InterfaceIdentity {
         temporary: temporary.to_owned(),
@@ -86,43 +86,44 @@ pub(crate) fn create(
     })
 }
 
-/// Move a child into the sandbox and set it up there under its final name.
+/// Move a child into the sandbox and configure it there under its final name.
 pub(crate) fn move_to_pod(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: &Netns,
-    inside: &mut RouteSocket,
+    pod_netlink: &mut RouteSocket,
     child: &IpoibStep,
     temporary: &str,
     ifname: &str,
 ) -> Result<Link, Error> {
-    let mut here = RouteSocket::open()?;
-    let index = find_link(&mut here, temporary, "the host")?.index;
-    here.move_link(index, netns)?;
-    (machine.fail_point)(FailPoint::InterfaceMoved);
+    let mut host_netlink = RouteSocket::open()?;
+    let index = find_link(&mut host_netlink, temporary, "the host")?.index;
+    host_netlink.move_link(index, netns)?;
+    (context.fail_point)(FailPoint::InterfaceMoved);
 
-    // By name: the sandbox may have another interface with the index that this one had in the host
-    // (`__dev_change_net_namespace` in net/core/dev.c gives a new one then).
-    let index = find_link(inside, temporary, "the sandbox")?.index;
-    // As upstream does; it must be under the name that the kernel has now.
-    write_sysctl(machine, netns, &format!("net/ipv4/conf/{temporary}/proxy_arp"), "1")?;
-    inside.set_down(index)?;
-    inside.rename_link(index, ifname)?;
-    (machine.fail_point)(FailPoint::InterfaceRenamed);
+    // Find it by name: if another interface in the sandbox has its host index, it gets a new one
+    // (`__dev_change_net_namespace` in net/core/dev.c).
+    let index = find_link(pod_netlink, temporary, "the sandbox")?.index;
+    // As in upstream. The path must contain the current name.
+    write_sysctl(context, netns, &format!("net/ipv4/conf/{temporary}/proxy_arp"), "1")?;
+    pod_netlink.set_down(index)?;
+    pod_netlink.rename_link(index, ifname)?;
+    (context.fail_point)(FailPoint::InterfaceRenamed);
     if let Some(mtu) = child.mtu {
-        inside.set_mtu(index, mtu)?;
+        pod_netlink.set_mtu(index, mtu)?;
     }
-    inside.set_up(index)?;
-    let link = find_link(inside, ifname, "the sandbox")?;
+    pod_netlink.set_up(index)?;
+    let link = find_link(pod_netlink, ifname, "the sandbox")?;
     warn_mtu(&link, child.mtu);
     Ok(link)
 }
 
-/// Datagram mode takes any MTU up to the port's and then keeps to the multicast group's.
-pub(crate) fn warn_mtu(link: &Link, asked: Option<u32>) {
-    match asked {
-        Some(asked) if asked != link.mtu => {
+/// Warn if the kernel chose another MTU: datagram mode accepts any MTU up to the port's, but uses the multicast
+/// group's.
+pub(crate) fn warn_mtu(link: &Link, requested: Option<u32>) {
+    match requested {
+        Some(requested) if requested != link.mtu => {
             eprintln!(
-                "ferroband: interface {} has MTU {}, not {asked}: the kernel chose",
+                "ferroband: the kernel limited the MTU of interface {} to {}; {requested} was requested",
                 link.name, link.mtu
             );
         }
@@ -130,7 +131,7 @@ pub(crate) fn warn_mtu(link: &Link, asked: Option<u32>) {
     }
 }
 
-/// The interface as a result tells it.
+/// Build the result for an interface.
 pub(crate) fn build_result(
     link: &Link,
     sandbox: &str,
@@ -147,63 +148,65 @@ pub(crate) fn build_result(
     Ok(CniResult { interfaces: vec![interface], dns, ..CniResult::default() })
 }
 
-/// Remove the interface of `trace` wherever it is: in the host or in the sandbox, under either name.
+/// Delete an interface in the host or in the sandbox, under its temporary or final name.
 pub(crate) fn remove(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: Option<&Netns>,
-    trace: &InterfaceIdentity,
+    identity: &InterfaceIdentity,
     ifname: &str,
 ) -> Result<(), Error> {
-    // Both the name and the address are the pod's to change, so either will do, for an interface of our kind. The
-    // name was free when we began. As long as the kind is not known, it has not been moved.
+    // The pod may change the name or the address, so either match suffices for an interface of the same kind. The
+    // name was free at the start of the ADD. Before the kind is known, the interface has not been moved.
     let same =
-        |link: &Link| !link.address.is_empty() && trace.addresses.contains(&format_address(&link.address));
-    let kind = |link: &Link| trace.kind.is_some() && link.kind == trace.kind;
+        |link: &Link| !link.address.is_empty() && identity.addresses.contains(&format_address(&link.address));
+    let kind = |link: &Link| identity.kind.is_some() && link.kind == identity.kind;
     if let Some(netns) = netns {
-        let ours = |link: &Link| kind(link) && (link.name == ifname || same(link));
-        delete_links(&mut RouteSocket::open_in(netns)?, |link| link.name == trace.temporary || ours(link))?;
+        let is_match = |link: &Link| kind(link) && (link.name == ifname || same(link));
+        delete_links(&mut RouteSocket::open_in(netns)?, |link| {
+            link.name == identity.temporary || is_match(link)
+        })?;
     }
-    let mut here = RouteSocket::open()?;
-    if let Some(link) = here.link(&trace.temporary)? {
-        here.delete_link(link.index)?;
+    let mut host_netlink = RouteSocket::open()?;
+    if let Some(link) = host_netlink.link(&identity.temporary)? {
+        host_netlink.delete_link(link.index)?;
     }
     if netns.is_none() {
-        // A namespace that dies hands its IPoIB interfaces back to the host, as they are called or as
-        // `dev<index>` if that name is taken (`default_device_exit_net` in net/core/dev.c).
+        // A deleted namespace returns its IPoIB interfaces to the host, under their name or as `dev<index>` if the
+        // name is taken (`default_device_exit_net` in net/core/dev.c).
         let named = |link: &Link| link.name == ifname || link.name.starts_with("dev");
-        delete_links(&mut here, |link| kind(link) && same(link) && named(link))?;
+        delete_links(&mut host_netlink, |link| kind(link) && same(link) && named(link))?;
     }
-    (machine.fail_point)(FailPoint::StepUndone);
+    (context.fail_point)(FailPoint::StepUndone);
     Ok(())
 }
 
-/// Delete every interface that `ours` says is ours.
-pub(crate) fn delete_links(route: &mut RouteSocket, ours: impl Fn(&Link) -> bool) -> Result<(), Error> {
-    for link in route.links()?.iter().filter(|link| ours(link)) {
+/// Delete every interface that matches.
+pub(crate) fn delete_links(route: &mut RouteSocket, is_match: impl Fn(&Link) -> bool) -> Result<(), Error> {
+    for link in route.links()?.iter().filter(|link| is_match(link)) {
         route.delete_link(link.index)?;
     }
     Ok(())
 }
 
-/// Write `value` to a setting of the sandbox.
+/// Write a sysctl of the sandbox.
 pub(crate) fn write_sysctl(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: &Netns,
     setting: &str,
     value: &str,
 ) -> Result<(), Error> {
-    let path = machine.root.proc_("sys").join(setting);
-    // /proc/sys/net shows the namespace of the thread that looks.
+    let path = context.root.proc_("sys").join(setting);
+    // /proc/sys/net shows the network namespace of the calling thread.
     let written = netns.run(|| fs::write(&path, value))?;
     written.map_err(|source| Error::Sysctl { path, source })
 }
 
-/// A hardware address as text.
+/// Format a hardware address.
 pub(crate) fn format_address(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// The interface called exactly `name`.
+/// The interface with exactly this name, not an altname.
 pub(crate) fn find_link(route: &mut RouteSocket, name: &str, place: &str) -> Result<Link, Error> {
     let link = route.link(name)?.filter(|link| link.name == name);
     link.ok_or_else(|| Error::NoInterface { ifname: name.to_owned(), place: place.to_owned() })
@@ -218,16 +221,18 @@ mod tests {
         parse_config(ConfigFields(config.as_object().unwrap()))
     }
 
+    // Case: cni 17
     #[test]
-    fn case_17_a_master_is_needed() {
+    fn master_is_required() {
         for config in [json!({}), json!({"master": ""}), json!({"master": null})] {
             assert!(matches!(step(config), Err(Error::NoMaster)));
         }
         assert_eq!(step(json!({"master": "ib0"})).unwrap().parent, "ib0");
     }
 
+    // Case: cni 22
     #[test]
-    fn case_22_only_a_positive_mtu_is_set() {
+    fn only_a_positive_mtu_is_set() {
         let mtu = |mtu: Value| step(json!({"master": "ib0", "mtu": mtu})).map(|step| step.mtu);
         assert_eq!(mtu(json!(1496)).unwrap(), Some(1496));
         for unset in [json!(0), json!(-5), json!(null)] {
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_names_fit_and_are_told_apart() {
+    fn temporary_names_are_valid_unique_and_stable() {
         let names = [
             temporary_name("c1", 0),
             temporary_name("c1", 255),

@@ -1,11 +1,11 @@
-//! What was done to the machine for one sandbox, written down before it is done.
+//! Write-ahead journal of the changes made to the node for one sandbox.
 //!
 //! ```text
-//! Journal ── Entry (one interface) ── StepRecord (one plugin)   pending → intended → done → undone
+//! Journal ── JournalEntry (one interface) ── StepRecord (one plugin)   pending → intended → done → undone
 //! ```
 //!
-//! A step that is `intended` may or may not have happened, in part or in full. Undoing takes it as done; all
-//! undoing forgives what is not there.
+//! A step that is `intended` may have happened in part, in full or not at all. Teardown treats it as done, and ignores
+//! whatever does not exist.
 
 #![warn(missing_docs)]
 
@@ -17,41 +17,41 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The schema that we write, and the newest that we read.
+/// The schema version that is written, and the newest that can be read.
 pub const SCHEMA: u32 = 1;
 
-/// All that a DEL has to know.
+/// Everything that DEL needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// As what we were called.
+    /// The plugin that ran the ADD.
     #[serde(rename = "role")]
     pub plugin_type: PluginType,
-    /// The kernel's boot identifier: after a reboot no namespace and no interface of before exists.
+    /// The kernel's boot ID: no namespace or interface survives a reboot.
     pub boot: String,
     /// `CNI_CONTAINERID`.
     pub container: String,
     /// `CNI_IFNAME`.
     pub ifname: String,
-    /// The name of the network in the configuration we were called with.
+    /// Network name of the configuration on standard input.
     pub network: String,
     /// `CNI_NETNS`.
     pub netns: String,
-    /// Which namespace that was.
+    /// Identity of that namespace.
     pub netns_id: NetnsId,
-    /// `CNI_ARGS`, which foreign plugins see again when garbage is collected.
+    /// `CNI_ARGS`, passed to foreign plugins again during GC.
     pub args: String,
-    /// The pod, when the runtime named one.
+    /// The pod, if the runtime named one.
     pub pod: Option<PodRef>,
-    /// Whether the daemon may hold something for this sandbox.
+    /// Whether the daemon may hold addresses for this sandbox, which DEL must release.
     #[serde(rename = "daemon")]
     pub needs_release: bool,
-    /// Whether all steps were done.
+    /// Whether all steps are done.
     pub attached: bool,
-    /// The attachments in order, with what became of them.
+    /// The attachments in order, with their state.
     pub entries: Vec<JournalEntry>,
-    /// The addresses that the daemon assigned.
+    /// Addresses assigned by the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assigned: Vec<AssignedAddresses>,
 }
@@ -59,25 +59,25 @@ pub struct Journal {
 /// One attachment and its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// As it was planned.
+    /// The planned attachment.
     pub attachment: Attachment,
-    /// One for each of its steps.
+    /// One record per step.
     pub steps: Vec<StepRecord>,
-    /// The result of the last step that was done.
+    /// Result of the last completed step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 }
 
-/// What became of one step.
+/// State of one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// The step itself.
+    /// State of the step itself.
     #[serde(default)]
     pub state: StepState,
-    /// The IPAM plugin that it delegates to, if it does.
+    /// State of the IPAM plugin that it delegates to, if any.
     #[serde(default)]
     pub ipam: StepState,
-    /// How to find the interface that it makes.
+    /// Identifies the interface that it creates.
     #[serde(rename = "trace", default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceIdentity>,
     /// The RDMA device that it moves.
@@ -85,72 +85,72 @@ pub struct StepRecord {
     pub rdma_device: Option<MovedRdmaDevice>,
 }
 
-/// How far a step is.
+/// Progress of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepState {
     /// Nothing was done.
     #[default]
     Pending,
-    /// It was about to be done, or half of it was.
+    /// It was about to start, or was interrupted.
     Intended,
-    /// It was done.
+    /// It is done.
     Done,
-    /// It was done and undone.
+    /// It was done and then undone.
     Undone,
 }
 
 impl StepState {
-    /// Whether there is something to undo.
+    /// Whether there may be something to undo.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Intended | Self::Done)
     }
 }
 
-/// How to recognize an interface that we made, wherever it is.
+/// Identifies an interface created by Ferroband in any namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceIdentity {
-    /// Its name until it has its final one.
+    /// Name until it gets its final one.
     pub temporary: String,
-    /// Its kind, once it exists.
+    /// Link kind, once it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The hardware addresses it has had: on IPoIB they contain the queue pair's number, which no two have.
+    /// Hardware addresses it has had: those of IPoIB contain the queue pair number, which is unique.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }
 
-/// An RDMA device that a step moved into the sandbox.
+/// An RDMA device that a step moves into the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedRdmaDevice {
     /// Its name.
     pub device: String,
-    /// The function it is on, or the name of the auxiliary device: what its lock is called by.
+    /// PCI address of its function, or name of its auxiliary device; also the name of its lock.
     #[serde(rename = "on")]
     pub parent: String,
 }
 
-/// A journal in the folder.
+/// A journal file.
 #[derive(Debug)]
 pub struct JournalFile {
-    /// The stem of its file, which tells its [`Key`] even if it cannot be read.
+    /// Stem of the file name: its [`AttachmentId`], known even if the file cannot be read.
     pub stem: String,
-    /// What it says.
+    /// The content.
     pub journal: Result<Journal, Error>,
 }
 
 impl Journal {
-    /// The journal of an ADD that begins.
+    /// Start the journal of an ADD.
     pub fn begin(
         root: &Root,
-        role: PluginType,
+        plugin_type: PluginType,
         call: &Invocation,
         netns: &Netns,
         pod: Option<PodRef>,
     ) -> Result<Self, Error> {
         Ok(Self {
             schema: SCHEMA,
-            plugin_type: role,
+            plugin_type,
             boot: boot_id(root)?,
             container: call.container.clone(),
             ifname: call.ifname.clone(),
@@ -166,18 +166,18 @@ impl Journal {
         })
     }
 
-    /// Whose journal this is.
+    /// The attachment that the journal belongs to.
     pub fn id(&self) -> AttachmentId {
         AttachmentId::new(self.plugin_type, &self.container, &self.ifname)
     }
 
-    /// The journal of `key`, if there is one. [`Error::Corrupt`] and [`Error::Schema`] mean that there is one
-    /// which cannot be understood. The caller holds the key's lock.
-    pub fn load(root: &Root, key: &AttachmentId) -> Result<Option<Self>, Error> {
-        read(path(root, key))
+    /// Load the journal of `id`, if it exists. [`Error::CorruptFile`] and [`Error::UnknownSchema`] mean that it
+    /// exists but cannot be read. The caller holds the attachment's lock.
+    pub fn load(root: &Root, id: &AttachmentId) -> Result<Option<Self>, Error> {
+        read(path(root, id))
     }
 
-    /// All journals; for reading only, unless the lock of each is taken.
+    /// List all journals. Read-only unless the caller takes the lock of each.
     pub fn list(root: &Root) -> Result<Vec<JournalFile>, Error> {
         let mut found = Vec::new();
         let mut paths = record::list(&persistent_dir(root))?;
@@ -192,21 +192,21 @@ impl Journal {
         Ok(found)
     }
 
-    /// Write it down.
+    /// Write the journal to disk.
     pub fn save(&self, root: &Root) -> Result<(), Error> {
         record::write(&path(root, &self.id()), self)
     }
 
-    /// Remove the journal of `key`.
-    pub fn remove(root: &Root, key: &AttachmentId) -> Result<(), Error> {
-        if is_volatile(key) {
-            // An earlier release had all of them where the lasting ones are.
-            record::remove(&file(persistent_dir(root), key))?;
+    /// Remove the journal of `id`.
+    pub fn remove(root: &Root, id: &AttachmentId) -> Result<(), Error> {
+        if is_volatile(id) {
+            // An earlier release kept all journals in the persistent directory.
+            record::remove(&file(persistent_dir(root), id))?;
         }
-        record::remove(&path(root, key))
+        record::remove(&path(root, id))
     }
 
-    /// Add the attachments of a plan, nothing done yet.
+    /// Add the attachments of a plan, with all steps pending.
     pub fn set_plan(&mut self, attachments: Vec<Attachment>) {
         self.entries = attachments
             .into_iter()
@@ -218,28 +218,28 @@ impl Journal {
             .collect();
     }
 
-    /// Whether every interface that we made ourselves is gone, so that its addresses may be given to others.
+    /// Whether every interface created by Ferroband is gone, so that its addresses may be reused.
     pub fn interfaces_gone(&self) -> bool {
         let mut steps = self.entries.iter().flat_map(|entry| entry.steps.iter().zip(&entry.attachment.steps));
         !steps.any(|(record, step)| {
-            let ours = record.interface.is_some() || matches!(step.kind, StepKind::IbSriov { .. });
-            ours && record.state.is_open()
+            let is_own = record.interface.is_some() || matches!(step.kind, StepKind::IbSriov { .. });
+            is_own && record.state.is_open()
         })
     }
 }
 
-/// What is done with interfaces and devices, and what plugins of others hold, must be found after a reboot. Who only asked
-/// for addresses has nothing that outlives its sandbox, and its journal is not on a disk: that is half of such a call.
-fn is_volatile(key: &AttachmentId) -> bool {
-    key.plugin_type().is_some_and(PluginType::is_ipam)
+/// Interfaces, devices and leases of foreign plugins must be found after a reboot. An IPAM-only call leaves nothing
+/// that outlives its sandbox, so its journal is on tmpfs, which saves half of the call's time.
+fn is_volatile(id: &AttachmentId) -> bool {
+    id.plugin_type().is_some_and(PluginType::is_ipam)
 }
 
-fn path(root: &Root, key: &AttachmentId) -> PathBuf {
-    file(if is_volatile(key) { volatile_dir(root) } else { persistent_dir(root) }, key)
+fn path(root: &Root, id: &AttachmentId) -> PathBuf {
+    file(if is_volatile(id) { volatile_dir(root) } else { persistent_dir(root) }, id)
 }
 
-fn file(folder: PathBuf, key: &AttachmentId) -> PathBuf {
-    folder.join(format!("{}.json", key.file_stem()))
+fn file(folder: PathBuf, id: &AttachmentId) -> PathBuf {
+    folder.join(format!("{}.json", id.file_stem()))
 }
 
 fn persistent_dir(root: &Root) -> PathBuf {

@@ -1,40 +1,41 @@
-//! What one journal, one lock and one debt are about.
+//! The identity that a journal, a lock and a pending release share.
 
 use crate::PluginType;
 
-/// A sandbox as the meta plugin sees it, or one interface of it as a plugin called by itself does.
+/// Identifies a whole sandbox (meta plugin) or one of its interfaces (plugin called on its own).
 ///
-/// The two never share a file: a plugin called by itself may run inside a call of the meta plugin for the same
-/// container (a foreign plugin delegates to it), and must neither wait for that call's lock nor touch
-/// its journal.
+/// The two never share a file: a plugin called on its own may run inside a call of the meta plugin for the same
+/// container (a foreign plugin delegates to it). It must neither wait for that call's lock nor touch its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentId {
     container: String,
-    single: Option<(String, PluginType)>,
+    interface: Option<(String, PluginType)>,
 }
 
 impl AttachmentId {
-    /// The key of a call. The role decides whether it is about the whole sandbox.
-    pub fn new(role: PluginType, container: &str, ifname: &str) -> Self {
-        let single = (!role.is_meta()).then(|| (ifname.to_owned(), role));
-        Self { container: container.to_owned(), single }
+    /// The identity of a call. The plugin type decides whether it covers the whole sandbox.
+    pub fn new(plugin_type: PluginType, container: &str, ifname: &str) -> Self {
+        let interface = (!plugin_type.is_meta()).then(|| (ifname.to_owned(), plugin_type));
+        Self { container: container.to_owned(), interface }
     }
 
-    /// The key whose files have this stem.
+    /// Parse a file stem.
     pub fn from_stem(stem: &str) -> Option<Self> {
         let mut parts = stem.splitn(3, ':');
         let container = parts.next()?.to_owned();
-        let single = match (parts.next(), parts.next()) {
+        let interface = match (parts.next(), parts.next()) {
             (None, None) => None,
-            (Some(ifname), Some(role)) => Some((ifname.to_owned(), PluginType::from_name(role)?)),
+            (Some(ifname), Some(plugin_type)) => {
+                Some((ifname.to_owned(), PluginType::from_name(plugin_type)?))
+            }
             _ => return None,
         };
-        Some(Self { container, single })
+        Some(Self { container, interface })
     }
 
-    /// The role of a plugin called by itself; none for the meta plugin.
+    /// The plugin type; `None` for the meta plugin.
     pub fn plugin_type(&self) -> Option<PluginType> {
-        self.single.as_ref().map(|(_, role)| *role)
+        self.interface.as_ref().map(|(_, plugin_type)| *plugin_type)
     }
 
     /// `CNI_CONTAINERID`.
@@ -42,17 +43,16 @@ impl AttachmentId {
         &self.container
     }
 
-    /// The interface, if this is about one alone.
+    /// The interface, unless this is a whole sandbox.
     pub fn ifname(&self) -> Option<&str> {
-        self.single.as_ref().map(|(ifname, _)| ifname.as_str())
+        self.interface.as_ref().map(|(ifname, _)| ifname.as_str())
     }
 
-    /// The name of its files, without an extension. Neither a container identifier nor an interface name can
-    /// contain a colon, so no two keys have the same.
+    /// The file name without extension. Neither container IDs nor interface names can contain a colon, so it is unique.
     pub fn file_stem(&self) -> String {
-        match &self.single {
+        match &self.interface {
             None => self.container.clone(),
-            Some((ifname, role)) => format!("{}:{ifname}:{role}", self.container),
+            Some((ifname, plugin_type)) => format!("{}:{ifname}:{plugin_type}", self.container),
         }
     }
 }
@@ -62,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_different_calls_differ() {
-        let keys = [
+    fn file_stems_are_unique_and_parse_back() {
+        let ids = [
             AttachmentId::new(PluginType::Ferroband, "c1", "eth0"),
             AttachmentId::new(PluginType::Ipoib, "c1", "net1"),
             AttachmentId::new(PluginType::Ipoib, "c1", "net2"),
@@ -71,9 +71,9 @@ mod tests {
             AttachmentId::new(PluginType::Ferroband, "c1.net1.ipoib", "eth0"),
         ]
         .to_vec();
-        let stems: Vec<_> = keys.iter().map(AttachmentId::file_stem).collect();
-        for (key, stem) in keys.iter().zip(&stems) {
-            assert_eq!(AttachmentId::from_stem(stem).as_ref(), Some(key));
+        let stems: Vec<_> = ids.iter().map(AttachmentId::file_stem).collect();
+        for (id, stem) in ids.iter().zip(&stems) {
+            assert_eq!(AttachmentId::from_stem(stem).as_ref(), Some(id));
         }
         assert_eq!(
             (AttachmentId::from_stem("c1:net1"), AttachmentId::from_stem("c1:net1:bridge")),
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn the_meta_plugin_has_one_file_per_container() {
-        let key = AttachmentId::new(PluginType::Ferroband, "c1", "eth0");
-        assert_eq!((key.ifname(), &key), (None, &AttachmentId::new(PluginType::Ferroband, "c1", "eth1")));
+    fn the_meta_plugin_has_one_id_per_container() {
+        let id = AttachmentId::new(PluginType::Ferroband, "c1", "eth0");
+        assert_eq!((id.ifname(), &id), (None, &AttachmentId::new(PluginType::Ferroband, "c1", "eth1")));
     }
 }

@@ -1,12 +1,12 @@
-//! Leaving a node that still has pods of ours.
+//! Uninstalling from a node that still runs pods attached by Ferroband.
 //!
 //! ```text
-//! uninstalled ── leaving.json ──▶ ADD: the wrapped network alone, without the daemon
-//!                                 DEL: by the journal, as always; the last one removes our files from the node
+//! uninstalled ── leaving.json ──▶ ADD: only the wrapped network, without the daemon
+//!                                 DEL: from the journal, as always; the last one removes Ferroband's files
 //! ```
 //!
-//! If configuration and program went at once, the runtime could not delete what we attached; if they stayed for
-//! ever, an uninstalled Ferroband would stand in the way of the network that it wraps.
+//! If the CNI configuration and the binary were removed at once, the runtime could not delete existing attachments. If
+//! they stayed, an uninstalled Ferroband would block the network that it wraps.
 
 use crate::journal::Journal;
 use crate::plan::Attachment;
@@ -17,28 +17,28 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// What the last DEL has to do. All paths are relative to the machine's root.
+/// The cleanup that the last DEL performs. All paths are relative to the machine's root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingUninstall {
-    /// Files to remove, in this order: the configuration first, so that the runtime calls nobody who is gone.
+    /// Files to remove, in this order: the configuration first, so that the runtime never calls a missing binary.
     pub remove: Vec<PathBuf>,
-    /// Foreign files to put back: where they are kept, and where they belong.
+    /// Original files to restore, as (backup, destination).
     pub restore: Vec<(PathBuf, PathBuf)>,
 }
 
 impl PendingUninstall {
-    /// What is to be done, if this node is being left.
+    /// The pending uninstallation of this node, if any.
     pub fn load(root: &Root) -> Result<Option<Self>, Error> {
         record::read(&path(root))
     }
 
-    /// Begin to leave; at once, if nothing of ours is attached. Says whether that is done.
+    /// Start the uninstallation. Returns true if it finished at once because nothing is attached.
     pub fn begin(&self, root: &Root) -> Result<bool, Error> {
         record::write(&path(root), self)?;
         finish_if_idle(root)
     }
 
-    /// Stay after all.
+    /// Cancel the uninstallation.
     pub fn cancel(root: &Root) -> Result<(), Error> {
         record::remove(&path(root))
     }
@@ -53,40 +53,44 @@ impl PendingUninstall {
                 _ => {}
             }
         }
-        for (kept, place) in self.restore.iter().map(|(kept, place)| (root.path(kept), root.path(place))) {
-            // Somebody may have installed another one in the meantime.
-            if !place.exists() && kept.exists() {
-                fs::rename(&kept, &place).map_err(failed("put back", place))?;
+        for (backup, destination) in
+            self.restore.iter().map(|(backup, destination)| (root.path(backup), root.path(destination)))
+        {
+            // Another one may have been installed in the meantime.
+            if !destination.exists() && backup.exists() {
+                fs::rename(&backup, &destination).map_err(failed("restore", destination))?;
             }
         }
         Ok(())
     }
 }
 
-/// If this node is being left and nothing of ours is attached any more, remove our files. Says whether it did.
+/// Remove Ferroband's files if the node is being uninstalled and no attachment is left. Returns whether it did.
 pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
-    let Some(leaving) = PendingUninstall::load(root)? else { return Ok(false) };
+    let Some(pending) = PendingUninstall::load(root)? else { return Ok(false) };
     if !Journal::list(root)?.is_empty() {
         return Ok(false);
     }
-    leaving.remove_files(root)?;
+    pending.remove_files(root)?;
     PendingUninstall::cancel(root)?;
     Ok(true)
 }
 
-/// The network that an ADD gives a pod on a node that is being left: the one that the configuration wraps.
+/// The network of an ADD on a node that is being uninstalled: the one that the configuration wraps.
 pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
-    let missing =
-        || Error::Field { field: "delegates".to_owned(), wanted: "a list with the network that is wrapped" };
+    let missing = || Error::Field {
+        field: "delegates".to_owned(),
+        expected: "a list that contains the wrapped network",
+    };
     let mut network = chain::parse_foreign(
         del::wrapped_networks(fields).next().ok_or_else(missing)?.0,
         &call.ifname,
         true,
     )?;
-    if let Some(given) = fields.get("runtimeConfig") {
+    if let Some(runtime_config) = fields.get("runtimeConfig") {
         for step in &mut network.steps {
-            step.config.insert("runtimeConfig".to_owned(), given.clone());
+            step.config.insert("runtimeConfig".to_owned(), runtime_config.clone());
         }
     }
     Ok(network)
@@ -101,26 +105,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_attachments_a_node_is_left_at_once_and_foreign_files_come_back() {
+    fn uninstall_is_immediate_without_attachments_and_restores_original_files() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         fs::create_dir_all(root.path("bin")).unwrap();
-        let put = |name: &str, text: &str| fs::write(root.path(name), text).unwrap();
-        put("bin/ferroband", "ours");
-        put("bin/ipoib", "ours");
-        put("bin/ipoib.saved", "theirs");
-        let leaving = PendingUninstall {
+        let write_file = |name: &str, text: &str| fs::write(root.path(name), text).unwrap();
+        write_file("bin/ferroband", "ferroband");
+        write_file("bin/ipoib", "ferroband");
+        write_file("bin/ipoib.saved", "original");
+        let pending = PendingUninstall {
             remove: ["bin/absent", "bin/ipoib", "bin/ferroband"].map(PathBuf::from).to_vec(),
             restore: vec![("bin/ipoib.saved".into(), "bin/ipoib".into())],
         };
         fs::create_dir_all(root.state("journal")).unwrap();
         fs::write(root.state("journal/c1.json"), "{").unwrap();
-        assert!(!leaving.begin(&root).unwrap(), "a record that nobody can read is still somebody's");
+        assert!(!pending.begin(&root).unwrap(), "an unreadable journal still belongs to an attachment");
         assert!(!finish_if_idle(&root).unwrap() && root.path("bin/ferroband").exists());
         fs::remove_file(root.state("journal/c1.json")).unwrap();
         assert!(finish_if_idle(&root).unwrap());
         assert!(!root.path("bin/ferroband").exists());
-        assert_eq!(fs::read_to_string(root.path("bin/ipoib")).unwrap(), "theirs");
+        assert_eq!(fs::read_to_string(root.path("bin/ipoib")).unwrap(), "original");
         assert!(!finish_if_idle(&root).unwrap() && PendingUninstall::load(&root).unwrap().is_none());
     }
 }

@@ -1,8 +1,8 @@
-//! CNI: what happens between a runtime that wants a pod attached and a pod that is.
+//! The CNI plugin: attaches pod sandboxes to networks and detaches them.
 //!
-//! The node daemon decides (a [`plan::Plan`]); this crate carries out, in a short-lived process that knows no
-//! Kubernetes, no async runtime and no network but one Unix socket. It can be killed at any instruction: each change is
-//! in the [`journal`] before it is made, and a DEL goes by the journal alone.
+//! The node daemon decides what to do (a [`plan::Plan`]). This crate does it, in a short-lived process without a
+//! Kubernetes client, async runtime or any network access other than one Unix socket. The process may be killed at any
+//! instruction: every change is recorded in the [`journal`] before it is made, and DEL needs only the journal.
 //!
 //! ```text
 //! runtime ── variables, stdin ─▶ protocol ─▶ run ─┬─ add ── apply ─┬─ ipoib, vf ── address  in-process
@@ -15,7 +15,7 @@
 //!      socket: message ◀──▶ node daemon           journal, owed, lock: files under var/lib/ferroband
 //! ```
 //!
-//! The daemon uses [`socket`], [`message`], [`plan`], [`owed`] and [`journal`] from here, so both sides have one
+//! The daemon uses [`socket`], [`message`], [`plan`], [`owed`] and [`journal`] from this crate, so both sides share one
 //! implementation.
 
 mod add;

@@ -1,71 +1,63 @@
-//! The machine that a call works on, and the few things about it that tests replace.
+//! The context of a CNI call: the node that it changes, and the parts that tests replace.
 
 use crate::Error;
 use ferroband_kernel::{Error as KernelError, Hardware, Host, Root};
 use std::path::Path;
 use std::time::Duration;
 
-/// A machine to attach sandboxes on.
+/// The node on which sandboxes are attached, with timeouts and hooks.
 #[derive(Clone, Copy)]
 pub struct CniContext<'a> {
-    /// Where our files, the socket and procfs are.
+    /// Root of Ferroband's files, the daemon's socket and procfs.
     pub root: &'a Root,
-    /// Its InfiniBand. "The host" is the network namespace of the calling thread.
+    /// Access to IPoIB. "The host" is the network namespace of the calling thread.
     pub host: &'a dyn Host,
-    /// Its adapters, to hand out functions of. A machine without can make IPoIB children all the same.
+    /// Access to the adapters and their functions. IPoIB children can be created without it.
     pub hardware: Option<&'a dyn Hardware>,
-    /// The program that does what must not be broken off while the node daemon is away (see [`crate::Unbroken`]); this
-    /// process does it itself if there is none.
+    /// Program that performs device operations while the node daemon is unavailable (see [`crate::DeviceOp`]). If
+    /// absent, this process performs them itself.
     pub helper_program: Option<&'a Path>,
-    /// How long to wait for others.
+    /// Time limits.
     pub timeouts: CallTimeouts,
-    /// Whether somebody asked us to stop; asked between steps of an ADD.
+    /// Whether a termination signal has arrived; checked between the steps of an ADD.
     pub should_stop: &'a dyn Fn() -> bool,
-    /// Called at each [`Point`]; a test that panics here stands for a `kill -9`.
+    /// Called at each [`FailPoint`]. A test that panics here simulates a `kill -9`.
     pub fail_point: &'a dyn Fn(FailPoint),
 }
 
 impl<'a> CniContext<'a> {
-    /// A machine that nobody watches or stops.
+    /// A context without adapters, signals or fail points.
     pub fn new(root: &'a Root, host: &'a dyn Host) -> Self {
-        let (patience, stop, watch): (_, &dyn Fn() -> bool, &dyn Fn(FailPoint)) =
+        let (timeouts, should_stop, fail_point): (_, &dyn Fn() -> bool, &dyn Fn(FailPoint)) =
             (CallTimeouts::default(), &|| false, &|_| {});
-        Self {
-            root,
-            host,
-            hardware: None,
-            helper_program: None,
-            timeouts: patience,
-            should_stop: stop,
-            fail_point: watch,
-        }
+        Self { root, host, hardware: None, helper_program: None, timeouts, should_stop, fail_point }
     }
 
-    /// The same with adapters.
+    /// Like [`Self::new`], with adapters.
     pub fn with_hardware(root: &'a Root, hardware: &'a dyn Hardware) -> Self {
         Self { hardware: Some(hardware), ..Self::new(root, hardware) }
     }
 
-    /// The adapters.
+    /// The adapters; fails if there are none.
     pub(crate) fn require_hardware(&self) -> Result<&'a dyn Hardware, Error> {
         self.hardware.ok_or(Error::Kernel(KernelError::NoRdma))
     }
 }
 
-/// How long to wait for others.
+/// Time limits.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTimeouts {
-    /// For a daemon that is restarting, when an ADD needs it. The runtime tries again afterwards.
+    /// For connecting to a daemon that is restarting, in an ADD. The runtime retries afterwards.
     pub daemon_connect: Duration,
-    /// For the daemon, when it can be told later: DEL.
+    /// For the daemon or a lock when the request can be retried later, as in DEL and GC.
     pub best_effort: Duration,
-    /// For one answer of a daemon that has the connection: it may be waiting for the API server.
+    /// For one reply of the daemon, which may be waiting for the API server.
     pub daemon_reply: Duration,
-    /// For another call of the same sandbox.
+    /// For another call of the same sandbox or device.
     pub lock: Duration,
-    /// For IPv6 addresses to be found unique.
+    /// For IPv6 duplicate address detection.
     pub ipv6_dad: Duration,
-    /// For the interface of a function whose driver was just bound, or whose RDMA device was moved.
+    /// For the interface of a function after a driver bind or a move of its RDMA device.
     pub device_ready: Duration,
 }
 
@@ -83,22 +75,21 @@ impl Default for CallTimeouts {
     }
 }
 
-/// A moment at which something has just changed, here or elsewhere.
+/// A point right after a change, where tests simulate a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailPoint {
     /// The journal was written.
     Journaled,
-    /// The daemon answered.
     DaemonReplied,
-    /// An interface was made in the host's namespace.
+    /// An interface was created in the host namespace.
     InterfaceCreated,
     /// The link state or a GUID of a function was set.
     VfConfigured,
-    /// A driver was bound anew, or an RDMA device moved.
+    /// A driver was rebound, or an RDMA device moved.
     DeviceOpDone,
-    /// It was moved into the sandbox.
+    /// The interface was moved into the sandbox.
     InterfaceMoved,
-    /// It has its final name.
+    /// The interface got its final name.
     InterfaceRenamed,
     /// A foreign plugin ran.
     PluginExecuted,
@@ -108,7 +99,7 @@ pub enum FailPoint {
     RoutesSet,
     /// A step was undone.
     StepUndone,
-    /// A debt was written down.
+    /// A pending release was written.
     ReleaseQueued,
     /// The journal was removed.
     JournalRemoved,

@@ -1,24 +1,24 @@
-//! What `ferroband-cni` and the node daemon say to each other over the socket.
+//! Messages between `ferroband-cni` and the node daemon.
 //!
 //! One connection serves one CNI call. For an ADD:
 //!
 //! ```text
-//! cni ── Add ────────▶ node     the plan is made; assigning the addresses starts at once
+//! cni ── Add ────────▶ node     builds the plan and starts assigning addresses
 //! cni ◀──────── Plan ─ node
 //!  (default network, interfaces …)
-//! cni ── Members ────▶ node     only if the plan says so: waits until the ports are in their partitions
+//! cni ── Members ────▶ node     only if the plan requires it: waits until the ports are in their partitions
 //! cni ◀──────── Done ─ node
-//! cni ── Addresses ──▶ node     waits for what was started
+//! cni ── Addresses ──▶ node     waits for the assignment
 //! cni ◀── Addresses ── node
 //!  (addresses, routes …)
 //! cni ── Attached ───▶ node     one PATCH of the pod
 //! cni ◀──────── Done ─ node
 //! ```
 //!
-//! At any time, on a connection of an ADD or on one of its own, `Unbroken` asks for work that the CNI side must not do
-//! itself, because somebody may kill it meanwhile.
+//! `DeviceOp` may come at any time, on an ADD's connection or on a separate one. It requests a device operation that
+//! the CNI process must not perform itself, because the runtime may kill it meanwhile.
 //!
-//! A connection that ends before `Attached` frees nothing: the interface may exist. `Release` does.
+//! A connection that closes before `Attached` releases nothing, because the interface may exist. Only `Release` does.
 
 #![warn(missing_docs)]
 
@@ -28,87 +28,87 @@ use ferroband_model::{Fault, Guid, PciAddress, PodRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A CNI call, as the runtime made it.
+/// Parameters of a CNI call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CniCall {
     /// `CNI_CONTAINERID`.
     pub container: String,
     /// `CNI_IFNAME`.
     pub ifname: String,
-    /// The pod of `CNI_ARGS`, when there is one.
+    /// The pod of `CNI_ARGS`, if any.
     pub pod: Option<PodRef>,
-    /// The configuration from standard input.
+    /// Configuration from standard input.
     pub config: Value,
 }
 
-/// What the CNI side asks.
+/// A request from the CNI process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum DaemonRequest {
-    /// Plan this sandbox. The network namespace comes along as a file descriptor.
+    /// Build the plan of a sandbox. Carries the network namespace as a file descriptor.
     Add(CniCall),
-    /// These ports exist now; say when they are members of their partitions. Asked if [`Plan::membership`] says so.
+    /// Wait until these ports are members of their partitions. Sent if [`Plan::membership`] is set.
     Members(Vec<PortMember>),
-    /// Do this, whatever becomes of me. The lock of the device comes along as a file descriptor, and after it the
-    /// sandbox's network namespace if it is needed.
+    /// Perform a device operation, even if the caller dies. Carries the device's lock as a file descriptor, followed
+    /// by the sandbox's network namespace if needed.
     #[serde(rename = "unbroken")]
     DeviceOp(DeviceOp),
-    /// Give me the addresses that the plan promised.
+    /// Return the addresses assigned for the plan.
     Addresses,
-    /// It is done; record it on the pod.
+    /// The attachments are complete; record them on the pod.
     Attached(Vec<AttachmentOutcome>),
-    /// Assign addresses for one interface by `config.ipam` alone (called as `whereabouts`).
+    /// Assign addresses for one interface according to `config.ipam` only (plugin `whereabouts` or `spiderpool`).
     Assign(CniCall),
-    /// This sandbox is gone from the node, or this one interface of it: free what it held.
+    /// Release the addresses of a sandbox, or of one interface, that is gone from the node.
     Release {
         /// `CNI_CONTAINERID`.
         container: String,
-        /// Only this interface; all of the sandbox when absent.
+        /// Only this interface; the whole sandbox when absent.
         ifname: Option<String>,
     },
-    /// Are you ready to serve ADD?
+    /// Report whether ADD can be served.
     Status,
 }
 
-/// What the daemon answers.
+/// A reply from the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum DaemonReply {
-    /// Carry this out.
+    /// The plan to apply.
     Plan(Plan),
-    /// The assigned addresses.
+    /// Assigned addresses.
     Addresses(Vec<AssignedAddresses>),
-    /// Done.
+    /// Success without data.
     Done,
-    /// It cannot be.
+    /// The request failed.
     Fault(Fault),
 }
 
-/// A port of the pod that is to be in a partition.
+/// A port of the pod that must become a member of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortMember {
     /// Position of the attachment in the plan.
     pub attachment: usize,
     /// The interface in the pod.
     pub ifname: String,
-    /// The function behind it; an IPoIB child shares its parent's, which the plan names.
+    /// PCI address of its function; absent for an IPoIB child, which shares its parent's function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PciAddress>,
-    /// The GUID of the function's port now.
+    /// Current GUID of the function's port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<Guid>,
 }
 
-/// What became of one attachment.
+/// Result of one attachment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttachmentOutcome {
     /// Position of the attachment in the plan.
     pub attachment: usize,
-    /// The CNI result of its last plugin, in the newest version's form.
+    /// CNI result of the last plugin, in the newest version's format.
     pub result: Value,
-    /// What the device behind it is, in the form of the device-info specification.
+    /// The device, in the format of the device-info specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_info: Option<Value>,
 }

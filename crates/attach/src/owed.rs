@@ -1,7 +1,7 @@
-//! Releases that could not be told to the daemon, because it was away when the sandbox was deleted.
+//! Pending releases: releases that DEL could not send because the daemon was unavailable.
 //!
-//! A DEL writes the debt down before it forgets the sandbox, and succeeds; the daemon settles what it finds
-//! here when it is back.
+//! DEL writes the pending release before it removes the journal, and succeeds. The daemon retries all pending releases
+//! when it is back.
 
 use crate::message::DaemonRequest;
 use crate::{AttachmentId, Error, Lock, record};
@@ -11,61 +11,61 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A release that the daemon has yet to hear of.
+/// A release that has not reached the daemon yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRelease {
     /// `CNI_CONTAINERID`.
     pub container: String,
-    /// Only this interface; all of the sandbox when absent.
+    /// Only this interface; the whole sandbox when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
     /// The pod, when it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// The stem of its file, which is also that of its lock.
+    /// Stem of the file name, shared with the lock file.
     #[serde(skip)]
     stem: String,
 }
 
 impl PendingRelease {
-    /// What the holder of `key` owes.
-    pub fn new(key: &AttachmentId, pod: Option<PodRef>) -> Self {
+    /// The pending release of an attachment.
+    pub fn new(id: &AttachmentId, pod: Option<PodRef>) -> Self {
         Self {
-            container: key.container().to_owned(),
-            ifname: key.ifname().map(str::to_owned),
+            container: id.container().to_owned(),
+            ifname: id.ifname().map(str::to_owned),
             pod,
-            stem: key.file_stem(),
+            stem: id.file_stem(),
         }
     }
 
-    /// As it is told to the daemon.
+    /// The request to send to the daemon.
     pub fn to_request(&self) -> DaemonRequest {
         DaemonRequest::Release { container: self.container.clone(), ifname: self.ifname.clone() }
     }
 
-    /// Write it down. The caller holds the key's lock.
+    /// Write the file. The caller holds the attachment's lock.
     pub fn write(&self, root: &Root) -> Result<(), Error> {
         record::write(&self.path(root), self)
     }
 
-    /// It is settled, or never was. The caller holds the key's lock.
+    /// Remove the file, if it exists. The caller holds the attachment's lock.
     pub fn remove(&self, root: &Root) -> Result<(), Error> {
         record::remove(&self.path(root))
     }
 
-    /// Whether it is written down.
+    /// Whether the file exists.
     pub fn exists(&self, root: &Root) -> bool {
         self.path(root).exists()
     }
 
-    /// Take this debt to settle it: `None` when a call of the same sandbox is running, or has settled it.
+    /// Claim this release for a retry. `None` if a CNI call of the same sandbox is running or has already released it.
     pub fn claim(self, root: &Root) -> Result<Option<ReleaseClaim>, Error> {
         let lock = match Lock::acquire_stem(root, &self.stem, Duration::ZERO) {
             Err(Error::Locked { .. }) => return Ok(None),
             other => other?,
         };
         if self.exists(root) {
-            return Ok(Some(ReleaseClaim { owed: self, lock }));
+            return Ok(Some(ReleaseClaim { release: self, lock }));
         }
         lock.release_and_remove();
         Ok(None)
@@ -76,13 +76,13 @@ impl PendingRelease {
     }
 }
 
-/// All debts that are written down. One that cannot be read comes as the error that says so, beside the others.
+/// List all pending releases. A file that cannot be read appears as an error among the others.
 pub fn list_pending(root: &Root) -> Result<Vec<Result<PendingRelease, Error>>, Error> {
     let mut found = Vec::new();
     for path in record::list(&root.state("owed"))? {
         let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
         match record::read::<PendingRelease>(&path) {
-            Ok(Some(owed)) => found.push(Ok(PendingRelease { stem: stem.to_owned(), ..owed })),
+            Ok(Some(release)) => found.push(Ok(PendingRelease { stem: stem.to_owned(), ..release })),
             Ok(None) => {}
             Err(error) => found.push(Err(error)),
         }
@@ -90,22 +90,22 @@ pub fn list_pending(root: &Root) -> Result<Vec<Result<PendingRelease, Error>>, E
     Ok(found)
 }
 
-/// A debt held for settling. No CNI call of its sandbox runs meanwhile, so the release cannot meet a new ADD.
+/// A pending release under its lock. No CNI call of its sandbox runs meanwhile, so the release cannot race a new ADD.
 #[derive(Debug)]
 pub struct ReleaseClaim {
-    owed: PendingRelease,
+    release: PendingRelease,
     lock: Lock,
 }
 
 impl ReleaseClaim {
-    /// What to release.
+    /// The claimed release.
     pub fn release(&self) -> &PendingRelease {
-        &self.owed
+        &self.release
     }
 
-    /// It is released: forget the debt. A claim that is dropped instead stays owed.
+    /// Remove the pending release after it succeeded. A claim that is dropped instead stays pending.
     pub fn complete(self, root: &Root) -> Result<(), Error> {
-        self.owed.remove(root)?;
+        self.release.remove(root)?;
         self.lock.release_and_remove();
         Ok(())
     }
@@ -117,7 +117,7 @@ mod tests {
     use crate::PluginType;
 
     #[test]
-    fn debts_are_listed_claimed_and_settled() {
+    fn pending_releases_are_listed_claimed_and_completed() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert!(list_pending(&root).unwrap().is_empty());
@@ -130,8 +130,8 @@ mod tests {
         let (good, bad): (Vec<_>, Vec<_>) = list_pending(&root).unwrap().into_iter().partition(Result::is_ok);
         assert!(matches!(bad.as_slice(), [Err(Error::CorruptFile { .. })]));
         let mut requests = Vec::new();
-        for owed in good {
-            let claim = owed.unwrap().claim(&root).unwrap().unwrap();
+        for release in good {
+            let claim = release.unwrap().claim(&root).unwrap().unwrap();
             requests.push(claim.release().to_request());
             claim.complete(&root).unwrap();
         }
@@ -145,16 +145,16 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_waits_while_a_call_runs_and_is_gone_when_that_settled_it() {
+    fn claim_fails_while_a_call_runs_and_after_it_released() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let key = AttachmentId::new(PluginType::Ferroband, "c1", "eth0");
-        let owed = PendingRelease::new(&key, None);
-        owed.write(&root).unwrap();
-        let running = Lock::acquire(&root, &key, Duration::ZERO).unwrap();
-        assert!(owed.clone().claim(&root).unwrap().is_none());
-        owed.remove(&root).unwrap();
+        let id = AttachmentId::new(PluginType::Ferroband, "c1", "eth0");
+        let release = PendingRelease::new(&id, None);
+        release.write(&root).unwrap();
+        let running = Lock::acquire(&root, &id, Duration::ZERO).unwrap();
+        assert!(release.clone().claim(&root).unwrap().is_none());
+        release.remove(&root).unwrap();
         drop(running);
-        assert!(owed.claim(&root).unwrap().is_none());
+        assert!(release.claim(&root).unwrap().is_none());
     }
 }

@@ -1,12 +1,12 @@
-//! What an ADD has to do, decided by the node daemon and carried out by `ferroband-cni`.
+//! The plan of an ADD, built by the node daemon and applied by `ferroband-cni`.
 //!
 //! ```text
 //! Plan ── Attachment (one interface: eth0, net1, …) ── Step (one plugin of its chain)
-//!           default network first, then annotation order      Foreign: somebody's CNI binary
-//!                                                              the others: done in-process
+//!           default network first, then annotation order      Foreign: another vendor's CNI binary
+//!                                                              the others: in-process
 //! ```
 //!
-//! A plan is also what the journal keeps, so a DEL needs nobody else to know what was done.
+//! The journal contains the plan, so DEL does not need the daemon.
 
 #![warn(missing_docs)]
 
@@ -19,58 +19,58 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Everything one sandbox gets, in order.
+/// All attachments of one sandbox, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The pod the sandbox belongs to.
+    /// The sandbox's pod.
     pub pod: PodRef,
     /// The attachments, default network first.
     pub attachments: Vec<Attachment>,
-    /// Whether the ports of the pod have to become members of partitions first: then the daemon is asked to
-    /// wait for that when all interfaces exist, before any of them has an address.
+    /// Whether the pod's ports must become members of partitions. If so, the CNI process sends a `Members` request
+    /// when all interfaces exist, before any of them has an address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub membership: bool,
 }
 
-/// One interface of the pod.
+/// One network attachment of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// What network-status calls it: `<namespace>/<name>` of its definition, or the CNI name of the default network.
+    /// Name in network-status: `<namespace>/<name>` of its definition, or the CNI name of the default network.
     pub network: String,
-    /// The CNI network name, put into each plugin's configuration.
+    /// CNI network name, added to each plugin's configuration.
     pub name: String,
-    /// The CNI version of its configuration.
+    /// CNI version of the configuration.
     pub cni_version: String,
-    /// The interface in the pod.
+    /// Interface name in the pod.
     pub ifname: String,
     /// Whether this is the pod's default network.
     pub default: bool,
-    /// Its plugins in order.
+    /// Plugins in order.
     pub steps: Vec<PlanStep>,
-    /// The device that the kubelet gave the pod for it.
+    /// The device that the kubelet allocated for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<AttachmentDevice>,
-    /// What becomes of its default routes once everything else is done.
+    /// Changes to its default routes, applied last.
     #[serde(default, skip_serializing_if = "DefaultRoutes::is_keep")]
     pub default_routes: DefaultRoutes,
-    /// Pairs that its plugins find in `CNI_ARGS` besides the runtime's: the old way to ask for `IP` and `MAC`.
+    /// Pairs appended to `CNI_ARGS` for its plugins: the legacy way to request `IP` and `MAC`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub args: BTreeMap<String, String>,
-    /// Whether its configuration switches CHECK off.
+    /// Whether its configuration disables CHECK.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchecked: bool,
 }
 
-/// A device of a device plugin.
+/// A device allocated by a device plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachmentDevice {
-    /// The resource that it was allocated as.
+    /// Resource name.
     pub resource: String,
-    /// Its id, as the device plugin told the kubelet.
+    /// Device ID, as registered with the kubelet.
     pub id: String,
 }
 
-/// What becomes of the default routes of an attachment, for each family.
+/// Changes to the default routes of an attachment, per address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefaultRoutes {
     /// IPv4.
@@ -82,85 +82,85 @@ pub struct DefaultRoutes {
 }
 
 impl DefaultRoutes {
-    /// Whether nothing is to be done.
+    /// Whether no change is requested.
     pub fn is_keep(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What becomes of the default route of one family.
+/// Change to the default route of one address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DefaultRoute {
-    /// It stays as the plugins made it.
+    /// Keep what the plugins set.
     #[default]
     Keep,
-    /// There is none: it goes through another interface, or through none.
+    /// Remove it: another interface has the default route, or none.
     Remove,
-    /// It goes through this gateway, and no other.
+    /// Replace it by a route through this gateway.
     Via(IpAddr),
 }
 
 /// One plugin of an attachment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// The plugin's configuration as the user wrote it, losslessly, with `runtimeConfig` and `args` already
-    /// merged by the daemon; `name`, `cniVersion` and `prevResult` are added when it runs.
+    /// The user's plugin configuration, unmodified except for `runtimeConfig` and `args`, which the daemon merges in.
+    /// `name`, `cniVersion` and `prevResult` are added when it runs.
     pub config: Map<String, Value>,
-    /// Who does it.
+    /// How the step is executed.
     #[serde(rename = "by")]
     pub kind: StepKind,
 }
 
-/// Who carries a step out.
+/// How a step is executed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 #[non_exhaustive]
 pub enum StepKind {
-    /// The CNI binary named by `type`, executed.
+    /// By running the CNI binary named by `type`.
     Foreign,
-    /// Ferroband itself: an IPoIB child of a host interface.
+    /// In-process: an IPoIB child of a host interface.
     Ipoib {
-        /// The child to make.
+        /// The child to create.
         child: IpoibStep,
-        /// Whether the daemon assigns its addresses (else `ipam` is foreign or absent).
+        /// Whether the daemon assigns its addresses; otherwise `ipam` is a foreign plugin or absent.
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
     },
-    /// Ferroband itself: a virtual function of an adapter.
+    /// In-process: a virtual function of an adapter.
     IbSriov {
-        /// The function, and what is set on it.
+        /// The function and its settings.
         vf: VfStep,
-        /// As for [`Self::Ipoib`].
+        /// As in [`Self::Ipoib`].
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
     },
-    /// Ferroband itself: the RDMA device behind the interface of an earlier plugin.
+    /// In-process: the RDMA device of an earlier plugin's interface.
     Rdma {
-        /// A PCI address or the name of an auxiliary device; found by the interface's address when absent.
+        /// PCI address or auxiliary device name; derived from the interface's MAC address when absent.
         device: Option<String>,
     },
-    /// Ferroband itself: the pod's ways to its node.
+    /// In-process: routes between the pod and its node.
     Coordinator(Box<CoordinatorStep>),
 }
 
 impl StepKind {
-    /// Who carries out the plugin of a configuration: we, for the types that we stand in for.
+    /// Parse a plugin configuration. The plugin types that Ferroband implements run in-process.
     pub fn from_config(config: &Map<String, Value>) -> Result<Self, Error> {
         let fields = ConfigFields(config);
         match PluginType::from_name(fields.text("type")?.unwrap_or_default()) {
-            Some(role) => Self::for_plugin(role, fields),
+            Some(plugin_type) => Self::for_plugin(plugin_type, fields),
             None => Ok(Self::Foreign),
         }
     }
 
-    /// The same for a plugin whose role is known.
-    pub(crate) fn for_plugin(role: PluginType, fields: ConfigFields<'_>) -> Result<Self, Error> {
+    /// Like [`Self::from_config`], for a known plugin type.
+    pub(crate) fn for_plugin(plugin_type: PluginType, fields: ConfigFields<'_>) -> Result<Self, Error> {
         let addressed = match fields.ipam_type()? {
-            Some("dhcp") if role.is_interface() => return Err(Error::Dhcp),
+            Some("dhcp") if plugin_type.is_interface() => return Err(Error::Dhcp),
             kind => PluginType::is_daemon_ipam(kind),
         };
-        Ok(match role {
+        Ok(match plugin_type {
             PluginType::Ipoib => Self::Ipoib { child: ipoib::parse_config(fields)?, daemon_ipam: addressed },
             PluginType::IbSriov => Self::IbSriov { vf: vf::parse_config(fields)?, daemon_ipam: addressed },
             PluginType::Rdma => {
@@ -172,7 +172,7 @@ impl StepKind {
         })
     }
 
-    /// Whether the daemon assigns addresses for it.
+    /// Whether the daemon assigns its addresses.
     pub fn uses_daemon_ipam(&self) -> bool {
         matches!(self, Self::Ipoib { daemon_ipam: true, .. } | Self::IbSriov { daemon_ipam: true, .. })
     }
@@ -181,11 +181,11 @@ impl StepKind {
 /// An IPoIB child interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IpoibStep {
-    /// The parent: a name or altname of an IPoIB interface in the host's namespace.
+    /// Parent: name or altname of an IPoIB interface in the host namespace.
     pub parent: String,
-    /// MTU to set; the kernel's choice when absent.
+    /// MTU to set; the kernel's default when absent.
     pub mtu: Option<u32>,
-    /// The partition that it is in; its parent's when absent.
+    /// Partition key; that of the parent when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pkey: Option<PKey>,
 }
@@ -194,77 +194,77 @@ pub struct IpoibStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VfStep {
-    /// The function.
+    /// PCI address of the function.
     pub device: PciAddress,
-    /// The GUID that it is to have; the one that it has when absent.
+    /// GUID to set; unchanged when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<Guid>,
-    /// The link state that it is to have.
+    /// Link state to set; unchanged when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_state: Option<VfLinkState>,
-    /// MTU to set; the kernel's choice when absent.
+    /// MTU to set; the kernel's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Whether the pod gets the RDMA device for itself; as the node's mode is when absent.
+    /// Whether to move the RDMA device into the pod; when absent, only if the node's RDMA mode is exclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<bool>,
-    /// Whether the function must be vfio-pci's.
+    /// Whether the function must be bound to vfio-pci.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vfio: bool,
-    /// Whether a fabric manager decides about its GUID, so that it must have been given one.
+    /// Whether ib-kubernetes manages its GUID, so that a GUID is required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub managed: bool,
 }
 
-/// The ways of a pod to its node, and to what the node knows the way to.
+/// Routes between a pod and its node, and to subnets that are reached through the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinatorStep {
-    /// Which of the two arrangements.
+    /// Underlay or overlay.
     pub mode: CoordinatorMode,
-    /// What is reached through the node: the subnets of pods and of services, and others.
+    /// Subnets that are reached through the node: pods, services and others.
     pub subnets: Vec<IpNet>,
-    /// Routes of the interface's own table.
+    /// Routes for the interface's own table, as (destination, gateway).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy_routes: Vec<(IpNet, IpAddr)>,
-    /// Whether each interface answers through itself.
+    /// Whether to set up a routing table per interface.
     #[serde(rename = "tune")]
     pub tune_routes: bool,
-    /// The interface that the pod's default route goes through.
+    /// Interface of the pod's default route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_route: Option<String>,
-    /// The node's table of routes to pods.
+    /// The node's routing table for routes to pods.
     #[serde(rename = "table")]
     pub host_rule_table: u32,
-    /// `rp_filter` in the pod; absent leaves it alone.
+    /// `rp_filter` in the pod; unchanged when absent.
     #[serde(rename = "filter", default, skip_serializing_if = "Option::is_none")]
     pub rp_filter: Option<u8>,
-    /// How many packets may wait for the interface; absent leaves it alone.
+    /// Transmit queue length of the interface; unchanged when absent.
     #[serde(rename = "queue", default, skip_serializing_if = "Option::is_none")]
     pub tx_queue_len: Option<u32>,
-    /// MTU of the wire between pod and node.
+    /// MTU of the veth pair between pod and node.
     #[serde(rename = "mtu")]
     pub veth_mtu: u32,
-    /// Address of the pod's end of it.
+    /// Address of the pod's end of the veth pair.
     #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
     pub veth_address: Option<IpAddr>,
 }
 
-/// Which arrangement a pod has.
+/// Coordinator mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoordinatorMode {
-    /// Underlay for `eth0` and beside a wire, else overlay.
+    /// Underlay for `eth0` and for pods that have a veth pair, otherwise overlay.
     Auto,
-    /// The pod has nothing of the cluster's own network, and gets a wire to the node.
+    /// The pod has no interface of the cluster network and gets a veth pair to the node.
     Underlay,
-    /// The interface is beside that of the cluster's own network.
+    /// The interface is additional to the one of the cluster network.
     Overlay,
-    /// Nothing is done.
+    /// Do nothing.
     Disabled,
 }
 
-/// The addresses that the daemon assigned to one attachment.
+/// Addresses that the daemon assigned to one attachment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AssignedAddresses {
     /// Position of the attachment in the plan.
@@ -283,15 +283,15 @@ pub struct AssignedAddresses {
 pub struct AssignedIp {
     /// Address and prefix length.
     pub address: IpNet,
-    /// The gateway of its subnet, if there is one.
+    /// Gateway of the subnet, if any.
     pub gateway: Option<IpAddr>,
 }
 
-/// One route to set up with an address.
+/// One route that belongs to an assigned address.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssignedRoute {
     /// Destination.
     pub dst: IpNet,
-    /// Gateway; that of the address's family when absent.
+    /// Gateway; the one of the same address family when absent.
     pub gw: Option<IpAddr>,
 }

@@ -1,4 +1,4 @@
-//! The process contract of CNI: variables and standard input in, JSON on standard output out.
+//! The CNI process protocol: environment variables and standard input in, JSON on standard output out.
 
 use crate::config::is_identifier;
 use crate::result::pretty;
@@ -8,25 +8,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
-/// What a runtime asks of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CniCommand {
-    /// Attach.
+    /// Attach a container.
     Add,
-    /// Is it still attached?
+    /// Check an attachment.
     Check,
-    /// Detach.
+    /// Detach a container.
     Del,
-    /// Detach all but these.
+    /// Remove everything that does not belong to a valid attachment.
     Gc,
-    /// Could you attach?
+    /// Report whether ADD can be served.
     Status,
-    /// Which versions do you speak?
+    /// List the supported versions.
     Version,
 }
 
 impl CniCommand {
-    /// The variables it must have, and the oldest version of a configuration that may ask for it.
+    /// Required variables, and the oldest configuration version that may use the command.
     const fn requirements(self) -> (&'static [&'static str], CniVersion) {
         const SANDBOX: &[&str] = &["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"];
         const DEL: &[&str] = &["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"];
@@ -35,18 +34,18 @@ impl CniCommand {
             Self::Check => (SANDBOX, CniVersion::V0_4_0),
             Self::Del => (DEL, CniVersion::V0_1_0),
             Self::Gc => (&["CNI_PATH"], CniVersion::V1_1_0),
-            // The specification wants CNI_PATH here, libcni sends it, its text calls it optional.
+            // The specification requires CNI_PATH here and libcni sends it, but the text calls it optional.
             Self::Status => (&[], CniVersion::V1_1_0),
             Self::Version => (&[], CniVersion::V0_1_0),
         }
     }
 
-    /// Whether it is about one sandbox.
+    /// Whether it concerns one sandbox.
     const fn has_sandbox(self) -> bool {
         matches!(self, Self::Add | Self::Check | Self::Del)
     }
 
-    /// As it is written in `CNI_COMMAND`.
+    /// The value of `CNI_COMMAND`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Add => "ADD",
@@ -70,19 +69,19 @@ impl fmt::Display for CniCommand {
 pub struct CniEnvironment(BTreeMap<String, String>);
 
 impl CniEnvironment {
-    /// Those of this process.
+    /// The variables of this process.
     pub fn from_process() -> Self {
         let all = std::env::vars_os();
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         all.map(|(name, value)| (text(name), text(value))).collect()
     }
 
-    /// The variable `name`. An empty one counts as absent, as it does for libcni.
+    /// The variable `name`. An empty value counts as absent, as in libcni.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The command. `None` without `CNI_COMMAND`: somebody started the program by hand.
+    /// The command. `None` without `CNI_COMMAND`, when a user runs the program by hand.
     pub fn command(&self) -> Result<Option<CniCommand>, Error> {
         const ALL: [CniCommand; 6] = [
             CniCommand::Add,
@@ -109,22 +108,22 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for CniEnvironment {
     }
 }
 
-/// A call whose variables and configuration are in order.
+/// A validated CNI call.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// What is asked.
+    /// `CNI_COMMAND`.
     pub command: CniCommand,
     /// `CNI_CONTAINERID`; empty for GC and STATUS.
     pub container: String,
     /// `CNI_IFNAME`; empty for GC and STATUS.
     pub ifname: String,
-    /// `CNI_NETNS`; a DEL may come without.
+    /// `CNI_NETNS`; optional for DEL.
     pub netns: Option<String>,
-    /// `CNI_NETNS_OVERRIDE`: the sandbox may be the namespace that the plugin runs in.
+    /// `CNI_NETNS_OVERRIDE`: the sandbox may be the plugin's own network namespace.
     pub netns_override: bool,
-    /// `CNI_ARGS`, as it came.
+    /// `CNI_ARGS`, unmodified.
     pub args: String,
-    /// `CNI_PATH`, as it came.
+    /// `CNI_PATH`, unmodified.
     pub path: String,
     /// Standard input.
     pub config: PluginConfig,
@@ -133,7 +132,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Check the variables and read the configuration of any command but VERSION.
+    /// Validate the variables and parse the configuration, for any command but VERSION.
     pub fn read(
         command: CniCommand,
         variables: &CniEnvironment,
@@ -154,7 +153,7 @@ impl Invocation {
         config.name()?;
         let version = config.version()?;
         if version < oldest {
-            return Err(Error::CommandNeedsVersion { command, asked: version, needed: oldest });
+            return Err(Error::CommandNeedsVersion { command, version, needed: oldest });
         }
         let invocation = Self {
             command,
@@ -182,28 +181,26 @@ fn check_container(container: &str) -> Result<(), Error> {
     if is_identifier(container) {
         return Ok(());
     }
-    let wanted = "letters, digits, `_`, `.` and `-`, the first a letter or digit";
-    Err(Error::Variable { name: "CNI_CONTAINERID", value: container.to_owned(), wanted })
+    let expected = "letters, digits, `_`, `.` and `-`, starting with a letter or digit";
+    Err(Error::Variable { name: "CNI_CONTAINERID", value: container.to_owned(), expected })
 }
 
-/// What the kernel takes as a name (`dev_valid_name` in net/core/dev.c).
+/// Fail unless the kernel accepts the name (`dev_valid_name` in net/core/dev.c).
 pub(crate) fn check_ifname(ifname: &str) -> Result<(), Error> {
     let bad = |c: char| c == '/' || c == ':' || c.is_whitespace();
     if ifname.is_empty() || ifname.len() > 15 || ifname == "." || ifname == ".." || ifname.contains(bad) {
-        let wanted = "1 to 15 bytes, not `.` or `..`, without `/`, `:` and blanks";
-        return Err(Error::Variable { name: "CNI_IFNAME", value: ifname.to_owned(), wanted });
+        let expected = "1 to 15 bytes, not `.` or `..`, without `/`, `:` and whitespace";
+        return Err(Error::Variable { name: "CNI_IFNAME", value: ifname.to_owned(), expected });
     }
     Ok(())
 }
 
-/// The answer to VERSION.
 pub fn version_reply() -> String {
     let all = CniVersion::ALL.map(CniVersion::as_str);
     format!("{}\n", json!({ "cniVersion": CniVersion::NEWEST.as_str(), "supportedVersions": all }))
 }
 
-/// A failure as the runtime reads it from standard output. `msg` and `details` joined by `; `, as libcni prints
-/// them, are the fault as everybody else shows it.
+/// An error in CNI's JSON format. `msg` and `details` joined by `; `, as libcni prints them, equal the fault's text.
 pub fn error_reply(error: &Error, version: CniVersion) -> String {
     let fault = error.fault();
     let mut object = json!({
@@ -212,12 +209,12 @@ pub fn error_reply(error: &Error, version: CniVersion) -> String {
         "msg": format!("{}: {}", fault.what, fault.cause),
         "details": format!("{} [{}]", fault.remedy, fault.code.reason()),
     });
-    if let Error::Plugin { answer, .. } = error
-        && answer.is_status()
+    if let Error::Plugin { reply, .. } = error
+        && reply.is_status()
     {
-        // What a delegate answers to STATUS goes to the runtime unchanged (SPEC 1.1.0, STATUS).
-        object["msg"] = json!(answer.msg);
-        object["details"] = json!(answer.details);
+        // A delegate's reply to STATUS is passed to the runtime unchanged (SPEC 1.1.0, STATUS).
+        object["msg"] = json!(reply.msg);
+        object["details"] = json!(reply.details);
     }
     if object["details"] == "" {
         object.as_object_mut().map(|object| object.remove("details"));

@@ -1,7 +1,7 @@
-//! RDMA devices of sandboxes: what the plugin `rdma` does after the one that made the interface.
+//! The `rdma` plugin: moves RDMA devices into sandboxes, chained after the plugin that creates the interface.
 //!
-//! Moving an RDMA device takes its IPoIB interface away and makes a new one. Upstream's plugin leaves it at that, so
-//! that after `ib-sriov` the pod has no interface; we put the new one in the place of the old.
+//! Moving an RDMA device destroys its IPoIB interface and creates a new one. Upstream's plugin does nothing about that,
+//! so after `ib-sriov` the pod has no interface. Ferroband configures the new interface like the old one.
 
 use crate::daemon::NodeClient;
 use crate::journal::MovedRdmaDevice;
@@ -13,67 +13,67 @@ use ferroband_model::PciAddress;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A device to be moved into the sandbox.
+/// An RDMA device to move into the sandbox.
 #[derive(Debug)]
 pub(crate) struct RdmaMove {
     device: String,
-    /// The device it is on, as [`RdmaTrace`] has it.
+    /// The parent device, as in [`MovedRdmaDevice`].
     parent: String,
     function: Option<PciAddress>,
 }
 
 impl RdmaMove {
-    /// The device that is asked for, or the one behind the interface of `previous`.
+    /// The requested device, or the one of the interface in `previous`.
     pub(crate) fn resolve(
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         previous: &CniResult,
-        asked: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<Self, Error> {
-        let hardware = machine.require_hardware()?;
-        let on = match asked {
-            Some(asked) => asked.to_owned(),
+        let hardware = context.require_hardware()?;
+        let parent = match requested {
+            Some(requested) => requested.to_owned(),
             None => derive_function(hardware, previous)?.to_string(),
         };
         hardware.refresh()?;
-        let function = on.parse::<PciAddress>().ok();
+        let function = parent.parse::<PciAddress>().ok();
         let mut devices = match function {
             Some(function) => infiniband::device_names_of_function(hardware.root(), function)?,
-            None => auxiliary_rdma_devices(hardware, &on),
+            None => auxiliary_rdma_devices(hardware, &parent),
         };
         match (devices.pop(), devices.len()) {
-            (Some(device), 0) => Ok(Self { device, parent: on, function }),
+            (Some(device), 0) => Ok(Self { device, parent, function }),
             (last, others) => {
-                Err(Error::RdmaDevices { device: on, count: others + usize::from(last.is_some()) })
+                Err(Error::RdmaDevices { device: parent, count: others + usize::from(last.is_some()) })
             }
         }
     }
 
-    /// What a journal keeps of it.
+    /// The journal's record of it.
     pub(crate) fn record(&self) -> MovedRdmaDevice {
         MovedRdmaDevice { device: self.device.clone(), parent: self.parent.clone() }
     }
 
-    /// Move it. An interface of its function in the sandbox, `ifname`, is there again afterwards with what `previous`
-    /// says of it.
+    /// Move the device. If its function has the interface `ifname` in the sandbox, the interface is configured again
+    /// as in `previous`.
     pub(crate) fn run(
         self,
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         netns: &Netns,
-        inside: &mut RouteSocket,
+        pod_netlink: &mut RouteSocket,
         daemon: Option<&mut NodeClient>,
         (ifname, previous): (&str, &CniResult),
     ) -> Result<(), Error> {
-        let hardware = machine.require_hardware()?;
-        let lock = lock_device(machine, &self.parent)?;
-        let had = match self.function {
-            Some(function) => vf::interface_inside(hardware, function, netns)?,
+        let hardware = context.require_hardware()?;
+        let lock = lock_device(context, &self.parent)?;
+        let old = match self.function {
+            Some(function) => vf::find_in_sandbox(hardware, function, netns)?,
             None => None,
         };
-        DeviceOp::MoveToPod { device: self.device }.delegate(machine, daemon, Some(netns), &lock)?;
-        if let (Some(function), Some(had)) = (self.function, had) {
-            vf::reinstall_interface(machine, hardware, function, netns, inside, &had)?;
-            if had.name == ifname {
-                address::configure(machine, netns, inside, &[(ifname, previous)])?;
+        DeviceOp::MoveToPod { device: self.device }.delegate(context, daemon, Some(netns), &lock)?;
+        if let (Some(function), Some(old)) = (self.function, old) {
+            vf::reinstall_interface(context, hardware, function, netns, pod_netlink, &old)?;
+            if old.name == ifname {
+                address::configure(context, netns, pod_netlink, &[(ifname, previous)])?;
             }
         }
         lock.release_and_remove();
@@ -81,48 +81,48 @@ impl RdmaMove {
     }
 }
 
-/// Have the device of `trace` back.
+/// Move the recorded device back to the host.
 pub(crate) fn undo(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: Option<&Netns>,
-    trace: &MovedRdmaDevice,
+    moved: &MovedRdmaDevice,
     daemon: Option<&mut NodeClient>,
 ) -> Result<(), Error> {
-    let lock = lock_device(machine, &trace.parent)?;
-    let function = trace.parent.parse().ok();
-    move_to_host(machine, machine.require_hardware()?, netns, function, &trace.device, daemon, &lock)?;
+    let lock = lock_device(context, &moved.parent)?;
+    let function = moved.parent.parse().ok();
+    move_to_host(context, context.require_hardware()?, netns, function, &moved.device, daemon, &lock)?;
     lock.release_and_remove();
     Ok(())
 }
 
-/// Fail if the device of `trace` is not in the sandbox.
+/// Fail if the recorded device is not in the sandbox.
 pub(crate) fn check(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     netns: &Netns,
-    trace: Option<&MovedRdmaDevice>,
+    moved: Option<&MovedRdmaDevice>,
 ) -> Result<(), Error> {
-    let Some(trace) = trace else { return Ok(()) };
-    match list_devices(machine.require_hardware()?, Some(netns))?.iter().any(|one| one.name == trace.device) {
+    let Some(moved) = moved else { return Ok(()) };
+    match list_devices(context.require_hardware()?, Some(netns))?.iter().any(|one| one.name == moved.device) {
         true => Ok(()),
-        false => Err(Error::Kernel(KernelError::NoRdmaDevice { device: trace.device.clone() })),
+        false => Err(Error::Kernel(KernelError::NoRdmaDevice { device: moved.device.clone() })),
     }
 }
 
-/// Refuse a node on which RDMA devices cannot be moved.
-pub(crate) fn require_exclusive_mode(machine: &CniContext<'_>) -> Result<(), Error> {
-    match machine.require_hardware()?.rdma_netns_mode()? {
+/// Fail if RDMA devices of this node cannot be moved.
+pub(crate) fn require_exclusive_mode(context: &CniContext<'_>) -> Result<(), Error> {
+    match context.require_hardware()?.rdma_netns_mode()? {
         NetnsMode::Exclusive => Ok(()),
         NetnsMode::Shared => Err(Error::SharedRdma),
     }
 }
 
-fn lock_device(machine: &CniContext<'_>, on: &str) -> Result<Lock, Error> {
-    Lock::acquire_stem(machine.root, &format!("device:{}", on.replace('/', "-")), machine.timeouts.lock)
+fn lock_device(context: &CniContext<'_>, parent: &str) -> Result<Lock, Error> {
+    Lock::acquire_stem(context.root, &format!("device:{}", parent.replace('/', "-")), context.timeouts.lock)
 }
 
-/// The RDMA devices of an auxiliary device, which is what a sub-function is.
+/// RDMA devices of an auxiliary device (a sub-function).
 fn auxiliary_rdma_devices(hardware: &dyn Hardware, name: &str) -> Vec<String> {
-    // Anything else would be a path.
+    // The name must not be a path.
     if name.contains('/') || name.starts_with('.') {
         return Vec::new();
     }
@@ -131,7 +131,7 @@ fn auxiliary_rdma_devices(hardware: &dyn Hardware, name: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// The function whose administrative address the only interface of `previous` has.
+/// The function whose administrative MAC address equals that of the only interface in `previous`.
 fn derive_function(hardware: &dyn Hardware, previous: &CniResult) -> Result<PciAddress, Error> {
     let unknown = |mac: &str, count| Error::AmbiguousDevice { mac: mac.to_owned(), count };
     let [interface] = previous.interfaces.as_slice() else { return Err(unknown("", 0)) };
@@ -141,7 +141,7 @@ fn derive_function(hardware: &dyn Hardware, previous: &CniResult) -> Result<PciA
         if function.virtual_functions.is_empty() {
             continue;
         }
-        // One without an interface here cannot say.
+        // Ignore a physical function without an interface in this namespace.
         for vf in hardware.vfs(function.address).unwrap_or_default() {
             let same = vf.mac.is_some_and(|bytes| crate::ipoib::format_address(&bytes) == mac);
             let position = usize::try_from(vf.index).unwrap_or(usize::MAX);
@@ -154,13 +154,13 @@ fn derive_function(hardware: &dyn Hardware, previous: &CniResult) -> Result<PciA
     }
 }
 
-/// How often a device that is to come back is looked for.
+/// Polling interval while waiting for a device.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Have the RDMA device back in the host. It may have come back by itself, with the end of the sandbox, and it may have
-/// another name now.
+/// Move the RDMA device back to the host. It may already have returned when the sandbox was deleted, and it may have
+/// been renamed.
 pub(crate) fn move_to_host(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     hardware: &dyn Hardware,
     netns: Option<&Netns>,
     function: Option<PciAddress>,
@@ -168,43 +168,43 @@ pub(crate) fn move_to_host(
     daemon: Option<&mut NodeClient>,
     lock: &Lock,
 ) -> Result<(), Error> {
-    let Some(netns) = netns else { return wait_until_returned(machine, hardware, function, device) };
+    let Some(netns) = netns else { return wait_until_returned(context, hardware, function, device) };
     let named = |devices: Vec<RdmaDeviceInfo>| devices.into_iter().any(|one| one.name == device);
     let name = match named(list_devices(hardware, Some(netns))?) {
         true => Some(device.to_owned()),
         false => function.map(|function| current_name(hardware, netns, function)).transpose()?.flatten(),
     };
     match name {
-        Some(device) => DeviceOp::MoveToHost { device }.delegate(machine, daemon, Some(netns), lock),
-        // Already back; never moved; or gone with its function.
+        Some(device) => DeviceOp::MoveToHost { device }.delegate(context, daemon, Some(netns), lock),
+        // Already back, never moved, or gone with its function.
         None => Ok(()),
     }
 }
 
-/// With the end of a namespace the kernel brings its devices back, in its own time.
+/// Wait for the kernel to return the devices of a deleted namespace, which it does asynchronously.
 fn wait_until_returned(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     hardware: &dyn Hardware,
     function: Option<PciAddress>,
     device: &str,
 ) -> Result<(), Error> {
-    let end = Instant::now() + machine.timeouts.device_ready;
+    let end = Instant::now() + context.timeouts.device_ready;
     loop {
-        let back = match function {
+        let returned = match function {
             Some(function) => match ObservedVf::find(hardware, function)? {
                 Some(function) => function.driver.is_none() || !function.rdma_devices.is_empty(),
                 None => true,
             },
             None => list_devices(hardware, None)?.iter().any(|one| one.name == device),
         };
-        if back || Instant::now() >= end {
+        if returned || Instant::now() >= end {
             return Ok(());
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// The name of the function's device in the sandbox, by its sysfs: whoever is there may rename it.
+/// Current name of the function's device in the sandbox, from its sysfs: the pod may have renamed it.
 fn current_name(
     hardware: &dyn Hardware,
     netns: &Netns,

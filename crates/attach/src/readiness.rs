@@ -1,22 +1,22 @@
-//! The file by which the default network says that it is ready (`readinessindicatorfile` of Multus).
+//! The default network's readiness indicator file (`readinessindicatorfile` of Multus).
 //!
-//! Before that an ADD would call plugins whose agent is not there yet.
+//! Before the file exists, an ADD would call plugins whose agent is not running yet.
 
 use crate::{CniContext, Error, Invocation};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How often the file is looked for.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Wait for the file that the configuration names, if it names one, for at most `patience`.
-pub(crate) fn wait(machine: &CniContext<'_>, call: &Invocation, patience: Duration) -> Result<(), Error> {
+/// Wait for the configured file, if any, for at most `timeout`.
+pub(crate) fn wait(context: &CniContext<'_>, call: &Invocation, timeout: Duration) -> Result<(), Error> {
     let named = call.config.fields().text("readinessindicatorfile")?.filter(|path| !path.is_empty());
     let Some(named) = named else { return Ok(()) };
-    let path: PathBuf = machine.root.path(named.trim_start_matches('/'));
-    let end = Instant::now() + patience;
+    let path: PathBuf = context.root.path(named.trim_start_matches('/'));
+    let end = Instant::now() + timeout;
     while !path.exists() {
-        if (machine.should_stop)() {
+        if (context.should_stop)() {
             return Err(Error::Interrupted);
         }
         if Instant::now() >= end {

@@ -1,4 +1,4 @@
-//! Small JSON files that are either whole or absent, whatever happens while they are written.
+//! Small JSON files that are written atomically.
 
 use crate::Error;
 use serde::{Serialize, de::DeserializeOwned};
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Put `value` at `path`: a temporary file, fsync, rename, fsync of the folder. Only root may read it.
+/// Write `value` to `path`: temporary file, fsync, rename, fsync of the directory. Only root may read it.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.to_owned(), doing: "write", source };
     let text = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
@@ -24,7 +24,7 @@ pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     put().map_err(failed)
 }
 
-/// What stands at `path`, if anything does.
+/// Read the file at `path`, if it exists.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -37,7 +37,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error>
     Ok(Some(value))
 }
 
-/// Remove what stands at `path`, and what a killed writer left beside it. Absent is fine.
+/// Remove the file at `path` and the temporary file of a killed writer. Missing files are not an error.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     let mut removed = false;
     for path in [&temporary_path(path), path] {
@@ -51,7 +51,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     synced.map_err(|source| Error::File { path: path.to_owned(), doing: "remove", source })
 }
 
-/// The records of a folder, in no order. A folder that does not exist has none.
+/// List the JSON files of a directory, in no particular order; empty if it does not exist.
 pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::File { path: folder.to_owned(), doing: "list", source };
     let entries = match fs::read_dir(folder) {
@@ -69,12 +69,12 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Make the folder that `path` is in, closed to everybody but root.
+/// Create the parent directory of `path`, accessible only by root.
 pub(crate) fn make_parent(path: &Path) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| Error::File {
         path: folder.to_owned(),
-        doing: "make",
+        doing: "create",
         source,
     })
 }
@@ -97,7 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_is_written_is_read_back_and_private() {
+    fn a_written_file_is_read_back_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/journal/c1.json");
         assert_eq!(read::<Value>(&path).unwrap(), None);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_takes_the_leftover_of_a_killed_writer_and_may_be_repeated() {
+    fn remove_also_deletes_the_temporary_file_and_is_idempotent() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c1.json");
         write(&path, &json!(1)).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_record_is_told_from_an_unreadable_one() {
+    fn a_truncated_file_is_corrupt_and_an_unreadable_one_is_an_io_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c1.json");
         for text in ["", "{\"a\":", "\0\0\0\0"] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_leaves_the_old_record() {
+    fn a_failed_write_keeps_the_old_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c1.json");
         write(&path, &json!("old")).unwrap();

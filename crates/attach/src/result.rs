@@ -1,6 +1,6 @@
-//! The result of an ADD, in all forms that the specification has had.
+//! The result of an ADD, in the formats of all specification versions.
 //!
-//! Inside there is one form, the newest; [`CniResult::read`] and [`CniResult::write`] translate.
+//! Internally only the newest format is used; [`CniResult::read`] and [`CniResult::write`] convert.
 
 use crate::{CniVersion, Error};
 use ipnet::IpNet;
@@ -10,37 +10,36 @@ use std::net::IpAddr;
 
 mod legacy;
 
-/// What an ADD brought about.
+/// The result of an ADD.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CniResult {
-    /// The interfaces, in the host and in the sandbox.
+    /// Interfaces in the host and in the sandbox.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<ResultInterface>,
-    /// The addresses.
+    /// IP addresses.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<ResultIp>,
-    /// The routes.
+    /// IP routes.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<ResultRoute>,
-    /// Name service settings, as written.
+    /// DNS settings, as written.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Map::is_empty")]
     pub dns: Map<String, Value>,
 }
 
-/// One interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultInterface {
-    /// Its name.
+    /// Interface name.
     #[serde(default)]
     pub name: String,
-    /// Its hardware address: 6 bytes of Ethernet or 20 of IPoIB, in hexadecimal with colons.
+    /// Hardware address: 6 bytes for Ethernet or 20 for IPoIB, in hexadecimal with colons.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mac: String,
-    /// Its MTU; since 1.1.0.
+    /// MTU, since 1.1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The sandbox it is in; empty for the host.
+    /// Path of its network namespace; empty for the host.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
     /// Since 1.1.0.
@@ -51,25 +50,24 @@ pub struct ResultInterface {
     pub pci_id: String,
 }
 
-/// One address.
+/// An IP address of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultIp {
-    /// Position of its interface in the list of interfaces.
+    /// Index in the list of interfaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<usize>,
-    /// The address with its prefix length.
+    /// Address with prefix length.
     pub address: IpNet,
-    /// The gateway of its subnet.
+    /// Gateway of the subnet.
     #[serde(default, deserialize_with = "maybe_address", skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
 }
 
-/// One route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultRoute {
     /// Destination.
     pub dst: IpNet,
-    /// Gateway; that of the address's family when absent.
+    /// Gateway; the one of the same address family when absent.
     #[serde(default, deserialize_with = "maybe_address", skip_serializing_if = "Option::is_none")]
     pub gw: Option<IpAddr>,
     /// `mtu`, `advmss`, `priority`, `table`, `scope`: since 1.1.0, as written.
@@ -78,12 +76,12 @@ pub struct ResultRoute {
 }
 
 impl CniResult {
-    /// Read a result that says its version itself, or else is of `assumed`.
+    /// Parse a result. `assumed` is its version if it has no `cniVersion`.
     pub fn read(value: &Value, assumed: CniVersion) -> Result<Self, Error> {
         let version = match value.get("cniVersion").and_then(Value::as_str) {
             None | Some("") => assumed,
             Some(text) => {
-                let unknown = || Error::IncompatibleVersion { asked: text.to_owned() };
+                let unknown = || Error::IncompatibleVersion { version: text.to_owned() };
                 CniVersion::parse(text).ok_or_else(unknown)?
             }
         };
@@ -94,15 +92,15 @@ impl CniResult {
         read.map_err(|source| Error::InvalidResult { source })
     }
 
-    /// Write it as `version` wants it. The oldest versions cannot say that there is no address.
+    /// Write the result in the format of `version`. Versions before 0.3.0 require an address.
     pub fn write(&self, version: CniVersion) -> Result<Value, Error> {
         if version < CniVersion::V0_3_0 {
             return legacy::write(self, version);
         }
-        let mut told = self.clone();
-        told.dns.retain(|_, value| !is_empty(value));
+        let mut output = self.clone();
+        output.dns.retain(|_, value| !is_empty(value));
         if version < CniVersion::V1_1_0 {
-            for interface in &mut told.interfaces {
+            for interface in &mut output.interfaces {
                 *interface = ResultInterface {
                     mtu: None,
                     socket_path: String::new(),
@@ -110,32 +108,32 @@ impl CniResult {
                     ..std::mem::take(interface)
                 };
             }
-            told.routes.iter_mut().for_each(|route| route.more.clear());
+            output.routes.iter_mut().for_each(|route| route.more.clear());
         }
-        let mut value = json!(told);
+        let mut value = json!(output);
         value["cniVersion"] = json!(version.as_str());
         if version < CniVersion::V1_0_0 {
-            value["dns"] = json!(told.dns);
+            value["dns"] = json!(output.dns);
             let written = value.get_mut("ips").and_then(Value::as_array_mut).into_iter().flatten();
-            for (ip, written) in told.ips.iter().zip(written) {
+            for (ip, written) in output.ips.iter().zip(written) {
                 written["version"] = json!(family(ip.address));
             }
         }
         Ok(value)
     }
 
-    /// As text for standard output: keys sorted, four blanks of indentation, no newline, as libcni prints it.
+    /// Text for standard output: sorted keys, four spaces of indentation, no trailing newline, as libcni prints it.
     pub fn print(&self, version: CniVersion) -> Result<String, Error> {
         Ok(pretty(&self.write(version)?))
     }
 }
 
-/// JSON indented by four blanks.
+/// JSON with an indentation of four spaces.
 pub(crate) fn pretty(value: &Value) -> String {
     let mut text = Vec::new();
     let indent = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut writer = serde_json::Serializer::with_formatter(&mut text, indent);
-    // A `Value` always serializes, and into memory nothing fails.
+    // Serializing a `Value` into memory cannot fail.
     let _ = value.serialize(&mut writer);
     String::from_utf8(text).unwrap_or_default()
 }
@@ -157,7 +155,7 @@ fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// An address, where Go programs may write an empty string for none.
+/// An address; Go programs may write an empty string for none.
 fn maybe_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Error> {
     match Option::<String>::deserialize(from)?.as_deref() {
         None | Some("") => Ok(None),

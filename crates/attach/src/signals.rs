@@ -1,16 +1,16 @@
-//! Being asked to stop.
+//! Deferred termination signals.
 //!
-//! A signal that ends the process at any instruction would leave half a step behind, to be cleared by the next
-//! DEL. So the signals that ask politely are held back and looked at between the steps of an ADD, which then
-//! undoes itself; everything else runs to its end. Plugins that we start inherit this and are not cut off either.
-//! `SIGKILL` cannot be held back: that is what the journal is for.
+//! A signal that ended the process at any instruction would leave half a step behind for the next DEL. Therefore
+//! termination signals are blocked and checked between the steps of an ADD, which then rolls back; other commands run
+//! to completion. Child plugins inherit the mask, so they are not interrupted either. `SIGKILL` cannot be blocked:
+//! the journal covers it.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::cell::Cell;
 
-/// The signals that ask politely, held back from this thread and those it starts.
+/// SIGTERM, SIGINT and SIGHUP, blocked in this thread and the threads it starts.
 #[derive(Debug)]
 pub struct DeferredSignals {
     pending: SignalFd,
@@ -18,7 +18,7 @@ pub struct DeferredSignals {
 }
 
 impl DeferredSignals {
-    /// Hold them back. To be called before any thread is started.
+    /// Block the signals. Call this before starting any thread.
     pub fn block() -> Result<Self, Errno> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -29,11 +29,11 @@ impl DeferredSignals {
         Ok(Self { pending, received: Cell::new(false) })
     }
 
-    /// Whether one has come.
+    /// Whether a signal has arrived.
     pub fn received(&self) -> bool {
-        let come = self.received.get() || matches!(self.pending.read_signal(), Ok(Some(_)));
-        self.received.set(come);
-        come
+        let received = self.received.get() || matches!(self.pending.read_signal(), Ok(Some(_)));
+        self.received.set(received);
+        received
     }
 }
 
@@ -42,8 +42,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_seen_and_does_not_kill() {
-        // On a thread of its own, because the mask stays.
+    fn a_blocked_signal_is_reported_and_does_not_kill() {
+        // In a separate thread, because the mask stays.
         std::thread::spawn(|| {
             let signals = DeferredSignals::block().unwrap();
             assert!(!signals.received());

@@ -1,8 +1,8 @@
-//! The socket between `ferroband-cni` and the node daemon; both sides use this one implementation.
+//! The socket between `ferroband-cni` and the node daemon, used by both sides.
 //!
-//! A message is its length (four bytes, big-endian) and that many bytes of JSON. File descriptors may ride on
-//! the first byte of a message: that is how the pod's network namespace reaches the daemon, so that nobody
-//! can make it open a path.
+//! A message is a length (four bytes, big-endian) followed by that many bytes of JSON. File descriptors may accompany
+//! the first byte of a message. The pod's network namespace is passed that way, so that a client cannot make the daemon
+//! open a path.
 
 use ferroband_model::{Fault, FaultCode};
 use rustix::net::{
@@ -16,40 +16,40 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The longest message either side takes.
+/// Maximum length of a message.
 pub const MAX_MESSAGE_LEN: usize = 16 << 20;
-/// The most file descriptors that a message has.
+/// Maximum number of file descriptors per message.
 const MAX_FDS: usize = 2;
 
-/// What can go wrong between the two sides.
+/// An error on the connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// The socket failed, or a time limit passed.
-    #[error("the socket: {0}")]
+    /// The socket failed or timed out.
+    #[error("socket error: {0}")]
     Socket(#[from] io::Error),
-    /// The other side ended the connection.
-    #[error("the other side ended the connection")]
+    /// The peer closed the connection.
+    #[error("the peer closed the connection")]
     Closed,
     /// A message is longer than [`LONGEST`].
-    #[error("a message of {length} bytes is too long")]
+    #[error("message of {length} bytes is too long")]
     TooLong {
-        /// How long it says it is.
+        /// Length in bytes.
         length: usize,
     },
-    /// A message is not of the expected form.
-    #[error("a message cannot be understood: {0}")]
+    /// A message could not be parsed.
+    #[error("cannot parse message: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 
 impl ChannelError {
-    /// As people read it.
+    /// The error as shown to users.
     pub fn fault(&self) -> Fault {
         Fault::new(
             FaultCode::DaemonAway,
-            "the node daemon of ferroband",
+            "Ferroband node daemon",
             self.to_string(),
-            "it is tried again; if this stays, look at the pod `ferroband-node` of this node",
+            "retried automatically; if it persists, check the `ferroband-node` pod on this node",
         )
     }
 }
@@ -60,7 +60,6 @@ impl From<rustix::io::Errno> for ChannelError {
     }
 }
 
-/// One end of a connection.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
@@ -73,15 +72,15 @@ impl From<UnixStream> for Channel {
 }
 
 impl Channel {
-    /// Limit the time that one wait for the other side may take; `None` waits without end.
+    /// Set the timeout for each read and write; `None` waits forever.
     pub fn set_timeout(&self, limit: Option<Duration>) -> Result<(), ChannelError> {
         self.stream.set_read_timeout(limit)?;
         self.stream.set_write_timeout(limit)?;
         Ok(())
     }
 
-    /// The user at the other end (`SO_PEERCRED`: as it was when the connection was made). A daemon in a container
-    /// sees a caller outside its PID namespace as pid 0, which rustix's type for credentials cannot hold.
+    /// User ID of the peer (`SO_PEERCRED`, as of connect time). A daemon in a container sees a caller outside its PID
+    /// namespace as pid 0, which rustix's credential type cannot represent.
     pub fn peer_uid(&self) -> Result<u32, ChannelError> {
         use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
         let peer = getsockopt(&self.stream, PeerCredentials).map_err(std::io::Error::from)?;
@@ -98,18 +97,18 @@ impl Channel {
         self.send_with_fds(message, &[fd.as_fd()])
     }
 
-    /// Receive a message. A file descriptor that comes along is closed.
+    /// Receive a message. An accompanying file descriptor is closed.
     pub fn recv<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
         Ok(self.recv_with_fd()?.0)
     }
 
-    /// Receive a message, and the file descriptor that came with it.
+    /// Receive a message and its file descriptor.
     pub fn recv_with_fd<T: DeserializeOwned>(&mut self) -> Result<(T, Option<OwnedFd>), ChannelError> {
         let (message, fds) = self.recv_with_fds()?;
         Ok((message, fds.into_iter().next()))
     }
 
-    /// Receive a message, and the file descriptors that came with it.
+    /// Receive a message and its file descriptors.
     pub fn recv_with_fds<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut header = [0; 4];
         let (first, fds) = self.recv_first(&mut header)?;
@@ -118,7 +117,7 @@ impl Channel {
         if length > MAX_MESSAGE_LEN {
             return Err(ChannelError::TooLong { length });
         }
-        // Grown as bytes arrive, so that four bytes from a stranger do not cost 16 MiB.
+        // The buffer grows as bytes arrive, so that a four-byte header cannot allocate 16 MiB.
         let mut body = Vec::new();
         let taken = (&self.stream).take(length as u64).read_to_end(&mut body)?;
         if taken < length {
@@ -127,7 +126,7 @@ impl Channel {
         Ok((serde_json::from_slice(&body)?, fds))
     }
 
-    /// Send a message with file descriptors, two at most.
+    /// Send a message with up to two file descriptors.
     pub fn send_with_fds<T: Serialize>(
         &mut self,
         message: &T,
@@ -147,15 +146,15 @@ impl Channel {
             control.push(SendAncillaryMessage::ScmRights(fds));
         }
         let sent = retry(|| {
-            // NOSIGNAL: a daemon that died is an error to handle, not a reason to die as well.
+            // NOSIGNAL: a closed connection must be an error, not a SIGPIPE.
             rustix::net::sendmsg(&self.stream, &[IoSlice::new(&frame)], &mut control, SendFlags::NOSIGNAL)
         })?;
-        // The rest goes without the descriptor. Rust programs ignore SIGPIPE, so a plain write will do.
+        // The rest follows without descriptors. Rust programs ignore SIGPIPE, so a plain write is safe.
         self.stream.write_all(&frame[sent..])?;
         Ok(())
     }
 
-    /// The first bytes of a message and the descriptors that ride on them.
+    /// Receive the first bytes of a message with its file descriptors.
     fn recv_first(&self, header: &mut [u8; 4]) -> Result<(usize, Vec<OwnedFd>), ChannelError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! Undoing what a journal says was done: in reverse, to the end, forgiving what is already gone.
+//! Teardown of the steps in a journal: in reverse order, continuing after errors, ignoring what is already gone.
 
 use crate::apply::ipam_stdin;
 use crate::config::ConfigFields;
@@ -13,24 +13,24 @@ use crate::{args, chain, coordinator, device_info, ipoib, rdma};
 use ferroband_kernel::Netns;
 use std::cell::RefCell;
 
-/// The surroundings of an undoing.
+/// Undoes the steps of a journal.
 pub(crate) struct AttachmentTeardown<'a> {
-    pub(crate) machine: &'a CniContext<'a>,
+    pub(crate) context: &'a CniContext<'a>,
     pub(crate) lock: &'a Lock,
     /// The sandbox's namespace, if it still exists.
     pub(crate) netns: Option<&'a Netns>,
-    /// What foreign plugins are told in `CNI_NETNS`.
+    /// `CNI_NETNS` for foreign plugins.
     pub(crate) cni_netns: &'a str,
     /// `CNI_PATH`.
     pub(crate) path: &'a str,
-    /// The call, when it is about this very sandbox.
+    /// The CNI call, if it is for this sandbox.
     pub(crate) call: Option<&'a Invocation>,
-    /// A connection to the daemon that may still be open.
+    /// A connection to the daemon that may still be usable.
     pub(crate) daemon: RefCell<Option<NodeClient>>,
 }
 
 impl AttachmentTeardown<'_> {
-    /// Undo all that is open, and mark it undone. What failed stays open; the rest is undone all the same.
+    /// Undo all open steps and mark them undone. A step that fails stays open; the others are still undone.
     pub(crate) fn run(&self, journal: &mut Journal) -> Vec<Error> {
         let mut errors = Vec::new();
         for position in (0..journal.entries.len()).rev() {
@@ -43,7 +43,7 @@ impl AttachmentTeardown<'_> {
                 }
             }
             let attachment = &journal.entries[position].attachment;
-            errors.extend(device_info::remove(self.machine.root, &journal.container, attachment).err());
+            errors.extend(device_info::remove(self.context.root, &journal.container, attachment).err());
         }
         errors
     }
@@ -58,20 +58,20 @@ impl AttachmentTeardown<'_> {
             (StepKind::Foreign, _) => self.undo_foreign(journal, entry, step)?,
             (StepKind::IbSriov { vf, .. }, _) => {
                 let daemon = &mut *self.daemon.borrow_mut();
-                VfTeardown { machine: self.machine, netns: self.netns, daemon: daemon.as_mut() }
+                VfTeardown { context: self.context, netns: self.netns, daemon: daemon.as_mut() }
                     .run(vf.device, &journal.id().file_stem())?;
             }
-            (StepKind::Coordinator(wish), trace) => {
-                let wire = trace.as_ref().map(|trace| trace.temporary.as_str());
-                coordinator::teardown(self.machine, self.netns, wish, wire)?;
+            (StepKind::Coordinator(config), identity) => {
+                let veth = identity.as_ref().map(|identity| identity.temporary.as_str());
+                coordinator::teardown(self.context, self.netns, config, veth)?;
             }
             (StepKind::Rdma { .. }, _) => {
-                if let Some(trace) = &record.rdma_device {
-                    rdma::undo(self.machine, self.netns, trace, self.daemon.borrow_mut().as_mut())?;
+                if let Some(moved) = &record.rdma_device {
+                    rdma::undo(self.context, self.netns, moved, self.daemon.borrow_mut().as_mut())?;
                 }
             }
-            (_, Some(trace)) => {
-                ipoib::remove(self.machine, self.netns, trace, &entry.attachment.ifname)?;
+            (_, Some(identity)) => {
+                ipoib::remove(self.context, self.netns, identity, &entry.attachment.ifname)?;
             }
             (_, None) => {}
         }
@@ -79,7 +79,7 @@ impl AttachmentTeardown<'_> {
         Ok(())
     }
 
-    /// An IPAM plugin gets its address back only after the interface that had it is gone.
+    /// Run DEL of the IPAM plugin, only after the interface with the address is gone.
     fn undo_ipam(&self, journal: &mut Journal, position: usize, step: usize) -> Result<(), Error> {
         let entry = &journal.entries[position];
         let record = &entry.steps[step];
@@ -89,7 +89,7 @@ impl AttachmentTeardown<'_> {
         if let Some(plugin) = ConfigFields(&entry.attachment.steps[step].config).ipam_type()? {
             let stdin = ipam_stdin(entry, step, journal.plugin_type.is_meta(), self.call);
             delegate::run(plugin, CniCommand::Del, &self.plugin_env(journal, entry), &stdin)?;
-            (self.machine.fail_point)(FailPoint::PluginExecuted);
+            (self.context.fail_point)(FailPoint::PluginExecuted);
         }
         journal.entries[position].steps[step].ipam = StepState::Undone;
         Ok(())
@@ -98,12 +98,12 @@ impl AttachmentTeardown<'_> {
     fn undo_foreign(&self, journal: &Journal, entry: &JournalEntry, step: usize) -> Result<(), Error> {
         let planned = &entry.attachment.steps[step];
         let version = entry.attachment.version()?;
-        // Since 0.4.0 a DEL is given the result of the whole chain, as far as there is one.
+        // Since 0.4.0 DEL gets the result of the whole chain, if there is one.
         let result = entry.result.as_ref().filter(|_| version >= CniVersion::V0_4_0);
         let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
         let stdin = chain::build_stdin(&entry.attachment, planned, previous.as_ref());
         delegate::run(planned.plugin(), CniCommand::Del, &self.plugin_env(journal, entry), &stdin)?;
-        (self.machine.fail_point)(FailPoint::PluginExecuted);
+        (self.context.fail_point)(FailPoint::PluginExecuted);
         Ok(())
     }
 
@@ -121,26 +121,26 @@ impl AttachmentTeardown<'_> {
     }
 }
 
-/// End the story of a sandbox: tell or owe the daemon, then forget the journal, or keep it for the next DEL if
-/// something is left to undo. Returns what went wrong.
+/// Finish cleanup: release the addresses or queue the release, then remove the journal. If anything is left to undo,
+/// keep the journal for the next DEL. Returns the errors.
 pub(crate) fn finish_cleanup(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     journal: Journal,
     lock: Lock,
     daemon: Option<NodeClient>,
     mut errors: Vec<Error>,
 ) -> Vec<Error> {
-    let key = journal.id();
+    let id = journal.id();
     if journal.needs_release && journal.interfaces_gone() {
-        let owed = PendingRelease::new(&key, journal.pod.clone());
-        errors.extend(daemon::release_or_queue(machine, &owed, daemon).err());
+        let release = PendingRelease::new(&id, journal.pod.clone());
+        errors.extend(daemon::release_or_queue(context, &release, daemon).err());
     }
     let closed = match errors.is_empty() {
-        true => Journal::remove(machine.root, &key),
-        // So that what has been undone is not undone again.
-        false => journal.save(machine.root),
+        true => Journal::remove(context.root, &id),
+        // The next DEL must not undo completed steps again.
+        false => journal.save(context.root),
     };
-    (machine.fail_point)(if errors.is_empty() { FailPoint::JournalRemoved } else { FailPoint::Journaled });
+    (context.fail_point)(if errors.is_empty() { FailPoint::JournalRemoved } else { FailPoint::Journaled });
     errors.extend(closed.err());
     if errors.is_empty() {
         lock.release_and_remove();

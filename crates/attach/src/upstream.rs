@@ -1,12 +1,12 @@
-//! Sandboxes that upstream Multus attached before we took its place: its files say what a DEL has to undo.
+//! Sandboxes attached by upstream Multus before Ferroband replaced it. Its state files say what DEL has to undo.
 //!
 //! ```text
 //! var/lib/cni/multus/<container>                                   the delegates, in order
 //! var/lib/cni/multus/results/<network>-<container>-<interface>     libcni's cache: configuration, result, arguments
 //! ```
 //!
-//! The first may be absent or damaged (it is written in place, and removed even when a DEL failed); then the second
-//! alone names what is left.
+//! The first may be missing or damaged (Multus writes it in place, and removes it even when a DEL failed). Then only
+//! the second tells what is left.
 
 mod base64;
 mod devices;
@@ -29,29 +29,28 @@ use std::path::PathBuf;
 
 const MULTUS_DIR: &str = "var/lib/cni/multus";
 
-/// What is left of one sandbox.
+/// State that Multus left for one sandbox.
 #[derive(Debug)]
 pub(crate) struct MultusState {
     container: String,
-    /// The attachments in the order they were made.
+    /// In the order of their ADDs.
     attachments: Vec<MultusAttachment>,
-    /// The list of delegates, if it is there.
+    /// The file with the list of delegates, if it exists.
     delegates_file: Option<PathBuf>,
 }
 
-/// One attachment.
 #[derive(Debug, PartialEq)]
 struct MultusAttachment {
     attachment: Attachment,
-    /// The result of its last plugin.
+    /// Result of the last plugin.
     result: Option<Value>,
-    /// `CNI_ARGS` of its ADD, when known.
+    /// `CNI_ARGS` of the ADD, if known.
     args: Option<String>,
-    /// The file of libcni's cache.
+    /// File in libcni's cache.
     cache_file: Option<PathBuf>,
 }
 
-/// The sandboxes that the files are about.
+/// Container IDs with a Multus state file.
 pub(crate) fn list_containers(root: &Root) -> Vec<String> {
     let entries = fs::read_dir(root.path(MULTUS_DIR)).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
@@ -65,16 +64,16 @@ impl MultusState {
         self.attachments.iter().map(|one| &one.attachment)
     }
 
-    /// Undo it, in reverse and to the end. The files of what was undone go; the others stay for the next try.
+    /// Delete all attachments in reverse order, continuing after errors. Files of failed attachments stay for a retry.
     pub(crate) fn delete(
         &self,
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         call: &Invocation,
-        around: &PluginEnv<'_>,
+        env: &PluginEnv<'_>,
     ) -> Vec<Error> {
         let mut errors = Vec::new();
         for attached in self.attachments.iter().rev() {
-            let undone = self.undo(machine, call, around, attached);
+            let undone = self.undo(context, call, env, attached);
             errors.extend(undone.into_iter().map(|error| error.on_network(&attached.attachment.network)));
         }
         if errors.is_empty()
@@ -87,27 +86,27 @@ impl MultusState {
 
     fn undo(
         &self,
-        machine: &CniContext<'_>,
+        context: &CniContext<'_>,
         call: &Invocation,
-        around: &PluginEnv<'_>,
+        env: &PluginEnv<'_>,
         attached: &MultusAttachment,
     ) -> Vec<Error> {
         let attachment = &attached.attachment;
-        let around = PluginEnv {
+        let env = PluginEnv {
             container: &self.container,
             ifname: &attachment.ifname,
-            args: attached.args.as_deref().map_or(around.args.clone(), Into::into),
-            ..around.clone()
+            args: attached.args.as_deref().map_or(env.args.clone(), Into::into),
+            ..env.clone()
         };
         let run = |step: &PlanStep| {
             let version = attachment.version()?;
             let result = attached.result.as_ref().filter(|_| version >= CniVersion::V0_4_0);
             let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
             let stdin = chain::build_stdin(attachment, step, previous.as_ref());
-            delete_step(machine, call, &around, step, stdin)
+            delete_step(context, call, &env, step, stdin)
         };
         let mut errors: Vec<_> = attachment.steps.iter().rev().filter_map(|step| run(step).err()).collect();
-        errors.extend(device_info::remove(machine.root, &self.container, attachment).err());
+        errors.extend(device_info::remove(context.root, &self.container, attachment).err());
         if errors.is_empty()
             && let Some(cached) = &attached.cache_file
         {
@@ -117,29 +116,29 @@ impl MultusState {
     }
 }
 
-/// The plugin that made it; if it is no longer installed and is one that we stand in for, we.
+/// Run DEL of the original plugin, or Ferroband's replacement if that plugin is no longer installed.
 fn delete_step(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     call: &Invocation,
-    around: &PluginEnv<'_>,
+    env: &PluginEnv<'_>,
     step: &PlanStep,
     stdin: Vec<u8>,
 ) -> Result<(), Error> {
-    let ours = PluginType::from_name(step.plugin()).filter(|role| !role.is_meta());
-    match (delegate::find_plugin(step.plugin(), around.path), ours) {
-        (Err(Error::NoPlugin { .. }), Some(role)) => {
+    let replaced = PluginType::from_name(step.plugin()).filter(|plugin_type| !plugin_type.is_meta());
+    match (delegate::find_plugin(step.plugin(), env.path), replaced) {
+        (Err(Error::NoPlugin { .. }), Some(plugin_type)) => {
             let config = PluginConfig::parse(stdin)?;
             let call = Invocation {
                 command: CniCommand::Del,
-                container: around.container.to_owned(),
-                ifname: around.ifname.to_owned(),
-                args: around.args.clone().into_owned(),
+                container: env.container.to_owned(),
+                ifname: env.ifname.to_owned(),
+                args: env.args.clone().into_owned(),
                 version: config.version()?,
                 config,
                 ..call.clone()
             };
-            del::del(machine, role, &call)
+            del::del(context, plugin_type, &call)
         }
-        _ => delegate::run(step.plugin(), CniCommand::Del, around, &stdin).map(drop),
+        _ => delegate::run(step.plugin(), CniCommand::Del, env, &stdin).map(drop),
     }
 }

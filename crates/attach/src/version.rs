@@ -1,13 +1,13 @@
-//! The versions of the CNI specification that we speak.
+//! Supported versions of the CNI specification.
 
 use std::fmt;
 
-/// A version of the specification. Later ones compare greater.
+/// A version of the specification. Newer versions compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CniVersion {
-    /// 0.1.0, also what a configuration without `cniVersion` means.
+    /// 0.1.0; also the default for a configuration without `cniVersion`.
     V0_1_0,
-    /// 0.2.0: the last with one address per family.
+    /// 0.2.0: the last one with a single address per family.
     V0_2_0,
     /// 0.3.0: interfaces and lists of addresses.
     V0_3_0,
@@ -15,21 +15,21 @@ pub enum CniVersion {
     V0_3_1,
     /// 0.4.0: CHECK, and `prevResult` on DEL.
     V0_4_0,
-    /// 1.0.0: addresses no longer say their family.
+    /// 1.0.0: addresses without `version`.
     V1_0_0,
     /// 1.1.0: GC and STATUS.
     V1_1_0,
 }
 
 impl CniVersion {
-    /// All of them, oldest first.
+    /// All versions, oldest first.
     pub const ALL: [Self; 7] =
         [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 
-    /// The newest.
+    /// The newest version.
     pub const NEWEST: Self = Self::V1_1_0;
 
-    /// The version written as `text`. An empty text is 0.1.0, as a missing one is.
+    /// Parse a version. An empty text means 0.1.0.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::V0_1_0);
@@ -37,7 +37,7 @@ impl CniVersion {
         Self::ALL.into_iter().find(|version| version.as_str() == text)
     }
 
-    /// As it is written in JSON.
+    /// The form used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V0_1_0 => "0.1.0",
@@ -50,7 +50,7 @@ impl CniVersion {
         }
     }
 
-    /// All versions in one line, for people.
+    /// All versions, separated by commas.
     pub fn supported_list() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::CniVersion;
 
     #[test]
-    fn only_the_exact_seven_are_known() {
+    fn only_the_seven_exact_versions_parse() {
         for version in CniVersion::ALL {
             assert_eq!(CniVersion::parse(version.as_str()), Some(version));
         }

@@ -1,4 +1,4 @@
-//! Whatever a runtime, a plugin or a damaged disk hands us: an answer or an error, never a panic.
+//! Arbitrary input from a runtime, a plugin or a damaged disk yields a result or an error, never a panic.
 
 use ferroband_attach::{
     CniCommand, CniEnvironment, CniResult, CniVersion, Invocation, PluginConfig, args, chain,
@@ -6,7 +6,7 @@ use ferroband_attach::{
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// Any JSON, often with the keys that we look for.
+/// Any JSON, often with keys that the parsers know.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -30,7 +30,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-fn call(stdin: &[u8], value: &str) {
+fn parse_call(stdin: &[u8], value: &str) {
     for (name, command) in [
         ("ADD", CniCommand::Add),
         ("DEL", CniCommand::Del),
@@ -55,24 +55,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn standard_input_of_any_bytes(stdin in prop::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,20}") {
-        call(&stdin, &value);
+    fn arbitrary_bytes_on_stdin_do_not_panic(
+        stdin in prop::collection::vec(any::<u8>(), 0..200),
+        value in "\\PC{0,20}",
+    ) {
+        parse_call(&stdin, &value);
     }
 
     #[test]
-    fn standard_input_of_any_json(config in json(), value in "[a-z0-9;=/.]{0,16}") {
-        call(config.to_string().as_bytes(), &value);
+    fn arbitrary_json_on_stdin_does_not_panic(config in json(), value in "[a-z0-9;=/.]{0,16}") {
+        parse_call(config.to_string().as_bytes(), &value);
         let _ = args::parse_pod(&value);
         let parsed = PluginConfig::parse(config.to_string().into_bytes());
         let network = parsed.and_then(|config| chain::parse_foreign(config.map(), "net1", false));
-        for (network, step) in network.iter().flat_map(|network| network.steps.iter().map(move |step| (network, step))) {
+        let steps = network.iter().flat_map(|network| network.steps.iter().map(move |step| (network, step)));
+        for (network, step) in steps {
             let stdin = chain::build_stdin(network, step, None);
             prop_assert!(serde_json::from_slice::<Map<String, Value>>(&stdin).is_ok());
         }
     }
 
     #[test]
-    fn a_result_that_is_understood_is_written_and_read_back(result in json(), version in 0..7_usize) {
+    fn a_valid_result_can_be_written_and_read_back(result in json(), version in 0..7_usize) {
         let version = CniVersion::ALL[version];
         if let Ok(read) = CniResult::read(&result, version) {
             let written = read.write(CniVersion::NEWEST).unwrap();

@@ -1,39 +1,39 @@
-//! Attaching real network namespaces, judged with `ip -j`. Needs root.
+//! Attaches real network namespaces and verifies them with `ip -j`. Needs root.
 //!
-//! Each test has a network namespace of its own for "the host" (on its own thread) and others for pods. The
-//! InfiniBand of [`fabric::Fabric`] is made of veth pairs, the node daemon of [`daemon::Daemon`] is a thread.
+//! Each test has separate network namespaces for "the host" (its own thread) and for pods. InfiniBand is made of veth
+//! pairs ([`veth_fabric::VethFabric`]), the node daemon is a thread ([`scripted_daemon::ScriptedDaemon`]).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "netns/check_status_gc.rs"]
+mod check_status_gc;
+#[path = "netns/coordinator.rs"]
+mod coordinator;
 #[path = "netns/crash.rs"]
 mod crash;
-#[path = "netns/daemon.rs"]
-mod daemon;
-#[path = "netns/fabric.rs"]
-mod fabric;
-#[path = "netns/functions.rs"]
-mod functions;
+#[path = "netns/disk_full.rs"]
+mod disk_full;
+#[path = "netns/failures.rs"]
+mod failures;
+#[path = "netns/fixture.rs"]
+mod fixture;
+#[path = "netns/ib_sriov.rs"]
+mod ib_sriov;
 #[path = "netns/ipoib.rs"]
 mod ipoib;
-#[path = "netns/lent.rs"]
-mod lent;
-#[path = "netns/meta.rs"]
-mod meta;
-#[path = "netns/networks.rs"]
-mod networks;
-#[path = "netns/rack.rs"]
-mod rack;
-#[path = "netns/shortage.rs"]
-mod shortage;
-#[path = "netns/stage.rs"]
-mod stage;
-#[path = "netns/trouble.rs"]
-mod trouble;
-#[path = "netns/upkeep.rs"]
-mod upkeep;
-#[path = "netns/upstream.rs"]
-mod upstream;
-#[path = "netns/ways.rs"]
-mod ways;
+#[path = "netns/meta_plugin.rs"]
+mod meta_plugin;
+#[path = "netns/multus_state.rs"]
+mod multus_state;
+#[path = "netns/network_options.rs"]
+mod network_options;
+#[path = "netns/rdma.rs"]
+mod rdma;
+#[path = "netns/scripted_daemon.rs"]
+mod scripted_daemon;
+#[path = "netns/sim_host.rs"]
+mod sim_host;
+#[path = "netns/veth_fabric.rs"]
+mod veth_fabric;
 #[path = "netns/whereabouts.rs"]
 mod whereabouts;

@@ -1,4 +1,4 @@
-//! Where the addresses of an attachment come from, and how they get there.
+//! Getting the addresses of an attachment and configuring them.
 
 use super::{AddOperation, read_result};
 use crate::config::ConfigFields;
@@ -10,7 +10,7 @@ use crate::{CniResult, CniVersion, Error, FailPoint, Invocation, address, chain,
 use serde_json::{Map, Value};
 
 impl AddOperation<'_> {
-    /// Get addresses from somebody else's IPAM plugin, if the step has one, and set them.
+    /// Get addresses from the step's foreign IPAM plugin, if it has one, and configure them.
     pub(super) fn delegate_ipam(&mut self, position: usize, step: usize) -> Result<(), Error> {
         let planned = &self.entry(position).attachment.steps[step];
         let Some(plugin) = ConfigFields(&planned.config).ipam_type()?.map(str::to_owned) else {
@@ -22,66 +22,66 @@ impl AddOperation<'_> {
         let entry = self.entry(position);
         let stdin = ipam_stdin(entry, step, self.journal.plugin_type.is_meta(), Some(self.call));
         let result = delegate::add(&plugin, &self.plugin_env(position), &stdin)?;
-        (self.machine.fail_point)(FailPoint::PluginExecuted);
-        let given = CniResult::read(&result, entry.attachment.version()?)?;
+        (self.context.fail_point)(FailPoint::PluginExecuted);
+        let ipam = CniResult::read(&result, entry.attachment.version()?)?;
         self.journal.entries[position].steps[step].ipam = StepState::Done;
-        if given.ips.is_empty() {
+        if ipam.ips.is_empty() {
             return Err(Error::NoAddress { plugin, ifname: self.entry(position).attachment.ifname.clone() });
         }
-        self.merge_ipam_result(position, given)?;
+        self.merge_ipam_result(position, ipam)?;
         self.configure_interfaces(&[position])
     }
 
-    /// Ask the daemon for the addresses of `positions` and set them.
+    /// Request the addresses of the attachments at `positions` from the daemon and configure them.
     pub(super) fn configure_assigned(&mut self, positions: &[usize]) -> Result<(), Error> {
         if positions.is_empty() {
             return Ok(());
         }
         self.request_addresses()?;
         for &position in positions {
-            let given = self.assigned_result(position)?;
-            self.merge_ipam_result(position, given)?;
+            let ipam = self.assigned_result(position)?;
+            self.merge_ipam_result(position, ipam)?;
         }
         self.configure_interfaces(positions)
     }
 
-    /// Let the daemon say which addresses it assigned, unless it has said so already.
+    /// Request the assigned addresses from the daemon, unless they are already known.
     fn request_addresses(&mut self) -> Result<(), Error> {
         if !self.journal.assigned.is_empty() {
             return Ok(());
         }
-        let unreached = Error::UnexpectedReply { wanted: "a plan before addresses" };
+        let unreached = Error::UnexpectedReply { expected: "a plan before the addresses request" };
         let daemon = self.daemon.as_mut().ok_or(unreached)?;
-        match daemon.request(self.machine, &DaemonRequest::Addresses)? {
+        match daemon.request(self.context, &DaemonRequest::Addresses)? {
             DaemonReply::Addresses(assigned) => self.journal.assigned = assigned,
-            _ => return Err(Error::UnexpectedReply { wanted: "addresses" }),
+            _ => return Err(Error::UnexpectedReply { expected: "addresses" }),
         }
         Ok(())
     }
 
-    /// What the daemon gave the attachment at `position`.
+    /// The addresses assigned to the attachment at `position`, as a result.
     pub(crate) fn assigned_result(&self, position: usize) -> Result<CniResult, Error> {
         let attachment = &self.entry(position).attachment;
         let assigned = self.journal.assigned.iter().find(|assigned| assigned.attachment == position);
         match assigned.filter(|assigned| !assigned.ips.is_empty()) {
             Some(assigned) => Ok(result_from_assigned(assigned)),
             None => Err(Error::NoAddress {
-                plugin: "of the node daemon".to_owned(),
+                plugin: "ferroband (node daemon)".to_owned(),
                 ifname: attachment.ifname.clone(),
             }
             .on_network(&attachment.network)),
         }
     }
 
-    /// Add what IPAM gave to an attachment's result. The name service settings stay those of the configuration.
-    fn merge_ipam_result(&mut self, position: usize, given: CniResult) -> Result<(), Error> {
+    /// Merge the IPAM result into an attachment's result. The DNS settings stay those of the configuration.
+    fn merge_ipam_result(&mut self, position: usize, ipam: CniResult) -> Result<(), Error> {
         let entry = &mut self.journal.entries[position];
         let mut result = read_result(entry)?;
-        result.ips = given.ips.into_iter().map(|ip| ResultIp { interface: Some(0), ..ip }).collect();
-        result.routes = given.routes;
-        // Upstream's two plugins differ in this.
+        result.ips = ipam.ips.into_iter().map(|ip| ResultIp { interface: Some(0), ..ip }).collect();
+        result.routes = ipam.routes;
+        // Unlike upstream's ipoib, upstream's ib-sriov returns the DNS settings of IPAM.
         if entry.attachment.steps.iter().any(|step| matches!(step.kind, StepKind::IbSriov { .. })) {
-            result.dns = given.dns;
+            result.dns = ipam.dns;
         }
         entry.result = Some(result.write(CniVersion::NEWEST)?);
         Ok(())
@@ -93,11 +93,11 @@ impl AddOperation<'_> {
         let names =
             positions.iter().map(|&position| self.journal.entries[position].attachment.ifname.as_str());
         let interfaces: Vec<_> = names.zip(&results).collect();
-        address::configure(self.machine, &self.netns, &mut self.inside, &interfaces)
+        address::configure(self.context, &self.netns, &mut self.pod_netlink, &interfaces)
     }
 }
 
-/// Standard input of a delegated IPAM plugin: for a plugin called by itself the bytes that it was given.
+/// Standard input of a delegated IPAM plugin. A plugin called on its own passes its own bytes on.
 pub(crate) fn ipam_stdin(
     entry: &JournalEntry,
     step: usize,

@@ -4,23 +4,23 @@ fn attachment(config: Value) -> Attachment {
     parse_foreign(config.as_object().unwrap(), "eth0", true).unwrap()
 }
 
-fn built(attachment: &Attachment, position: usize, previous: Option<&Value>) -> Value {
+fn stdin_of(attachment: &Attachment, position: usize, previous: Option<&Value>) -> Value {
     serde_json::from_slice(&build_stdin(attachment, &attachment.steps[position], previous)).unwrap()
 }
 
 #[test]
-fn a_list_gives_its_name_and_version_to_every_plugin() {
+fn every_plugin_gets_the_name_and_version_of_the_list() {
     let list = attachment(json!({
         "cniVersion": "0.4.0", "name": "cbr0",
         "plugins": [{"type": "flannel", "delegate": {"isDefaultGateway": true}}, {"type": "portmap", "Name": "x"}],
     }));
     assert_eq!(
-        built(&list, 0, None),
+        stdin_of(&list, 0, None),
         json!({"type": "flannel", "delegate": {"isDefaultGateway": true}, "name": "cbr0", "cniVersion": "0.4.0"})
     );
     let previous = json!({"cniVersion": "0.4.0", "ips": []});
     assert_eq!(
-        built(&list, 1, Some(&previous)),
+        stdin_of(&list, 1, Some(&previous)),
         json!({"type": "portmap", "name": "cbr0", "cniVersion": "0.4.0", "prevResult": previous})
     );
 }
@@ -30,39 +30,39 @@ fn a_single_configuration_is_a_chain_of_one() {
     let one =
         attachment(json!({"cniVersion": "0.3.1", "name": "n", "type": "bridge", "prevResult": {"a": 1}}));
     assert_eq!(one.steps[0].plugin(), "bridge");
-    assert_eq!(built(&one, 0, None), json!({"cniVersion": "0.3.1", "name": "n", "type": "bridge"}));
+    assert_eq!(stdin_of(&one, 0, None), json!({"cniVersion": "0.3.1", "name": "n", "type": "bridge"}));
 }
 
 #[test]
-fn runtime_configuration_is_what_the_plugin_asked_for() {
+fn runtime_config_is_limited_to_the_plugins_capabilities() {
     let built_with = |capabilities: Value| {
         let mut one = attachment(json!({"name": "n", "type": "t"}));
         one.steps[0].config.insert("runtimeConfig".into(), json!({"portMappings": [1], "mac": "m"}));
         one.steps[0].config.insert("capabilities".into(), capabilities);
-        built(&one, 0, None)
+        stdin_of(&one, 0, None)
     };
-    let asked = built_with(json!({"portMappings": true, "ips": true, "mac": false}));
-    assert_eq!(asked["runtimeConfig"], json!({"portMappings": [1]}));
-    assert_eq!(asked["capabilities"]["ips"], json!(true));
+    let stdin = built_with(json!({"portMappings": true, "ips": true, "mac": false}));
+    assert_eq!(stdin["runtimeConfig"], json!({"portMappings": [1]}));
+    assert_eq!(stdin["capabilities"]["ips"], json!(true));
     assert!(built_with(json!({})).get("runtimeConfig").is_none());
     assert!(built_with(json!(null)).get("runtimeConfig").is_none());
 }
 
 #[test]
-fn what_the_user_wrote_survives_losslessly() {
+fn user_configuration_is_passed_on_unchanged() {
     let odd =
         json!({"type": "t", "big": u64::MAX, "neg": i64::MIN, "s": "é\u{0}\"", "deep": {"a": [null, {}]}});
     let mut config = odd.clone();
     config["name"] = json!("n");
     let one = attachment(config);
-    let built = built(&one, 0, None);
+    let stdin = stdin_of(&one, 0, None);
     for (key, value) in odd.as_object().unwrap() {
-        assert_eq!(&built[key], value, "{key}");
+        assert_eq!(&stdin[key], value, "{key}");
     }
 }
 
 #[test]
-fn results_pass_on_unchanged_when_the_version_fits() {
+fn results_are_converted_only_when_the_version_differs() {
     let result = json!({"cniVersion": "0.4.0", "ips": [], "custom": true});
     assert_eq!(to_prev_result(&result, CniVersion::V0_4_0).unwrap(), result);
     let unversioned = json!({"custom": true});

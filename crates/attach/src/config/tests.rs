@@ -5,14 +5,14 @@ fn config(text: &str) -> PluginConfig {
 }
 
 #[test]
-fn keys_match_in_any_case_and_the_exact_one_first() {
+fn keys_match_case_insensitively_and_an_exact_match_wins() {
     assert_eq!(config(r#"{"Master":"ib0"}"#).fields().text("master").unwrap(), Some("ib0"));
     let both = config(r#"{"MASTER":"ib1","master":"ib0"}"#);
     assert_eq!(both.fields().text("master").unwrap(), Some("ib0"));
 }
 
 #[test]
-fn null_is_absent_and_the_unknown_is_ignored() {
+fn null_counts_as_absent_and_unknown_keys_are_ignored() {
     let config = config(r#"{"master":null,"mtu":null,"vf":7}"#);
     assert_eq!(config.fields().text("master").unwrap(), None);
     assert_eq!(config.fields().integer("mtu").unwrap(), None);
@@ -25,7 +25,7 @@ fn the_last_of_two_equal_keys_wins() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_an_error_that_names_the_field() {
+fn a_value_of_the_wrong_type_is_an_error() {
     let config = config(r#"{"mtu":"1500","master":5,"ipam":[],"x":1.5}"#);
     for error in [
         config.fields().integer("mtu").unwrap_err(),
@@ -38,7 +38,7 @@ fn a_value_of_the_wrong_kind_is_an_error_that_names_the_field() {
 }
 
 #[test]
-fn switches_take_words() {
+fn booleans_may_be_strings() {
     let config = config(r#"{"a":true,"b":"true","c":"false","d":"yes"}"#);
     assert!(config.fields().flag("a").unwrap() && config.fields().flag("b").unwrap());
     assert!(!config.fields().flag("c").unwrap() && !config.fields().flag("absent").unwrap());
@@ -46,13 +46,13 @@ fn switches_take_words() {
 }
 
 #[test]
-fn the_bytes_stay_as_they_came() {
+fn the_original_bytes_are_kept() {
     let text = "{ \"name\" : \"n\",\n\t\"b\":1, \"a\":2 }";
     assert_eq!(config(text).bytes(), text.as_bytes());
 }
 
 #[test]
-fn names_are_checked() {
+fn invalid_network_names_are_rejected() {
     for name in ["", "my net", "-x", ".x", "a/b", "é"] {
         let config = config(&serde_json::json!({ "name": name }).to_string());
         assert!(matches!(config.name(), Err(Error::NetworkName { .. })), "{name:?}");
@@ -61,7 +61,7 @@ fn names_are_checked() {
 }
 
 #[test]
-fn garbage_does_not_decode() {
+fn invalid_json_is_rejected() {
     for text in ["", "{", "[]", "5", "{} x", "{\"a\":\u{1}}"] {
         let parsed = PluginConfig::parse(text.as_bytes().to_vec());
         assert!(matches!(parsed, Err(Error::InvalidJson { .. })), "{text:?}");

@@ -1,4 +1,4 @@
-//! What a configuration of type `coordinator` asks for.
+//! Parsing of configurations of type `coordinator`.
 
 use crate::Error;
 use crate::config::ConfigFields;
@@ -7,25 +7,25 @@ use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// The subnets that are reached through the node, by the names of their kinds.
+/// Keys of the subnets that are reached through the node.
 const SUBNET_KEYS: [&str; 3] = ["overlayPodCIDR", "serviceCIDR", "hijackCIDR"];
 
-/// The step that a plugin's own configuration asks for.
+/// Parse a plugin configuration.
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, Error> {
-    let wrong = |field: &str, wanted| Error::Field { field: field.to_owned(), wanted };
+    let wrong = |field: &str, expected| Error::Field { field: field.to_owned(), expected };
     let mode = match fields.text("mode")?.unwrap_or_default() {
         "" | "auto" => CoordinatorMode::Auto,
         "underlay" => CoordinatorMode::Underlay,
         "overlay" => CoordinatorMode::Overlay,
-        // Upstream's plugin knows the second only, and its resource the first.
+        // Upstream's plugin accepts only "disable", and its resource only "disabled".
         "disabled" | "disable" => CoordinatorMode::Disabled,
-        _ => return Err(wrong("mode", "auto, underlay, overlay or disabled")),
+        _ => return Err(wrong("mode", "`auto`, `underlay`, `overlay` or `disabled`")),
     };
     let mut subnets = Vec::new();
     for key in SUBNET_KEYS {
         for value in fields.list(key)?.into_iter().flatten() {
             let subnet = value.as_str().and_then(parse_subnet);
-            subnets.push(subnet.ok_or_else(|| wrong(key, "a list of subnets and addresses"))?);
+            subnets.push(subnet.ok_or_else(|| wrong(key, "a list of subnets or addresses"))?);
         }
     }
     let whole = |key: &str, default: i64| Ok::<_, Error>(fields.integer(key)?.unwrap_or(default));
@@ -43,17 +43,17 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, 
         host_rule_table: table
             .ok()
             .filter(|table| *table > 0)
-            .ok_or_else(|| wrong("hostRuleTable", "a table's number"))?,
+            .ok_or_else(|| wrong("hostRuleTable", "the number of a routing table"))?,
         rp_filter: match filter {
             0..=2 => u8::try_from(filter).ok(),
             ..0 => None,
-            _ => return Err(wrong("podRPFilter", "0, 1, 2, or less to leave it alone")),
+            _ => return Err(wrong("podRPFilter", "0, 1, 2, or negative to leave it unchanged")),
         },
-        // Nothing is what upstream writes into every configuration; it means the kernel's own.
+        // Upstream writes 0 into every configuration; it means the kernel's default.
         tx_queue_len: Some(queue).filter(|queue| *queue > 0),
-        veth_mtu: mtu.ok().filter(|mtu| *mtu > 0).ok_or_else(|| wrong("vethMTU", "an MTU"))?,
+        veth_mtu: mtu.ok().filter(|mtu| *mtu > 0).ok_or_else(|| wrong("vethMTU", "a positive number"))?,
         veth_address: match fields.text("vethLinkAddress")?.filter(|address| !address.is_empty()) {
-            Some(text) => Some(text.parse().map_err(|_| wrong("vethLinkAddress", "an address"))?),
+            Some(text) => Some(text.parse().map_err(|_| wrong("vethLinkAddress", "an IP address"))?),
             None => None,
         },
     })
@@ -67,7 +67,7 @@ fn parse_subnet(text: &str) -> Option<IpNet> {
 fn parse_policy_routes(fields: ConfigFields<'_>) -> Result<Vec<(IpNet, IpAddr)>, Error> {
     let wrong = || Error::Field {
         field: "policyRoutes".to_owned(),
-        wanted: "a list of `dst` and `gw` of one family",
+        expected: "a list of routes with `dst` and `gw` of the same address family",
     };
     let route = |value: &Value| {
         let fields = ConfigFields(value.as_object()?);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_as_the_documents_say() {
+    fn missing_keys_have_the_documented_defaults() {
         let step = step(json!({})).unwrap();
         assert_eq!(
             (step.mode, step.host_rule_table, step.veth_mtu, step.rp_filter),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn subnets_of_all_kinds_and_single_addresses() {
+    fn all_subnet_keys_accept_subnets_and_addresses() {
         let config = json!({"serviceCIDR": ["10.96.1.2/12"], "hijackCIDR": ["169.254.0.0/16", "fd00::1"],
             "overlayPodCIDR": ["10.244.0.0/16"], "mode": "disabled", "podRPFilter": -1,
             "policyRoutes": [{"dst": "10.1.0.0/16", "gw": "10.9.0.1"}]});
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_values_are_rejected() {
         for config in [
             json!({"mode": "sideways"}),
             json!({"serviceCIDR": "10.0.0.0/8"}),
@@ -123,7 +123,7 @@ mod tests {
             json!({"txQueueLen": -1}),
             json!({"podRPFilter": 3}),
             json!({"policyRoutes": [{"dst": "10.1.0.0/16", "gw": "fd00::1"}]}),
-            json!({"vethLinkAddress": "here"}),
+            json!({"vethLinkAddress": "host_netlink"}),
         ] {
             assert!(matches!(step(config.clone()), Err(Error::Field { .. })), "{config}");
         }

@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
-/// A folder with one shell script as a plugin.
+/// A directory with one shell script as a plugin.
 struct ScriptPluginDir(tempfile::TempDir);
 
 impl ScriptPluginDir {
@@ -15,7 +15,7 @@ impl ScriptPluginDir {
 
     fn run(&self, stdin: &[u8]) -> Result<Vec<u8>, Error> {
         let path = self.0.path().to_str().unwrap();
-        let around = PluginEnv {
+        let env = PluginEnv {
             container: "c1",
             netns: "/run/netns/t",
             ifname: "net1",
@@ -23,19 +23,19 @@ impl ScriptPluginDir {
             path,
             lock: None,
         };
-        run("plugin", CniCommand::Add, &around, stdin)
+        run("plugin", CniCommand::Add, &env, stdin)
     }
 
-    fn answer(&self) -> PluginError {
+    fn reply(&self) -> PluginError {
         match self.run(b"{}") {
-            Err(Error::Plugin { answer, .. }) => answer,
+            Err(Error::Plugin { reply, .. }) => reply,
             other => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn the_plugin_sees_the_variables_and_the_configuration() {
+fn the_plugin_gets_the_variables_and_the_configuration() {
     let plugins =
         ScriptPluginDir::new("echo $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS $CNI_IFNAME $CNI_ARGS; cat");
     let output = plugins.run(b"{\"name\":\"n\"}").unwrap();
@@ -44,28 +44,28 @@ fn the_plugin_sees_the_variables_and_the_configuration() {
 }
 
 #[test]
-fn an_error_object_is_read_from_its_output() {
+fn the_error_is_parsed_from_standard_output() {
     let plugins = ScriptPluginDir::new(r#"echo '{"code":11,"msg":"later","details":"why"}'; exit 1"#);
-    assert_eq!(plugins.answer(), PluginError { code: 11, msg: "later".into(), details: "why".into() });
+    assert_eq!(plugins.reply(), PluginError { code: 11, msg: "later".into(), details: "why".into() });
 }
 
 #[test]
-fn without_one_its_words_are_kept() {
-    assert_eq!(ScriptPluginDir::new("echo boom >&2; exit 1").answer().msg, "boom");
-    assert_eq!(ScriptPluginDir::new("echo text; echo boom >&2; exit 3").answer().msg, "text / boom");
-    assert!(ScriptPluginDir::new("exit 7").answer().msg.contains('7'));
-    assert!(ScriptPluginDir::new("kill -9 $$").answer().msg.contains("signal"));
+fn without_an_error_object_the_output_becomes_the_message() {
+    assert_eq!(ScriptPluginDir::new("echo boom >&2; exit 1").reply().msg, "boom");
+    assert_eq!(ScriptPluginDir::new("echo text; echo boom >&2; exit 3").reply().msg, "text / boom");
+    assert!(ScriptPluginDir::new("exit 7").reply().msg.contains('7'));
+    assert!(ScriptPluginDir::new("kill -9 $$").reply().msg.contains("signal"));
 }
 
 #[test]
-fn large_configurations_pass_and_unread_ones_do_not_matter() {
+fn large_and_unread_configurations_do_not_block() {
     let long = vec![b'x'; 1 << 20];
     assert_eq!(ScriptPluginDir::new("cat").run(&long).unwrap(), long);
     assert_eq!(ScriptPluginDir::new("echo done").run(&long).unwrap(), b"done\n");
 }
 
 #[test]
-fn only_the_first_regular_file_in_the_path_counts() {
+fn the_first_regular_file_in_the_path_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
     fs::create_dir_all(first.join("plugin")).unwrap();
@@ -79,8 +79,9 @@ fn only_the_first_regular_file_in_the_path_counts() {
     }
 }
 
+// Case: cni 15
 #[test]
-fn case_15_a_binary_that_is_being_replaced_is_waited_for() {
+fn a_busy_binary_is_retried() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plugin");
     fs::copy("/bin/true", &file).unwrap();
@@ -89,16 +90,16 @@ fn case_15_a_binary_that_is_being_replaced_is_waited_for() {
     thread::scope(|scope| {
         let run = scope.spawn(|| plugins.run(b"{}"));
         thread::sleep(Duration::from_millis(150));
-        assert!(!run.is_finished(), "it should be busy");
+        assert!(!run.is_finished(), "the binary should be busy");
         drop(writer);
         run.join().unwrap().unwrap();
     });
 }
 
 #[test]
-fn what_is_not_a_result_is_an_error() {
+fn output_that_is_not_json_is_an_error() {
     let plugins = ScriptPluginDir::new("echo hello");
     let path = plugins.0.path().to_str().unwrap();
-    let around = PluginEnv { container: "c", netns: "", ifname: "i", args: "".into(), path, lock: None };
-    assert!(matches!(add("plugin", &around, b"{}"), Err(Error::PluginOutput { .. })));
+    let env = PluginEnv { container: "c", netns: "", ifname: "i", args: "".into(), path, lock: None };
+    assert!(matches!(add("plugin", &env, b"{}"), Err(Error::PluginOutput { .. })));
 }

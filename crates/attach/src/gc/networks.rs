@@ -1,40 +1,44 @@
-//! The networks whose plugins are to collect their own garbage, and what is valid on each.
+//! The networks whose plugins get a GC, with the valid attachments of each.
 
 use crate::config::ConfigFields;
 use crate::plan::{Attachment, StepKind};
 use crate::{CniVersion, PluginType, chain};
 use serde_json::{Value, json};
 
-/// The networks that the records of this node name.
+/// Networks found in the journals and Multus files of this node.
 #[derive(Debug, Default)]
 pub(super) struct GcNetworks {
     known: Vec<Attachment>,
-    /// Network, container and interface of what stays.
+    /// Network, container and interface of each valid attachment.
     valid: Vec<(String, String, String)>,
 }
 
 impl GcNetworks {
-    /// Take in the attachments of one sandbox, and whether it `stays`.
+    /// Record the attachments of one sandbox, and whether it is valid.
     pub(super) fn record<'a>(
         &mut self,
         container: &str,
         attachments: impl Iterator<Item = &'a Attachment>,
-        stays: bool,
+        is_valid: bool,
     ) {
         for attachment in attachments {
             if !self.known.iter().any(|known| is_same_network(known, attachment)) {
                 self.known.push(attachment.clone());
             }
-            if stays {
+            if is_valid {
                 let Attachment { name, ifname, .. } = attachment;
                 self.valid.push((name.clone(), container.to_owned(), ifname.clone()));
             }
         }
     }
 
-    /// Every network to tell, once, with its list of valid attachments. For the default network, here or among those
-    /// that are `wrapped`, that is the list that was `given`: it also holds sandboxes that we have no record of.
-    pub(super) fn into_gc_lists(self, wrapped: Vec<Attachment>, given: Value) -> Vec<(Attachment, Value)> {
+    /// Every network once, with its list of valid attachments. The default network, recorded or `wrapped`, gets the
+    /// runtime's list, which also contains sandboxes without a record on this node.
+    pub(super) fn into_gc_lists(
+        self,
+        wrapped: Vec<Attachment>,
+        runtime_list: Value,
+    ) -> Vec<(Attachment, Value)> {
         let Self { known, valid } = self;
         let mut networks = wrapped;
         for network in known {
@@ -46,15 +50,15 @@ impl GcNetworks {
         let with_valid = |network: Attachment| {
             let on = valid.iter().filter(|(name, ..)| *name == network.name);
             let list = on.map(|(_, container, ifname)| json!({"containerID": container, "ifname": ifname}));
-            let valid = if network.default { given.clone() } else { list.collect() };
+            let valid = if network.default { runtime_list.clone() } else { list.collect() };
             (network, valid)
         };
         networks.into_iter().map(with_valid).collect()
     }
 }
 
-/// The plugins of a network to call, each with its standard input. What we do in-process has its record here; of
-/// that only a delegated IPAM plugin is called.
+/// The plugins of a network to call, with their standard input. Of in-process steps, which the journal covers, only a
+/// delegated IPAM plugin is called.
 pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
     let call = |step: &crate::plan::PlanStep| {
         let plugin = match step.kind {
@@ -65,7 +69,7 @@ pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
                 ConfigFields(&step.config).ipam_type().ok().flatten()?
             }
         };
-        // What one pod asked for is nothing to the network.
+        // Keys of a single pod do not belong to the network's configuration.
         let mut step = step.clone();
         step.config.retain(|key, _| !["runtimeConfig", "deviceID", "pciBusID"].contains(&key.as_str()));
         (!PluginType::is_daemon_ipam(Some(plugin)))
@@ -89,18 +93,20 @@ mod tests {
         chain::parse_foreign(config.as_object().unwrap(), ifname, default).unwrap()
     }
 
+    // Case: cni 105
     #[test]
-    fn case_105_each_network_is_told_once_what_is_valid_on_it() {
+    fn each_network_gets_its_valid_attachments_once() {
         let mut networks = GcNetworks::default();
         let pod = |net: &str| [network("k8s", "eth0", true, "1.1.0"), network("a", net, false, "1.1.0")];
         networks.record("c1", pod("net1").iter(), true);
         networks.record("c2", pod("net2").iter(), false);
         networks.record("c3", [network("old", "net1", false, "1.0.0")].iter(), true);
-        let given = json!([{"containerID": "c1", "ifname": "eth0"}, {"containerID": "c9", "ifname": "eth0"}]);
-        let told = networks.into_gc_lists(vec![network("k8s", "", true, "1.1.0")], given.clone());
-        let told: Vec<_> =
-            told.iter().map(|(network, valid)| (network.name.as_str(), valid.clone())).collect();
-        assert_eq!(told, [("k8s", given), ("a", json!([{"containerID": "c1", "ifname": "net1"}]))]);
+        let runtime_list =
+            json!([{"containerID": "c1", "ifname": "eth0"}, {"containerID": "c9", "ifname": "eth0"}]);
+        let lists = networks.into_gc_lists(vec![network("k8s", "", true, "1.1.0")], runtime_list.clone());
+        let lists: Vec<_> =
+            lists.iter().map(|(network, valid)| (network.name.as_str(), valid.clone())).collect();
+        assert_eq!(lists, [("k8s", runtime_list), ("a", json!([{"containerID": "c1", "ifname": "net1"}]))]);
         let [(plugin, stdin)] = plugin_calls(&network("a", "net1", false, "1.1.0")).try_into().unwrap();
         assert!(plugin == "x" && !String::from_utf8(stdin).unwrap().contains("deviceID"));
     }

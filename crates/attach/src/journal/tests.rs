@@ -34,7 +34,7 @@ fn journal() -> Journal {
 }
 
 #[test]
-fn what_is_saved_is_loaded() {
+fn a_saved_journal_is_loaded_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let mut journal = journal();
@@ -57,7 +57,7 @@ fn what_is_saved_is_loaded() {
 }
 
 #[test]
-fn what_contradicts_itself_is_damage() {
+fn inconsistent_step_counts_and_newer_schemas_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let mut short = journal();
@@ -70,7 +70,7 @@ fn what_contradicts_itself_is_damage() {
 }
 
 #[test]
-fn fields_that_later_releases_add_do_not_matter() {
+fn unknown_fields_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c1.json");
     let mut value = json!(journal());
@@ -81,11 +81,11 @@ fn fields_that_later_releases_add_do_not_matter() {
 }
 
 #[test]
-fn addresses_may_be_freed_when_our_interfaces_are_gone() {
+fn addresses_may_be_released_once_own_interfaces_are_gone() {
     let mut journal = journal();
     assert!(journal.interfaces_gone());
     journal.entries[0].steps[0].state = StepState::Done;
-    assert!(journal.interfaces_gone(), "a foreign one does not count");
+    assert!(journal.interfaces_gone(), "a foreign interface does not count");
     journal.entries[0].steps[1].interface = Some(InterfaceIdentity::default());
     for (state, gone) in [(StepState::Intended, false), (StepState::Done, false), (StepState::Undone, true)] {
         journal.entries[0].steps[1].state = state;

@@ -1,4 +1,4 @@
-//! The results of 0.1.0 and 0.2.0: one address per family, each with the routes of its family.
+//! Results of 0.1.0 and 0.2.0: one address per family, with the routes of that family.
 
 use super::{CniResult, ResultIp, ResultRoute, is_empty, maybe_address, nullable};
 use crate::{CniVersion, Error};

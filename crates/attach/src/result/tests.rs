@@ -37,7 +37,7 @@ fn plain(result: &CniResult) -> CniResult {
 }
 
 #[test]
-fn every_version_reads_what_it_wrote() {
+fn every_version_round_trips() {
     for version in CniVersion::ALL {
         let written = dual().write(version).unwrap();
         assert_eq!(written["cniVersion"], version.as_str());
@@ -55,8 +55,9 @@ fn every_version_reads_what_it_wrote() {
     }
 }
 
+// Case: cni 9
 #[test]
-fn case_9_no_address() {
+fn a_result_without_addresses_is_valid_since_0_3_0() {
     let mut bare = dual();
     bare.ips.clear();
     bare.routes.clear();
@@ -68,8 +69,9 @@ fn case_9_no_address() {
     assert!(matches!(oldest, Err(Error::ResultNeedsAddress { version: CniVersion::V0_2_0 })));
 }
 
+// Case: cni 11
 #[test]
-fn case_11_old_addresses_say_their_family() {
+fn addresses_before_1_0_0_have_their_ip_version() {
     let old = dual().write(CniVersion::V0_3_1).unwrap();
     assert_eq!((&old["ips"][0]["version"], &old["ips"][1]["version"]), (&json!("4"), &json!("6")));
     let keys: Vec<_> = old["interfaces"][0].as_object().unwrap().keys().collect();
@@ -78,7 +80,7 @@ fn case_11_old_addresses_say_their_family() {
 }
 
 #[test]
-fn the_oldest_form_splits_by_family() {
+fn the_0_1_0_format_is_split_by_address_family() {
     let oldest = dual().write(CniVersion::V0_1_0).unwrap();
     let expected = json!({
         "cniVersion": "0.1.0",
@@ -90,7 +92,7 @@ fn the_oldest_form_splits_by_family() {
 }
 
 #[test]
-fn what_go_programs_write_is_understood() {
+fn null_and_empty_values_of_go_plugins_are_accepted() {
     let value = json!({
         "interfaces": null,
         "ips": [{"version": "4", "interface": 0, "address": "10.1.2.3/16", "gateway": ""}],
@@ -104,7 +106,7 @@ fn what_go_programs_write_is_understood() {
 }
 
 #[test]
-fn the_field_that_is_wrong_is_named() {
+fn a_parse_error_names_the_field() {
     let value = json!({"ips": [{"address": "10.1.2.3/99"}]});
     let error = CniResult::read(&value, CniVersion::V1_0_0).unwrap_err();
     assert!(error.to_string().contains("ips[0].address"), "{error}");
@@ -113,14 +115,14 @@ fn the_field_that_is_wrong_is_named() {
 }
 
 #[test]
-fn name_service_settings_without_content_are_left_out() {
+fn empty_dns_settings_are_omitted() {
     let mut result = dual();
     result.dns = json!({"nameservers": [], "domain": "", "search": ["a"]}).as_object().unwrap().clone();
     assert_eq!(result.write(CniVersion::V1_1_0).unwrap()["dns"], json!({"search": ["a"]}));
 }
 
 #[test]
-fn printed_as_libcni_prints() {
+fn the_printed_form_equals_libcnis() {
     let result = CniResult { interfaces: vec![ResultInterface::default()], ..CniResult::default() };
     let text = result.print(CniVersion::V1_0_0).unwrap();
     assert_eq!(

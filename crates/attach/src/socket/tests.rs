@@ -10,7 +10,7 @@ fn pair() -> (Channel, Channel) {
 }
 
 #[test]
-fn messages_arrive_whole_and_in_order() {
+fn messages_arrive_complete_and_in_order() {
     let (mut cni, mut node) = pair();
     let release = DaemonRequest::Release { container: "c1".into(), ifname: Some("net1".into()) };
     cni.send(&release).unwrap();
@@ -22,7 +22,7 @@ fn messages_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn a_descriptor_comes_along_and_is_closed_on_exec() {
+fn a_file_descriptor_is_passed_with_close_on_exec() {
     let (mut cni, mut node) = pair();
     let namespace = File::open("/proc/thread-self/ns/net").unwrap();
     cni.send_with_fd(&json!("hello"), &namespace).unwrap();
@@ -38,7 +38,7 @@ fn a_descriptor_comes_along_and_is_closed_on_exec() {
 }
 
 #[test]
-fn a_message_larger_than_the_socket_buffer_passes() {
+fn a_message_larger_than_the_socket_buffer_is_delivered() {
     let (mut cni, mut node) = pair();
     let long = Value::String("x".repeat(3 << 20));
     let expected = long.clone();
@@ -48,7 +48,7 @@ fn a_message_larger_than_the_socket_buffer_passes() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_on_both_sides() {
+fn messages_that_are_too_long_are_rejected_on_both_sides() {
     let (mut cni, mut node) = pair();
     let long = Value::String("x".repeat(MAX_MESSAGE_LEN));
     assert!(matches!(cni.send(&long), Err(ChannelError::TooLong { .. })));
@@ -57,7 +57,7 @@ fn what_is_too_long_is_refused_on_both_sides() {
 }
 
 #[test]
-fn an_ended_connection_is_told_from_a_malformed_message() {
+fn a_closed_connection_differs_from_a_malformed_message() {
     let (cni, mut node) = pair();
     drop(cni);
     assert!(matches!(node.recv::<Value>(), Err(ChannelError::Closed)));
@@ -73,7 +73,7 @@ fn an_ended_connection_is_told_from_a_malformed_message() {
 }
 
 #[test]
-fn a_silent_peer_does_not_hold_us_for_ever() {
+fn receiving_from_a_silent_peer_times_out() {
     let (cni, mut node) = pair();
     node.set_timeout(Some(Duration::from_millis(20))).unwrap();
     assert!(matches!(node.recv::<Value>(), Err(ChannelError::Socket(_))));
@@ -81,7 +81,7 @@ fn a_silent_peer_does_not_hold_us_for_ever() {
 }
 
 #[test]
-fn the_peer_is_known() {
+fn the_peers_user_id_is_known() {
     let (cni, _node) = pair();
     assert_eq!(cni.peer_uid().unwrap(), nix::unistd::getuid().as_raw());
 }

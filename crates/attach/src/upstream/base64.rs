@@ -1,6 +1,6 @@
 //! Base64 as Go's encoder writes byte slices into JSON (RFC 4648, section 4).
 
-/// The bytes that `text` stands for; none if it is not base64.
+/// Decode `text`; `None` if it is not base64.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     if text.len() % 4 == 1 {
@@ -36,7 +36,7 @@ mod tests {
     use super::decode;
 
     #[test]
-    fn the_examples_of_the_rfc() {
+    fn decodes_the_rfc_examples() {
         let cases = [
             ("", ""),
             ("Zg==", "f"),

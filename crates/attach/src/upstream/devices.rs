@@ -1,11 +1,11 @@
-//! Functions and RDMA devices that upstream's `ib-sriov` and `rdma` gave away.
+//! Virtual functions and RDMA devices attached by upstream's `ib-sriov` and `rdma` plugins.
 //!
 //! ```text
-//! var/lib/cni/ib-sriov/<container>-<interface>           the function, and what it was called and like before
+//! var/lib/cni/ib-sriov/<container>-<interface>           the function, its former name and settings
 //! var/lib/cni/rdma/<network>-<container>-<interface>     the RDMA device
 //! ```
 //!
-//! A file that cannot be understood counts as absent, as it does for them.
+//! A file that cannot be parsed counts as absent, as in the upstream plugins.
 
 use crate::config::ConfigFields;
 use crate::journal::MovedRdmaDevice;
@@ -17,50 +17,51 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Take back the function that upstream's `ib-sriov` gave the interface of the call.
+/// Return the function that upstream's `ib-sriov` attached for the call's interface.
 pub(crate) fn return_vf(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     call: &Invocation,
     netns: Option<&Netns>,
 ) -> Result<(), Error> {
     let name = format!("{}-{}", call.container, call.ifname);
-    let path = machine.root.path("var/lib/cni/ib-sriov").join(name);
+    let path = context.root.path("var/lib/cni/ib-sriov").join(name);
     if let Some(state) = read_object(&path)
-        && let Some(held) = vf_lease(machine, call, ConfigFields(&state))?
+        && let Some(lease) = vf_lease(context, call, ConfigFields(&state))?
     {
-        let lock = lock_function(machine.root, held.function, machine.timeouts.lock)?;
-        // Given to somebody else since then, by us: no longer ours to touch.
-        if VfLease::load(machine.root, held.function)?.is_none() {
-            // Ours from here on, so that what fails half-way is known the next time.
-            held.save(machine.root)?;
-            VfTeardown { machine, netns, daemon: None }.restore(&held, &lock)?;
+        let lock = lock_function(context.root, lease.function, context.timeouts.lock)?;
+        // With a lease, Ferroband has attached the function to another sandbox since then: leave it alone.
+        if VfLease::load(context.root, lease.function)?.is_none() {
+            // Save a lease first, so that a teardown that fails half-way is retried.
+            lease.save(context.root)?;
+            VfTeardown { context, netns, daemon: None }.restore(&lease, &lock)?;
             lock.release_and_remove();
         }
     }
     record::remove(&path)
 }
 
-/// Take back the RDMA device that upstream's `rdma` moved for the interface of the call.
+/// Return the RDMA device that upstream's `rdma` moved for the call's interface.
 pub(crate) fn return_rdma_device(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     call: &Invocation,
     netns: Option<&Netns>,
 ) -> Result<(), Error> {
     let name = format!("{}-{}-{}", call.config.name()?, call.container, call.ifname);
-    let path = machine.root.path("var/lib/cni/rdma").join(name);
+    let path = context.root.path("var/lib/cni/rdma").join(name);
     if let Some(state) = read_object(&path) {
         let fields = ConfigFields(&state);
-        if let (Some(device), Some(on)) = (text(fields, "containerRdmaDevName"), text(fields, "deviceID")) {
-            let trace = MovedRdmaDevice { device, parent: on };
-            crate::rdma::undo(machine, netns, &trace, None)?;
+        if let (Some(device), Some(parent)) = (text(fields, "containerRdmaDevName"), text(fields, "deviceID"))
+        {
+            let moved = MovedRdmaDevice { device, parent };
+            crate::rdma::undo(context, netns, &moved, None)?;
         }
     }
     record::remove(&path)
 }
 
-/// The function as its file describes it.
+/// Convert upstream's state file into a lease.
 fn vf_lease(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     call: &Invocation,
     state: ConfigFields<'_>,
 ) -> Result<Option<VfLease>, Error> {
@@ -68,10 +69,10 @@ fn vf_lease(
     let Some(function) = function else { return Ok(None) };
     let own = text(state, "HostIFGUID");
     let guid = |text: Option<String>| text.and_then(|text| text.parse::<Guid>().ok());
-    let before = guid(own.clone()).filter(|guid| !guid.is_unset());
+    let saved_guid = guid(own.clone()).filter(|guid| !guid.is_unset());
     let runtime = state.object("runtimeConfig").ok().flatten();
     let args = state.object("args").ok().flatten().and_then(|args| args.object("cni").ok().flatten());
-    let given = guid(runtime.and_then(|runtime| text(runtime, "infinibandGUID")))
+    let requested = guid(runtime.and_then(|runtime| text(runtime, "infinibandGUID")))
         .or_else(|| guid(args.and_then(|args| text(args, "guid"))));
     let rdma = state.object("RdmaNetState").ok().flatten();
     let isolated = state.flag("rdmaIsolation").unwrap_or_default();
@@ -79,7 +80,7 @@ fn vf_lease(
         stem: crate::AttachmentId::new(crate::PluginType::IbSriov, &call.container, &call.ifname).file_stem(),
         container: call.container.clone(),
         ifname: call.ifname.clone(),
-        boot: boot_id(machine.root)?,
+        boot: boot_id(context.root)?,
         netns: call.netns.clone().unwrap_or_default(),
         netns_id: Netns::current()?.id(),
     };
@@ -88,12 +89,12 @@ fn vf_lease(
         owner,
         saved: SavedVfState {
             name: text(state, "HostIFNames").unwrap_or_default(),
-            // It remembers one for both.
-            node_guid: before,
-            port_guid: before,
+            // Upstream saves one GUID for both.
+            node_guid: saved_guid,
+            port_guid: saved_guid,
             ..SavedVfState::default()
         },
-        guid: given.filter(|_| own.is_some()),
+        guid: requested.filter(|_| own.is_some()),
         link_state_set: text(state, "link_state").is_some(),
         rdma: rdma.filter(|_| isolated).and_then(|rdma| text(rdma, "containerRdmaDevName")),
         vfio_bound: state.flag("vfioPciMode").unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Reading the files. Whatever is damaged in them counts as absent: a DEL must not fail for it.
+//! Reading the Multus files. Damaged parts count as absent: DEL must not fail because of them.
 
 use super::{MULTUS_DIR, MultusAttachment, MultusState, base64};
 use crate::chain;
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 type JsonObject = Map<String, Value>;
 
 impl MultusState {
-    /// What the files say of `container`, whose default interface is `ifname`. Configurations without a version
-    /// have `version`. `None` if they say nothing.
+    /// Load the state of `container`, whose default interface is `ifname`. `version` applies to configurations without
+    /// one. `None` if there is no state.
     pub(crate) fn load(root: &Root, container: &str, ifname: &str, version: &str) -> Option<Self> {
         let folder = root.path(MULTUS_DIR);
         let list = folder.join(container);
@@ -31,7 +31,7 @@ impl MultusState {
         if attached.is_empty() {
             attached =
                 cache.0.iter().filter_map(|(path, entry)| from_cache(path, entry, ifname, version)).collect();
-            // The default network was the first.
+            // The default network was attached first.
             attached.sort_by_key(|one| (!one.attachment.default, one.attachment.ifname.clone()));
         }
         let list = listed.is_some().then_some(list);
@@ -42,7 +42,6 @@ impl MultusState {
     }
 }
 
-/// One element of the list of delegates.
 fn from_delegate(
     delegate: &JsonObject,
     position: usize,
@@ -52,7 +51,7 @@ fn from_delegate(
 ) -> Option<MultusAttachment> {
     let fields = ConfigFields(delegate);
     let text = |key: &str| fields.text(key).ok().flatten().filter(|text| !text.is_empty());
-    // `Conf` and `ConfList` have lost the keys that Multus does not know; `Bytes` has all of them.
+    // `Conf` and `ConfList` lack the keys that Multus does not know; `Bytes` has all of them.
     let whole = text("Bytes").and_then(base64::decode).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let has_plugins = |config: &JsonObject| {
         let fields = ConfigFields(config);
@@ -62,7 +61,7 @@ fn from_delegate(
     let parsed = ["ConfList", "Conf"].iter().filter_map(|key| fields.object(key).ok().flatten());
     let config: JsonObject = whole.or_else(|| parsed.map(|part| part.0.clone()).find(has_plugins))?;
     let ifname = match text("ifnameRequest") {
-        Some(asked) => asked.to_owned(),
+        Some(name) => name.to_owned(),
         None if position == 0 => ifname.to_owned(),
         None => format!("net{position}"),
     };
@@ -89,7 +88,7 @@ fn from_delegate(
     })
 }
 
-/// An attachment of which only libcni's cache is left.
+/// An attachment known only from libcni's cache.
 fn from_cache(path: &Path, entry: &JsonObject, default: &str, version: &str) -> Option<MultusAttachment> {
     let fields = ConfigFields(entry);
     let config = base64::decode(fields.text("config").ok()??)?;
@@ -129,13 +128,13 @@ fn with_cache(mut attachment: Attachment, path: &Path, entry: &JsonObject) -> Mu
     }
 }
 
-/// libcni's cache of one container, by file.
+/// libcni's cache entries of one container, with their files.
 struct LibcniCache(Vec<(PathBuf, JsonObject)>);
 
 impl LibcniCache {
     fn read(folder: &Path, container: &str) -> Self {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        // Network names may contain what separates the parts, so the file itself is asked.
+        // Network names may contain the separator, so the content decides.
         let part = format!("-{container}-");
         let paths = entries.map(|entry| entry.path());
         let named = paths.filter(|path| path.to_string_lossy().contains(&part));

@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::json;
 
-/// Base64 of a configuration, by an independent program.
+/// Encode with an independent program.
 fn encoded(config: &Value) -> String {
     use std::io::Write;
     let mut child = std::process::Command::new("base64")
@@ -20,12 +20,13 @@ fn put(root: &Root, name: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-fn seen(left: &MultusState) -> Vec<(&str, &str, bool)> {
+fn summary(left: &MultusState) -> Vec<(&str, &str, bool)> {
     left.attachments().map(|one| (one.name.as_str(), one.ifname.as_str(), one.default)).collect()
 }
 
+// Case: cni 95
 #[test]
-fn case_95_the_list_of_delegates_and_the_cache_tell_all_of_it() {
+fn attachments_are_rebuilt_from_the_delegates_file_and_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     assert!(MultusState::load(&root, "c1", "eth0", "1.0.0").is_none());
@@ -49,10 +50,10 @@ fn case_95_the_list_of_delegates_and_the_cache_tell_all_of_it() {
     put(&root, "results/ib-c10-ib7", &cached.to_string().replace("\"c1\"", "\"c10\""));
 
     let left = MultusState::load(&root, "c1", "eth0", "1.0.0").unwrap();
-    assert_eq!(seen(&left), [("cbr0", "eth0", true), ("ib", "ib7", false), ("third", "net2", false)]);
+    assert_eq!(summary(&left), [("cbr0", "eth0", true), ("ib", "ib7", false), ("third", "net2", false)]);
     let [default, ib, _] = left.attachments.as_slice() else { panic!() };
-    assert_eq!(default.attachment.steps[0].config["keep"], 1, "nothing is lost");
-    assert_eq!(default.attachment.cni_version, "1.0.0", "filled in from ours");
+    assert_eq!(default.attachment.steps[0].config["keep"], 1, "unknown keys are kept");
+    assert_eq!(default.attachment.cni_version, "1.0.0", "filled in from the call");
     assert_eq!(
         ib.attachment.device,
         Some(crate::plan::AttachmentDevice { resource: "a/b".into(), id: "0000:01:00.1".into() })
@@ -63,8 +64,9 @@ fn case_95_the_list_of_delegates_and_the_cache_tell_all_of_it() {
     assert_eq!(list_containers(&root), ["c1"]);
 }
 
+// Case: cni 96
 #[test]
-fn case_96_a_damaged_list_leaves_the_cache() {
+fn a_damaged_delegates_file_falls_back_to_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let entry = |ifname: &str, name: &str| {
@@ -80,5 +82,5 @@ fn case_96_a_damaged_list_leaves_the_cache() {
     put(&root, "results/a-c1-eth0", &entry("eth0", "a"));
     put(&root, "results/z-c1-net9", "{");
     let left = MultusState::load(&root, "c1", "eth0", "1.0.0").unwrap();
-    assert_eq!(seen(&left), [("a", "eth0", true), ("b", "net1", false)]);
+    assert_eq!(summary(&left), [("a", "eth0", true), ("b", "net1", false)]);
 }

@@ -1,4 +1,4 @@
-//! What can be refused before anything is touched.
+//! Checks before anything is changed.
 
 use super::{ObservedVf, VfLease, VfOwner};
 use crate::config::ConfigFields;
@@ -7,40 +7,40 @@ use crate::{CniContext, Error};
 use ferroband_kernel::{Hardware, NetnsMode};
 use serde_json::{Map, Value};
 
-/// Refuse what cannot work.
+/// Fail if the function cannot be attached.
 pub(crate) fn preflight(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     owner: &VfOwner,
     vf: &VfStep,
     config: &Map<String, Value>,
 ) -> Result<(), Error> {
-    let hardware = machine.require_hardware()?;
+    let hardware = context.require_hardware()?;
     if ConfigFields(config).ipam_type()? == Some("dhcp") {
         return Err(Error::Dhcp);
     }
     is_isolated(hardware, vf)?;
     let function = ObservedVf::get(hardware, vf.device)?;
-    match VfLease::load(machine.root, vf.device)?.filter(|held| held.owner != *owner) {
-        Some(held) if held.owner.is_alive(machine.root)? => {
-            Err(Error::FunctionInUse { function: vf.device, container: held.owner.container })
+    match VfLease::load(context.root, vf.device)?.filter(|lease| lease.owner != *owner) {
+        Some(lease) if lease.owner.is_alive(context.root)? => {
+            Err(Error::FunctionInUse { function: vf.device, container: lease.owner.container })
         }
-        // Restored before it is given; what it is like now does not count.
+        // The setup restores it first, so its current state does not matter.
         Some(_) => Ok(()),
         None => check_usable(hardware, vf, &function),
     }
 }
 
-/// Whether the pod gets the RDMA device for itself.
+/// Whether the RDMA device is moved into the pod's namespace.
 pub(super) fn is_isolated(hardware: &dyn Hardware, vf: &VfStep) -> Result<bool, Error> {
     let exclusive = || Ok::<_, Error>(hardware.rdma_netns_mode()? == NetnsMode::Exclusive);
     match vf.isolation {
         Some(true) if !exclusive()? => Err(Error::SharedRdma),
-        Some(asked) => Ok(asked),
+        Some(isolated) => Ok(isolated),
         None => Ok(exclusive().unwrap_or(false)),
     }
 }
 
-/// Whether the function is one that can be given so.
+/// Fail if the function does not fit the requested mode.
 pub(super) fn check_usable(hardware: &dyn Hardware, vf: &VfStep, function: &ObservedVf) -> Result<(), Error> {
     let device = vf.device;
     if vf.vfio && !function.is_vfio() {

@@ -1,4 +1,4 @@
-//! What a configuration of type `ib-sriov` asks for.
+//! Parsing of configurations of type `ib-sriov`.
 
 use crate::Error;
 use crate::config::ConfigFields;
@@ -7,10 +7,10 @@ use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Guid, PciAddress};
 use serde_json::Value;
 
-/// The mark that a fabric manager leaves in `args.cni` when it has taken care of the pod.
+/// Marker that ib-kubernetes puts into `args.cni` once it has configured the pod.
 const MARK: (&str, &str) = ("mellanox.infiniband.app", "configured");
 
-/// The step that a plugin's own configuration asks for.
+/// Parse a plugin configuration.
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {
     let runtime = fields.object("runtimeConfig")?;
     let of_runtime = |key| runtime.map_or(Ok(None), |runtime| non_empty(runtime, key));
@@ -34,7 +34,7 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {
         None => of_args("guid")?,
     };
     let mtu = fields.integer("mtu")?.filter(|mtu| *mtu > 0);
-    let wrong = |_| Error::Field { field: "mtu".to_owned(), wanted: "a number that fits an MTU" };
+    let wrong = |_| Error::Field { field: "mtu".to_owned(), expected: "a valid MTU" };
     Ok(VfStep {
         device,
         guid: guid.map(parse_guid).transpose()?,
@@ -46,22 +46,22 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {
     })
 }
 
-/// A text that is not empty.
+/// A non-empty string.
 fn non_empty<'a>(fields: ConfigFields<'a>, key: &str) -> Result<Option<&'a str>, Error> {
     Ok(fields.text(key)?.filter(|text| !text.is_empty()))
 }
 
 fn parse_link_state(fields: ConfigFields<'_>) -> Result<Option<VfLinkState>, Error> {
-    let wanted = "auto, enable, disable or empty";
+    let expected = "`auto`, `enable`, `disable` or empty";
     match fields.text("link_state")?.unwrap_or_default() {
         "" => Ok(None),
         text => serde_json::from_value(Value::String(text.to_owned()))
             .map(Some)
-            .map_err(|_| Error::Field { field: "link_state".to_owned(), wanted }),
+            .map_err(|_| Error::Field { field: "link_state".to_owned(), expected }),
     }
 }
 
-/// Eight groups of two hexadecimal digits with colons between, not all zero; as upstream reads it.
+/// Eight groups of two hexadecimal digits, separated by colons, not all zero; as upstream parses it.
 fn parse_guid(text: &str) -> Result<Guid, Error> {
     let invalid = || Error::InvalidGuid { guid: text.to_owned() };
     let groups: Vec<_> = text.split(':').collect();

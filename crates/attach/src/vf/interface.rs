@@ -1,4 +1,4 @@
-//! The interface of a function, wherever it is.
+//! Finding and moving the interface of a function.
 
 use super::VfLease;
 use crate::{CniContext, Error, FailPoint};
@@ -6,23 +6,23 @@ use ferroband_kernel::{Error as KernelError, Hardware, Link, Netns, RouteSocket}
 use ferroband_model::PciAddress;
 use std::time::{Duration, Instant};
 
-/// How often an interface that is to appear is looked for.
+/// Polling interval while waiting for an interface.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long another function's interface may have this one's name on its way: a rebind, or the move of an RDMA device.
+/// How long another function's interface may temporarily hold this one's name, during a rebind or an RDMA device move.
 const NAME_WAIT: Duration = Duration::from_secs(5);
 
-/// What the interface is called on its way: the same on every node at every time, and nobody else's.
+/// Temporary name of a function's interface while it is moved: deterministic and unique per function.
 pub(super) fn transit_name(function: PciAddress) -> String {
     let (bus, device) = (function.bus(), function.device());
     format!("vfdev{:04x}{bus:02x}{device:02x}{:x}", function.domain(), function.function())
 }
 
-/// The interface in the host.
+/// The function's interface in the host namespace.
 pub(super) fn find_in_host(hardware: &dyn Hardware, function: PciAddress) -> Result<Option<Link>, Error> {
     Ok(lowest_index(hardware.interfaces(function, None)?))
 }
 
-/// The interface in the sandbox.
+/// The function's interface in the sandbox.
 pub(crate) fn find_in_sandbox(
     hardware: &dyn Hardware,
     function: PciAddress,
@@ -35,22 +35,22 @@ fn lowest_index(links: Vec<Link>) -> Option<Link> {
     links.into_iter().min_by_key(|link| link.index)
 }
 
-/// Where an interface was found.
+/// The namespace where an interface was found.
 #[derive(Debug)]
 pub(super) enum InterfaceLocation {
     Host(Link),
     Sandbox(Link),
 }
 
-/// Wait for the interface to appear: in the sandbox, if there is one, or in the host. A driver makes it in its own
-/// time, and udev may name it once more.
+/// Wait for the interface to appear in the host or, if given, in the sandbox. The driver creates it asynchronously, and
+/// udev may rename it afterwards.
 pub(super) fn wait_for_interface(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     hardware: &dyn Hardware,
     function: PciAddress,
     netns: Option<&Netns>,
 ) -> Result<Option<InterfaceLocation>, Error> {
-    let end = Instant::now() + machine.timeouts.device_ready;
+    let end = Instant::now() + context.timeouts.device_ready;
     loop {
         if let Some(link) = find_in_host(hardware, function)? {
             return Ok(Some(InterfaceLocation::Host(link)));
@@ -67,84 +67,85 @@ pub(super) fn wait_for_interface(
     }
 }
 
-/// Have the interface in the sandbox, where it is called `name`, wherever it comes up. What it was when it had come there.
+/// Bring the interface into the sandbox under `name`, wherever it appears. Returns the link as it was before the
+/// rename.
 pub(super) fn ensure_in_sandbox(
-    (machine, hardware): (&CniContext<'_>, &dyn Hardware),
+    (context, hardware): (&CniContext<'_>, &dyn Hardware),
     function: PciAddress,
     netns: &Netns,
-    (inside, name): (&mut RouteSocket, &str),
+    (pod_netlink, name): (&mut RouteSocket, &str),
 ) -> Result<Link, Error> {
-    let appeared = wait_for_interface(machine, hardware, function, Some(netns))?;
-    let link = match appeared.ok_or(Error::NoNetdev { function })? {
+    let found = wait_for_interface(context, hardware, function, Some(netns))?;
+    let link = match found.ok_or(Error::NoNetdev { function })? {
         InterfaceLocation::Sandbox(link) => link,
         InterfaceLocation::Host(link) => {
-            move_to_sandbox(machine, function, &link, netns, (&mut *inside, name))?
+            move_to_sandbox(context, function, &link, netns, (&mut *pod_netlink, name))?
         }
     };
-    rename_in_sandbox(inside, &link, name)?;
-    (machine.fail_point)(FailPoint::InterfaceRenamed);
+    rename_in_sandbox(pod_netlink, &link, name)?;
+    (context.fail_point)(FailPoint::InterfaceRenamed);
     Ok(link)
 }
 
-/// Move the interface from the host into the sandbox, where it is called `name`, without the other names that something
-/// there has. What it is there.
+/// Move the interface from the host into the sandbox under `name`, without altnames that are taken there. Returns the
+/// link in the sandbox.
 fn move_to_sandbox(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     function: PciAddress,
     link: &Link,
     netns: &Netns,
-    (inside, name): (&mut RouteSocket, &str),
+    (pod_netlink, name): (&mut RouteSocket, &str),
 ) -> Result<Link, Error> {
     let mut route = RouteSocket::open()?;
-    // A name that is taken there would stop it (`__dev_change_net_namespace`), and so would its own as another of its names.
+    // The move fails if a name is taken there (`__dev_change_net_namespace`) or if an altname equals its own name.
     for altname in &link.altnames {
-        if *altname == link.name || *altname == name || inside.link(altname)?.is_some() {
+        if *altname == link.name || *altname == name || pod_netlink.link(altname)?.is_some() {
             route.remove_altname(link.index, altname)?;
         }
     }
     route.move_and_rename(link.index, netns, name)?;
-    (machine.fail_point)(FailPoint::InterfaceMoved);
-    inside.link(name)?.ok_or(Error::NoNetdev { function })
+    (context.fail_point)(FailPoint::InterfaceMoved);
+    pod_netlink.link(name)?.ok_or(Error::NoNetdev { function })
 }
 
-/// Move the interface from the sandbox back to the host: under the name that it had there, or under its passing one while
-/// somebody else has that.
+/// Move the interface from the sandbox back to the host under its original name, or under its temporary name while the
+/// original is taken.
 pub(super) fn move_to_host(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     function: PciAddress,
     link: &Link,
     netns: &Netns,
     name: &str,
 ) -> Result<(), Error> {
     let mut route = RouteSocket::open_in(netns)?;
-    let mut here = RouteSocket::open()?;
+    let mut host_netlink = RouteSocket::open()?;
     for altname in &link.altnames {
-        if altname == name || here.link(altname)?.is_some() {
+        if altname == name || host_netlink.link(altname)?.is_some() {
             route.remove_altname(link.index, altname)?;
         }
     }
-    let (host, passing) = (Netns::current()?, transit_name(function));
-    let name = if name.is_empty() { &passing } else { name };
+    let (host, transit) = (Netns::current()?, transit_name(function));
+    let name = if name.is_empty() { &transit } else { name };
     match route.move_and_rename(link.index, &host, name) {
-        // It may be here all the same.
+        // It may have been moved nevertheless.
         Err(KernelError::NameTaken { .. }) => {
             let still = route.link_by_index(link.index)?.is_some_and(|one| one.address == link.address);
             if still {
-                route.move_and_rename(link.index, &host, &passing)?;
+                route.move_and_rename(link.index, &host, &transit)?;
             }
         }
         other => other?,
     }
-    (machine.fail_point)(FailPoint::InterfaceMoved);
+    (context.fail_point)(FailPoint::InterfaceMoved);
     Ok(())
 }
 
-/// Give the interface `name`, which may be one of its other names now.
+/// Rename the interface to `name`, which may currently be one of its altnames.
 fn rename_in_sandbox(route: &mut RouteSocket, link: &Link, name: &str) -> Result<(), Error> {
     if link.name == name {
         return Ok(());
     }
-    // Before 6.2 one that is up keeps its name.
+    // Before Linux 6.2 an interface that is up cannot be renamed.
     route.set_down(link.index)?;
     if link.altnames.iter().any(|altname| altname == name) {
         route.remove_altname(link.index, name)?;
@@ -152,11 +153,11 @@ fn rename_in_sandbox(route: &mut RouteSocket, link: &Link, name: &str) -> Result
     Ok(route.rename_link(link.index, name)?)
 }
 
-/// Give the interface the name that it had, if nobody else has it for longer than a moment: the kernel gives a new
-/// interface the lowest free name, and so another function that is being put right may have this one's on its way, and
-/// this one the other's. Hence it waits under a name that nobody waits for, and one whose call was killed makes way.
+/// Restore the interface's original name, unless another interface keeps it. The kernel gives a new interface the
+/// lowest free name, so two functions that are restored at once may hold each other's names. Therefore this one waits
+/// under its temporary name, and the interface of a killed call is renamed out of the way.
 pub(super) fn restore_name(
-    (machine, hardware): (&CniContext<'_>, &dyn Hardware),
+    (context, hardware): (&CniContext<'_>, &dyn Hardware),
     route: &mut RouteSocket,
     function: PciAddress,
     link: &Link,
@@ -168,25 +169,25 @@ pub(super) fn restore_name(
     if link.altnames.iter().any(|altname| altname == name) {
         route.remove_altname(link.index, name)?;
     }
-    let passing = transit_name(function);
-    let mut waiting = link.name == passing;
+    let transit = transit_name(function);
+    let mut waiting = link.name == transit;
     let end = Instant::now() + NAME_WAIT;
     loop {
         match route.rename_link(link.index, name) {
             Err(KernelError::NameTaken { .. }) if Instant::now() < end => {
                 if !waiting {
-                    route.rename_link(link.index, &passing)?;
+                    route.rename_link(link.index, &transit)?;
                     waiting = true;
                 }
-                if !free_name(machine, hardware, route, name)? {
+                if !free_name(context, hardware, route, name)? {
                     std::thread::sleep(PAUSE);
                 }
             }
             Err(KernelError::NameTaken { .. }) => {
-                // The kernel's choice may have gone to somebody else meanwhile.
+                // The name that the kernel chose may be taken by now.
                 let _ = route.rename_link(link.index, &link.name);
                 eprintln!(
-                    "ferroband: interface {} cannot be called {name} again: the name is taken",
+                    "ferroband: interface {} keeps its name: its original name {name} is taken",
                     link.name
                 );
                 return Ok(());
@@ -196,38 +197,38 @@ pub(super) fn restore_name(
     }
 }
 
-/// Have the function that has this name on its way, and is not called so by right, take its passing name: its own call may
-/// have been killed, and its DEL may come much later. Says whether it did.
+/// If another leased function's interface holds `name` without having had it originally, rename it to its temporary
+/// name: its own call may have been killed, and its DEL may come much later. Returns whether it was renamed.
 fn free_name(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     hardware: &dyn Hardware,
     route: &mut RouteSocket,
     name: &str,
 ) -> Result<bool, Error> {
-    for held in VfLease::list(machine.root)?.iter().filter(|held| held.saved.name != name) {
-        if let Some(link) = find_in_host(hardware, held.function)?.filter(|link| link.name == name) {
-            // Whoever is at work on it looks for it by its function, and may have renamed it by now.
-            let made = route
+    for lease in VfLease::list(context.root)?.iter().filter(|lease| lease.saved.name != name) {
+        if let Some(link) = find_in_host(hardware, lease.function)?.filter(|link| link.name == name) {
+            // A call working on it finds it by its function, and may have renamed it already.
+            let renamed = route
                 .set_down(link.index)
-                .and_then(|()| route.rename_link(link.index, &transit_name(held.function)));
-            return Ok(made.is_ok());
+                .and_then(|()| route.rename_link(link.index, &transit_name(lease.function)));
+            return Ok(renamed.is_ok());
         }
     }
     Ok(false)
 }
 
-/// Put the interface that an RDMA device's move made in the place of the one that it took away.
+/// After an RDMA device move, configure the new interface like the one that the move destroyed.
 pub(crate) fn reinstall_interface(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     hardware: &dyn Hardware,
     function: PciAddress,
     netns: &Netns,
     route: &mut RouteSocket,
-    had: &Link,
+    old: &Link,
 ) -> Result<(), Error> {
-    let link = ensure_in_sandbox((machine, hardware), function, netns, (&mut *route, &had.name))?;
-    if link.mtu != had.mtu {
-        route.set_mtu(link.index, had.mtu)?;
+    let link = ensure_in_sandbox((context, hardware), function, netns, (&mut *route, &old.name))?;
+    if link.mtu != old.mtu {
+        route.set_mtu(link.index, old.mtu)?;
     }
     Ok(route.set_up(link.index)?)
 }

@@ -15,8 +15,9 @@ fn step(mut config: Value) -> Result<VfStep, Error> {
     parse_config(ConfigFields(config.as_object().unwrap()))
 }
 
+// Case: cni 35
 #[test]
-fn case_35_link_states() {
+fn link_state_accepts_auto_enable_disable_and_empty() {
     let state = |text: &str| step(json!({"link_state": text})).map(|step| step.link_state);
     assert_eq!(state("auto").unwrap(), Some(VfLinkState::Auto));
     assert_eq!(state("enable").unwrap(), Some(VfLinkState::Enable));
@@ -25,8 +26,9 @@ fn case_35_link_states() {
     assert!(matches!(state("up"), Err(Error::Field { .. })));
 }
 
+// Case: cni 37
 #[test]
-fn case_37_a_managed_function_must_be_marked() {
+fn a_function_managed_by_ib_kubernetes_must_be_marked_configured() {
     let managed = |mark: Value| step(json!({"ibKubernetesEnabled": true, "args": {"cni": mark}}));
     for mark in [json!({}), json!({"mellanox.infiniband.app": "pending"})] {
         assert!(matches!(managed(mark), Err(Error::NotMarkedConfigured { .. })));
@@ -34,8 +36,9 @@ fn case_37_a_managed_function_must_be_marked() {
     assert!(managed(json!({"mellanox.infiniband.app": "configured"})).unwrap().managed);
 }
 
+// Case: cni 38
 #[test]
-fn case_38_where_the_guid_comes_from() {
+fn the_guid_of_runtime_config_wins_over_args() {
     let (first, second) = ("01:23:45:67:89:ab:cd:ef", "02:00:00:00:00:00:00:02");
     let runtime = json!({"infinibandGUID": first});
     let args = json!({"cni": {"guid": second}});
@@ -45,14 +48,16 @@ fn case_38_where_the_guid_comes_from() {
     assert_eq!(guid(json!({"guid": first})), None);
 }
 
+// Case: cni 39
 #[test]
-fn case_39_numbers_among_the_arguments() {
+fn numbers_in_args_are_tolerated_for_unknown_keys() {
     assert_eq!(step(json!({"args": {"cni": {"priority": 7, "nested": {"a": 1}}}})).unwrap().guid, None);
     assert!(matches!(step(json!({"args": {"cni": {"guid": 7}}})), Err(Error::Field { .. })));
 }
 
+// Case: cni 40
 #[test]
-fn case_40_guids_that_are_none() {
+fn invalid_guids_are_rejected() {
     let guid = |text: &str| step(json!({"runtimeConfig": {"infinibandGUID": text}})).map(|step| step.guid);
     let wrong = [
         "00:00:00:00:00:00:00:00",
@@ -74,8 +79,9 @@ fn case_40_guids_that_are_none() {
     assert_eq!(guid("").unwrap(), None);
 }
 
+// Case: cni 45
 #[test]
-fn case_45_the_device() {
+fn device_id_is_required_and_must_be_a_pci_address() {
     let read = |config: Value| parse_config(ConfigFields(config.as_object().unwrap()));
     assert!(matches!(read(json!({"deviceID": ""})), Err(Error::NoDeviceId)));
     assert!(matches!(read(json!({"deviceID": "mlx5_core.sf.6"})), Err(Error::NoFunction { .. })));
@@ -89,7 +95,7 @@ fn case_45_the_device() {
 }
 
 #[test]
-fn isolation_left_out_is_told_from_isolation_refused() {
+fn missing_rdma_isolation_differs_from_false() {
     assert_eq!(step(json!({})).unwrap().isolation, None);
     assert_eq!(step(json!({"rdmaIsolation": null})).unwrap().isolation, None);
     assert_eq!(step(json!({"rdmaIsolation": false})).unwrap().isolation, Some(false));
@@ -98,11 +104,11 @@ fn isolation_left_out_is_told_from_isolation_refused() {
 }
 
 #[test]
-fn a_step_survives_the_journal() {
+fn a_step_is_serialized_losslessly() {
     let config = json!({"deviceID": DEVICE, "link_state": "enable", "mtu": 2044, "rdmaIsolation": true,
         "ipam": {"type": "whereabouts"}, "runtimeConfig": {"infinibandGUID": "01:23:45:67:89:ab:cd:ef"}});
-    let doer = StepKind::for_plugin(PluginType::IbSriov, ConfigFields(config.as_object().unwrap())).unwrap();
-    assert!(doer.uses_daemon_ipam());
-    let text = serde_json::to_string(&doer).unwrap();
-    assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), doer);
+    let kind = StepKind::for_plugin(PluginType::IbSriov, ConfigFields(config.as_object().unwrap())).unwrap();
+    assert!(kind.uses_daemon_ipam());
+    let text = serde_json::to_string(&kind).unwrap();
+    assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), kind);
 }

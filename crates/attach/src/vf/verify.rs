@@ -1,4 +1,4 @@
-//! CHECK: does the sandbox still have what it was given?
+//! CHECK of an attached function.
 
 use super::check::is_isolated;
 use super::{ObservedVf, VfLease, interface};
@@ -7,18 +7,18 @@ use crate::{CniContext, Error};
 use ferroband_kernel::Netns;
 use ferroband_model::Guid;
 
-/// Fail if the function of `vf` is not as it was given.
+/// Fail if the function of `vf` is not attached as requested.
 pub(crate) fn check_attached(
-    machine: &CniContext<'_>,
+    context: &CniContext<'_>,
     stem: &str,
     vf: &VfStep,
     netns: &Netns,
     ifname: &str,
 ) -> Result<(), Error> {
-    let hardware = machine.require_hardware()?;
+    let hardware = context.require_hardware()?;
     let changed = |what: &'static str| Error::FunctionChanged { function: vf.device, what };
-    let held = VfLease::load(machine.root, vf.device)?.filter(|held| held.owner.stem == stem);
-    let held = held.ok_or_else(|| changed("it belongs to another sandbox"))?;
+    let lease = VfLease::load(context.root, vf.device)?.filter(|lease| lease.owner.stem == stem);
+    let lease = lease.ok_or_else(|| changed("it belongs to another sandbox"))?;
     let function = ObservedVf::get(hardware, vf.device)?;
     if vf.guid.is_some() || vf.link_state.is_some() {
         let now = function.admin_settings(hardware)?;
@@ -30,11 +30,11 @@ pub(crate) fn check_attached(
             return Err(changed("it has another link state"));
         }
     }
-    if held.vfio_bound {
+    if lease.vfio_bound {
         return Ok(());
     }
     if is_isolated(hardware, vf)?
-        && let Some(device) = &held.rdma
+        && let Some(device) = &lease.rdma
         && !hardware.rdma_devices(Some(netns))?.iter().any(|one| one.name == *device)
     {
         return Err(changed("its RDMA device is not in the sandbox"));

@@ -1,8 +1,8 @@
-//! `kill -9` at every point, then DEL: nothing is left.
+//! `kill -9` at every fail point followed by DEL leaves nothing behind.
 
-use crate::daemon::ScriptedDaemon;
-use crate::meta::{ETH0, config, set_up};
-use crate::stage::{AttachFixture, PodNetnsFixture};
+use crate::fixture::{AttachFixture, PodNetnsFixture};
+use crate::meta_plugin::{ETH0, config, set_up};
+use crate::scripted_daemon::ScriptedDaemon;
 use ferroband_attach::plan::{AttachmentDevice, DefaultRoute};
 use ferroband_attach::{CniContext, Error, FailPoint, PluginType, device_info};
 use serde_json::{Value, json};
@@ -10,58 +10,59 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Do what passes points, and be killed at the `last`th. `None` if that was.
+/// Run a call that is killed at its `last`th fail point. Returns `None` if it was killed.
 pub fn run_killed_at_point<T>(last: usize, call: impl FnOnce(&dyn Fn(FailPoint)) -> T) -> Option<T> {
     let passed = Cell::new(0);
     let watch = |_: FailPoint| {
         passed.set(passed.get() + 1);
         if passed.get() == last {
-            // Without the message of a panic. Nothing of ours is undone by unwinding.
+            // Unwind without a panic message. No code of the plugin undoes anything while unwinding.
             resume_unwind(Box::new("killed"));
         }
     };
     catch_unwind(AssertUnwindSafe(|| call(&watch))).ok()
 }
 
-/// Make a call that is killed at its `last`th point. `None` if it was.
+/// Run a CNI call that is killed at its `last`th fail point. Returns `None` if it was killed.
 fn run_call_killed_at(
-    stage: &AttachFixture,
-    role: PluginType,
+    fixture: &AttachFixture,
+    plugin_type: PluginType,
     command: &str,
     ifname: &str,
     netns: &str,
     config: &Value,
     last: usize,
 ) -> Option<Result<Value, Error>> {
-    let call = stage.call(command, "c1", ifname, netns, config);
+    let call = fixture.call(command, "c1", ifname, netns, config);
     run_killed_at_point(last, |watch| {
-        stage.run_on(&CniContext { fail_point: watch, ..stage.context() }, role, &call)
+        fixture.run_on(&CniContext { fail_point: watch, ..fixture.context() }, plugin_type, &call)
     })
 }
 
-fn assert_gone(stage: &AttachFixture, daemon: &ScriptedDaemon, pod: &PodNetnsFixture, after: usize) {
+fn assert_gone(fixture: &AttachFixture, daemon: &ScriptedDaemon, pod: &PodNetnsFixture, after: usize) {
     assert_eq!(pod.link_names(), [""; 0], "in the pod after a kill at point {after}");
     assert_eq!(daemon.held_containers(), [""; 0], "addresses after a kill at point {after}");
-    let infos = stage.files(&stage.root.run("k8s.cni.cncf.io/devinfo/cni"));
+    let infos = fixture.files(&fixture.root.run("k8s.cni.cncf.io/devinfo/cni"));
     assert_eq!(infos, [""; 0], "device-info files after a kill at point {after}");
-    stage.assert_clean();
+    fixture.assert_clean();
 }
 
-/// Kill ADD at each point in turn, and DEL; returns how many points an ADD has.
-fn kill_at_every_point(role: PluginType, ifname: &str, config: &Value) -> usize {
-    kill_at_every_point_with(role, ifname, config, |_, _| {})
+/// Kill ADD, then DEL, at each fail point in turn. Returns the number of fail points of an ADD.
+fn kill_at_every_point(plugin_type: PluginType, ifname: &str, config: &Value) -> usize {
+    kill_at_every_point_with(plugin_type, ifname, config, |_, _| {})
 }
 
 fn kill_at_every_point_with(
-    role: PluginType,
+    plugin_type: PluginType,
     ifname: &str,
     config: &Value,
     prepare: impl FnOnce(&AttachFixture, &ScriptedDaemon),
 ) -> usize {
-    let (stage, daemon, pod) = set_up();
-    prepare(&stage, &daemon);
-    daemon.state.lock().unwrap().assigned[0].attachment = usize::from(role.is_meta());
-    let run = |command, last| run_call_killed_at(&stage, role, command, ifname, &pod.path, config, last);
+    let (fixture, daemon, pod) = set_up();
+    prepare(&fixture, &daemon);
+    daemon.state.lock().unwrap().assigned[0].attachment = usize::from(plugin_type.is_meta());
+    let run =
+        |command, last| run_call_killed_at(&fixture, plugin_type, command, ifname, &pod.path, config, last);
     let mut points = 0;
     loop {
         match run("ADD", points + 1) {
@@ -72,7 +73,7 @@ fn kill_at_every_point_with(
             None => points += 1,
         }
         run("DEL", usize::MAX).unwrap().unwrap();
-        assert_gone(&stage, &daemon, &pod, points);
+        assert_gone(&fixture, &daemon, &pod, points);
     }
     run("DEL", usize::MAX).unwrap().unwrap();
 
@@ -81,7 +82,7 @@ fn kill_at_every_point_with(
         let done = run("DEL", point);
         let finished = done.is_some();
         run("DEL", usize::MAX).unwrap().unwrap();
-        assert_gone(&stage, &daemon, &pod, point);
+        assert_gone(&fixture, &daemon, &pod, point);
         if finished {
             assert!(point > 2, "DEL should have more than {point} points");
             break;
@@ -91,21 +92,21 @@ fn kill_at_every_point_with(
 }
 
 #[test]
-fn the_meta_plugin_killed_anywhere() {
+fn meta_plugin_killed_at_any_point_leaves_nothing() {
     let points = kill_at_every_point(PluginType::Ferroband, "eth0", &config());
-    // begin, plan, default network, interface (two writes, three changes), addresses, end
+    // Begin, plan, default network, interface (two writes, three changes), addresses, end.
     assert!(points >= 11, "only {points} points");
 }
 
 #[test]
-fn the_meta_plugin_with_a_device_and_a_default_route_killed_anywhere() {
+fn meta_plugin_with_device_and_default_route_killed_at_any_point_leaves_nothing() {
     let plain = kill_at_every_point(PluginType::Ferroband, "eth0", &config());
-    let points = kill_at_every_point_with(PluginType::Ferroband, "eth0", &config(), |stage, daemon| {
-        let mut ledger = daemon.state.lock().unwrap();
-        let network = &mut ledger.attachments[1];
+    let points = kill_at_every_point_with(PluginType::Ferroband, "eth0", &config(), |fixture, daemon| {
+        let mut state = daemon.state.lock().unwrap();
+        let network = &mut state.attachments[1];
         network.device = Some(AttachmentDevice { resource: "x/vf".into(), id: "d1".into() });
         network.default_routes.v4 = DefaultRoute::Via("192.168.0.1".parse().unwrap());
-        let info = device_info::device_plugin_file(&stage.root, network.device.as_ref().unwrap());
+        let info = device_info::device_plugin_file(&fixture.root, network.device.as_ref().unwrap());
         fs::create_dir_all(info.parent().unwrap()).unwrap();
         fs::write(info, "{}").unwrap();
     });
@@ -113,37 +114,37 @@ fn the_meta_plugin_with_a_device_and_a_default_route_killed_anywhere() {
 }
 
 #[test]
-fn ipoib_killed_anywhere() {
-    let ours = json!({"cniVersion": "1.0.0", "name": "n", "type": "ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}});
-    assert!(kill_at_every_point(PluginType::Ipoib, "net1", &ours) >= 8);
+fn ipoib_killed_at_any_point_leaves_nothing() {
+    let daemon_ipam = json!({"cniVersion": "1.0.0", "name": "n", "type": "ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}});
+    assert!(kill_at_every_point(PluginType::Ipoib, "net1", &daemon_ipam) >= 8);
     let foreign = json!({"cniVersion": "1.0.0", "name": "n", "type": "ipoib", "master": "ib0", "ipam": {"type": "lease"}});
     assert!(kill_at_every_point(PluginType::Ipoib, "net1", &foreign) >= 9);
 }
 
 #[test]
-fn whereabouts_killed_anywhere() {
+fn whereabouts_killed_at_any_point_leaves_nothing() {
     let config =
         json!({"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "ipam": {"type": "whereabouts"}});
     assert!(kill_at_every_point(PluginType::Whereabouts, "net1", &config) >= 2);
 }
 
 #[test]
-fn an_add_that_was_killed_may_be_followed_by_another_add() {
-    let (stage, daemon, pod) = set_up();
+fn add_succeeds_after_a_killed_add() {
+    let (fixture, daemon, pod) = set_up();
     for point in 1.. {
         let Some(done) =
-            run_call_killed_at(&stage, PluginType::Ferroband, "ADD", "eth0", &pod.path, &config(), point)
+            run_call_killed_at(&fixture, PluginType::Ferroband, "ADD", "eth0", &pod.path, &config(), point)
         else {
-            stage
+            fixture
                 .run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
                 .or_else(|error| match error {
-                    // Killed after the last write: it is attached, and must be deleted first.
+                    // Killed after the last write: it is attached and must be deleted first.
                     Error::AlreadyAttached { .. } => Ok(Value::Null),
                     error => Err(error),
                 })
                 .unwrap();
-            stage.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
-            assert_gone(&stage, &daemon, &pod, point);
+            fixture.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
+            assert_gone(&fixture, &daemon, &pod, point);
             continue;
         };
         done.unwrap();
@@ -152,19 +153,19 @@ fn an_add_that_was_killed_may_be_followed_by_another_add() {
 }
 
 #[test]
-fn the_journal_is_ahead_of_every_change() {
-    let (stage, _daemon, pod) = set_up();
-    let seen = RefCell::new(Vec::new());
+fn the_journal_is_written_before_every_change() {
+    let (fixture, _daemon, pod) = set_up();
+    let observed = RefCell::new(Vec::new());
     let watch = |point: FailPoint| {
-        let text = fs::read_to_string(stage.root.state("journal").join("c1.json")).unwrap_or_default();
-        seen.borrow_mut().push((point, text));
+        let text = fs::read_to_string(fixture.root.state("journal").join("c1.json")).unwrap_or_default();
+        observed.borrow_mut().push((point, text));
     };
-    let machine = CniContext { fail_point: &watch, ..stage.context() };
-    let call = stage.call("ADD", "c1", "eth0", &pod.path, &config());
-    stage.run_on(&machine, PluginType::Ferroband, &call).unwrap();
-    let at = |wanted: FailPoint| {
-        let seen = seen.borrow();
-        let (_, text) = seen.iter().find(|(point, _)| *point == wanted).unwrap();
+    let context = CniContext { fail_point: &watch, ..fixture.context() };
+    let call = fixture.call("ADD", "c1", "eth0", &pod.path, &config());
+    fixture.run_on(&context, PluginType::Ferroband, &call).unwrap();
+    let at = |expected: FailPoint| {
+        let observed = observed.borrow();
+        let (_, text) = observed.iter().find(|(point, _)| *point == expected).unwrap();
         serde_json::from_str::<Value>(text).unwrap()
     };
     assert_eq!(at(FailPoint::DaemonReplied)["daemon"], json!(true));
@@ -175,13 +176,14 @@ fn the_journal_is_ahead_of_every_change() {
     assert!(at(FailPoint::InterfaceMoved)["entries"][1]["steps"][0]["trace"]["addresses"][0].is_string());
 }
 
+// Case: cni 96
 #[test]
-fn case_96_a_damaged_journal_never_panics_and_frees_what_can_be_known() {
-    let (stage, daemon, pod) = set_up();
-    let path = stage.root.state("journal").join("c1.json");
+fn del_with_a_damaged_journal_succeeds_and_releases_everything() {
+    let (fixture, daemon, pod) = set_up();
+    let path = fixture.root.state("journal").join("c1.json");
     let config =
         json!({"cniVersion": "0.3.1", "name": "ferroband", "delegates": [{"name": "cbr0", "type": "lease"}]});
-    let run = |command| stage.run(PluginType::Ferroband, command, ETH0, &pod.path, &config);
+    let run = |command| fixture.run(PluginType::Ferroband, command, ETH0, &pod.path, &config);
     run("ADD").unwrap();
     let whole = fs::read(&path).unwrap();
     let damages = (0..whole.len()).step_by(whole.len() / 23 + 1).map(|length| whole[..length].to_vec());
@@ -193,41 +195,42 @@ fn case_96_a_damaged_journal_never_panics_and_frees_what_can_be_known() {
         pod.ip(&["link", "add", "eth0", "type", "veth", "peer", "name", "x"]);
         run("DEL").unwrap();
         assert!(!pod.link_names().contains(&"eth0".to_owned()));
-        assert_eq!((daemon.held_containers(), stage.journals()), (vec![], vec![]));
-        assert_eq!(stage.files(&stage.path("leases")), [""; 0]);
+        assert_eq!((daemon.held_containers(), fixture.journals()), (vec![], vec![]));
+        assert_eq!(fixture.files(&fixture.path("leases")), [""; 0]);
         daemon.state.lock().unwrap().held.insert("c1".into());
-        fs::write(stage.path("leases").join("lease-c1-eth0"), "").unwrap();
+        fs::write(fixture.path("leases").join("lease-c1-eth0"), "").unwrap();
     }
 }
 
 #[test]
-fn a_half_made_interface_is_found_without_its_journal() {
-    let (stage, _daemon, pod) = set_up();
-    // Find the point at which the interface is in the host, and the one at which it is in the pod.
-    for wanted in [FailPoint::InterfaceCreated, FailPoint::InterfaceMoved] {
+fn del_finds_a_partially_created_interface_without_a_journal() {
+    let (fixture, _daemon, pod) = set_up();
+    // Kill once while the interface is in the host and once while it is in the pod.
+    for expected in [FailPoint::InterfaceCreated, FailPoint::InterfaceMoved] {
         let watch = |point| {
-            if point == wanted {
+            if point == expected {
                 resume_unwind(Box::new("killed"));
             }
         };
-        let machine = CniContext { fail_point: &watch, ..stage.context() };
-        let call = stage.call("ADD", "c1", "eth0", &pod.path, &config());
-        catch_unwind(AssertUnwindSafe(|| stage.run_on(&machine, PluginType::Ferroband, &call))).unwrap_err();
-        fs::write(stage.root.state("journal").join("c1.json"), "{").unwrap();
-        stage.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
-        fs::remove_file(stage.path("leases").join("lease-c1-eth0")).unwrap();
+        let context = CniContext { fail_point: &watch, ..fixture.context() };
+        let call = fixture.call("ADD", "c1", "eth0", &pod.path, &config());
+        catch_unwind(AssertUnwindSafe(|| fixture.run_on(&context, PluginType::Ferroband, &call)))
+            .unwrap_err();
+        fs::write(fixture.root.state("journal").join("c1.json"), "{").unwrap();
+        fixture.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
+        fs::remove_file(fixture.path("leases").join("lease-c1-eth0")).unwrap();
         assert_eq!(pod.link_names(), [""; 0]);
-        stage.assert_clean();
+        fixture.assert_clean();
     }
 }
 
 #[test]
-fn a_full_disk_stops_an_add_without_a_trace() {
-    let (stage, daemon, pod) = set_up();
-    // No folder can be made where a file is; root is not stopped by modes.
-    fs::create_dir_all(stage.root.state("")).unwrap();
-    fs::write(stage.root.state("journal"), "").unwrap();
-    let error = stage.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config()).unwrap_err();
+fn add_fails_cleanly_when_the_journal_cannot_be_written() {
+    let (fixture, daemon, pod) = set_up();
+    // A file in place of the directory prevents its creation; file modes would not stop root.
+    fs::create_dir_all(fixture.root.state("")).unwrap();
+    fs::write(fixture.root.state("journal"), "").unwrap();
+    let error = fixture.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config()).unwrap_err();
     assert_eq!(error.code(), 5, "{error}");
-    assert_eq!((daemon.take_requests(), stage.take_log(), pod.link_names()), (vec![], vec![], vec![]));
+    assert_eq!((daemon.take_requests(), fixture.take_log(), pod.link_names()), (vec![], vec![], vec![]));
 }

@@ -1,7 +1,7 @@
-//! Plugins that are missing, pods that are not known, a daemon that comes and goes.
+//! Missing plugins, unknown pods, and a daemon that restarts.
 
-use crate::meta::{add, config, del, foreign_attachment, set_up};
-use crate::stage::PodNetnsFixture;
+use crate::fixture::PodNetnsFixture;
+use crate::meta_plugin::{add, config, del, foreign_attachment, set_up};
 use ferroband_attach::{Error, PluginType};
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Value, json};
@@ -10,38 +10,41 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+// Case: cni 94
 #[test]
-fn case_94_the_journal_is_there_before_the_first_plugin_and_has_all_of_its_configuration() {
-    let (stage, daemon, pod) = set_up();
-    let journal = stage.root.state("journal").join("c1.json");
+fn the_journal_with_the_full_configuration_exists_before_the_first_plugin_runs() {
+    let (fixture, daemon, pod) = set_up();
+    let journal = fixture.root.state("journal").join("c1.json");
     let script = format!("cp {} $LEASES/../journal; echo '{{\"ips\":[]}}'", journal.display());
-    stage.install_plugin("curious", &script);
+    fixture.install_plugin("curious", &script);
     let plugins = json!([{"type": "curious", "unknown": {"to": ["us"]}}]);
     daemon.state.lock().unwrap().attachments[0] = foreign_attachment("cbr0", "eth0", true, "1.0.0", plugins);
-    add(&stage, &pod).unwrap();
-    let seen: Value = serde_json::from_slice(&fs::read(stage.path("journal")).unwrap()).unwrap();
-    let step = &seen["entries"][0]["attachment"]["steps"][0];
-    assert_eq!(step["config"]["unknown"], json!({"to": ["us"]}), "{seen}");
-    assert_eq!(seen["entries"][0]["steps"][0]["state"], "intended");
-    del(&stage, &pod.path).unwrap();
+    add(&fixture, &pod).unwrap();
+    let journaled: Value = serde_json::from_slice(&fs::read(fixture.path("journal")).unwrap()).unwrap();
+    let step = &journaled["entries"][0]["attachment"]["steps"][0];
+    assert_eq!(step["config"]["unknown"], json!({"to": ["us"]}), "{journaled}");
+    assert_eq!(journaled["entries"][0]["steps"][0]["state"], "intended");
+    del(&fixture, &pod.path).unwrap();
 }
 
+// Case: cni 100
 #[test]
-fn case_100_a_pod_that_is_not_known_is_tried_again() {
-    let fault = Fault::new(FaultCode::PodNotFound, "pod default/a", "it is not known", "wait");
+fn an_unknown_pod_returns_try_again_later() {
+    let fault = Fault::new(FaultCode::PodNotFound, "pod default/a", "it was not found", "wait");
     assert_eq!(Error::Reported(fault).code(), 11);
 }
 
+// Case: cni 108
 #[test]
-fn case_108_a_hundred_adds_while_the_daemon_restarts_ten_times() {
-    let (mut stage, daemon, _pod) = set_up();
-    stage.timeouts.daemon_connect = Duration::from_secs(2);
-    stage.timeouts.daemon_reply = Duration::from_secs(20);
+fn a_hundred_adds_succeed_while_the_daemon_restarts_ten_times() {
+    let (mut fixture, daemon, _pod) = set_up();
+    fixture.timeouts.daemon_connect = Duration::from_secs(2);
+    fixture.timeouts.daemon_reply = Duration::from_secs(20);
     let pods: Vec<_> = (0..100).map(|number| (format!("c{number}"), PodNetnsFixture::new())).collect();
     let call = |command: &str, container: &str, pod: &PodNetnsFixture| {
-        stage.run(PluginType::Ferroband, command, (container, "eth0"), &pod.path, &config())
+        fixture.run(PluginType::Ferroband, command, (container, "eth0"), &pod.path, &config())
     };
-    // Each as often as it takes, as a kubelet does; anything but "try again later" is a failure.
+    // Retry like the kubelet. Any error but "try again later" is a failure.
     let attach = |container: &str, pod: &PodNetnsFixture| {
         let mut tries = 0;
         loop {
@@ -77,16 +80,17 @@ fn case_108_a_hundred_adds_while_the_daemon_restarts_ten_times() {
         call("DEL", container, pod).unwrap();
         assert_eq!(pod.link_names(), [""; 0], "{container}");
     }
-    // What could not be told then is owed, and settled by the daemon's own sweep.
+    // Releases that failed during a restart are queued for the daemon's retry.
     let held: Vec<_> =
         daemon.held_containers().into_iter().map(|container| format!("{container}.json")).collect();
-    assert_eq!(held, stage.pending_releases());
-    stage.assert_clean();
+    assert_eq!(held, fixture.pending_releases());
+    fixture.assert_clean();
 }
 
+// Case: cni 12
 #[test]
-fn case_12_a_plugin_that_is_not_installed_does_not_stand_in_the_way_of_the_del() {
-    let (stage, daemon, pod) = set_up();
+fn a_missing_plugin_does_not_block_del() {
+    let (fixture, daemon, pod) = set_up();
     daemon.state.lock().unwrap().attachments.push(foreign_attachment(
         "n",
         "net2",
@@ -94,9 +98,9 @@ fn case_12_a_plugin_that_is_not_installed_does_not_stand_in_the_way_of_the_del()
         "1.0.0",
         json!([{"type": "nowhere"}]),
     ));
-    let error = add(&stage, &pod).unwrap_err();
+    let error = add(&fixture, &pod).unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
     assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));
-    stage.assert_clean();
-    del(&stage, &pod.path).unwrap();
+    fixture.assert_clean();
+    del(&fixture, &pod.path).unwrap();
 }

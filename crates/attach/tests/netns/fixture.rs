@@ -1,6 +1,6 @@
-//! A host, pods, plugins and a folder for our files.
+//! Test fixtures: a host, pods, plugins and a state directory.
 
-use crate::fabric::VethFabric;
+use crate::veth_fabric::VethFabric;
 use ferroband_attach::{CallTimeouts, CniContext, CniEnvironment, Error, Invocation, PluginType};
 use ferroband_kernel::{Netns, Root};
 use nix::sched::{CloneFlags, unshare};
@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Everything a call needs.
+/// A host namespace with a state directory and plugin scripts.
 pub struct AttachFixture {
     pub root: Root,
     pub fabric: VethFabric,
@@ -22,7 +22,7 @@ pub struct AttachFixture {
 }
 
 impl AttachFixture {
-    /// A host of its own, with the IPoIB interface `ib0`. Stays for the rest of the calling thread.
+    /// Moves the calling thread into a new network namespace with the IPoIB interface `ib0`, for the rest of its life.
     pub fn new() -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
         let folder = tempfile::tempdir().unwrap();
@@ -49,12 +49,12 @@ impl AttachFixture {
         self.folder.path().join(name)
     }
 
-    /// `CNI_PATH`: our scripts, then Debian's plugins.
+    /// `CNI_PATH`: the test's scripts, then Debian's plugins.
     pub fn cni_path(&self) -> String {
         format!("{}:/usr/lib/cni", self.path("bin").display())
     }
 
-    /// Install a shell script as a plugin. It finds `$LOG` and `$LEASES`, and its standard input in `$IN`.
+    /// Install a shell script as a plugin. The script can use `$LOG`, `$LEASES` and `$IN` (its standard input).
     pub fn install_plugin(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         let (log, leases) = (self.path("log"), self.path("leases"));
@@ -64,7 +64,7 @@ impl AttachFixture {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// A plugin that holds a lease from ADD to DEL and gives `address`.
+    /// Install a plugin that holds a lease from ADD to DEL and returns `address`.
     pub fn install_leasing_plugin(&self, name: &str, address: &str) {
         let result = json!({"cniVersion": "1.0.0", "ips": [{"address": address, "gateway": "10.9.0.1"}]});
         self.install_plugin(
@@ -76,7 +76,7 @@ impl AttachFixture {
         );
     }
 
-    /// What the scripts did, in order.
+    /// Calls of the plugin scripts since the last time, in order.
     pub fn take_log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("log")).unwrap_or_default();
         fs::remove_file(self.path("log")).ok();
@@ -101,7 +101,7 @@ impl AttachFixture {
         self.files(&self.root.state("owed"))
     }
 
-    /// Nothing of ours is left: no interface in the host, no file, no lease.
+    /// Assert that no interface, rule, state file or lease is left.
     pub fn assert_clean(&self) {
         let names = link_names(&host_ip(&["link", "show"]));
         let left: Vec<_> =
@@ -126,31 +126,31 @@ impl AttachFixture {
         invocation(command, (container, ifname), netns, (args, &self.cni_path()), config)
     }
 
-    /// Make a call and return what it printed.
+    /// Run a call and return its printed result.
     pub fn run(
         &self,
-        role: PluginType,
+        plugin_type: PluginType,
         command: &str,
         (container, ifname): (&str, &str),
         netns: &str,
         config: &Value,
     ) -> Result<Value, Error> {
-        self.run_on(&self.context(), role, &self.call(command, container, ifname, netns, config))
+        self.run_on(&self.context(), plugin_type, &self.call(command, container, ifname, netns, config))
     }
 
     pub fn run_on(
         &self,
-        machine: &CniContext<'_>,
-        role: PluginType,
+        context: &CniContext<'_>,
+        plugin_type: PluginType,
         call: &Invocation,
     ) -> Result<Value, Error> {
         let mut out = Vec::new();
-        ferroband_attach::run(machine, role, call, &mut out)?;
+        ferroband_attach::run(context, plugin_type, call, &mut out)?;
         Ok(if out.is_empty() { Value::Null } else { serde_json::from_slice(&out).unwrap() })
     }
 }
 
-/// A pod's network namespace, kept by a thread that does nothing else.
+/// A pod's network namespace, kept alive by a thread.
 pub struct PodNetnsFixture {
     pub path: String,
     pub netns: Option<Netns>,
@@ -161,11 +161,11 @@ pub struct PodNetnsFixture {
 impl PodNetnsFixture {
     pub fn new() -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
-        let (told, path) = mpsc::channel();
+        let (sender, path) = mpsc::channel();
         let thread = thread::spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let (process, thread) = (nix::unistd::getpid(), nix::unistd::gettid());
-            told.send(format!("/proc/{process}/task/{thread}/ns/net")).unwrap();
+            sender.send(format!("/proc/{process}/task/{thread}/ns/net")).unwrap();
             let _ = stopped.recv();
         });
         let path = path.recv().unwrap();
@@ -173,7 +173,7 @@ impl PodNetnsFixture {
         Self { path, netns, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Run `ip` inside, and read what it says.
+    /// Run `ip -j` in the namespace.
     pub fn ip(&self, arguments: &[&str]) -> Value {
         self.netns.as_ref().unwrap().run(|| host_ip(arguments)).unwrap()
     }
@@ -182,7 +182,7 @@ impl PodNetnsFixture {
         link_names(&self.ip(&["link", "show"])).into_iter().filter(|name| name != "lo").collect()
     }
 
-    /// One interface with its addresses.
+    /// An interface with its addresses.
     pub fn interface(&self, name: &str) -> Value {
         self.ip(&["-d", "address", "show", "dev", name])[0].clone()
     }
@@ -196,7 +196,7 @@ impl PodNetnsFixture {
             .collect()
     }
 
-    /// The namespace ends without a DEL.
+    /// Delete the namespace without a DEL.
     pub fn delete_netns(&mut self) {
         self.netns = None;
         self.stop = None;
@@ -216,11 +216,11 @@ impl Drop for PodNetnsFixture {
     }
 }
 
-/// Run `ip` in the calling thread's namespace.
+/// Run `ip -j` in the calling thread's namespace.
 pub fn host_ip(arguments: &[&str]) -> Value {
     let output = Command::new("ip").arg("-j").args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments:?}: {stderr}");
     if output.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&output.stdout).unwrap() }
 }
 
@@ -229,16 +229,16 @@ pub fn link_names(links: &Value) -> Vec<String> {
     links.map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the kernel does on its own time.
+/// Poll until `done` returns true, for asynchronous kernel operations.
 pub fn wait_until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(5);
     while !done() {
-        assert!(Instant::now() < end, "it should have happened by now");
+        assert!(Instant::now() < end, "timed out");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A call as a runtime makes it, about an interface of a container; `more` is the arguments and where programs are.
+/// Build a call as a runtime would, for an interface of a container; `more` is `CNI_ARGS` and `CNI_PATH`.
 pub fn invocation(
     command: &str,
     (container, ifname): (&str, &str),

@@ -1,7 +1,7 @@
-//! The meta plugin: default network first, then the others; undone in reverse.
+//! The meta plugin: attaches the default network first, then the others, and detaches in reverse order.
 
-use crate::daemon::{ScriptedDaemon, ScriptedDaemonState};
-use crate::stage::{AttachFixture, PodNetnsFixture, host_ip, wait_until};
+use crate::fixture::{AttachFixture, PodNetnsFixture, host_ip, wait_until};
+use crate::scripted_daemon::{ScriptedDaemon, ScriptedDaemonState};
 use ferroband_attach::message::DaemonRequest;
 use ferroband_attach::plan::{
     AssignedAddresses, AssignedIp, AssignedRoute, Attachment, IpoibStep, PlanStep, StepKind,
@@ -66,7 +66,7 @@ pub fn assigned_addresses(attachment: usize, address: &str) -> AssignedAddresses
     }
 }
 
-/// A default network of one leasing script, and one IPoIB network.
+/// A default network with one leasing script, and one IPoIB network.
 pub fn daemon_state() -> ScriptedDaemonState {
     let default = foreign_attachment("cbr0", "eth0", true, "1.0.0", json!([{"type": "lease"}]));
     ScriptedDaemonState {
@@ -77,35 +77,35 @@ pub fn daemon_state() -> ScriptedDaemonState {
 }
 
 pub fn set_up() -> (AttachFixture, ScriptedDaemon, PodNetnsFixture) {
-    let stage = AttachFixture::new();
-    stage.install_leasing_plugin("lease", "10.9.0.7/24");
-    let daemon = ScriptedDaemon::start(&stage.root, daemon_state());
-    (stage, daemon, PodNetnsFixture::new())
+    let fixture = AttachFixture::new();
+    fixture.install_leasing_plugin("lease", "10.9.0.7/24");
+    let daemon = ScriptedDaemon::start(&fixture.root, daemon_state());
+    (fixture, daemon, PodNetnsFixture::new())
 }
 
-pub fn add(stage: &AttachFixture, pod: &PodNetnsFixture) -> Result<Value, Error> {
-    stage.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
+pub fn add(fixture: &AttachFixture, pod: &PodNetnsFixture) -> Result<Value, Error> {
+    fixture.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
 }
 
-pub fn del(stage: &AttachFixture, netns: &str) -> Result<Value, Error> {
-    stage.run(PluginType::Ferroband, "DEL", ETH0, netns, &config())
+pub fn del(fixture: &AttachFixture, netns: &str) -> Result<Value, Error> {
+    fixture.run(PluginType::Ferroband, "DEL", ETH0, netns, &config())
 }
 
 #[test]
-fn the_first_pod_with_a_bridge_as_the_default_network() {
+fn a_pod_with_a_bridge_default_network_and_ipoib_is_attached_and_deleted() {
     if !["bridge", "host-local"].iter().all(|name| Path::new("/usr/lib/cni").join(name).exists()) {
         eprintln!("skipped: containernetworking-plugins is not installed");
         return;
     }
-    let (stage, daemon, pod) = set_up();
-    let leases = stage.path("leases");
+    let (fixture, daemon, pod) = set_up();
+    let leases = fixture.path("leases");
     let bridge = json!([{
         "type": "bridge", "bridge": "cni0", "isGateway": true,
         "ipam": {"type": "host-local", "subnet": "10.7.0.0/24", "dataDir": leases},
     }]);
     daemon.state.lock().unwrap().attachments[0] = foreign_attachment("cbr0", "eth0", true, "0.4.0", bridge);
 
-    let result = add(&stage, &pod).unwrap();
+    let result = add(&fixture, &pod).unwrap();
     assert_eq!((&result["cniVersion"], &result["ips"][0]["version"]), (&json!("0.3.1"), &json!("4")));
     assert_eq!(result["ips"][0]["address"], "10.7.0.2/24");
     assert_eq!(daemon.take_requests(), ["Add", "Addresses", "Attached"]);
@@ -118,7 +118,7 @@ fn the_first_pod_with_a_bridge_as_the_default_network() {
     assert_eq!(net1["mtu"], 1400);
     let routes = pod.ip(&["route", "show", "dev", "net1"]);
     assert!(routes.as_array().unwrap().iter().any(|route| route["dst"] == "172.30.0.0/16"), "{routes}");
-    assert_eq!(stage.journals(), ["c1.json"]);
+    assert_eq!(fixture.journals(), ["c1.json"]);
 
     let Some(DaemonRequest::Attached(outcomes)) = daemon.state.lock().unwrap().recorded.last().cloned()
     else {
@@ -135,29 +135,30 @@ fn the_first_pod_with_a_bridge_as_the_default_network() {
     });
     assert_eq!(outcomes[1].result, expected);
 
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Release"], vec![]));
     assert_eq!(pod.link_names(), [""; 0]);
-    // host-local keeps its lock and its memory of the last address; the lease itself is gone.
-    assert_eq!(stage.files(&leases.join("cbr0")), ["last_reserved_ip.0", "lock"]);
+    // host-local keeps its lock file and its last reserved address; the lease itself is gone.
+    assert_eq!(fixture.files(&leases.join("cbr0")), ["last_reserved_ip.0", "lock"]);
     std::fs::remove_dir_all(leases.join("cbr0")).unwrap();
-    stage.assert_clean();
+    fixture.assert_clean();
 }
 
+// Case: cni 93
 #[test]
-fn case_93_the_third_network_fails_and_all_is_undone_in_reverse() {
-    let (stage, daemon, pod) = set_up();
-    stage.install_leasing_plugin("second", "10.9.0.8/24");
-    stage.install_plugin(
+fn a_failing_plugin_rolls_back_all_networks_in_reverse_order() {
+    let (fixture, daemon, pod) = set_up();
+    fixture.install_leasing_plugin("second", "10.9.0.8/24");
+    fixture.install_plugin(
         "third",
         r#"[ $CNI_COMMAND = ADD ] && { echo '{"code":100,"msg":"no luck"}'; exit 1; }; exit 0"#,
     );
     {
-        let mut ledger = daemon.state.lock().unwrap();
+        let mut state = daemon.state.lock().unwrap();
         let chain = json!([{"type": "second"}, {"type": "third"}]);
-        ledger.attachments.insert(1, foreign_attachment("ns/b", "net2", false, "1.0.0", chain));
+        state.attachments.insert(1, foreign_attachment("ns/b", "net2", false, "1.0.0", chain));
     }
-    let error = add(&stage, &pod).unwrap_err();
+    let error = add(&fixture, &pod).unwrap_err();
     let text = error.fault().to_string();
     assert!(
         text.contains("network ns/b") && text.contains("plugin third") && text.contains("no luck"),
@@ -171,77 +172,80 @@ fn case_93_the_third_network_fails_and_all_is_undone_in_reverse() {
         "DEL second net2",
         "DEL lease eth0",
     ];
-    assert_eq!(stage.take_log(), log);
+    assert_eq!(fixture.take_log(), log);
     assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Add", "Release"], vec![]));
     assert_eq!(pod.link_names(), [""; 0]);
-    stage.assert_clean();
-    // What the runtime does next.
-    del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.take_log(), [""; 0]);
+    fixture.assert_clean();
+    // The runtime sends a DEL after a failed ADD.
+    del(&fixture, &pod.path).unwrap();
+    assert_eq!(fixture.take_log(), [""; 0]);
 }
 
 #[test]
-fn plugins_of_a_chain_see_the_result_before_them_and_del_sees_the_whole() {
-    let (stage, daemon, pod) = set_up();
-    stage.install_plugin(
+fn chained_plugins_get_prev_result_on_add_and_del() {
+    let (fixture, daemon, pod) = set_up();
+    fixture.install_plugin(
         "echo",
         r#"[ $CNI_COMMAND = ADD ] && echo "$IN" > $LOG.add && echo "$IN" | sed 's/.*"prevResult":\({.*}\),"type".*/\1/'
            [ $CNI_COMMAND = DEL ] && echo "$IN" > $LOG.del; exit 0"#,
     );
     let chain = json!([{"type": "lease"}, {"type": "echo"}]);
     daemon.state.lock().unwrap().attachments[0] = foreign_attachment("cbr0", "eth0", true, "1.0.0", chain);
-    add(&stage, &pod).unwrap();
-    del(&stage, &pod.path).unwrap();
+    add(&fixture, &pod).unwrap();
+    del(&fixture, &pod.path).unwrap();
     for file in ["log.add", "log.del"] {
-        let seen: Value = serde_json::from_slice(&std::fs::read(stage.path(file)).unwrap()).unwrap();
-        assert_eq!(seen["prevResult"]["ips"][0]["address"], "10.9.0.7/24", "{file}");
-        assert_eq!((&seen["name"], &seen["cniVersion"]), (&json!("cbr0"), &json!("1.0.0")));
+        let stdin: Value = serde_json::from_slice(&std::fs::read(fixture.path(file)).unwrap()).unwrap();
+        assert_eq!(stdin["prevResult"]["ips"][0]["address"], "10.9.0.7/24", "{file}");
+        assert_eq!((&stdin["name"], &stdin["cniVersion"]), (&json!("cbr0"), &json!("1.0.0")));
     }
 }
 
+// Case: cni 97
 #[test]
-fn case_97_a_foreign_del_that_fails_keeps_the_journal_and_only_it_is_tried_again() {
-    let (stage, daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
-    stage.install_plugin("lease", "echo '{\"code\":999,\"msg\":\"stuck\"}'; exit 1");
-    stage.take_log();
-    let error = del(&stage, &pod.path).unwrap_err();
+fn a_failed_foreign_del_keeps_the_journal_and_is_retried_alone() {
+    let (fixture, daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
+    fixture.install_plugin("lease", "echo '{\"code\":999,\"msg\":\"stuck\"}'; exit 1");
+    fixture.take_log();
+    let error = del(&fixture, &pod.path).unwrap_err();
     assert!(error.to_string().contains("stuck"), "{error}");
     assert_eq!(pod.link_names(), [""; 0]);
-    assert_eq!((stage.journals(), daemon.held_containers()), (vec!["c1.json".to_owned()], vec![]));
+    assert_eq!((fixture.journals(), daemon.held_containers()), (vec!["c1.json".to_owned()], vec![]));
 
-    stage.install_leasing_plugin("lease", "10.9.0.7/24");
-    del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.take_log(), ["DEL lease eth0", "DEL lease eth0"]);
-    stage.assert_clean();
+    fixture.install_leasing_plugin("lease", "10.9.0.7/24");
+    del(&fixture, &pod.path).unwrap();
+    assert_eq!(fixture.take_log(), ["DEL lease eth0", "DEL lease eth0"]);
+    fixture.assert_clean();
 }
 
+// Case: cni 98
 #[test]
-fn case_98_a_name_in_use_is_refused_and_left_alone() {
-    let (stage, daemon, pod) = set_up();
+fn add_fails_when_the_interface_name_is_taken_and_keeps_that_interface() {
+    let (fixture, daemon, pod) = set_up();
     pod.ip(&["link", "add", "net1", "type", "veth", "peer", "name", "other"]);
     let before = pod.interface("net1")["address"].clone();
-    let error = add(&stage, &pod).unwrap_err();
+    let error = add(&fixture, &pod).unwrap_err();
     assert!(error.fault().to_string().contains("net1"), "{}", error.fault());
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert_eq!(pod.interface("net1")["address"], before);
     assert_eq!(daemon.held_containers(), [""; 0]);
-    stage.assert_clean();
+    fixture.assert_clean();
 
-    // Two networks that want the same name never start.
+    // Two networks with the same interface name are rejected before any plugin runs.
     daemon.state.lock().unwrap().attachments.push(ipoib_attachment("eth0"));
-    stage.take_log();
-    let error = add(&stage, &pod).unwrap_err();
+    fixture.take_log();
+    let error = add(&fixture, &pod).unwrap_err();
     assert_eq!(error.fault().code.reason(), "NameTaken");
-    assert_eq!(stage.take_log(), [""; 0]);
-    stage.assert_clean();
+    assert_eq!(fixture.take_log(), [""; 0]);
+    fixture.assert_clean();
 }
 
+// Case: cni 102
 #[test]
-fn case_102_the_result_is_the_default_networks_in_the_configurations_version() {
-    let (stage, _daemon, pod) = set_up();
+fn the_result_is_the_default_networks_in_the_configured_version() {
+    let (fixture, _daemon, pod) = set_up();
     let config = json!({"cniVersion": "0.2.0", "name": "ferroband"});
-    let result = stage.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
+    let result = fixture.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config).unwrap();
     assert_eq!(
         result,
         json!({"cniVersion": "0.2.0", "dns": {}, "ip4": {"ip": "10.9.0.7/24", "gateway": "10.9.0.1"}})
@@ -249,187 +253,187 @@ fn case_102_the_result_is_the_default_networks_in_the_configurations_version() {
 }
 
 #[test]
-fn del_without_the_daemon_owes_and_the_next_add_settles() {
-    let (stage, mut daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
+fn del_without_the_daemon_queues_the_release_and_the_next_add_sends_it() {
+    let (fixture, mut daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
     daemon.stop();
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert_eq!(pod.link_names(), [""; 0]);
-    stage.assert_clean();
+    fixture.assert_clean();
     assert_eq!(
-        (stage.pending_releases(), daemon.held_containers()),
+        (fixture.pending_releases(), daemon.held_containers()),
         (vec!["c1.json".to_owned()], vec!["c1".to_owned()])
     );
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
 
-    let daemon = ScriptedDaemon::resume(&stage.root, daemon.state.clone());
+    let daemon = ScriptedDaemon::resume(&fixture.root, daemon.state.clone());
     daemon.take_requests();
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     assert_eq!(daemon.take_requests(), ["Release", "Add", "Addresses", "Attached"]);
-    assert_eq!(stage.pending_releases(), [""; 0]);
-    del(&stage, &pod.path).unwrap();
+    assert_eq!(fixture.pending_releases(), [""; 0]);
+    del(&fixture, &pod.path).unwrap();
     assert_eq!(daemon.held_containers(), [""; 0]);
 }
 
 #[test]
-fn a_daemon_that_cannot_release_now_is_owed_it_too() {
-    let (stage, daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
+fn a_release_that_the_daemon_refuses_is_queued() {
+    let (fixture, daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
     daemon.state.lock().unwrap().refuse_on = Some("Release");
-    del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.pending_releases(), ["c1.json"]);
-    stage.assert_clean();
+    del(&fixture, &pod.path).unwrap();
+    assert_eq!(fixture.pending_releases(), ["c1.json"]);
+    fixture.assert_clean();
 }
 
 #[test]
-fn del_without_namespace_with_a_missing_path_and_twice() {
+fn del_succeeds_twice_without_a_namespace() {
     for netns in ["unset", "missing"] {
-        let (stage, daemon, mut pod) = set_up();
-        add(&stage, &pod).unwrap();
+        let (fixture, daemon, mut pod) = set_up();
+        add(&fixture, &pod).unwrap();
         let path = pod.path.clone();
         pod.delete_netns();
-        let told = if netns == "unset" { "" } else { path.as_str() };
-        del(&stage, told).unwrap();
-        del(&stage, told).unwrap();
+        let cni_netns = if netns == "unset" { "" } else { path.as_str() };
+        del(&fixture, cni_netns).unwrap();
+        del(&fixture, cni_netns).unwrap();
         assert_eq!(daemon.held_containers(), [""; 0]);
-        // The kernel takes the veth pair away with the namespace, in its own time.
+        // The kernel deletes the veth pair with the namespace, asynchronously.
         wait_until(|| host_ip(&["link", "show"]).as_array().unwrap().len() == 2);
-        stage.assert_clean();
+        fixture.assert_clean();
     }
 }
 
 #[test]
-fn del_without_cni_netns_still_cleans_a_namespace_that_lives() {
-    let (stage, _daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
-    del(&stage, "").unwrap();
+fn del_without_cni_netns_cleans_an_existing_namespace() {
+    let (fixture, _daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
+    del(&fixture, "").unwrap();
     assert_eq!(pod.link_names(), [""; 0]);
-    stage.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
 fn del_does_not_touch_another_namespace_at_the_same_path() {
-    let (stage, _daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
+    let (fixture, _daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
     let other = PodNetnsFixture::new();
     other.ip(&["link", "add", "net1", "type", "veth", "peer", "name", "x"]);
-    stage.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
-    stage.take_log();
-    // The journal's own path is still good, so it is cleaned there.
-    del(&stage, &other.path).unwrap();
+    fixture.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
+    fixture.take_log();
+    // The journal's path still leads to the right namespace, so that one is cleaned.
+    del(&fixture, &other.path).unwrap();
     assert_eq!((pod.link_names(), other.link_names().len()), (vec![], 2));
-    assert_eq!(stage.take_log(), ["DEL lease eth0".to_owned(), format!("netns={}", pod.path)]);
+    assert_eq!(fixture.take_log(), ["DEL lease eth0".to_owned(), format!("netns={}", pod.path)]);
 }
 
 #[test]
-fn after_a_reboot_nothing_in_a_namespace_is_touched() {
-    let (stage, daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
-    let path = stage.root.state("journal").join("c1.json");
+fn del_after_a_reboot_does_not_touch_any_namespace() {
+    let (fixture, daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
+    let path = fixture.root.state("journal").join("c1.json");
     let mut journal: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     journal["boot"] = json!("another");
     std::fs::write(&path, journal.to_string()).unwrap();
-    stage.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
-    stage.take_log();
-    del(&stage, &pod.path).unwrap();
-    assert_eq!(stage.take_log(), ["DEL lease eth0", "netns="]);
+    fixture.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
+    fixture.take_log();
+    del(&fixture, &pod.path).unwrap();
+    assert_eq!(fixture.take_log(), ["DEL lease eth0", "netns="]);
     assert_eq!((pod.link_names(), daemon.held_containers()), (vec!["net1".to_owned()], vec![]));
-    assert_eq!(stage.journals(), [""; 0]);
+    assert_eq!(fixture.journals(), [""; 0]);
 }
 
 #[test]
-fn a_sandbox_that_is_the_hosts_own_namespace_is_refused_before_anything_is_done() {
-    let (stage, daemon, _pod) = set_up();
+fn the_hosts_own_namespace_is_rejected_before_any_change() {
+    let (fixture, daemon, _pod) = set_up();
     let own = format!("/proc/{}/task/{}/ns/net", nix::unistd::getpid(), nix::unistd::gettid());
     for command in ["ADD", "DEL"] {
-        let error = stage.run(PluginType::Ferroband, command, ETH0, &own, &config()).unwrap_err();
+        let error = fixture.run(PluginType::Ferroband, command, ETH0, &own, &config()).unwrap_err();
         assert_eq!(error.code(), 8, "{error}");
     }
-    let error = stage.run(PluginType::Ferroband, "ADD", ETH0, "/nonexistent", &config()).unwrap_err();
+    let error = fixture.run(PluginType::Ferroband, "ADD", ETH0, "/nonexistent", &config()).unwrap_err();
     assert_eq!(error.code(), 8, "{error}");
-    assert_eq!((daemon.take_requests(), stage.take_log()), (vec![], vec![]));
+    assert_eq!((daemon.take_requests(), fixture.take_log()), (vec![], vec![]));
 }
 
 #[test]
-fn a_daemon_that_is_away_means_try_again_later() {
-    let (stage, mut daemon, pod) = set_up();
+fn add_returns_try_again_later_when_the_daemon_is_unavailable() {
+    let (fixture, mut daemon, pod) = set_up();
     daemon.stop();
-    let error = add(&stage, &pod).unwrap_err();
+    let error = add(&fixture, &pod).unwrap_err();
     assert_eq!((error.code(), error.fault().code.reason()), (11, "DaemonAway"));
-    assert_eq!((pod.link_names(), stage.take_log(), stage.pending_releases()), (vec![], vec![], vec![]));
-    stage.assert_clean();
+    assert_eq!((pod.link_names(), fixture.take_log(), fixture.pending_releases()), (vec![], vec![], vec![]));
+    fixture.assert_clean();
 }
 
 #[test]
-fn a_daemon_that_is_restarting_is_waited_for() {
-    let (mut stage, mut daemon, pod) = set_up();
+fn add_waits_for_a_restarting_daemon() {
+    let (mut fixture, mut daemon, pod) = set_up();
     daemon.stop();
-    stage.timeouts.daemon_connect = Duration::from_secs(5);
-    let (root, ledger) = (stage.root.clone(), daemon.state.clone());
+    fixture.timeouts.daemon_connect = Duration::from_secs(5);
+    let (root, state) = (fixture.root.clone(), daemon.state.clone());
     let starting = thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
-        ScriptedDaemon::resume(&root, ledger)
+        ScriptedDaemon::resume(&root, state)
     });
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     assert_eq!(starting.join().unwrap().held_containers(), ["c1"]);
 }
 
 #[test]
-fn a_daemon_that_dies_in_the_middle_leaves_nothing_but_a_debt_at_most() {
+fn add_rolls_back_when_the_daemon_disconnects_at_any_request() {
     for moment in ["Add", "Addresses", "Attached"] {
-        let (stage, daemon, pod) = set_up();
+        let (fixture, daemon, pod) = set_up();
         daemon.state.lock().unwrap().disconnect_on = Some(moment);
-        let error = add(&stage, &pod).unwrap_err();
+        let error = add(&fixture, &pod).unwrap_err();
         assert_eq!(error.code(), 11, "{moment}: {error}");
         assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]), "{moment}");
-        stage.assert_clean();
+        fixture.assert_clean();
     }
 }
 
 #[test]
-fn what_the_daemon_refuses_is_told_with_its_own_words() {
+fn the_daemons_error_is_reported_unchanged() {
     for moment in ["Add", "Addresses", "Attached"] {
-        let (stage, daemon, pod) = set_up();
+        let (fixture, daemon, pod) = set_up();
         daemon.state.lock().unwrap().refuse_on = Some(moment);
-        let error = add(&stage, &pod).unwrap_err();
-        assert_eq!(error.fault().cause, "it refuses", "{moment}");
+        let error = add(&fixture, &pod).unwrap_err();
+        assert_eq!(error.fault().cause, "request refused", "{moment}");
         assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]), "{moment}");
-        stage.assert_clean();
+        fixture.assert_clean();
     }
 }
 
 #[test]
-fn a_second_add_of_an_attached_sandbox_is_refused_and_harmless() {
-    let (stage, _daemon, pod) = set_up();
-    add(&stage, &pod).unwrap();
-    let error = add(&stage, &pod).unwrap_err();
+fn a_second_add_of_an_attached_sandbox_is_rejected_without_changes() {
+    let (fixture, _daemon, pod) = set_up();
+    add(&fixture, &pod).unwrap();
+    let error = add(&fixture, &pod).unwrap_err();
     assert!(matches!(error, Error::AlreadyAttached { .. }), "{error}");
     assert_eq!(pod.addresses("net1"), ["192.168.0.5/24"]);
-    // A new sandbox under the same identifier: the old one's leftovers go first.
+    // A new namespace with the same container ID: the old attachment is removed first.
     let next = PodNetnsFixture::new();
-    add(&stage, &next).unwrap();
+    add(&fixture, &next).unwrap();
     assert_eq!(next.addresses("net1"), ["192.168.0.5/24"]);
-    del(&stage, &next.path).unwrap();
-    stage.assert_clean();
+    del(&fixture, &next.path).unwrap();
+    fixture.assert_clean();
 }
 
 #[test]
-fn an_asked_for_stop_undoes_what_was_done() {
-    let (stage, daemon, pod) = set_up();
-    let asked = Cell::new(0);
-    let stop = || asked.replace(asked.get() + 1) == 1;
-    let machine = CniContext { should_stop: &stop, ..stage.context() };
-    let call = stage.call("ADD", "c1", "eth0", &pod.path, &config());
-    let error = stage.run_on(&machine, PluginType::Ferroband, &call).unwrap_err();
+fn a_termination_signal_rolls_back_the_add() {
+    let (fixture, daemon, pod) = set_up();
+    let checks = Cell::new(0);
+    let stop = || checks.replace(checks.get() + 1) == 1;
+    let context = CniContext { should_stop: &stop, ..fixture.context() };
+    let call = fixture.call("ADD", "c1", "eth0", &pod.path, &config());
+    let error = fixture.run_on(&context, PluginType::Ferroband, &call).unwrap_err();
     assert_eq!(error.code(), 11);
-    assert_eq!(stage.take_log(), ["ADD lease eth0", "DEL lease eth0"]);
+    assert_eq!(fixture.take_log(), ["ADD lease eth0", "DEL lease eth0"]);
     assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));
-    stage.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
-fn ipv6_addresses_are_ready_when_add_returns() {
-    let (stage, daemon, pod) = set_up();
+fn ipv6_addresses_are_not_tentative_when_add_returns() {
+    let (fixture, daemon, pod) = set_up();
     pod.netns
         .as_ref()
         .unwrap()
@@ -437,15 +441,15 @@ fn ipv6_addresses_are_ready_when_add_returns() {
         .unwrap()
         .unwrap();
     {
-        let mut ledger = daemon.state.lock().unwrap();
-        ledger.assigned[0].ips.push(AssignedIp {
+        let mut state = daemon.state.lock().unwrap();
+        state.assigned[0].ips.push(AssignedIp {
             address: "fd00:7::5/64".parse().unwrap(),
             gateway: Some("fd00:7::1".parse().unwrap()),
         });
-        ledger.assigned[0].routes.push(AssignedRoute { dst: "fd00:8::/32".parse().unwrap(), gw: None });
+        state.assigned[0].routes.push(AssignedRoute { dst: "fd00:8::/32".parse().unwrap(), gw: None });
     }
     host_ip(&["link", "set", "ib0", "up"]);
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     assert_eq!(pod.addresses("net1"), ["192.168.0.5/24", "fd00:7::5/64"]);
     let info = pod.interface("net1");
     let v6 = info["addr_info"].as_array().unwrap().iter().find(|info| info["local"] == "fd00:7::5").unwrap();

@@ -1,17 +1,17 @@
-//! InfiniBand made of what every kernel has: a bridge is a parent, one end of a veth pair is a child.
+//! InfiniBand simulated with standard links: a bridge is the parent, one end of a veth pair is a child.
 
 use ferroband_kernel::rtnetlink::{LinkKind, NewLink};
 use ferroband_kernel::{Error, Host, IpoibChild, IpoibMode, IpoibParent, Root, RouteSocket};
 use ferroband_model::PKey;
 use std::sync::Mutex;
 
-/// The InfiniBand of a test.
+/// A [`Host`] with simulated IPoIB interfaces.
 #[derive(Default)]
 pub struct VethFabric {
     root: Root,
-    /// Children cannot be moved: they are bridges, which belong to their namespace.
+    /// Create children that cannot be moved: bridges, which belong to their namespace.
     pub immovable: bool,
-    /// Called when a child has been made, with its name.
+    /// Called with the name of each new child.
     pub on_child_created: Mutex<Option<ChildCreatedHook>>,
 }
 
@@ -41,7 +41,7 @@ impl Host for VethFabric {
         if self.immovable {
             route.create_link(&NewLink::new(name, LinkKind::Bridge))?;
         } else {
-            // The other end is made first and up, so that the child has a carrier.
+            // The peer is up, so that the child has a carrier.
             let kind = LinkKind::Veth { peer: name };
             let parent = Some(child.parent);
             route.create_link(&NewLink { up: true, master: parent, ..NewLink::new("peer%d", kind) })?;

@@ -1,4 +1,4 @@
-//! A node daemon that knows one plan.
+//! A node daemon with a fixed plan.
 
 use ferroband_attach::message::{DaemonReply, DaemonRequest};
 use ferroband_attach::plan::{AssignedAddresses, Attachment, Plan};
@@ -14,28 +14,28 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What it does and what happened to it.
+/// Configured behavior and recorded requests.
 #[derive(Default)]
 pub struct ScriptedDaemonState {
     pub attachments: Vec<Attachment>,
     pub assigned: Vec<AssignedAddresses>,
-    /// Whether plans say that membership is to be waited for.
+    /// Whether plans require partition membership.
     pub membership: bool,
     /// Refuse requests of this kind.
     pub refuse_on: Option<&'static str>,
-    /// End the connection at requests of this kind.
+    /// Close the connection at requests of this kind.
     pub disconnect_on: Option<&'static str>,
-    /// Go away and come back: the connection in hand and all that wait are dropped.
+    /// Restart: drop the current connection and all queued ones.
     pub restart: bool,
-    /// How often that happened.
+    /// Number of restarts.
     pub restarts: usize,
-    /// The kinds of the requests, in order.
+    /// Kinds of the requests, in order.
     pub requests: Vec<&'static str>,
-    /// The requests that say most.
+    /// The answered requests.
     pub recorded: Vec<DaemonRequest>,
-    /// Containers that addresses are held for.
+    /// Containers, or container/interface, that hold addresses.
     pub held: BTreeSet<String>,
-    /// The namespace that came with the last request that had one.
+    /// Namespace of the last request that carried one.
     pub netns: Option<NetnsId>,
 }
 
@@ -47,18 +47,18 @@ pub struct ScriptedDaemon {
 }
 
 impl ScriptedDaemon {
-    pub fn start(root: &Root, ledger: ScriptedDaemonState) -> Self {
-        Self::resume(root, Arc::new(Mutex::new(ledger)))
+    pub fn start(root: &Root, state: ScriptedDaemonState) -> Self {
+        Self::resume(root, Arc::new(Mutex::new(state)))
     }
 
-    /// Start again with what was known.
-    pub fn resume(root: &Root, ledger: Arc<Mutex<ScriptedDaemonState>>) -> Self {
+    /// Start again with the previous state.
+    pub fn resume(root: &Root, state: Arc<Mutex<ScriptedDaemonState>>) -> Self {
         let socket = socket_path(root);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
         let listener = listen(&socket);
-        let (shared, path) = (ledger.clone(), socket.clone());
+        let (shared, path) = (state.clone(), socket.clone());
         let thread = thread::spawn(move || accept_loop(listener, &path, &shared));
-        Self { state: ledger, socket, thread: Some(thread) }
+        Self { state, socket, thread: Some(thread) }
     }
 
     /// Stop listening.
@@ -70,7 +70,7 @@ impl ScriptedDaemon {
         }
     }
 
-    /// The kinds of the requests since the last time this was asked.
+    /// Kinds of the requests since the last call.
     pub fn take_requests(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.state.lock().unwrap().requests)
     }
@@ -91,11 +91,11 @@ fn listen(socket: &Path) -> UnixListener {
     UnixListener::bind(socket).unwrap()
 }
 
-fn accept_loop(mut listener: UnixListener, socket: &Path, ledger: &Mutex<ScriptedDaemonState>) {
+fn accept_loop(mut listener: UnixListener, socket: &Path, state: &Mutex<ScriptedDaemonState>) {
     loop {
-        // A connection without a word ends the daemon.
-        let words = serve(listener.accept().unwrap().0, ledger);
-        let mut known = ledger.lock().unwrap();
+        // A connection without a request stops the daemon.
+        let requests = serve(listener.accept().unwrap().0, state);
+        let mut known = state.lock().unwrap();
         if known.restart {
             known.restart = false;
             known.restarts += 1;
@@ -103,25 +103,25 @@ fn accept_loop(mut listener: UnixListener, socket: &Path, ledger: &Mutex<Scripte
             drop(listener);
             thread::sleep(Duration::from_millis(30));
             listener = listen(socket);
-        } else if words == 0 {
+        } else if requests == 0 {
             return;
         }
     }
 }
 
-/// Serve one connection; the number of requests that it had.
-fn serve(stream: UnixStream, ledger: &Mutex<ScriptedDaemonState>) -> usize {
+/// Serve one connection. Returns its number of requests.
+fn serve(stream: UnixStream, state: &Mutex<ScriptedDaemonState>) -> usize {
     let mut channel = Channel::from(stream);
     assert_eq!(channel.peer_uid().unwrap(), 0);
     let mut count = 0;
     while let Ok((request, fd)) = channel.recv_with_fd::<DaemonRequest>() {
         count += 1;
-        let mut ledger = ledger.lock().unwrap();
+        let mut state = state.lock().unwrap();
         if let Some(fd) = fd {
-            ledger.netns = Some(Netns::from_fd(fd).unwrap().id());
+            state.netns = Some(Netns::from_fd(fd).unwrap().id());
         }
-        match build_reply(&mut ledger, request) {
-            // The caller may have been killed; then nobody reads this.
+        match build_reply(&mut state, request) {
+            // The send fails if the caller was killed.
             Some(reply) => drop(channel.send(&reply)),
             None => return count,
         }
@@ -129,7 +129,7 @@ fn serve(stream: UnixStream, ledger: &Mutex<ScriptedDaemonState>) -> usize {
     count
 }
 
-fn build_reply(ledger: &mut ScriptedDaemonState, request: DaemonRequest) -> Option<DaemonReply> {
+fn build_reply(state: &mut ScriptedDaemonState, request: DaemonRequest) -> Option<DaemonReply> {
     let kind = match &request {
         DaemonRequest::Add(_) => "Add",
         DaemonRequest::Members(_) => "Members",
@@ -141,21 +141,21 @@ fn build_reply(ledger: &mut ScriptedDaemonState, request: DaemonRequest) -> Opti
         DaemonRequest::Status => "Status",
         _ => "other",
     };
-    ledger.requests.push(kind);
-    if ledger.disconnect_on == Some(kind) || ledger.restart {
+    state.requests.push(kind);
+    if state.disconnect_on == Some(kind) || state.restart {
         return None;
     }
-    if ledger.refuse_on == Some(kind) {
+    if state.refuse_on == Some(kind) {
         return Some(DaemonReply::Fault(Fault::new(
             FaultCode::ApiUnavailable,
-            "the test",
-            "it refuses",
+            "test",
+            "request refused",
             "wait",
         )));
     }
     let reply = match &request {
         DaemonRequest::Add(call) => {
-            ledger.held.insert(call.container.clone());
+            state.held.insert(call.container.clone());
             let pod = call.pod.clone().unwrap_or(PodRef {
                 namespace: "default".into(),
                 name: "unknown".into(),
@@ -163,24 +163,24 @@ fn build_reply(ledger: &mut ScriptedDaemonState, request: DaemonRequest) -> Opti
             });
             DaemonReply::Plan(Plan {
                 pod,
-                attachments: ledger.attachments.clone(),
-                membership: ledger.membership,
+                attachments: state.attachments.clone(),
+                membership: state.membership,
             })
         }
-        DaemonRequest::Addresses => DaemonReply::Addresses(ledger.assigned.clone()),
+        DaemonRequest::Addresses => DaemonReply::Addresses(state.assigned.clone()),
         DaemonRequest::Assign(call) => {
-            ledger.held.insert(format!("{}/{}", call.container, call.ifname));
-            DaemonReply::Addresses(ledger.assigned.clone())
+            state.held.insert(format!("{}/{}", call.container, call.ifname));
+            DaemonReply::Addresses(state.assigned.clone())
         }
         DaemonRequest::Release { container, ifname } => {
             match ifname {
-                Some(ifname) => ledger.held.remove(&format!("{container}/{ifname}")),
-                None => ledger.held.remove(container),
+                Some(ifname) => state.held.remove(&format!("{container}/{ifname}")),
+                None => state.held.remove(container),
             };
             DaemonReply::Done
         }
         _ => DaemonReply::Done,
     };
-    ledger.recorded.push(request);
+    state.recorded.push(request);
     Some(reply)
 }

@@ -1,9 +1,10 @@
-//! `coordinator`: with InfiniBand as its default network a pod reaches the node, services and other pods, and is reached.
+//! The `coordinator` plugin: a pod with an InfiniBand default network reaches the node, services and other pods, and is
+//! reachable from them.
 
 use crate::crash::run_killed_at_point;
-use crate::daemon::{ScriptedDaemon, ScriptedDaemonState};
-use crate::meta::{ETH0, add, assigned_addresses, config, del, ipoib_attachment};
-use crate::stage::{AttachFixture, PodNetnsFixture, host_ip};
+use crate::fixture::{AttachFixture, PodNetnsFixture, host_ip};
+use crate::meta_plugin::{ETH0, add, assigned_addresses, config, del, ipoib_attachment};
+use crate::scripted_daemon::{ScriptedDaemon, ScriptedDaemonState};
 use ferroband_attach::plan::{Attachment, PlanStep, StepKind};
 use ferroband_attach::{CniContext, FailPoint, PluginType};
 use serde_json::{Value, json};
@@ -27,13 +28,13 @@ pub fn with_coordinator(ifname: &str, more: Value) -> Attachment {
     attachment
 }
 
-/// A node with an address, and beside it a pod of the cluster's own network.
+/// A node with an address, and another pod on the cluster network.
 pub fn set_up(
     attachments: Vec<Attachment>,
     addresses: &[&str],
 ) -> (AttachFixture, ScriptedDaemon, PodNetnsFixture, PodNetnsFixture) {
-    let stage = AttachFixture::new();
-    stage.install_leasing_plugin("lease", "10.9.0.7/24");
+    let fixture = AttachFixture::new();
+    fixture.install_leasing_plugin("lease", "10.9.0.7/24");
     host_ip(&["link", "set", "dev", "lo", "up"]);
     host_ip(&["link", "add", "cni0", "type", "bridge"]);
     host_ip(&["address", "add", "10.78.1.1/24", "dev", "cni0"]);
@@ -49,10 +50,10 @@ pub fn set_up(
     other.ip(&["route", "add", "default", "via", "10.78.1.1"]);
     let assigned =
         addresses.iter().enumerate().map(|(position, address)| assigned_addresses(position, address));
-    let ledger =
+    let state =
         ScriptedDaemonState { attachments, assigned: assigned.collect(), ..ScriptedDaemonState::default() };
-    let daemon = ScriptedDaemon::start(&stage.root, ledger);
-    (stage, daemon, PodNetnsFixture::new(), other)
+    let daemon = ScriptedDaemon::start(&fixture.root, state);
+    (fixture, daemon, PodNetnsFixture::new(), other)
 }
 
 fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
@@ -64,26 +65,26 @@ fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
     output.status.success()
 }
 
-/// Nothing is left but what the test itself made.
-fn assert_clean(stage: &AttachFixture) {
+/// Assert that nothing is left but what the test created.
+fn assert_clean(fixture: &AttachFixture) {
     host_ip(&["link", "delete", "dev", "other"]);
-    stage.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
-fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
-    let ways = with_coordinator("eth0", json!({"txQueueLen": 77}));
-    let (stage, daemon, pod, other) = set_up(vec![ways], &["172.91.0.7/16"]);
+fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reachable() {
+    let attachment = with_coordinator("eth0", json!({"txQueueLen": 77}));
+    let (fixture, daemon, pod, other) = set_up(vec![attachment], &["172.91.0.7/16"]);
     let before = (host_ip(&["rule"]), host_ip(&["-4", "route", "show", "table", "all"]));
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     assert_eq!(pod.link_names(), ["eth0", "veth0"]);
     assert_eq!(pod.interface("eth0")["txqlen"], 77);
-    assert!(reaches(None, POD), "a probe of the kubelet");
-    assert!(reaches(Some(&other), POD), "a pod of the cluster's own network");
+    assert!(reaches(None, POD), "a kubelet probe");
+    assert!(reaches(Some(&other), POD), "a pod on the cluster network");
     assert!(reaches(Some(&pod), "10.78.1.1") && reaches(Some(&pod), "10.78.1.2"));
-    // What goes to a service goes to the node, where kube-proxy is, and comes from the pod's own address.
-    let way = pod.ip(&["route", "get", "10.96.0.1"]);
-    assert_eq!((&way[0]["dev"], &way[0]["prefsrc"]), (&json!("veth0"), &json!(POD)), "{way}");
+    // Service traffic goes to the node, where kube-proxy runs, with the pod's address as source.
+    let route = pod.ip(&["route", "get", "10.96.0.1"]);
+    assert_eq!((&route[0]["dev"], &route[0]["prefsrc"]), (&json!("veth0"), &json!(POD)), "{route}");
     let elsewhere = pod.ip(&["route", "get", "172.91.9.9"]);
     assert_eq!(elsewhere[0]["dev"], "eth0", "{elsewhere}");
     let rules = host_ip(&["rule"]);
@@ -91,7 +92,7 @@ fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
         rules.as_array().unwrap().iter().any(|r| r["priority"] == 1000 && r["table"] == "500"),
         "{rules}"
     );
-    stage
+    fixture
         .run(
             PluginType::Ferroband,
             "CHECK",
@@ -100,52 +101,56 @@ fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reached() {
             &json!({"cniVersion": "0.4.0", "name": "ferroband"}),
         )
         .unwrap();
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));
     assert_eq!((host_ip(&["rule"]), host_ip(&["-4", "route", "show", "table", "all"])), before);
-    assert_clean(&stage);
+    assert_clean(&fixture);
 }
 
+// Case: ipam M16
 #[test]
-fn m16_what_comes_from_subnets_that_nobody_named_is_answered_the_way_it_came() {
+fn connections_from_unconfigured_subnets_are_answered_through_the_veth() {
     let unnamed = json!({"serviceCIDR": [], "overlayPodCIDR": [], "hijackCIDR": []});
-    let (stage, _daemon, pod, other) = set_up(vec![with_coordinator("eth0", unnamed)], &["172.91.0.7/16"]);
-    add(&stage, &pod).unwrap();
+    let (fixture, _daemon, pod, other) = set_up(vec![with_coordinator("eth0", unnamed)], &["172.91.0.7/16"]);
+    add(&fixture, &pod).unwrap();
     assert!(reaches(Some(&other), POD));
-    // The fabric's own gateway would come first, and answers still go back.
+    // With a default gateway on the fabric, replies still go through the veth.
     pod.ip(&["route", "add", "default", "via", "172.91.0.1", "dev", "eth0"]);
-    assert!(!reaches(Some(&pod), "10.78.1.2"), "that is the gateway's business");
-    assert!(reaches(Some(&other), POD), "an answer goes the way its question came");
-    // The runtime may try again what it was told had failed.
-    del(&stage, &pod.path).unwrap();
-    add(&stage, &pod).unwrap();
+    assert!(!reaches(Some(&pod), "10.78.1.2"), "the fabric's gateway gets this packet");
+    assert!(reaches(Some(&other), POD), "a reply goes through the veth");
+    // DEL and ADD again, as the runtime does after a failure.
+    del(&fixture, &pod.path).unwrap();
+    add(&fixture, &pod).unwrap();
     assert!(reaches(Some(&other), POD));
-    del(&stage, &pod.path).unwrap();
-    assert_clean(&stage);
+    del(&fixture, &pod.path).unwrap();
+    assert_clean(&fixture);
 }
 
+// Case: ipam M25
 #[test]
-fn m25_the_last_pod_takes_the_rule_along() {
-    let (stage, daemon, pod, _other) = set_up(vec![with_coordinator("eth0", json!({}))], &["172.91.0.7/16"]);
+fn del_of_the_last_pod_removes_the_host_rule() {
+    let (fixture, daemon, pod, _other) =
+        set_up(vec![with_coordinator("eth0", json!({}))], &["172.91.0.7/16"]);
     let second = PodNetnsFixture::new();
     let c2 = ("c2", "eth0");
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     daemon.state.lock().unwrap().assigned = vec![assigned_addresses(0, "172.91.0.8/16")];
-    stage.run(PluginType::Ferroband, "ADD", c2, &second.path, &config()).unwrap();
+    fixture.run(PluginType::Ferroband, "ADD", c2, &second.path, &config()).unwrap();
     assert!(reaches(None, POD) && reaches(None, "172.91.0.8"));
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert!(!reaches(None, POD) && reaches(None, "172.91.0.8"));
-    stage.run(PluginType::Ferroband, "DEL", c2, &second.path, &config()).unwrap();
-    assert_clean(&stage);
+    fixture.run(PluginType::Ferroband, "DEL", c2, &second.path, &config()).unwrap();
+    assert_clean(&fixture);
 }
 
 #[test]
-fn beside_the_clusters_own_network_an_interface_answers_through_itself() {
-    let first = crate::meta::foreign_attachment("k8s", "eth0", true, "1.0.0", json!([{"type": "ether"}]));
-    let (stage, daemon, pod, _other) = set_up(vec![first, with_coordinator("net1", json!({}))], &[]);
+fn in_overlay_mode_an_additional_interface_answers_through_itself() {
+    let first =
+        crate::meta_plugin::foreign_attachment("k8s", "eth0", true, "1.0.0", json!([{"type": "ether"}]));
+    let (fixture, daemon, pod, _other) = set_up(vec![first, with_coordinator("net1", json!({}))], &[]);
     daemon.state.lock().unwrap().assigned = vec![assigned_addresses(1, "192.168.0.5/24")];
     let result = json!({"cniVersion": "1.0.0", "ips": [{"address": "10.78.1.9/24"}]});
-    stage.install_plugin(
+    fixture.install_plugin(
         "ether",
         &format!(
             "pod() {{ nsenter --net=$CNI_NETNS ip \"$@\"; }}\ncase $CNI_COMMAND in ADD) pod link add eth0 type veth peer name eth0p; \
@@ -153,7 +158,7 @@ fn beside_the_clusters_own_network_an_interface_answers_through_itself() {
              pod route add default via 10.78.1.1; echo '{result}';; DEL) pod link delete eth0;; esac"
         ),
     );
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     assert!(!pod.link_names().contains(&"veth0".to_owned()));
     let table = |source: &str| {
         let rules = pod.ip(&["rule"]);
@@ -168,18 +173,18 @@ fn beside_the_clusters_own_network_an_interface_answers_through_itself() {
         back.as_array().unwrap().iter().any(|route| route["dst"] == "default" && route["dev"] == "eth0"),
         "{back}"
     );
-    // What net1 brought is its own business now.
+    // The routes of net1 moved to its own table.
     assert_eq!(pod.ip(&["route", "show", "172.30.0.0/16"]).as_array().map(Vec::len), Some(0));
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert_eq!(pod.ip(&["rule"]).as_array().unwrap().len(), 3);
-    assert_clean(&stage);
+    assert_clean(&fixture);
 }
 
 #[test]
-fn a_second_network_has_a_table_of_its_own_and_the_node_finds_both() {
+fn a_second_network_has_its_own_table_and_the_node_reaches_both() {
     let networks = vec![with_coordinator("eth0", json!({})), with_coordinator("net1", json!({}))];
-    let (stage, _daemon, pod, _other) = set_up(networks, &["172.91.0.7/16", "192.168.0.5/24"]);
-    add(&stage, &pod).unwrap();
+    let (fixture, _daemon, pod, _other) = set_up(networks, &["172.91.0.7/16", "192.168.0.5/24"]);
+    add(&fixture, &pod).unwrap();
     let rules = pod.ip(&["rule"]);
     let own = rules.as_array().unwrap().iter().find(|rule| rule["src"] == "192.168.0.5").cloned();
     let table = own.unwrap_or_else(|| panic!("{rules}"))["table"].as_str().unwrap().to_owned();
@@ -190,35 +195,41 @@ fn a_second_network_has_a_table_of_its_own_and_the_node_finds_both() {
     let main = pod.ip(&["route", "show", "172.30.0.0/16"]);
     assert!(main.as_array().unwrap().iter().all(|route| route["dev"] == "eth0"), "{main}");
     assert!(reaches(None, POD) && reaches(None, "192.168.0.5"));
-    del(&stage, &pod.path).unwrap();
+    del(&fixture, &pod.path).unwrap();
     assert_eq!(pod.link_names(), [""; 0]);
-    assert_clean(&stage);
+    assert_clean(&fixture);
 }
 
+// Case: ipam M15
 #[test]
-fn m15_switched_off_it_does_nothing() {
-    let (stage, _daemon, pod, _other) =
+fn mode_disabled_does_nothing() {
+    let (fixture, _daemon, pod, _other) =
         set_up(vec![with_coordinator("eth0", json!({"mode": "disabled"}))], &["172.91.0.7/16"]);
-    add(&stage, &pod).unwrap();
+    add(&fixture, &pod).unwrap();
     assert_eq!(pod.link_names(), ["eth0"]);
-    del(&stage, &pod.path).unwrap();
-    assert_clean(&stage);
+    del(&fixture, &pod.path).unwrap();
+    assert_clean(&fixture);
 }
 
 #[test]
-fn killed_at_every_point() {
-    let (stage, daemon, pod, _other) = set_up(vec![with_coordinator("eth0", json!({}))], &["172.91.0.7/16"]);
+fn killed_at_every_point_leaves_nothing() {
+    let (fixture, daemon, pod, _other) =
+        set_up(vec![with_coordinator("eth0", json!({}))], &["172.91.0.7/16"]);
     let before = host_ip(&["-4", "route", "show", "table", "all"]);
     let killed = |command: &str, last: usize| {
-        let call = stage.call(command, "c1", "eth0", &pod.path, &config());
+        let call = fixture.call(command, "c1", "eth0", &pod.path, &config());
         let run = |watch: &dyn Fn(FailPoint)| {
-            stage.run_on(&CniContext { fail_point: watch, ..stage.context() }, PluginType::Ferroband, &call)
+            fixture.run_on(
+                &CniContext { fail_point: watch, ..fixture.context() },
+                PluginType::Ferroband,
+                &call,
+            )
         };
         run_killed_at_point(last, run)
     };
-    let gone = |when: String| {
+    let assert_removed = |when: String| {
         assert_eq!(
-            (pod.link_names(), daemon.held_containers(), stage.journals()),
+            (pod.link_names(), daemon.held_containers(), fixture.journals()),
             (vec![], vec![], vec![]),
             "{when}"
         );
@@ -229,18 +240,18 @@ fn killed_at_every_point() {
     let mut points = 0;
     while killed("ADD", points + 1).is_none() {
         points += 1;
-        del(&stage, &pod.path).unwrap();
-        gone(format!("ADD killed at {points}"));
+        del(&fixture, &pod.path).unwrap();
+        assert_removed(format!("ADD killed at {points}"));
     }
     assert!(points > 12, "only {points} points");
     for point in 1.. {
         let done = killed("DEL", point);
-        del(&stage, &pod.path).unwrap();
-        gone(format!("DEL killed at {point}"));
+        del(&fixture, &pod.path).unwrap();
+        assert_removed(format!("DEL killed at {point}"));
         if done.is_some() {
             break;
         }
-        add(&stage, &pod).unwrap();
+        add(&fixture, &pod).unwrap();
     }
-    assert_clean(&stage);
+    assert_clean(&fixture);
 }

@@ -1,6 +1,6 @@
-//! A host with simulated adapters, and what there is to see of them.
+//! A host with simulated adapters.
 
-use crate::stage::{PodNetnsFixture, host_ip, invocation};
+use crate::fixture::{PodNetnsFixture, host_ip, invocation};
 use ferroband_attach::{CallTimeouts, CniContext, Error, Invocation, PluginType};
 use ferroband_kernel::rtnetlink::{GuidKind, VfInfo};
 use ferroband_kernel::{Hardware, NetnsMode, Root};
@@ -14,19 +14,19 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The adapter, and two of its functions.
+/// Addresses of the physical function and of two VFs.
 pub const PF: &str = "0000:86:00.0";
 pub const VF0: &str = "0000:86:00.2";
 pub const VF1: &str = "0000:86:00.3";
 
-/// A host whose adapter has four functions, each with GUIDs of its own.
+/// A host whose adapter has four VFs, each with its own GUIDs.
 pub struct SimHostFixture {
     pub root: Root,
     pub hardware: Box<dyn Hardware>,
     folder: tempfile::TempDir,
 }
 
-/// Everything that a call could have changed and must have put back.
+/// Everything that a call may change and must restore.
 #[derive(Clone, PartialEq)]
 pub struct HostSnapshot {
     links: Vec<Value>,
@@ -39,7 +39,7 @@ pub struct HostSnapshot {
 }
 
 impl fmt::Debug for HostSnapshot {
-    /// One fact a line, so that two are easily compared.
+    /// One fact per line, so that two snapshots are easy to compare.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { links, rules, routes, vfs, active_guids: taken_on, drivers, files } = self;
         links.iter().try_for_each(|link| writeln!(f, "{link}"))?;
@@ -50,7 +50,7 @@ impl fmt::Debug for HostSnapshot {
 }
 
 impl SimHostFixture {
-    /// Stays for the rest of the calling thread.
+    /// Moves the calling thread into a new network namespace for the rest of its life.
     pub fn new(mode: NetnsMode) -> Self {
         Self::with_profile(|profile| profile.netns_mode = mode)
     }
@@ -68,19 +68,19 @@ impl SimHostFixture {
         let options = SimulationOptions { seed: "node-1".into(), uplink: None };
         Simulation::up(&root, profile, options).unwrap();
         let hardware = ferroband_sim::hardware(&root).unwrap();
-        let rack = Self { root, hardware, folder };
-        rack.hardware.set_vf_count(pci(PF), 4).unwrap();
+        let host = Self { root, hardware, folder };
+        host.hardware.set_vf_count(pci(PF), 4).unwrap();
         for vf in 0..4 {
-            rack.set_guids(
+            host.set_guids(
                 vf,
                 guid(0x0200_0000_0000_0100 + u64::from(vf)),
                 guid(0x0200_0000_0000_0200 + u64::from(vf)),
             );
         }
-        rack
+        host
     }
 
-    /// Node and port GUID of a function, taken on.
+    /// Set node and port GUID of a VF and rebind it.
     pub fn set_guids(&self, vf: u32, node: Guid, port: Guid) {
         self.hardware.set_vf_guid(pci(PF), vf, GuidKind::Node, node).unwrap();
         self.hardware.set_vf_guid(pci(PF), vf, GuidKind::Port, port).unwrap();
@@ -93,7 +93,7 @@ impl SimHostFixture {
         pci(PF).offset_by(2 + u16::try_from(vf).unwrap()).unwrap()
     }
 
-    /// The name of the only interface of a function in the host.
+    /// Name of a function's interface in the host.
     pub fn vf_interface(&self, function: &str) -> Option<String> {
         let links = self.hardware.interfaces(pci(function), None).unwrap();
         links.into_iter().next().map(|link| link.name)
@@ -115,7 +115,7 @@ impl SimHostFixture {
         self.folder.path().join(name)
     }
 
-    /// An IPAM plugin that holds a lease from ADD to DEL.
+    /// Install an IPAM plugin that holds a lease from ADD to DEL.
     pub fn install_ipam_script(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         let leases = self.path("leases");
@@ -133,45 +133,45 @@ impl SimHostFixture {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    pub fn call(&self, command: &str, of: (&str, &str), netns: &str, config: &Value) -> Invocation {
+    pub fn call(&self, command: &str, attachment: (&str, &str), netns: &str, config: &Value) -> Invocation {
         let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=p;K8S_POD_UID=u-1";
         let path = format!("{}:/usr/lib/cni", self.path("bin").display());
-        invocation(command, of, netns, (args, &path), config)
+        invocation(command, attachment, netns, (args, &path), config)
     }
 
     pub fn run(
         &self,
-        role: PluginType,
+        plugin_type: PluginType,
         command: &str,
-        of: (&str, &str),
+        attachment: (&str, &str),
         netns: &str,
         config: &Value,
     ) -> Result<Value, Error> {
-        self.run_on(&self.context(), role, &self.call(command, of, netns, config))
+        self.run_on(&self.context(), plugin_type, &self.call(command, attachment, netns, config))
     }
 
     pub fn run_on(
         &self,
-        machine: &CniContext<'_>,
-        role: PluginType,
+        context: &CniContext<'_>,
+        plugin_type: PluginType,
         call: &Invocation,
     ) -> Result<Value, Error> {
         let mut out = Vec::new();
-        ferroband_attach::run(machine, role, call, &mut out)?;
+        ferroband_attach::run(context, plugin_type, call, &mut out)?;
         Ok(if out.is_empty() { Value::Null } else { serde_json::from_slice(&out).unwrap() })
     }
 
-    /// What is to be seen, by `ip -j` and the adapter.
+    /// The current state, from `ip -j` and the adapter.
     pub fn snapshot(&self) -> HostSnapshot {
         let links = host_ip(&["-d", "link", "show"]);
-        let shown = |link: &Value| {
+        let summary = |link: &Value| {
             let mut altnames: Vec<_> =
                 link["altnames"].as_array().into_iter().flatten().map(Value::to_string).collect();
             altnames.sort();
             let up = link["flags"].as_array().unwrap().contains(&json!("UP"));
             json!([link["ifname"], altnames, link["mtu"], up, link["ifalias"]])
         };
-        let mut links: Vec<_> = links.as_array().unwrap().iter().map(shown).collect();
+        let mut links: Vec<_> = links.as_array().unwrap().iter().map(summary).collect();
         links.sort_by_key(Value::to_string);
         let root = self.hardware.root();
         let devices = ferroband_kernel::sysfs::infiniband::devices(root).unwrap();
@@ -193,21 +193,21 @@ impl SimHostFixture {
         }
     }
 
-    /// All files of ours, and what plugins hold.
+    /// Ferroband's state files and the plugins' leases.
     fn files(&self) -> Vec<PathBuf> {
-        let kept = ["journal", "device", "owed"].map(|name| self.root.state(name));
-        let folders = kept.into_iter().chain([self.root.run("ferroband/lock")]);
+        let state = ["journal", "device", "owed"].map(|name| self.root.state(name));
+        let folders = state.into_iter().chain([self.root.run("ferroband/lock")]);
         let others = ["leases", "var/lib/cni/ib-sriov", "var/lib/cni/rdma"].map(|name| self.path(name));
         let entries = folders.chain(others).flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The names of the RDMA devices that a pod, or the host, has.
+    /// Names of the RDMA devices of a pod or of the host.
     pub fn rdma_devices(&self, pod: Option<&PodNetnsFixture>) -> Vec<String> {
         let netns = pod.map(|pod| pod.netns.as_ref().unwrap());
         let mut names: Vec<_> =
             self.hardware.rdma_devices(netns).unwrap().into_iter().map(|device| device.name).collect();
-        // One that was away is the last.
+        // A device that was moved and returned comes last.
         names.sort();
         names
     }
@@ -221,7 +221,7 @@ pub fn guid(value: u64) -> Guid {
     Guid::new(value)
 }
 
-/// A configuration of `ib-sriov` with more than the least.
+/// An `ib-sriov` configuration with additional keys.
 pub fn ib_sriov_config(more: Value) -> Value {
     let mut config = json!({"cniVersion": "1.1.0", "name": "ib", "type": "ib-sriov", "deviceID": VF0});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
