@@ -1,7 +1,6 @@
-//! The program as a process on simulated hardware, with real signals. Needs root.
+//! The binary as a process on simulated hardware, with real signals. Needs root.
 //!
-//! Each test has a mount namespace of its own with an empty /run and /var/lib, and a network namespace of its own
-//! as "the host".
+//! Each test has its own mount namespace with an empty /run and /var/lib, and its own network namespace as "the host".
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -36,10 +35,10 @@ impl CniProcessFixture {
         }
         Simulation::up(&Root::default(), Profile::default(), SimulationOptions::default()).unwrap();
         let pod = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
-        let stage = Self { folder: tempfile::tempdir().unwrap(), pod };
+        let fixture = Self { folder: tempfile::tempdir().unwrap(), pod };
         let own = Netns::current().unwrap().id();
-        wait_until(|| Netns::open(stage.netns()).is_ok_and(|netns| netns.id() != own));
-        stage
+        wait_until(|| Netns::open(fixture.netns()).is_ok_and(|netns| netns.id() != own));
+        fixture
     }
 
     fn netns(&self) -> String {
@@ -50,7 +49,7 @@ impl CniProcessFixture {
         self.folder.path().join(name)
     }
 
-    /// An IPAM plugin that takes its time, and holds a lease from ADD to DEL.
+    /// Install a slow IPAM plugin that holds a lease from ADD to DEL.
     fn slow_ipam(&self, seconds: &str) {
         let script = format!(
             "#!/bin/sh\ncat > /dev/null\ncd {}\ncase $CNI_COMMAND in\n\
@@ -86,7 +85,7 @@ impl CniProcessFixture {
         self.start(command).wait_with_output().unwrap()
     }
 
-    /// What `ip` shows of the pod's net1.
+    /// The pod's net1, from `ip -j`.
     fn net1(&self) -> Option<Value> {
         let netns = Netns::open(self.netns()).unwrap();
         let output = netns.run(|| Command::new("ip").args(["-j", "address", "show", "dev", "net1"]).output());
@@ -118,69 +117,69 @@ impl Drop for CniProcessFixture {
 fn wait_until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !done() {
-        assert!(Instant::now() < end, "it should have happened by now");
+        assert!(Instant::now() < end, "timed out");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn add_and_del_on_the_simulated_hca() {
-    let stage = CniProcessFixture::new();
-    stage.slow_ipam("0");
-    let output = stage.run("ADD");
+fn add_and_del_succeed_on_the_simulated_hca() {
+    let fixture = CniProcessFixture::new();
+    fixture.slow_ipam("0");
+    let output = fixture.run("ADD");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(output.status.success(), "{result}");
-    let net1 = stage.net1().unwrap();
+    let net1 = fixture.net1().unwrap();
     assert_eq!((&net1["addr_info"][0]["local"], &net1["mtu"]), (&json!("10.1.1.5"), &json!(2044)));
     assert_eq!(result["interfaces"][0]["mac"], net1["address"]);
     assert!(Path::new("/var/lib/ferroband/journal/c1:net1:ipoib.json").exists());
-    assert!(stage.run("DEL").status.success());
-    stage.assert_clean();
+    assert!(fixture.run("DEL").status.success());
+    fixture.assert_clean();
 }
 
 #[test]
-fn sigterm_undoes_the_add() {
-    let stage = CniProcessFixture::new();
-    stage.slow_ipam("1");
-    let add = stage.start("ADD");
-    wait_until(|| stage.file("lease").exists());
+fn sigterm_rolls_back_the_add() {
+    let fixture = CniProcessFixture::new();
+    fixture.slow_ipam("1");
+    let add = fixture.start("ADD");
+    wait_until(|| fixture.file("lease").exists());
     kill(Pid::from_raw(add.id() as i32), Signal::SIGTERM).unwrap();
     let output = add.wait_with_output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &told["code"]), (Some(1), &json!(11)), "{told}");
-    stage.assert_clean();
+    let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &reply["code"]), (Some(1), &json!(11)), "{reply}");
+    fixture.assert_clean();
 }
 
 #[test]
-fn kill_9_while_a_plugin_runs_and_the_del_waits_for_the_orphan() {
-    let stage = CniProcessFixture::new();
-    stage.slow_ipam("1");
-    let mut add = stage.start("ADD");
-    wait_until(|| stage.file("lease").exists());
+fn del_after_kill_9_waits_for_the_orphaned_plugin() {
+    let fixture = CniProcessFixture::new();
+    fixture.slow_ipam("1");
+    let mut add = fixture.start("ADD");
+    wait_until(|| fixture.file("lease").exists());
     add.kill().unwrap();
     add.wait().unwrap();
-    assert!(stage.net1().is_some(), "it was killed half-way");
-    // The orphan touches its lease once more at its end; a DEL that did not wait would come before that.
-    assert!(stage.run("DEL").status.success());
-    stage.assert_clean();
+    assert!(fixture.net1().is_some(), "it must be killed half-way");
+    // The orphan touches its lease once more before it exits; a DEL that did not wait would run before that.
+    assert!(fixture.run("DEL").status.success());
+    fixture.assert_clean();
     thread::sleep(Duration::from_millis(1500));
-    stage.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
-fn kill_9_at_any_time() {
-    let stage = CniProcessFixture::new();
-    stage.slow_ipam("0.05");
+fn del_after_kill_9_at_any_time_leaves_nothing() {
+    let fixture = CniProcessFixture::new();
+    fixture.slow_ipam("0.05");
     let begun = Instant::now();
-    assert!(stage.run("ADD").status.success());
-    let whole = begun.elapsed();
-    assert!(stage.run("DEL").status.success());
+    assert!(fixture.run("ADD").status.success());
+    let duration = begun.elapsed();
+    assert!(fixture.run("DEL").status.success());
     for moment in 0..24 {
-        let mut add = stage.start("ADD");
-        thread::sleep(whole * moment / 20);
+        let mut add = fixture.start("ADD");
+        thread::sleep(duration * moment / 20);
         let _ = add.kill();
         add.wait().unwrap();
-        assert!(stage.run("DEL").status.success());
-        stage.assert_clean();
+        assert!(fixture.run("DEL").status.success());
+        fixture.assert_clean();
     }
 }

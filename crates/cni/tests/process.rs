@@ -1,4 +1,4 @@
-//! The program as a process, where it touches nothing: names, versions, refusals.
+//! The binary as a process, without changes to the system: names, versions, errors.
 
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ fn run_program(name: &str, arguments: &[&str], variables: &[(&str, &str)], stdin
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // It need not read what it does not need.
+    // The plugin may exit without reading standard input.
     let _ = std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), stdin.as_bytes());
     child.wait_with_output().expect("the program ends")
 }
@@ -23,8 +23,9 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON on standard output")
 }
 
+// Case: cni 1
 #[test]
-fn case_1_version_under_every_name() {
+fn version_works_under_every_name() {
     for name in ["ferroband", "/opt/cni/bin/ipoib", "whereabouts", "ferroband-cni"] {
         let output = run_program(name, &[], &[("CNI_COMMAND", "VERSION")], "not even JSON");
         assert!(output.status.success());
@@ -33,11 +34,11 @@ fn case_1_version_under_every_name() {
 }
 
 #[test]
-fn without_a_command_it_says_what_it_is() {
+fn without_a_command_it_prints_a_description() {
     let output = run_program("ipoib", &[], &[], "");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && output.stdout.is_empty());
-    assert!(said.contains("IPoIB") && said.contains("1.1.0"), "{said}");
+    assert!(stderr.contains("IPoIB") && stderr.contains("1.1.0"), "{stderr}");
     for (argument, word) in
         [("--version", env!("CARGO_PKG_VERSION")), ("-V", "ipoib"), ("--help", "whereabouts")]
     {
@@ -47,7 +48,7 @@ fn without_a_command_it_says_what_it_is() {
 }
 
 #[test]
-fn refusals_are_json_on_standard_output() {
+fn errors_are_json_on_standard_output() {
     let output = run_program("ferroband", &[], &[("CNI_COMMAND", "ADD")], "{}");
     assert_eq!((output.status.code(), &json(&output)["code"]), (Some(1), &json!(4)));
     let all = [
@@ -57,15 +58,15 @@ fn refusals_are_json_on_standard_output() {
         ("CNI_PATH", "/opt/cni/bin"),
     ];
     assert_eq!(json(&run_program("ferroband", &[], &all, "{"))["code"], 6);
-    let told = json(&run_program("ferroband", &[], &all, r#"{"cniVersion":"0.4.0","name":"my net"}"#));
-    assert_eq!((&told["code"], &told["cniVersion"]), (&json!(7), &json!("0.4.0")));
+    let reply = json(&run_program("ferroband", &[], &all, r#"{"cniVersion":"0.4.0","name":"my net"}"#));
+    assert_eq!((&reply["code"], &reply["cniVersion"]), (&json!(7), &json!("0.4.0")));
 }
 
 #[test]
-fn another_name_is_refused() {
+fn an_unknown_program_name_is_rejected() {
     let output = run_program("/opt/cni/bin/bridge", &[], &[("CNI_COMMAND", "ADD")], "{}");
     assert_eq!(output.status.code(), Some(1));
-    let told = json(&output);
-    assert_eq!(told["code"], 4);
-    assert!(told["msg"].as_str().is_some_and(|text| text.contains("bridge")), "{told}");
+    let reply = json(&output);
+    assert_eq!(reply["code"], 4);
+    assert!(reply["msg"].as_str().is_some_and(|text| text.contains("bridge")), "{reply}");
 }
