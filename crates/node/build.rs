@@ -1,8 +1,8 @@
-//! Compiles the kubelet's interfaces in pure Rust: nobody needs `protoc` to build Ferroband.
+//! Compiles the kubelet's gRPC APIs in pure Rust, so that building Ferroband does not need `protoc`.
 
 use std::error::Error;
 
-/// From this package's folder, where Cargo runs the script; so a built script is right in any checkout.
+/// Relative to the package directory, where Cargo runs the script, so it works in any checkout.
 const INTERFACES: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {

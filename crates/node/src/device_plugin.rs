@@ -1,4 +1,4 @@
-//! The device plugin alone: advertise and allocate, without an API server, without a network, without capabilities.
+//! The standalone device plugin: advertise and allocate, without API server, network or capabilities.
 
 use crate::{
     Error,
@@ -14,61 +14,67 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tracing::info;
 
-/// A device plugin as it is to run.
+/// What the device plugin needs to run.
 pub struct DevicePluginConfig {
-    /// The machine, as it is looked at.
     pub roots: DiscoveryRoots,
-    /// The same, as it tells of changes.
+    /// Source of hardware events.
     pub hardware: Arc<dyn Hardware>,
-    /// The kubelet.
     pub kubelet: KubeletDir,
-    /// What is offered.
     pub sources: PoolSources,
-    /// Give functions by the names of a CDI specification.
+    /// Pass functions by CDI name.
     pub cdi: bool,
 }
 
-/// What a device plugin shows of itself to the rest of a daemon.
+/// Status of a device plugin for the rest of the daemon.
 pub(crate) struct DevicePluginStatus {
-    /// The resources.
     pub(crate) devices: watch::Receiver<Arc<DeviceState>>,
-    /// Whether the kubelet knows all of them.
+    /// Whether all resources are registered.
     pub(crate) registered: watch::Receiver<bool>,
 }
 
 impl DevicePluginConfig {
-    /// Start everything in `tasks`.
+    /// Starts all tasks of the plugin.
     pub(crate) async fn start(self, tasks: &mut TaskSet<Error>) -> Result<DevicePluginStatus, Error> {
-        let Self { roots: sight, hardware, kubelet, sources, cdi } = self;
+        let Self { roots, hardware, kubelet, sources, cdi } = self;
         let stop = tasks.stop.clone();
-        let first = discover::read_inventory(sight.clone()).await?;
-        let (inventory, seen) = watch::channel(Arc::<Inventory>::new(first));
-        tasks.start("discovery", discover::watch_inventory(sight.clone(), hardware, inventory, stop.clone()));
-        let (tell, configured) = watch::channel(Arc::new(PoolConfig::default()));
-        tasks.start("device configuration", watch_pool_config(sources, tell, stop.clone()));
-        let given = AllocatedDevices::default();
-        let (tell, board) = watch::channel(Arc::new(DeviceState::default()));
-        let notes = kubelet.clone();
+        let first = discover::read_inventory(roots.clone()).await?;
+        let (inventory, inventory_receiver) = watch::channel(Arc::<Inventory>::new(first));
+        tasks.start("discovery", discover::watch_inventory(roots.clone(), hardware, inventory, stop.clone()));
+        let (config_sender, configured) = watch::channel(Arc::new(PoolConfig::default()));
+        tasks.start("device configuration", watch_pool_config(sources, config_sender, stop.clone()));
+        let allocated = AllocatedDevices::default();
+        let (state_sender, devices) = watch::channel(Arc::new(DeviceState::default()));
+        let kubelet_dir = kubelet.clone();
         tasks.start(
-            "device board",
-            run_device_state(configured, seen, notes, given.clone(), tell, stop.clone()),
+            "device state",
+            run_device_state(
+                configured,
+                inventory_receiver,
+                kubelet_dir,
+                allocated.clone(),
+                state_sender,
+                stop.clone(),
+            ),
         );
-        let desk = ContainerAllocator::new(sight);
-        let desk = Arc::new(if cdi { desk.with_cdi() } else { desk });
-        let (tell, registered) = watch::channel(false);
-        tasks.start("device plugin", run_device_plugins(kubelet, board.clone(), desk, given, tell, stop));
-        Ok(DevicePluginStatus { devices: board, registered })
+        let allocator = ContainerAllocator::new(roots);
+        let allocator = Arc::new(if cdi { allocator.with_cdi() } else { allocator });
+        let (registered_sender, registered) = watch::channel(false);
+        tasks.start(
+            "device plugin",
+            run_device_plugins(kubelet, devices.clone(), allocator, allocated, registered_sender, stop),
+        );
+        Ok(DevicePluginStatus { devices, registered })
     }
 }
 
-/// Run `plugin` until SIGTERM or SIGINT.
+/// Runs `plugin` until SIGTERM or SIGINT.
 pub async fn run_device_plugin(plugin: DevicePluginConfig) -> Result<(), Error> {
-    let asked = stop_signal()?;
+    let stop_requested = stop_signal()?;
     let mut tasks = TaskSet::default();
-    let shown = plugin.start(&mut tasks).await?;
-    let ended = tasks.run_until(asked).await;
+    let status = plugin.start(&mut tasks).await?;
+    let result = tasks.run_until(stop_requested).await;
     info!("stopping");
     tasks.stop_all().await;
-    drop(shown);
-    ended
+    drop(status);
+    result
 }

@@ -1,16 +1,16 @@
-//! A folder whose entries are watched.
+//! Watches directories for changes.
 //!
-//! The kubelet, other CNI plugins and udev say what they did by making files. inotify tells at once; readers
-//! look at the folder again and never trust the event itself, so that a lost or merged event does no harm.
+//! The kubelet, other CNI plugins and udev signal changes by creating files. inotify reports them at once. Readers
+//! always list the directory again and never rely on the event itself, so lost or merged events do no harm.
 //!
 //! ```text
-//! Folder ─┐                                        ┌─▶ Folder::changed
-//! Folder ─┼─▶ one inotify instance ── a thread ────┼─▶ Folder::changed
-//! Folder ─┘                                        └─▶ Folder::changed
+//! WatchedDir ─┐                                            ┌─▶ WatchedDir::changed
+//! WatchedDir ─┼─▶ one inotify instance ── reader thread ───┼─▶ WatchedDir::changed
+//! WatchedDir ─┘                                            └─▶ WatchedDir::changed
 //! ```
 //!
-//! One instance for the whole process: a machine has 128 of them for each user (fs.inotify.max_user_instances), which
-//! the kubelet, the runtime and every other daemon share.
+//! The process has a single inotify instance, because each user may only have 128 (fs.inotify.max_user_instances) and
+//! the kubelet, the runtime and all other root daemons share them.
 
 use crate::Error;
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
@@ -25,28 +25,27 @@ use std::{
 use tokio::{sync::watch, time};
 use tracing::info;
 
-/// How often a folder that is not there is looked for.
+/// How often to look for a directory that does not exist yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Room for some events at once; one with the longest name takes 272 bytes.
+/// Room for several events; an event with the longest file name takes 272 bytes.
 const EVENT_BUFFER_BYTES: usize = 4096;
-/// What the reading thread needs and not more.
 const THREAD_STACK_BYTES: usize = 64 * 1024;
 
-/// The instance, once somebody needed it.
+/// The process-wide instance, created on first use.
 static INSTANCE: Mutex<Option<Arc<SharedInotify>>> = Mutex::new(None);
 
-/// The instance and who listens.
+/// The inotify instance and its listeners.
 struct SharedInotify {
     watches: Watches,
     listeners: Mutex<HashMap<WatchDescriptor, watch::Sender<bool>>>,
 }
 
-/// A watched folder.
+/// A directory that is watched with inotify.
 pub struct WatchedDir {
     descriptor: WatchDescriptor,
     shared: Arc<SharedInotify>,
-    /// Sees a change whenever there was one; `true` once the folder is gone.
+    /// Notified on every change; the value becomes `true` when the directory is gone.
     changes: watch::Receiver<bool>,
 }
 
@@ -57,19 +56,19 @@ impl SharedInotify {
             return Ok(shared.clone());
         }
         let inotify = Inotify::init()?;
-        let made = Arc::new(Self { watches: inotify.watches(), listeners: Mutex::default() });
-        let telling = made.clone();
+        let instance = Arc::new(Self { watches: inotify.watches(), listeners: Mutex::default() });
+        let reader = instance.clone();
         let thread = thread::Builder::new().name("folders".to_owned()).stack_size(THREAD_STACK_BYTES);
-        thread.spawn(move || telling.dispatch_events(inotify))?;
-        *shared = Some(made.clone());
-        Ok(made)
+        thread.spawn(move || reader.dispatch_events(inotify))?;
+        *shared = Some(instance.clone());
+        Ok(instance)
     }
 
     fn listeners(&self) -> MutexGuard<'_, HashMap<WatchDescriptor, watch::Sender<bool>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Read events for as long as the process lives.
+    /// Reads events until the process ends.
     fn dispatch_events(&self, mut inotify: Inotify) {
         let gone = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
         let mut buffer = [0; EVENT_BUFFER_BYTES];
@@ -77,7 +76,7 @@ impl SharedInotify {
             let read = inotify.read_events_blocking(&mut buffer);
             let mut listeners = self.listeners();
             let Ok(events) = read else {
-                // Interrupted, or out of memory: whatever happened meanwhile, everybody looks again.
+                // Interrupted or out of memory: events may be lost, so every listener must look again.
                 notify_all(&listeners);
                 drop(listeners);
                 thread::sleep(RETRY_INTERVAL);
@@ -90,7 +89,7 @@ impl SharedInotify {
                     if let Some(listener) = listeners.remove(&event.wd) {
                         listener.send_replace(true);
                     }
-                    // One that was only moved is still watched.
+                    // A directory that was only moved is still watched.
                     if event.mask.contains(EventMask::MOVE_SELF) {
                         let _ = self.watches.clone().remove(event.wd);
                     }
@@ -102,7 +101,7 @@ impl SharedInotify {
     }
 }
 
-/// Everybody looks again.
+/// Makes every listener look again.
 fn notify_all(listeners: &HashMap<WatchDescriptor, watch::Sender<bool>>) {
     for listener in listeners.values() {
         listener.send_replace(false);
@@ -110,7 +109,7 @@ fn notify_all(listeners: &HashMap<WatchDescriptor, watch::Sender<bool>>) {
 }
 
 impl WatchedDir {
-    /// Watch `path`; `None` if there is no such folder.
+    /// Watches `path`. Returns `None` if the directory does not exist.
     pub fn watch(path: &Path) -> Result<Option<Self>, Error> {
         let failed = |source| Error::Watch { path: path.to_owned(), source };
         let shared = SharedInotify::get().map_err(failed)?;
@@ -122,37 +121,38 @@ impl WatchedDir {
             | WatchMask::DELETE_SELF
             | WatchMask::MOVE_SELF
             | WatchMask::ONLYDIR;
-        // Held while the watch is made, so that its first event finds a listener.
+        // The lock is held until the listener is registered, so that the first event finds it.
         let mut listeners = shared.listeners();
-        let watched = match shared.watches.clone().add(path, mask) {
-            Ok(watched) => watched,
+        let descriptor = match shared.watches.clone().add(path, mask) {
+            Ok(descriptor) => descriptor,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(e)),
         };
-        // The kernel has one watch for one folder, however often it is asked.
-        let told = listeners.entry(watched.clone()).or_insert_with(|| watch::channel(false).0).subscribe();
+        // The kernel has one watch per directory, no matter how often it is added.
+        let changes =
+            listeners.entry(descriptor.clone()).or_insert_with(|| watch::channel(false).0).subscribe();
         drop(listeners);
-        Ok(Some(Self { descriptor: watched, shared, changes: told }))
+        Ok(Some(Self { descriptor, shared, changes }))
     }
 
-    /// Watch `path`, waiting for it to appear.
+    /// Watches `path`, waiting until it exists.
     pub async fn watch_when_present(path: &Path) -> Result<Self, Error> {
-        let mut said = false;
+        let mut logged = false;
         loop {
             if let Some(folder) = Self::watch(path)? {
                 return Ok(folder);
             }
-            if !said {
-                info!(folder = %path.display(), "waiting for the folder");
-                said = true;
+            if !logged {
+                info!(folder = %path.display(), "waiting for directory");
+                logged = true;
             }
             time::sleep(RETRY_INTERVAL).await;
         }
     }
 
-    /// Returns once something in the folder has changed; `false` when the folder itself is gone.
+    /// Returns when an entry of the directory has changed; `false` when the directory itself is gone.
     pub async fn changed(&mut self) -> bool {
-        // The sender goes with its folder, after it has said so.
+        // The sender is dropped after it has reported that the directory is gone.
         self.changes.changed().await.is_ok() && !*self.changes.borrow_and_update()
     }
 }
@@ -160,10 +160,10 @@ impl WatchedDir {
 impl Drop for WatchedDir {
     fn drop(&mut self) {
         let mut listeners = self.shared.listeners();
-        // The last of its listeners, itself.
+        // This is the last listener.
         if listeners.get(&self.descriptor).is_some_and(|listener| listener.receiver_count() == 1) {
             listeners.remove(&self.descriptor);
-            // It may have gone by itself.
+            // The kernel may have removed the watch already.
             let _ = self.shared.watches.clone().remove(self.descriptor.clone());
         }
     }
@@ -175,7 +175,7 @@ mod tests {
     use std::fs;
 
     #[tokio::test]
-    async fn a_new_file_and_the_end_of_the_folder_are_told() {
+    async fn new_files_and_removal_of_the_directory_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("watched");
         assert!(WatchedDir::watch(&path).unwrap().is_none());
@@ -186,11 +186,11 @@ mod tests {
         assert!(folder.changed().await);
         fs::remove_dir_all(&path).unwrap();
         let end = time::timeout(Duration::from_secs(5), async { while folder.changed().await {} });
-        end.await.expect("the end of the folder is told");
+        end.await.expect("removal of the directory is reported");
     }
 
     #[tokio::test]
-    async fn a_folder_that_appears_later_is_watched() {
+    async fn directory_created_later_is_watched() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("later");
         let waiting = tokio::spawn({
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_listeners_of_one_folder_hear_everything_until_they_go() {
+    async fn listeners_of_one_directory_share_a_single_inotify_instance() {
         let dir = tempfile::tempdir().unwrap();
         let (first, mut second) = (
             WatchedDir::watch(dir.path()).unwrap().unwrap(),
@@ -213,7 +213,7 @@ mod tests {
         );
         drop(first);
         fs::write(dir.path().join("a"), "").unwrap();
-        assert!(second.changed().await, "the other's end is not its own");
+        assert!(second.changed().await, "dropping one listener does not end the other");
         let mut third = WatchedDir::watch(dir.path()).unwrap().unwrap();
         drop(second);
         fs::write(dir.path().join("b"), "").unwrap();

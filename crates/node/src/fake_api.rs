@@ -1,4 +1,4 @@
-//! An API server for tests: it keeps the objects it is given and remembers every call.
+//! A fake API server for tests. It stores objects and records every request.
 
 use http::{Method, Request, Response, StatusCode};
 use kube::{Client, client::Body};
@@ -10,7 +10,6 @@ use std::{
 };
 use tower::service_fn;
 
-/// The server.
 #[derive(Clone, Default)]
 pub struct FakeApi {
     state: Arc<Mutex<FakeApiState>>,
@@ -23,19 +22,18 @@ struct FakeApiState {
     version: u64,
 }
 
-/// A call that was made.
+/// A recorded request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FakeApiCall {
-    /// `GET`, `POST`, …
+    /// HTTP method, such as `GET`.
     pub verb: String,
-    /// The path without its query.
+    /// Path without the query.
     pub path: String,
-    /// What was sent.
     pub body: Value,
 }
 
 impl FakeApi {
-    /// A client that talks to it.
+    /// Returns a client that is connected to this server.
     pub fn client(&self) -> Client {
         let api = self.clone();
         let service = service_fn(move |request: Request<Body>| {
@@ -53,23 +51,22 @@ impl FakeApi {
         Client::new(service, "default")
     }
 
-    /// Put an object at `path` as if somebody had made it.
+    /// Stores an object at `path` as if another client had created it.
     pub fn insert_object(&self, path: &str, object: Value) {
         self.state.lock().unwrap().objects.insert(path.to_owned(), object);
     }
 
-    /// The object at `path`.
     pub fn get_object(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// The calls so far as `VERB path`.
+    /// Lists the requests so far as `VERB path`.
     pub fn list_calls(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         state.calls.iter().map(|call| format!("{} {}", call.verb, call.path)).collect()
     }
 
-    /// The body of the last call that `verb` and `path` name.
+    /// Returns the body of the last request with this verb and path.
     pub fn last_body(&self, verb: &str, path: &str) -> Value {
         let state = self.state.lock().unwrap();
         let call = state.calls.iter().rev().find(|call| call.verb == verb && call.path == path);
@@ -107,7 +104,7 @@ impl FakeApi {
                 }
                 Some(_) => stored(&mut state, path.to_owned(), body),
             },
-            // Merging is the real server's business; the tests look at what was sent.
+            // PATCH bodies are not merged. Tests inspect the recorded request instead.
             Method::PATCH => (StatusCode::OK, json!({"metadata": {"name": "patched"}})),
             _ => match state.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),

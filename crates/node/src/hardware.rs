@@ -1,4 +1,4 @@
-//! Simulated hardware, where there is none.
+//! Opens the node's hardware, real or simulated.
 
 use crate::{Error, settings::NodeSettings};
 use ferroband_kernel::Hardware;
@@ -7,7 +7,7 @@ use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use std::sync::Arc;
 use tracing::warn;
 
-/// The machine as it is to be used: simulated if that is asked for or was brought up before.
+/// Opens the node's hardware. It is simulated if the settings ask for it or if a simulation is already up.
 pub fn open_hardware(settings: &NodeSettings) -> Result<Arc<dyn Hardware>, Error> {
     if let Some(simulate) = &settings.simulation {
         let profile = find_profile(&simulate.profile)?;
@@ -21,14 +21,14 @@ pub fn open_hardware(settings: &NodeSettings) -> Result<Arc<dyn Hardware>, Error
     Ok(host)
 }
 
-/// The profile called `name`.
+/// Returns the built-in profile called `name`.
 pub fn find_profile(name: &str) -> Result<Profile, Fault> {
     Profile::builtin(name).ok_or_else(|| {
         let names: Vec<_> = Profile::builtins().into_iter().map(|profile| profile.name).collect();
         Fault::new(
             FaultCode::InvalidConfig,
             format!("simulation profile {name}"),
-            "there is no such profile",
+            "unknown profile",
             format!("choose one of: {}", names.join(", ")),
         )
     })

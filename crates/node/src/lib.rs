@@ -1,20 +1,20 @@
-//! The node daemon: it knows the node's hardware, tells the kubelet, and decides what every pod gets.
+//! The node daemon: discovers the node's hardware, advertises devices to the kubelet, and plans pod attachments.
 //!
-//! The folders are the stages of a pod's way; `run` joins them. Everything async is at the edges (kubelet, API
-//! server, file events); what touches the kernel or the disk runs on threads of its own.
+//! Each directory is one stage; `run` connects them. Async code is at the edges (kubelet, API server, file events);
+//! access to the kernel and the disk runs on separate threads.
 //!
 //! ```text
 //!  sysfs, dev ──discover──▶ Inventory ┐
 //!  files ───────────────────▶ pools ──┴─advertise──▶ kubelet ──Allocate──▶ allocate: device files
-//!  node state ──configure──▶ virtual functions, and pools of them
+//!  SriovNetworkNodeState ──configure──▶ virtual functions and their pools
 //!
-//!  API server ──caches──▶ pods, networks, granules
+//!  API server ──caches──▶ pods, networks, address blocks
 //!                              │
-//!  ferroband-cni ──serve──▶ plan ──▶ address (granules by compare-and-swap) ──▶ observe: status, events
-//!                   owed ──────────────┘   releases that came while this daemon was away
+//!  ferroband-cni ──serve──▶ plan ──▶ address (blocks, by compare-and-swap) ──▶ observe: status, events
+//!        pending_release ──────────────┘   releases that DEL could not deliver
 //!
-//!  opensm: a subnet manager, on nodes that are chosen to run one
-//!  install: puts ferroband-cni in front of the cluster's default network, once all of this works
+//!  opensm: a subnet manager, on labelled nodes
+//!  install: wraps the cluster's default network with ferroband-cni, once an ADD can succeed
 //! ```
 
 mod device_plugin;

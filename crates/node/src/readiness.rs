@@ -1,7 +1,7 @@
-//! Whether the daemon is ready, told so that it stays true.
+//! Readiness of the node daemon.
 //!
-//! A file says it, and it counts only while the socket is answered: a daemon that was killed leaves the file, but not
-//! the answer, and a new one removes the file before it answers.
+//! The daemon is ready while the ready file exists and the CNI socket answers. A killed daemon leaves the file behind
+//! but does not answer; a new daemon removes the file before it starts to answer.
 
 use crate::{Error, install::write_atomically};
 use ferroband_attach::{
@@ -16,14 +16,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-/// How long the answer may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The conditions of readiness.
 pub struct ReadinessConditions {
-    /// The runtime's configuration names us.
+    /// The runtime's CNI configuration refers to Ferroband.
     pub configured: watch::Receiver<bool>,
-    /// The kubelet knows our resource, or there is none to know.
+    /// The kubelet has registered our resources, or there are none.
     pub registered: watch::Receiver<bool>,
 }
 
@@ -31,7 +29,7 @@ fn ready_file(root: &Root) -> PathBuf {
     root.run("ferroband/ready")
 }
 
-/// Not ready: before anything is served.
+/// Removes the ready file. Called before anything is served.
 pub fn remove_ready_file(root: &Root) -> Result<(), Error> {
     match fs::remove_file(ready_file(root)) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
@@ -41,26 +39,26 @@ pub fn remove_ready_file(root: &Root) -> Result<(), Error> {
     }
 }
 
-/// Keep the file there exactly while all conditions hold.
+/// Keeps the ready file present exactly while all conditions hold.
 pub async fn keep_ready_file(
     root: Root,
     conditions: ReadinessConditions,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let ReadinessConditions { mut configured, mut registered } = conditions;
-    let mut told = false;
-    let telling = async {
+    let mut announced = false;
+    let updating = async {
         loop {
             let ready = *configured.borrow_and_update() && *registered.borrow_and_update();
-            if ready != told {
+            if ready != announced {
                 match ready {
                     true => write_atomically(&ready_file(&root), &mut &b"ready\n"[..], 0o644)?,
                     false => remove_ready_file(&root)?,
                 }
-                info!(ready, "readiness");
-                told = ready;
+                info!(ready, "readiness changed");
+                announced = ready;
             }
-            // An end of either means that the daemon is ending.
+            // A closed channel means that the daemon is stopping.
             let changed = tokio::select! {
                 changed = configured.changed() => changed,
                 changed = registered.changed() => changed,
@@ -71,32 +69,35 @@ pub async fn keep_ready_file(
         }
     };
     tokio::select! {
-        end = telling => end,
+        end = updating => end,
         () = stop.cancelled() => remove_ready_file(&root),
     }
 }
 
-/// Ask from outside: is the daemon of this node ready?
+/// Checks from another process whether this node's daemon is ready.
 pub fn check(root: &Root) -> Result<(), Fault> {
-    let away = |cause: String| {
+    let not_ready = |cause: String| {
         Fault::new(
             FaultCode::DaemonAway,
             "node daemon",
             cause,
-            "see the log of the pod ferroband-node on this node",
+            "check the log of the ferroband-node pod on this node",
         )
     };
     let socket = socket_path(root);
-    let stream = UnixStream::connect(&socket).map_err(|e| away(format!("{}: {e}", socket.display())))?;
+    let stream = UnixStream::connect(&socket).map_err(|e| not_ready(format!("{}: {e}", socket.display())))?;
     let mut channel = Channel::from(stream);
-    let asked = channel.set_timeout(Some(STATUS_TIMEOUT)).and_then(|()| channel.send(&DaemonRequest::Status));
-    match asked.and_then(|()| channel.recv::<DaemonReply>()).map_err(|e| e.fault())? {
+    let sent = channel.set_timeout(Some(STATUS_TIMEOUT)).and_then(|()| channel.send(&DaemonRequest::Status));
+    match sent.and_then(|()| channel.recv::<DaemonReply>()).map_err(|e| e.fault())? {
         DaemonReply::Done => {}
         DaemonReply::Fault(fault) => return Err(fault),
-        _ => return Err(away("it answered something else than asked".to_owned())),
+        _ => return Err(not_ready("unexpected reply to a status request".to_owned())),
     }
     if !ready_file(root).exists() {
-        return Err(away("it serves, but is not yet registered at runtime and kubelet".to_owned()));
+        return Err(not_ready(
+            "the CNI configuration is not installed, or the kubelet has not registered the device plugin"
+                .to_owned(),
+        ));
     }
     Ok(())
 }
@@ -106,18 +107,18 @@ mod tests {
     use super::*;
     use std::{fs::create_dir_all, os::unix::net::UnixListener, thread, time::Duration};
 
-    async fn eventually(what: impl Fn() -> bool) {
+    async fn wait_until(condition: impl Fn() -> bool) {
         for _ in 0..250 {
-            if what() {
+            if condition() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("it did not happen");
+        panic!("timed out waiting for the condition");
     }
 
     #[tokio::test]
-    async fn the_file_is_there_exactly_while_everything_holds() {
+    async fn ready_file_exists_exactly_while_all_conditions_hold() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         create_dir_all(root.run("ferroband")).unwrap();
@@ -125,25 +126,25 @@ mod tests {
             (watch::channel(false), watch::channel(false));
         let stop = CancellationToken::new();
         let conditions = ReadinessConditions { configured, registered };
-        let telling = tokio::spawn(keep_ready_file(root.clone(), conditions, stop.clone()));
-        let there = || ready_file(&root).exists();
+        let keeper = tokio::spawn(keep_ready_file(root.clone(), conditions, stop.clone()));
+        let file_exists = || ready_file(&root).exists();
         configure.send_replace(true);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!there());
+        assert!(!file_exists());
         register.send_replace(true);
-        eventually(there).await;
-        // The kubelet restarts.
+        wait_until(file_exists).await;
         register.send_replace(false);
-        eventually(|| !there()).await;
+        wait_until(|| !file_exists()).await;
         register.send_replace(true);
-        eventually(there).await;
+        wait_until(file_exists).await;
         stop.cancel();
-        telling.await.unwrap().unwrap();
-        assert!(!there());
+        keeper.await.unwrap().unwrap();
+        assert!(!file_exists());
     }
 
+    // Case: cni 107
     #[test]
-    fn case_107_a_daemon_that_ends_is_not_ready_whatever_its_file_says() {
+    fn daemon_that_does_not_answer_is_not_ready_even_if_the_file_exists() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         create_dir_all(root.run("ferroband")).unwrap();
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(check(&root).unwrap_err().code, FaultCode::DaemonAway);
 
         let listener = UnixListener::bind(socket_path(&root)).unwrap();
-        let answering = thread::spawn(move || {
+        let responder = thread::spawn(move || {
             for _ in 0..2 {
                 let mut channel = Channel::from(listener.accept().unwrap().0);
                 assert_eq!(channel.recv::<DaemonRequest>().unwrap(), DaemonRequest::Status);
@@ -161,6 +162,6 @@ mod tests {
         check(&root).unwrap();
         remove_ready_file(&root).unwrap();
         check(&root).unwrap_err();
-        answering.join().unwrap();
+        responder.join().unwrap();
     }
 }

@@ -1,11 +1,11 @@
-//! The daemon, put together.
+//! Starts and stops the node daemon.
 
 use crate::{
     Error, NodeSettings,
     address::{self, AddressBlockCache, ApiBlockStore, DetectionSettings, Evidence},
     caches::{
         CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, WhereaboutsRecords,
-        watch_granules,
+        watch_address_blocks,
     },
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
@@ -29,15 +29,15 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 
-/// How long running ADDs may go on after the daemon is asked to stop. The pod's grace period is longer.
+/// How long running ADDs may continue after SIGTERM. The pod's grace period is longer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Run the daemon until SIGTERM or SIGINT.
+/// Runs the daemon until SIGTERM or SIGINT.
 pub async fn run(settings: NodeSettings) -> Result<(), Error> {
-    let asked = stop_signal()?;
+    let stop_requested = stop_signal()?;
     create_private_dirs(&settings.root)?;
     readiness::remove_ready_file(&settings.root)?;
-    let host = blocking("looking at the hardware", {
+    let host = blocking("opening the hardware", {
         let settings = settings.clone();
         move || hardware::open_hardware(&settings)
     })
@@ -46,37 +46,37 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let mut tasks = TaskSet::default();
     let stop = tasks.stop.clone();
 
-    // What the node has, to the kubelet. Needs no API server.
-    let (offer, policies) = watch::channel(Arc::default());
+    // Discover devices and advertise them to the kubelet. Works without the API server.
+    let (policy_pools_sender, policy_pools) = watch::channel(Arc::default());
     let plugin = DevicePluginConfig {
         roots: DiscoveryRoots::of_host(host.as_ref()),
         hardware: host.clone(),
         kubelet: settings.kubelet(),
-        sources: PoolSources { policies: Some(policies), ..settings.devices.clone() },
+        sources: PoolSources { policies: Some(policy_pools), ..settings.devices.clone() },
         cdi: settings.cdi,
     };
-    let DevicePluginStatus { devices: board, registered } = plugin.start(&mut tasks).await?;
+    let DevicePluginStatus { devices, registered } = plugin.start(&mut tasks).await?;
 
-    // What the API server has.
+    // Watch the API server.
     let client = api_client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
     let pods = NodePodCache::new(client.clone());
     let networks = NetworkDefinitionCache::new(client.clone());
-    let ledger = Arc::new(AddressBlockCache::for_node(&settings.node));
-    tasks.start_endless("watch of pods", pods.clone().watch(settings.node.clone()));
+    let blocks = Arc::new(AddressBlockCache::for_node(&settings.node));
+    tasks.start_endless("pod watch", pods.clone().watch(settings.node.clone()));
     let spiderpool = SpiderpoolCache::new(client.clone(), settings.node.clone());
-    tasks.start_endless("watch of pools", spiderpool.clone().watch_pools());
-    tasks.start_endless("watch of reserved addresses", spiderpool.clone().watch_reserved());
-    tasks.start_endless("watch of namespaces", spiderpool.clone().watch_namespaces());
-    tasks.start_endless("watch of this node", spiderpool.clone().watch_node());
-    let foreign = WhereaboutsRecords::new(client.clone());
-    tasks.start_endless("watch of Whereabouts' records", foreign.clone().watch());
-    tasks.start_endless("watch of networks", networks.clone().watch());
-    let surroundings = CoordinatorDefaults::default();
-    tasks.start_endless("watch of coordinators", surroundings.clone().watch_coordinator(client.clone()));
-    tasks.start_endless("watch of services", surroundings.clone().watch_service_cidrs(client.clone()));
-    let own_node = surroundings.clone().read_pod_cidrs(client.clone(), settings.node.clone());
-    tasks.start_endless("reading the node", own_node);
-    tasks.start_endless("watch of granules", watch_granules(client.clone(), ledger.clone()));
+    tasks.start_endless("pool watch", spiderpool.clone().watch_pools());
+    tasks.start_endless("reserved address watch", spiderpool.clone().watch_reserved());
+    tasks.start_endless("namespace watch", spiderpool.clone().watch_namespaces());
+    tasks.start_endless("node watch", spiderpool.clone().watch_node());
+    let whereabouts_records = WhereaboutsRecords::new(client.clone());
+    tasks.start_endless("Whereabouts record watch", whereabouts_records.clone().watch());
+    tasks.start_endless("network watch", networks.clone().watch());
+    let coordinator_context = CoordinatorDefaults::default();
+    tasks.start_endless("coordinator watch", coordinator_context.clone().watch_coordinator(client.clone()));
+    tasks.start_endless("service watch", coordinator_context.clone().watch_service_cidrs(client.clone()));
+    let pod_cidrs = coordinator_context.clone().read_pod_cidrs(client.clone(), settings.node.clone());
+    tasks.start_endless("pod CIDRs", pod_cidrs);
+    tasks.start_endless("address block watch", watch_address_blocks(client.clone(), blocks.clone()));
 
     if let Some(address) = settings.metrics {
         let exporter = MetricsExporter {
@@ -87,7 +87,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         tasks.start("metrics", exporter.serve(address, stop.clone()));
     }
 
-    // What policies want of the node.
+    // Configure adapters according to policies.
     let configure = ConfiguratorInputs {
         hardware: host.clone(),
         firmware: ferroband_sim::firmware(&settings.root)?.into(),
@@ -97,75 +97,79 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         prefix: settings.devices.defaults.prefix.clone(),
         pods: pods.owners().clone(),
         device_plugins_dir: settings.kubelet().device_plugins_dir(),
-        devices: board.clone(),
-        pools: offer,
+        devices: devices.clone(),
+        pools: policy_pools_sender,
     };
     start_configurator(configure, &mut tasks)?;
 
-    // Addresses.
+    // Allocate addresses.
     let store = ApiBlockStore::new(client.clone());
-    let (desk, committer) = address::create_allocator(settings.node.clone(), ledger.clone(), store);
-    let nodes = committer.node_count();
-    tasks.start_endless("committing addresses", committer.run());
+    let (allocator, batch_writer) = address::create_allocator(settings.node.clone(), blocks.clone(), store);
+    let nodes = batch_writer.node_count();
+    tasks.start_endless("address batch writer", batch_writer.run());
 
-    // Partitions.
-    let object = Arc::new(partition::NodePartitionsSync::new(client.clone(), settings.node.clone()));
-    tasks.start_endless("watch of partitions", object.clone().run_watches());
+    // Manage partition memberships.
+    let node_partitions = Arc::new(partition::NodePartitionsSync::new(client.clone(), settings.node.clone()));
+    tasks.start_endless("partition watch", node_partitions.clone().run_watches());
     tasks.start_endless(
-        "this node's partitions",
-        object.clone().run_writer(host.clone(), settings.root.clone()),
+        "NodePartitions writer",
+        node_partitions.clone().run_writer(host.clone(), settings.root.clone()),
     );
     let claims = partition::GuidClaimClient::new(client.clone(), settings.node.clone());
-    let guids = Arc::new(partition::GuidLeaseManager::new(claims, host.clone()));
-    tasks.start_endless("giving back GUIDs", guids.clone().run_release_loop());
-    let membership =
-        Arc::new(partition::NodePartitionMembership::new(object, host.clone(), guids, Handle::current()));
+    let guids = Arc::new(partition::RequestedGuids::new(claims, host.clone()));
+    tasks.start_endless("GUID release", guids.clone().run_release_loop());
+    let membership = Arc::new(partition::NodePartitionMembership::new(
+        node_partitions,
+        host.clone(),
+        guids,
+        Handle::current(),
+    ));
 
     let program = opensm::OpensmProgram::new(&settings.root, &settings.opensm);
-    let managing = opensm::run_opensm_controller(
+    let opensm_controller = opensm::run_opensm_controller(
         client.clone(),
         settings.node.clone(),
         settings.root.clone(),
         host.clone(),
         program,
     );
-    tasks.start_endless("this node's subnet manager", managing);
+    tasks.start_endless("opensm controller", opensm_controller);
 
-    let (told_asserted, asserted) = watch::channel(false);
+    let (restored_sender, allocations_restored) = watch::channel(false);
     let evidence = Evidence {
         root: settings.root.clone(),
         netns_dirs: address::sandboxes::default_netns_dirs(),
         node: settings.node.clone(),
-        blocks: ledger.clone(),
-        allocator: desk.clone(),
+        blocks: blocks.clone(),
+        allocator: allocator.clone(),
         pods: pods.shared_cache(),
         membership: membership.clone(),
-        allocations_restored: told_asserted,
+        allocations_restored: restored_sender,
     };
-    tasks.start("holding granules against journals", evidence.run(stop.clone()));
+    tasks.start("allocation evidence", evidence.run(stop.clone()));
 
-    let settling = pending_release::retry_pending_releases(
+    let retrying = pending_release::retry_pending_releases(
         settings.root.clone(),
-        desk.clone(),
+        allocator.clone(),
         membership.clone(),
         stop.clone(),
     );
-    tasks.start("settling debts", settling);
-    let counting =
+    tasks.start("pending releases", retrying);
+    let labelling =
         node_labels::label_and_count_nodes(client.clone(), settings.node.clone(), simulated, nodes);
-    tasks.start_endless("the node's object", counting);
+    tasks.start_endless("node labels", labelling);
 
     tasks.start_endless(
-        "the node's condition",
-        condition::keep_condition_current(client.clone(), settings.node.clone(), board),
+        "node condition",
+        condition::keep_condition_current(client.clone(), settings.node.clone(), devices),
     );
 
-    // CNI calls.
-    let decider = Arc::new(CniHandler {
+    // Serve CNI calls.
+    let handler = Arc::new(CniHandler {
         hardware: Some(host.clone()),
         host,
         partitions: membership,
-        coordinator_context: surroundings,
+        coordinator_context,
         net_d: settings.net_d(),
         multus_conf_d: settings.root.path("etc/cni/multus/net.d"),
         policy: settings.policy.clone(),
@@ -173,56 +177,59 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         pods,
         networks,
         spiderpool,
-        whereabouts_records: foreign,
+        whereabouts_records,
         probing: DetectionSettings::from_env(|name| std::env::var(name).ok()),
-        allocations_restored: asserted,
-        blocks: ledger,
-        allocator: desk,
+        allocations_restored,
+        blocks,
+        allocator,
         events: PodEventRecorder::new(client.clone(), settings.node.clone()),
         network_status: NetworkStatusWriter::new(client),
     });
-    let socket = CniSocket::open(&socket_path(&settings.root), decider.clone(), Handle::current())?;
+    let socket = CniSocket::open(&socket_path(&settings.root), handler.clone(), Handle::current())?;
 
-    // The runtime is sent to us once an ADD could succeed.
-    let (told_configured, configured) = watch::channel(false);
-    let installing = {
+    // Install the CNI configuration only once an ADD can succeed.
+    let (configured_sender, configured) = watch::channel(false);
+    let installation = {
         let (settings, stop) = (settings.clone(), stop.clone());
         async move {
-            if stop.run_until_cancelled(decider.wait_for_caches()).await.is_none() {
+            if stop.run_until_cancelled(handler.wait_for_caches()).await.is_none() {
                 return Ok(());
             }
             let (root, net_d) = (settings.root.clone(), settings.net_d());
-            blocking("installing the CNI program", move || {
+            blocking("installing the CNI binaries", move || {
                 install::cancel_uninstall(&settings.root)?;
                 match &settings.cni_program {
-                    Some(program) => install::binaries(program, &settings.cni_bin_dir(), &settings.aliases),
+                    Some(program) => {
+                        install::install_binaries(program, &settings.cni_bin_dir(), &settings.aliases)
+                    }
                     None => Ok(()),
                 }
             })
             .await?;
-            install::keep_conflist(root, net_d, told_configured, stop).await
+            install::keep_conflist(root, net_d, configured_sender, stop).await
         }
     };
-    tasks.start("installing", installing);
+    tasks.start("CNI installation", installation);
     let conditions = readiness::ReadinessConditions { configured, registered };
     tasks.start("readiness", readiness::keep_ready_file(settings.root.clone(), conditions, stop.clone()));
 
-    let ended = tasks.run_until(asked).await;
+    let ended = tasks.run_until(stop_requested).await;
     info!("stopping");
-    let running = socket.close();
+    let calls = socket.close();
     if ended.is_ok() {
-        let finished = blocking("finishing CNI calls", move || Ok(running.wait_idle(DRAIN_TIMEOUT))).await?;
+        let finished =
+            blocking("waiting for CNI calls to finish", move || Ok(calls.wait_idle(DRAIN_TIMEOUT))).await?;
         if !finished {
-            warn!("CNI calls are still running; they will be tried again");
+            warn!("CNI calls are still running; the kubelet will retry them");
         }
     }
     tasks.stop_all().await;
     ended
 }
 
-/// Completes when the daemon is asked to stop.
+/// Completes on SIGTERM or SIGINT.
 pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
-    let failed = |e: std::io::Error| Error::Task { task: "waiting for signals", source: Some(Box::new(e)) };
+    let failed = |e: std::io::Error| Error::Task { task: "signal handler", source: Some(Box::new(e)) };
     ferroband_daemon::shutdown_signal().map_err(failed)
 }
 

@@ -1,4 +1,4 @@
-//! How a daemon is told to run.
+//! Settings of the node daemon.
 
 use crate::{
     advertise::{KubeletDir, RegistrationMode},
@@ -8,54 +8,49 @@ use crate::{
 use ferroband_kernel::Root;
 use std::{net::SocketAddr, path::PathBuf};
 
-/// Everything that can be chosen about a node daemon.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// The name of this node in the API server.
+    /// Name of this node in the API server.
     pub node: String,
-    /// The namespace that Ferroband is installed in.
+    /// Namespace that Ferroband is installed in.
     pub namespace: String,
-    /// Where the machine's file trees are.
+    /// Root of the host's file system.
     pub root: Root,
-    /// The program to install as the CNI plugin; `None` leaves the folder of programs alone.
+    /// The binary to install as the CNI plugin; `None` leaves the CNI bin directory unchanged.
     pub cni_program: Option<PathBuf>,
-    /// Further names to install it under: `ipoib`, `whereabouts`.
+    /// Additional names to install the binary under: `ipoib`, `whereabouts`.
     pub aliases: Vec<String>,
-    /// Hardware to simulate.
     pub simulation: Option<SimulationSettings>,
-    /// Where the resources that this node offers are configured.
+    /// Sources of the device plugin's resource configuration.
     pub devices: PoolSources,
-    /// Give functions by the names of a CDI specification.
+    /// Hand out devices by CDI name.
     pub cdi: bool,
-    /// What the administrator decided about networks.
     pub policy: NetworkAccessPolicy,
-    /// The opensm of a node that is chosen to run one: a path, or a name to look for.
+    /// The opensm binary for nodes that run a subnet manager: a path, or a name to look up.
     pub opensm: PathBuf,
-    /// Where metrics are served.
+    /// Listen address of the metrics endpoint.
     pub metrics: Option<SocketAddr>,
 }
 
-/// Simulated hardware.
 #[derive(Clone, Debug)]
 pub struct SimulationSettings {
-    /// The name of the profile.
+    /// Name of the simulation profile.
     pub profile: String,
-    /// An interface that reaches the other nodes; without one, partitions end at the node.
+    /// Interface that connects to the other nodes; without it, partitions are local to the node.
     pub uplink: Option<String>,
 }
 
 impl NodeSettings {
-    /// The runtime's folder of CNI configurations.
+    /// The runtime's CNI configuration directory.
     pub fn net_d(&self) -> PathBuf {
         self.root.path("etc/cni/net.d")
     }
 
-    /// The runtime's folder of CNI programs.
+    /// The runtime's CNI binary directory.
     pub fn cni_bin_dir(&self) -> PathBuf {
         self.root.path("opt/cni/bin")
     }
 
-    /// The kubelet of this node.
     pub fn kubelet(&self) -> KubeletDir {
         KubeletDir { path: self.root.path("var/lib/kubelet"), registration: RegistrationMode::Auto }
     }

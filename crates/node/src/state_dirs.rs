@@ -1,4 +1,4 @@
-//! The folders that are ours.
+//! Ferroband's runtime and state directories.
 
 use crate::Error;
 use ferroband_kernel::Root;
@@ -7,11 +7,12 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-/// Make our folders under `root` and close them to everybody but root: journals hold what users configured, and who can
-/// reach the socket's folder could put another socket there. The kubelet, which makes them as volumes, leaves them open.
+/// Creates the directories under `root` with mode 0700. Journals contain users' network configuration, and write
+/// access to the socket's directory would allow replacing the socket. The kubelet creates host path volumes with mode
+/// 0755.
 pub fn create_private_dirs(root: &Root) -> Result<(), Error> {
     for path in [root.run("ferroband"), root.state(""), root.state("owed")] {
-        let failed = |source| Error::File { action: "make", path: path.clone(), source };
+        let failed = |source| Error::File { action: "create", path: path.clone(), source };
         DirBuilder::new().recursive(true).create(&path).map_err(failed)?;
         fs::set_permissions(&path, Permissions::from_mode(0o700)).map_err(failed)?;
     }
@@ -24,7 +25,7 @@ mod tests {
     use std::os::unix::fs::DirBuilderExt;
 
     #[test]
-    fn folders_that_are_open_are_closed() {
+    fn existing_directories_become_private() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         DirBuilder::new().recursive(true).mode(0o755).create(root.state("")).unwrap();

@@ -1,18 +1,18 @@
-//! What needs root: network namespaces, device files, simulated hardware.
+//! Tests that need root: network namespaces, device files, simulated hardware.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 #[path = "netns/configure.rs"]
 mod configure;
-#[path = "netns/counters.rs"]
-mod counters;
 #[path = "netns/evidence.rs"]
 mod evidence;
+#[path = "netns/hw_events.rs"]
+mod hw_events;
 #[path = "netns/knem.rs"]
 mod knem;
-#[path = "netns/machine.rs"]
-mod machine;
+#[path = "netns/metrics.rs"]
+mod metrics;
 #[path = "netns/opensm.rs"]
 mod opensm;
-#[path = "netns/signs.rs"]
-mod signs;
+#[path = "netns/simulated_host.rs"]
+mod simulated_host;

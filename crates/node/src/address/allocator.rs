@@ -1,4 +1,4 @@
-//! Where addresses are ordered and handed back.
+//! Requests for addresses and their release.
 
 use super::{AddressBlockCache, BatchWriter, BlockStore};
 use ferroband_address::{AddressRelease, AddressRequest};
@@ -10,64 +10,61 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How long an ADD waits for its addresses before it says "try again later".
+/// How long an ADD waits for its addresses before it fails with "try again later".
 const ASSIGN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Orders that may wait; more are held back at the desk.
+/// Number of queued requests. Further callers wait until there is room.
 const QUEUE_LENGTH: usize = 1024;
 
 /// An assigned address and its gateway.
 pub type IpWithGateway = (IpNet, Option<IpAddr>);
 
-/// What the committer is asked.
 #[derive(Debug)]
 pub(super) enum AllocatorRequest {
-    /// Addresses for one sandbox, all or none.
+    /// Assigns addresses to one sandbox, all or none.
     Assign {
-        /// One for each address wanted.
+        /// One per address.
         requests: Vec<AddressRequest>,
-        /// What they are for, in faults: `network default/a`.
+        /// The subject of faults: `network default/a`.
         what: String,
-        /// When the waiting ends.
         deadline: Instant,
-        /// Where the addresses go, in the order of the requests.
+        /// Receives the addresses in the order of the requests.
         reply: oneshot::Sender<Result<Vec<IpWithGateway>, Fault>>,
     },
-    /// Addresses back.
+    /// Releases addresses.
     Release {
-        /// Whose.
         release: AddressRelease,
-        /// Told when it is done; not before.
+        /// Signalled after the release is written.
         reply: oneshot::Sender<()>,
     },
 }
 
-/// The counter in front of the committer. Cheap to clone.
+/// Sends requests to the batch writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AllocatorHandle {
     requests: mpsc::Sender<AllocatorRequest>,
     assign_timeout: Duration,
 }
 
-/// A desk and the committer behind it, which somebody has to run.
+/// Creates a handle and its batch writer, which the caller must run.
 pub fn create_allocator<S: BlockStore>(
     node: String,
-    ledger: Arc<AddressBlockCache>,
+    blocks: Arc<AddressBlockCache>,
     store: S,
 ) -> (AllocatorHandle, BatchWriter<S>) {
-    let (orders, queue) = mpsc::channel(QUEUE_LENGTH);
+    let (requests, receiver) = mpsc::channel(QUEUE_LENGTH);
     (
-        AllocatorHandle { requests: orders, assign_timeout: ASSIGN_TIMEOUT },
-        BatchWriter::new(node, ledger, store, queue),
+        AllocatorHandle { requests, assign_timeout: ASSIGN_TIMEOUT },
+        BatchWriter::new(node, blocks, store, receiver),
     )
 }
 
 impl AllocatorHandle {
-    /// The same desk with another patience.
-    pub fn with_assign_timeout(self, patience: Duration) -> Self {
-        Self { assign_timeout: patience, ..self }
+    /// Sets how long `assign` waits.
+    pub fn with_assign_timeout(self, assign_timeout: Duration) -> Self {
+        Self { assign_timeout, ..self }
     }
 
-    /// Assign an address for each request, all of one sandbox. `what` is what they are for, in faults.
+    /// Assigns an address for each request, all of one sandbox. `what` is the subject of faults.
     pub async fn assign(
         &self,
         what: String,
@@ -76,38 +73,38 @@ impl AllocatorHandle {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let (answer, answered) = oneshot::channel();
-        let late = timeout_fault(&what);
-        let order = AllocatorRequest::Assign {
+        let (reply, response) = oneshot::channel();
+        let timed_out = timeout_fault(&what);
+        let request = AllocatorRequest::Assign {
             requests,
             what,
             deadline: Instant::now() + self.assign_timeout,
-            reply: answer,
+            reply,
         };
-        let waiting = async {
-            self.requests.send(order).await.ok()?;
-            answered.await.ok()
+        let exchange = async {
+            self.requests.send(request).await.ok()?;
+            response.await.ok()
         };
-        timeout(self.assign_timeout, waiting).await.ok().flatten().unwrap_or(Err(late))
+        timeout(self.assign_timeout, exchange).await.ok().flatten().unwrap_or(Err(timed_out))
     }
 
-    /// Free what `release` holds. `false` if that was not done in `patience`: then somebody has to come again.
-    pub async fn release(&self, release: AddressRelease, patience: Duration) -> bool {
-        let (answer, answered) = oneshot::channel();
-        let waiting = async {
-            self.requests.send(AllocatorRequest::Release { release, reply: answer }).await.ok()?;
-            answered.await.ok()
+    /// Frees the addresses that `release` selects. Returns `false` if that did not happen within `limit`: the
+    /// caller must retry later.
+    pub async fn release(&self, release: AddressRelease, limit: Duration) -> bool {
+        let (reply, response) = oneshot::channel();
+        let exchange = async {
+            self.requests.send(AllocatorRequest::Release { release, reply }).await.ok()?;
+            response.await.ok()
         };
-        timeout(patience, waiting).await.ok().flatten().is_some()
+        timeout(limit, exchange).await.ok().flatten().is_some()
     }
 }
 
-/// The fault of an order that ran out of time.
 pub(super) fn timeout_fault(what: &str) -> Fault {
     Fault::new(
         FaultCode::ApiUnavailable,
         format!("addresses of {what}"),
-        "the API server did not take the assignment in time",
-        "the pod is tried again by itself; check that the API server is up",
+        "the API server did not accept the assignment in time",
+        "no action needed, the pod is retried automatically; check that the API server is up",
     )
 }

@@ -1,4 +1,4 @@
-//! One round of the committer, as far as it is pure: from orders to writes.
+//! Planning of one batch: from requests to writes. Pure.
 
 use ferroband_address::{
     AddressAssignment, AddressPlanner, AddressRelease, AddressRequest, BlockView, BlockWrite, IpBlockId,
@@ -6,52 +6,55 @@ use ferroband_address::{
 };
 use std::collections::BTreeMap;
 
-/// What one round writes, and whom each write serves.
+/// The writes of one batch and the requests that each write serves.
 #[derive(Debug, Default)]
 pub(super) struct WriteBatch {
-    /// The writes, one for each granule.
+    /// One write per block.
     pub writes: Vec<BlockWrite>,
-    /// For each release, the writes that have to succeed.
+    /// For each release, the writes that must succeed.
     pub releases: Vec<Vec<usize>>,
-    /// The addresses, with positions in `writes`.
-    pub answers: Vec<AddressAssignment>,
-    /// The requests that cannot be served.
+    /// The assigned addresses, with positions in `writes`.
+    pub assignments: Vec<AddressAssignment>,
     pub refusals: Vec<RequestRefusal>,
-    /// Granules among the writes that are known in outline only. They have to be read, and all be planned anew.
+    /// Blocks to be written that are only known in summary. The caller must read them and plan again.
     pub unread: Vec<IpBlockId>,
 }
 
-/// Plan `releases` and then `requests` over them, so that an address freed here can be assigned here, and a granule
-/// that is in both is still written once.
+/// Plans `releases` and then `requests`, so that an address freed in this batch can be assigned in it, and a block
+/// that is part of both is written once.
 pub(super) fn plan_batch(
     view: &mut BlockView,
     planner: &AddressPlanner<'_>,
     releases: &[AddressRelease],
     requests: &[AddressRequest],
 ) -> WriteBatch {
-    let freeing = AddressPlanner::plan_releases(view, releases);
+    let releasing = AddressPlanner::plan_releases(view, releases);
     let mut by_release = vec![Vec::new(); releases.len()];
-    for freed in &freeing.released {
+    for freed in &releasing.released {
         by_release[freed.release].push(freed.write);
-        view.remember_released(&freeing.writes[freed.write].block().space, freed.address, &freed.allocation);
+        view.remember_released(
+            &releasing.writes[freed.write].block().space,
+            freed.address,
+            &freed.allocation,
+        );
     }
 
-    // The assignment is planned as if the releases had been written, from the versions that they expect.
+    // Assignments are planned as if the releases had been written, from the versions that the releases expect.
     let mut before = Vec::new();
-    for write in &freeing.writes {
-        if let BlockWrite::Replace { block: granule, expected } = write {
-            if let Some((now, version)) = view.get(&granule.id()) {
+    for write in &releasing.writes {
+        if let BlockWrite::Replace { block, expected } = write {
+            if let Some((now, version)) = view.get(&block.id()) {
                 before.push((now.into_owned(), version.clone()));
             }
-            view.refresh(granule.clone(), expected.clone());
+            view.refresh(block.clone(), expected.clone());
         }
     }
     let assigning = planner.plan_assignments(view, requests);
-    for (granule, version) in before {
-        view.refresh(granule, version);
+    for (block, version) in before {
+        view.refresh(block, version);
     }
 
-    let mut writes = freeing.writes;
+    let mut writes = releasing.writes;
     let positions: BTreeMap<_, _> =
         writes.iter().enumerate().map(|(position, write)| (write.block().id(), position)).collect();
     let mut moved = Vec::with_capacity(assigning.writes.len());
@@ -67,10 +70,10 @@ pub(super) fn plan_batch(
             }
         }
     }
-    let mut answers = assigning.assignments;
-    for answer in &mut answers {
-        answer.write = answer.write.map(|position| moved[position]);
+    let mut assignments = assigning.assignments;
+    for assignment in &mut assignments {
+        assignment.write = assignment.write.map(|position| moved[position]);
     }
     let unread = writes.iter().map(|write| write.block().id()).filter(|id| view.is_compact(id)).collect();
-    WriteBatch { writes, releases: by_release, answers, refusals: assigning.refusals, unread }
+    WriteBatch { writes, releases: by_release, assignments, refusals: assigning.refusals, unread }
 }

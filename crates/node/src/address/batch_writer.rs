@@ -1,4 +1,4 @@
-//! The task that writes.
+//! Writes queued allocations and releases to the API server in batches.
 
 use super::{
     AddressBlockCache, BlockStore, BlockStoreError,
@@ -23,169 +23,164 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-/// The first pause while the API server is away, doubled up to the second.
+/// First and longest pause while the API server is unavailable. Each failure doubles the pause.
 const OUTAGE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// So many lost rounds follow each other without a pause.
+/// Number of batches that may fail with a conflict before the writer pauses between attempts.
 const MAX_EAGER_RETRIES: u32 = 8;
 
-/// In a burst the pause after a round is so many times what the round took, and never longer than this: what joins
-/// meanwhile shares one write, and the API server has the rest of the time for others.
+/// Pause after a batch of several requests: a multiple of the time the batch took, up to a limit. Requests that
+/// arrive during the pause share one write and leave the API server time for other clients.
 const BATCHING_PAUSE: (u32, Duration) = (3, Duration::from_millis(20));
 
-/// Takes orders and commits them in rounds.
+/// Takes allocator requests from the queue and writes them in batches.
 pub struct BatchWriter<S> {
     node: String,
     node_count: Arc<AtomicUsize>,
     blocks: Arc<AddressBlockCache>,
     store: S,
     requests: mpsc::Receiver<AllocatorRequest>,
-    /// Granules whose last write may or may not have happened, and those that are to be written but not known whole. They
-    /// are read before anything else is planned, or a release could miss an address that it does not know to be assigned.
+    /// Blocks whose last write may or may not have succeeded, and blocks to be written that are only known in
+    /// summary. They are read before the next batch is planned. Otherwise a release could miss an address that it
+    /// does not know to be assigned.
     uncertain_blocks: Mutex<BTreeSet<IpBlockId>>,
 }
 
 impl<S: BlockStore> BatchWriter<S> {
     pub(super) fn new(
         node: String,
-        ledger: Arc<AddressBlockCache>,
+        blocks: Arc<AddressBlockCache>,
         store: S,
-        queue: mpsc::Receiver<AllocatorRequest>,
+        requests: mpsc::Receiver<AllocatorRequest>,
     ) -> Self {
-        // Until it is counted, as many as nobody has: nothing is taken ahead of need.
-        let nodes = Arc::new(AtomicUsize::new(usize::MAX));
-        Self {
-            node,
-            node_count: nodes,
-            blocks: ledger,
-            store,
-            requests: queue,
-            uncertain_blocks: Mutex::default(),
-        }
+        // Until the nodes are counted, assume the largest cluster: no block is claimed ahead of need.
+        let node_count = Arc::new(AtomicUsize::new(usize::MAX));
+        Self { node, node_count, blocks, store, requests, uncertain_blocks: Mutex::default() }
     }
 
-    /// Where the number of the cluster's nodes is kept; how much is taken ahead of need follows from it.
+    /// Number of nodes in the cluster, which limits how much is claimed ahead of need.
     pub fn node_count(&self) -> Arc<AtomicUsize> {
         self.node_count.clone()
     }
 
-    /// Commits until every desk is closed.
+    /// Runs until every allocator handle is dropped.
     pub async fn run(mut self) {
-        let mut waiting = AllocationQueue::default();
+        let mut queue = AllocationQueue::default();
         let mut attempt = 0;
         let mut pause = OUTAGE_BACKOFF.0;
         let mut not_before = Instant::now();
-        // Before the first list, what a sandbox holds could not be found.
+        // Before the first list, the addresses that a sandbox holds are unknown.
         self.blocks.wait_synced().await;
         loop {
-            if waiting.is_empty() {
+            if queue.is_empty() {
                 attempt = 0;
                 match self.requests.recv().await {
-                    Some(order) => waiting.push(order),
+                    Some(request) => queue.push(request),
                     None => return,
                 }
             }
             sleep_until(not_before).await;
-            while let Ok(order) = self.requests.try_recv() {
-                waiting.push(order);
+            while let Ok(request) = self.requests.try_recv() {
+                queue.push(request);
             }
-            waiting.expire();
-            // Who comes alone never waits.
-            let burst = waiting.len() > 1;
+            queue.expire();
+            // A single request never waits.
+            let burst = queue.len() > 1;
             let begin = Instant::now();
-            let answered = self.write_batch(&mut waiting, attempt).await;
-            let gather = if burst {
+            let available = self.write_batch(&mut queue, attempt).await;
+            let batching_pause = if burst {
                 (begin.elapsed() * BATCHING_PAUSE.0).min(BATCHING_PAUSE.1)
             } else {
                 Duration::ZERO
             };
-            not_before = Instant::now() + gather;
-            if answered {
+            not_before = Instant::now() + batching_pause;
+            if available {
                 pause = OUTAGE_BACKOFF.0;
                 attempt += 1;
-                // Losing again and again: others are as eager, or the granules are not what they seem.
+                // Repeated conflicts: other nodes write as often, or the cached blocks are wrong.
                 if attempt > MAX_EAGER_RETRIES {
                     sleep(OUTAGE_BACKOFF.0).await;
                 }
             } else {
-                // More orders join the next round meanwhile.
+                // More requests join the next batch during the pause.
                 sleep(pause).await;
                 pause = (pause * 2).min(OUTAGE_BACKOFF.1);
             }
         }
     }
 
-    /// One round over everything that waits; what is left must be planned again. `false` if the API server is away.
-    async fn write_batch(&self, waiting: &mut AllocationQueue, attempt: u32) -> bool {
+    /// Writes one batch for everything in the queue. Requests that stay in the queue must be planned again. Returns
+    /// `false` if the API server is unavailable.
+    async fn write_batch(&self, queue: &mut AllocationQueue, attempt: u32) -> bool {
         if !self.reread_uncertain_blocks().await {
             return false;
         }
-        let releases: Vec<_> = waiting.releases.iter().map(|(release, _)| release.clone()).collect();
+        let releases: Vec<_> = queue.releases.iter().map(|(release, _)| release.clone()).collect();
         let requests: Vec<_> =
-            waiting.assignments.iter().flat_map(|assignment| assignment.requests.clone()).collect();
-        let nodes = self.node_count.load(Ordering::Relaxed);
-        let planner = AddressPlanner { node: &self.node, node_count: nodes, attempt };
-        let mut round = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
-        // The last free addresses of a pool are in granules of other nodes, which are read before they are written.
+            queue.assignments.iter().flat_map(|assignment| assignment.requests.clone()).collect();
+        let node_count = self.node_count.load(Ordering::Relaxed);
+        let planner = AddressPlanner { node: &self.node, node_count, attempt };
+        let mut batch = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
+        // The last free addresses of a pool are in blocks of other nodes, which are read before they are written.
         for _ in 0..MAX_EAGER_RETRIES {
-            if round.unread.is_empty() {
+            if batch.unread.is_empty() {
                 break;
             }
-            self.uncertain_blocks().extend(round.unread);
+            self.uncertain_blocks().extend(batch.unread);
             if !self.reread_uncertain_blocks().await {
                 return false;
             }
-            round = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
+            batch = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
         }
-        if !round.unread.is_empty() {
-            // Others change them all the time.
+        if !batch.unread.is_empty() {
+            // Other nodes keep changing these blocks.
             return true;
         }
-        let outcomes = join_all(round.writes.iter().map(|write| self.write(write))).await;
+        let outcomes = join_all(batch.writes.iter().map(|write| self.write(write))).await;
         debug!(
             releases = releases.len(),
             requests = requests.len(),
-            writes = round.writes.len(),
+            writes = batch.writes.len(),
             attempt,
-            "committed a round"
+            "wrote a batch of address blocks"
         );
-        waiting.complete(round, &outcomes);
+        queue.complete(batch, &outcomes);
         !outcomes
             .iter()
             .any(|outcome| matches!(outcome, BlockWriteOutcome::Unknown | BlockWriteOutcome::Rejected(_)))
     }
 
     async fn write(&self, write: &BlockWrite) -> BlockWriteOutcome {
-        let granule = write.block();
+        let block = write.block();
         let written = match write {
-            BlockWrite::Create(granule) => self.store.create(granule).await,
-            BlockWrite::Replace { block: granule, expected } => self.store.replace(granule, expected).await,
+            BlockWrite::Create(block) => self.store.create(block).await,
+            BlockWrite::Replace { block, expected } => self.store.replace(block, expected).await,
         };
         match written {
             Ok(version) => {
-                self.blocks.record_write(granule.clone(), version);
+                self.blocks.record_write(block.clone(), version);
                 BlockWriteOutcome::Written
             }
-            Err(BlockStoreError::Conflict) => match self.store.get(&granule.id()).await {
+            Err(BlockStoreError::Conflict) => match self.store.get(&block.id()).await {
                 Ok(found) => {
-                    self.blocks.record_read(&granule.id(), found);
+                    self.blocks.record_read(&block.id(), found);
                     BlockWriteOutcome::Conflict
                 }
-                Err(e) => self.handle_error(&granule.id(), e),
+                Err(e) => self.handle_error(&block.id(), e),
             },
-            Err(e) => self.handle_error(&granule.id(), e),
+            Err(e) => self.handle_error(&block.id(), e),
         }
     }
 
     fn handle_error(&self, id: &IpBlockId, error: BlockStoreError) -> BlockWriteOutcome {
-        let granule = id.object_name();
+        let block = id.object_name();
         match error {
             BlockStoreError::Rejected(e) => {
-                warn!(granule, error = %error_chain(&e), "the API server refuses");
+                warn!(block, error = %error_chain(&e), "API server rejected the address block");
                 return BlockWriteOutcome::Rejected(e.fault());
             }
             BlockStoreError::Unavailable(e) => {
-                warn!(granule, error = %error_chain(&e), "the API server does not answer; trying again");
+                warn!(block, error = %error_chain(&e), "API server unavailable, retrying");
             }
             BlockStoreError::Conflict => {}
         }
@@ -193,7 +188,7 @@ impl<S: BlockStore> BatchWriter<S> {
         BlockWriteOutcome::Unknown
     }
 
-    /// Read the granules that are in doubt; `false` if that is not possible now.
+    /// Reads the uncertain blocks. Returns `false` if that is not possible now.
     async fn reread_uncertain_blocks(&self) -> bool {
         let ids: Vec<_> = self.uncertain_blocks().iter().cloned().collect();
         for id in ids {

@@ -1,4 +1,4 @@
-//! What this node knows of the granules: what the watch has told and what it wrote itself.
+//! Address blocks known to this node: from the watch and from its own writes.
 
 use ferroband_address::{BlockList, BlockView, IpBlock, IpBlockId, ResourceVersion};
 use std::{
@@ -7,24 +7,24 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// The granules as far as they are known, shared by the watch and the committer.
+/// The address blocks, shared by the watch and the batch writer.
 #[derive(Debug)]
 pub struct AddressBlockCache {
     inner: Mutex<BlockCacheInner>,
     synced: watch::Sender<bool>,
-    /// Counts how often the API server has forgotten.
+    /// Number of etcd restores seen.
     etcd_restores: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct BlockCacheInner {
     view: BlockView,
-    /// Own writes that the watch has not shown yet. A new list may be older than they are, and an address that
-    /// is forgotten could not be released.
+    /// Own writes that the watch has not delivered yet. A new list may be older than they are, and a forgotten
+    /// address could not be released.
     unconfirmed_writes: HashMap<IpBlockId, (IpBlock, ResourceVersion)>,
-    /// A list that is arriving.
+    /// The list in progress.
     pending_list: BlockList,
-    /// What was read since it began.
+    /// Blocks read since the list began.
     read_during_list: HashSet<IpBlockId>,
 }
 
@@ -35,106 +35,107 @@ impl Default for AddressBlockCache {
 }
 
 impl AddressBlockCache {
-    /// Of a node: what it has itself is at hand, what others have takes little room.
+    /// A cache for `node`: its own blocks are kept in full, those of other nodes in summary.
     pub fn for_node(node: &str) -> Self {
-        let books = BlockCacheInner { view: BlockView::for_node(node), ..BlockCacheInner::default() };
-        Self { inner: Mutex::new(books), ..Self::default() }
+        let inner = BlockCacheInner { view: BlockView::for_node(node), ..BlockCacheInner::default() };
+        Self { inner: Mutex::new(inner), ..Self::default() }
     }
 
     fn lock_inner(&self) -> MutexGuard<'_, BlockCacheInner> {
-        // A panic while it was held left a view that is at worst behind, which every write allows for.
+        // A panic while the lock was held leaves a view that is at worst outdated, which every write allows for.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns once everything has been listed: before that, what a pod has already could not be found.
+    /// Waits for the first complete list. Before that, existing addresses of a pod cannot be found.
     pub async fn wait_synced(&self) {
         // The sender lives as long as `self`.
-        let _ = self.synced.subscribe().wait_for(|complete| *complete).await;
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Changes whenever the API server turns out to have forgotten what it had said (a restore of etcd).
+    /// Changes whenever a list is older than what the API server had reported before (an etcd restore).
     pub fn etcd_restores(&self) -> watch::Receiver<u64> {
         self.etcd_restores.subscribe()
     }
 
-    /// Whether everything has been listed.
+    /// Whether the first list is complete.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// A full list begins.
+    /// Starts a full list.
     pub fn begin_list(&self) {
-        let mut books = self.lock_inner();
-        books.pending_list = BlockList::default();
-        books.read_during_list.clear();
+        let mut inner = self.lock_inner();
+        inner.pending_list = BlockList::default();
+        inner.read_during_list.clear();
     }
 
-    /// A granule of the list.
-    pub fn add_listed(&self, granule: IpBlock, version: ResourceVersion) {
-        let mut books = self.lock_inner();
-        let BlockCacheInner { view, pending_list: listed, .. } = &mut *books;
-        view.add_to_list(listed, granule, version);
+    /// Adds a block of the list.
+    pub fn add_listed(&self, block: IpBlock, version: ResourceVersion) {
+        let mut inner = self.lock_inner();
+        let BlockCacheInner { view, pending_list, .. } = &mut *inner;
+        view.add_to_list(pending_list, block, version);
     }
 
-    /// The list has ended.
+    /// Ends the list and replaces the cached blocks with it.
     pub fn finish_list(&self) {
-        let mut books = self.lock_inner();
-        let listed = std::mem::take(&mut books.pending_list);
-        let BlockCacheInner { view, unconfirmed_writes: written, read_during_list: read, .. } = &mut *books;
-        // What is newer than the list for a good reason is no sign that the server forgot.
-        let restored = view.replace_all(listed, |id| written.contains_key(id) || read.contains(id));
+        let mut inner = self.lock_inner();
+        let listed = std::mem::take(&mut inner.pending_list);
+        let BlockCacheInner { view, unconfirmed_writes, read_during_list, .. } = &mut *inner;
+        // A block that this node wrote or read after the list began is newer than the list without a restore.
+        let restored = view
+            .replace_all(listed, |id| unconfirmed_writes.contains_key(id) || read_during_list.contains(id));
         if restored {
-            // Written to a server that has forgotten it.
-            books.unconfirmed_writes.clear();
+            // The restored API server has lost these writes.
+            inner.unconfirmed_writes.clear();
         }
-        let BlockCacheInner { view, unconfirmed_writes: written, .. } = &mut *books;
-        for (granule, version) in written.values() {
-            view.observe(granule.clone(), version.clone());
+        let BlockCacheInner { view, unconfirmed_writes, .. } = &mut *inner;
+        for (block, version) in unconfirmed_writes.values() {
+            view.observe(block.clone(), version.clone());
         }
-        drop(books);
+        drop(inner);
         if restored {
             self.etcd_restores.send_modify(|count| *count += 1);
         }
         self.synced.send_replace(true);
     }
 
-    /// The watch showed a granule.
-    pub fn apply_watched(&self, granule: IpBlock, version: ResourceVersion) {
-        let mut books = self.lock_inner();
-        let id = granule.id();
-        books.view.observe(granule, version.clone());
-        // If what is known is what has just been seen, nothing of ours is newer.
-        if books.view.version(&id) == Some(&version) {
-            books.unconfirmed_writes.remove(&id);
+    /// Applies a block that the watch delivered.
+    pub fn apply_watched(&self, block: IpBlock, version: ResourceVersion) {
+        let mut inner = self.lock_inner();
+        let id = block.id();
+        inner.view.observe(block, version.clone());
+        // If the cached version is the one just delivered, no own write is newer.
+        if inner.view.version(&id) == Some(&version) {
+            inner.unconfirmed_writes.remove(&id);
         }
     }
 
-    /// The watch showed that a granule's object is gone.
+    /// Applies a deletion that the watch delivered.
     pub fn remove(&self, id: &IpBlockId) {
-        let mut books = self.lock_inner();
-        books.view.remove(id);
-        books.unconfirmed_writes.remove(id);
+        let mut inner = self.lock_inner();
+        inner.view.remove(id);
+        inner.unconfirmed_writes.remove(id);
     }
 
-    /// A write of ours has succeeded.
-    pub fn record_write(&self, granule: IpBlock, version: ResourceVersion) {
-        let mut books = self.lock_inner();
-        books.view.observe(granule.clone(), version.clone());
-        books.unconfirmed_writes.insert(granule.id(), (granule, version));
+    /// Records a successful write of this node.
+    pub fn record_write(&self, block: IpBlock, version: ResourceVersion) {
+        let mut inner = self.lock_inner();
+        inner.view.observe(block.clone(), version.clone());
+        inner.unconfirmed_writes.insert(block.id(), (block, version));
     }
 
-    /// What a refused write found in its way.
+    /// Records what a read found after a conflict.
     pub fn record_read(&self, id: &IpBlockId, found: Option<(IpBlock, ResourceVersion)>) {
-        let mut books = self.lock_inner();
-        books.unconfirmed_writes.remove(id);
-        books.read_during_list.insert(id.clone());
+        let mut inner = self.lock_inner();
+        inner.unconfirmed_writes.remove(id);
+        inner.read_during_list.insert(id.clone());
         match found {
-            Some((granule, version)) => books.view.refresh(granule, version),
-            None => books.view.remove(id),
+            Some((block, version)) => inner.view.refresh(block, version),
+            None => inner.view.remove(id),
         }
     }
 
-    /// Plan over what is known.
+    /// Calls `plan` with the cached blocks.
     pub fn with_view<T>(&self, plan: impl FnOnce(&mut BlockView) -> T) -> T {
         plan(&mut self.lock_inner().view)
     }

@@ -1,4 +1,4 @@
-//! Asking the wire about addresses: whether somebody else has one, whether a gateway answers.
+//! Duplicate address detection and gateway checks by ARP and NDP probes.
 
 use ferroband_attach::plan::{AssignedAddresses, Plan};
 use ferroband_kernel::{
@@ -8,30 +8,30 @@ use ferroband_kernel::{
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
 
-/// What is done about what the wire says.
+/// What happens with the result of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DetectionMode {
-    /// Nothing is asked.
+    /// No probes.
     Off,
-    /// It is asked after the pod has its network, and told in an event.
+    /// Probe after the pod has its network, and report problems in an event.
     #[default]
     Warn,
-    /// It is asked before, and the pod waits for it: an address that somebody else has is put aside and the next is
-    /// tried; without its gateway the pod does not start.
+    /// Probe before the pod starts. An address in use elsewhere is quarantined and the next one is tried. The pod
+    /// does not start if its gateway does not answer.
     Enforce,
 }
 
-/// What is asked.
+/// Which probes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DetectionSettings {
-    /// Whether addresses are somebody else's.
+    /// Duplicate address detection.
     pub duplicates: DetectionMode,
-    /// Whether gateways answer.
+    /// Gateway reachability.
     pub gateways: DetectionMode,
 }
 
 impl DetectionMode {
-    /// By its name; the default for any other.
+    /// Parses the name of a mode; other values mean the default.
     fn parse(name: Option<String>) -> Self {
         match name.as_deref().map(str::trim) {
             Some("off") => Self::Off,
@@ -42,8 +42,8 @@ impl DetectionMode {
 }
 
 impl DetectionSettings {
-    /// As the environment of the daemon says: `FERROBAND_DETECT_DUPLICATES` and `FERROBAND_DETECT_GATEWAYS`, each `off`,
-    /// `warn` or `enforce`.
+    /// Reads `FERROBAND_DETECT_DUPLICATES` and `FERROBAND_DETECT_GATEWAYS` from the environment, each `off`, `warn`
+    /// or `enforce`.
     pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Self {
         Self {
             duplicates: DetectionMode::parse(variable("FERROBAND_DETECT_DUPLICATES")),
@@ -51,101 +51,99 @@ impl DetectionSettings {
         }
     }
 
-    /// Whether anything is asked in this mode.
+    /// Whether any probe uses this mode.
     pub fn has_mode(self, mode: DetectionMode) -> bool {
         self.duplicates == mode || self.gateways == mode
     }
 
-    /// What is asked in `mode` about the addresses of a plan.
-    pub fn questions_for(
+    /// The probes of `mode` for the addresses of a plan.
+    pub fn probes_for(
         self,
         mode: DetectionMode,
         plan: &Plan,
         assigned: &[AssignedAddresses],
     ) -> Vec<(AssignedIpIndex, ProbeRequest)> {
-        let mut questions = Vec::new();
+        let mut probes = Vec::new();
         for (position, assigned) in assigned.iter().enumerate() {
             let Some(attachment) = plan.attachments.get(assigned.attachment) else { continue };
             for (ip, assigned) in assigned.ips.iter().enumerate() {
-                let place = AssignedIpIndex { position, ip };
-                let ask = |about| ProbeRequest {
+                let index = AssignedIpIndex { position, ip };
+                let request = |kind| ProbeRequest {
                     interface: attachment.ifname.clone(),
                     address: assigned.address.addr(),
-                    kind: about,
+                    kind,
                 };
                 if self.duplicates == mode {
-                    questions.push((place, ask(ProbeKind::Duplicate)));
+                    probes.push((index, request(ProbeKind::Duplicate)));
                 }
                 if let Some(gateway) = assigned.gateway.filter(|_| self.gateways == mode) {
-                    questions.push((place, ask(ProbeKind::Gateway(gateway))));
+                    probes.push((index, request(ProbeKind::Gateway(gateway))));
                 }
             }
         }
-        questions
+        probes
     }
 }
 
-/// Which of the assigned addresses a question is about.
+/// Position of an address among the assigned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignedIpIndex {
-    /// Position among the assigned.
+    /// Position in the list of `AssignedAddresses`.
     pub position: usize,
-    /// Position among its addresses.
+    /// Position in its `ips`.
     pub ip: usize,
 }
 
-/// What is wrong, and where.
+/// A problem found by a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DetectionFinding {
-    /// Which address.
     pub index: AssignedIpIndex,
-    /// Whether somebody else has it; else its gateway is silent.
+    /// `true`: another host has the address. `false`: the gateway does not answer.
     pub duplicate: bool,
-    /// As it is told.
     pub fault: Fault,
 }
 
-/// Ask, all at once, and give back what is wrong.
+/// Sends all probes at once and returns the problems found.
 pub fn detect(
     netns: &Netns,
-    questions: &[(AssignedIpIndex, ProbeRequest)],
+    probes: &[(AssignedIpIndex, ProbeRequest)],
 ) -> Result<Vec<DetectionFinding>, Error> {
-    let asked: Vec<_> = questions.iter().map(|(_, question)| question.clone()).collect();
-    let verdicts = probe(netns, &asked, ProbeTimeouts::default())?;
-    let mut found = Vec::new();
-    for ((place, question), verdict) in questions.iter().zip(verdicts) {
-        let (duplicate, fault) = match (verdict, question.kind) {
-            (ProbeOutcome::Conflict(by), _) => (true, conflict_fault(question, &by)),
+    let requests: Vec<_> = probes.iter().map(|(_, request)| request.clone()).collect();
+    let outcomes = probe(netns, &requests, ProbeTimeouts::default())?;
+    let mut findings = Vec::new();
+    for ((index, request), outcome) in probes.iter().zip(outcomes) {
+        let (duplicate, fault) = match (outcome, request.kind) {
+            (ProbeOutcome::Conflict(by), _) => (true, conflict_fault(request, &by)),
             (ProbeOutcome::GatewaySilent, ProbeKind::Gateway(gateway)) => {
-                (false, gateway_fault(question, gateway))
+                (false, gateway_fault(request, gateway))
             }
             (ProbeOutcome::Passed, ProbeKind::Duplicate) => {
-                // Neighbours that remember a former owner learn who has it now. Nothing depends on it.
-                let _ = announce(netns, &question.interface, question.address);
+                // Update neighbours that still have a former owner in their caches. Best effort.
+                let _ = announce(netns, &request.interface, request.address);
                 continue;
             }
             _ => continue,
         };
-        found.push(DetectionFinding { index: *place, duplicate, fault });
+        findings.push(DetectionFinding { index: *index, duplicate, fault });
     }
-    Ok(found)
+    Ok(findings)
 }
 
-fn conflict_fault(question: &ProbeRequest, by: &[u8]) -> Fault {
+fn conflict_fault(request: &ProbeRequest, by: &[u8]) -> Fault {
     let by: Vec<_> = by.iter().map(|byte| format!("{byte:02x}")).collect();
     Fault::new(
         FaultCode::AddressConflict,
-        format!("interface {}", question.interface),
-        format!("ip conflict: {} is also used by {}", question.address, by.join(":")),
-        "find that device, or exclude the address from the pool",
+        format!("interface {}", request.interface),
+        format!("ip conflict: {} is also used by {}", request.address, by.join(":")),
+        "find the host with this address, or exclude the address from the pool",
     )
 }
 
-fn gateway_fault(question: &ProbeRequest, gateway: IpAddr) -> Fault {
+fn gateway_fault(request: &ProbeRequest, gateway: IpAddr) -> Fault {
     Fault::new(
         FaultCode::GatewayUnreachable,
-        format!("interface {}", question.interface),
-        format!("gateway {gateway} is unreachable from {}: it answered none of 3 probes", question.address),
-        "check the gateway and the partition or VLAN of the network, or take the gateway out of the pool",
+        format!("interface {}", request.interface),
+        format!("gateway {gateway} is unreachable from {}: it answered none of 3 probes", request.address),
+        "check the gateway and the partition or VLAN of the network, or remove the gateway from the pool",
     )
 }

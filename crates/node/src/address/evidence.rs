@@ -1,21 +1,21 @@
-//! What stands in the granules for this node, held against what is here.
+//! Compares the entries of this node in the address blocks with the sandboxes on the node.
 //!
 //! ```text
-//!  entry, and its sandbox is certainly gone                       ──▶ released: nothing can use the address
-//!  entry without a journal, no pod of that UID on this node, and
-//!  no namespace here that has the address                         ──▶ released: it was lost on the way
-//!  member of a partition, without a living sandbox likewise       ──▶ ends: nothing can use the port
-//!  journal of a living sandbox, and no entry                      ──▶ asserted again: the API server forgot (a restore)
+//!  entry whose sandbox is certainly gone                          ──▶ released: nothing can use the address
+//!  entry without a journal, no pod with that UID on this node, and
+//!  no network namespace that has the address                      ──▶ released: the ADD or DEL was interrupted
+//!  partition member without a running sandbox                     ──▶ removed: nothing can use the port
+//!  journal of a running sandbox without an entry                  ──▶ restored: the API server lost it (etcd restore)
 //! ```
 //!
-//! Only what two looks in a row agree on is released: between a journal and its entry there is always an ADD or a DEL.
-//! Whatever cannot be read, seen or asked is evidence of nothing.
+//! An address is released only if two scans in a row agree, because an ADD or DEL may be between journal and entry.
+//! State that cannot be read is no evidence.
 
 use super::{
     AddressBlockCache, AllocatorHandle,
     sandboxes::{Sandboxes, addresses_in_use},
 };
-use crate::{Error, caches::PodFacts, error::error_chain, serve::PartitionManager};
+use crate::{Error, caches::PodFacts, error::error_chain, serve::PartitionMembership};
 use ferroband_address::{
     AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockSummary, BlockView, IpSpace,
     whereabouts::WhereaboutsConfig,
@@ -30,188 +30,191 @@ use tokio::{sync::watch, task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How often is looked.
+/// Interval between two scans.
 const SCAN_INTERVAL: Duration = Duration::from_secs(10);
-/// How soon again while something that lives could not be asserted: nothing new is given out until then.
+/// Interval while allocations of running sandboxes are not restored. No new address is assigned until they are.
 const RESTORE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long one release or assertion is waited for.
+/// Timeout of one release or restore.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The UID that a quarantined address is kept under.
+/// Pod UID of the entry that quarantines an address.
 pub const QUARANTINE_UID: &str = "quarantine";
 
-/// Who looks, and at what.
+/// Compares the address blocks with the sandboxes on this node.
 pub struct Evidence {
-    /// The machine.
     pub root: Root,
-    /// Where the runtime keeps the namespaces of its sandboxes.
+    /// Directories in which the runtime keeps the network namespaces of its sandboxes.
     pub netns_dirs: Vec<PathBuf>,
-    /// This node.
     pub node: String,
-    /// What stands in the granules.
     pub blocks: Arc<AddressBlockCache>,
-    /// Where it is changed.
     pub allocator: AllocatorHandle,
-    /// The pods of this node.
     pub pods: Arc<WatchCache<PodFacts>>,
-    /// Who is in which partition.
-    pub membership: Arc<dyn PartitionManager>,
-    /// Told once everything that lives here has been asserted: before that nothing new is given out.
+    /// The partition members of this node.
+    pub membership: Arc<dyn PartitionMembership>,
+    /// Set to `true` once the allocations of all running sandboxes are restored. No new address is assigned before
+    /// that.
     pub allocations_restored: watch::Sender<bool>,
 }
 
-/// What the look before found.
+/// Results of the previous scan.
 #[derive(Default)]
 struct PreviousScan {
-    /// Sandboxes that seem to be gone.
+    /// Containers whose sandboxes seem to be gone.
     suspected_gone: BTreeSet<String>,
-    /// Addresses that seem to be forgotten; none before the first look.
+    /// Addresses of running sandboxes that are in no block; `None` before the first scan.
     missing_allocations: Option<BTreeSet<(IpAddr, String)>>,
 }
 
 impl Evidence {
-    /// Look now and then, until `stop`.
+    /// Scans periodically until `stop`.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
-        let looking = async {
+        let scans = async {
             self.blocks.wait_synced().await;
             self.pods.wait_synced().await;
-            let mut looks = PreviousScan::default();
+            let mut previous = PreviousScan::default();
             let mut restores = self.blocks.etcd_restores();
             loop {
-                self.scan(&mut looks).await;
-                let asserted = *self.allocations_restored.borrow();
-                let pause = time::sleep(if asserted { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
+                self.scan(&mut previous).await;
+                let restored = *self.allocations_restored.borrow();
+                let pause = time::sleep(if restored { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
                 tokio::select! {
                     () = pause => {}
-                    // The sender is the ledger's, which is ours.
+                    // `self.blocks` keeps the sender alive.
                     _ = restores.changed() => {
-                        warn!("the API server has forgotten addresses; what lives here is asserted before anything new");
+                        warn!(
+                            "API server lost address allocations (etcd restore), restoring those of running pods first"
+                        );
                         self.allocations_restored.send_replace(false);
-                        looks = PreviousScan::default();
+                        previous = PreviousScan::default();
                     }
                 }
             }
         };
         tokio::select! {
-            () = looking => Ok(()),
+            () = scans => Ok(()),
             () = stop.cancelled() => Ok(()),
         }
     }
 
-    async fn scan(&self, looks: &mut PreviousScan) {
+    async fn scan(&self, previous: &mut PreviousScan) {
         match self.read_sandboxes().await {
             Ok(sandboxes) => {
-                match self.restore_running(&sandboxes, looks.missing_allocations.as_ref()).await {
-                    Some(missed) => looks.missing_allocations = Some(missed),
-                    // The API server is away: what lives here may still be unknown to it.
+                match self.restore_running(&sandboxes, previous.missing_allocations.as_ref()).await {
+                    Some(missing) => previous.missing_allocations = Some(missing),
+                    // The API server is unavailable: it may not know the running sandboxes yet.
                     None => return,
                 }
                 if !*self.allocations_restored.borrow() {
                     self.blocks.with_view(BlockView::clear_lost_on_own_node);
                     self.allocations_restored.send_replace(true);
                 }
-                looks.suspected_gone = self.release_orphans(&sandboxes, &looks.suspected_gone).await;
+                previous.suspected_gone = self.release_orphans(&sandboxes, &previous.suspected_gone).await;
             }
-            // No evidence of anything; the journals may be readable again.
-            Err(e) => warn!(error = %error_chain(&e), "cannot look at the journals"),
+            // No evidence. The journals may be readable at the next scan.
+            Err(e) => warn!(error = %error_chain(&e), "cannot read the sandbox journals"),
         }
     }
 
     async fn read_sandboxes(&self) -> Result<Sandboxes, Error> {
-        let (root, namespaces) = (self.root.clone(), self.netns_dirs.clone());
-        let failed = |e| Error::Task { task: "looking at the journals", source: Some(e) };
-        match spawn_blocking(move || Sandboxes::read(&root, &namespaces)).await {
+        let (root, netns_dirs) = (self.root.clone(), self.netns_dirs.clone());
+        let task_error = |e| Error::Task { task: "reading the sandbox journals", source: Some(e) };
+        match spawn_blocking(move || Sandboxes::read(&root, &netns_dirs)).await {
             Ok(Ok(sandboxes)) => Ok(sandboxes),
-            // A folder that cannot be read is no evidence of anything.
-            Ok(Err(e)) => Err(failed(Box::new(e))),
-            Err(e) => Err(failed(Box::new(e))),
+            // An unreadable directory is no evidence.
+            Ok(Err(e)) => Err(task_error(Box::new(e))),
+            Err(e) => Err(task_error(Box::new(e))),
         }
     }
 
-    /// The entries of this node, with their sandboxes.
+    /// The entries of this node in all blocks.
     fn own_allocations(&self) -> Vec<(IpSpace, IpAddr, AddressAllocation)> {
         self.blocks.with_view(|view| {
-            let entries = view.full_blocks().flat_map(|granule| {
-                granule
+            let entries = view.full_blocks().flat_map(|block| {
+                block
                     .entries
                     .iter()
-                    .map(|(offset, entry)| (granule.space.clone(), granule.address(*offset), entry.clone()))
+                    .map(|(offset, entry)| (block.space.clone(), block.address(*offset), entry.clone()))
             });
-            let mine = |entry: &AddressAllocation| {
+            let is_own = |entry: &AddressAllocation| {
                 entry.node == self.node && !entry.is_reserved() && entry.uid != QUARANTINE_UID
             };
-            entries.filter(|(_, _, entry)| mine(entry)).collect()
+            entries.filter(|(_, _, entry)| is_own(entry)).collect()
         })
     }
 
-    /// Whether the API server has the pod on this node.
+    /// Whether the API server lists the pod on this node.
     fn has_pod(&self, uid: &str) -> bool {
         self.pods.find(|pod| pod.uid == uid).is_some()
     }
 
-    /// The entries whose sandboxes are gone, as far as this look can tell.
+    /// The entries whose sandboxes are gone according to this scan.
     async fn find_orphans(&self, sandboxes: &Sandboxes) -> Vec<(IpAddr, AddressAllocation)> {
-        let mut lost = Vec::new();
-        // Nothing here knows of them, which is not yet to say that nobody has them.
-        let mut unwritten = BTreeSet::new();
+        let mut orphans = Vec::new();
+        // Addresses without a journal. A network namespace may still use them.
+        let mut without_journal = BTreeSet::new();
         for (_, address, entry) in self.own_allocations() {
             let has_pod = self.has_pod(&entry.uid);
             match sandboxes.is_gone(&entry.container, has_pod) {
-                Some(true) => lost.push((address, entry)),
-                // A node that lost its disk still has its pods until they are deleted, and a while longer.
+                Some(true) => orphans.push((address, entry)),
+                // A node that lost its disk keeps its pods until they are deleted, and for a while after that.
                 None if !has_pod => {
-                    unwritten.insert(address);
-                    lost.push((address, entry));
+                    without_journal.insert(address);
+                    orphans.push((address, entry));
                 }
                 Some(false) | None => {}
             }
         }
-        if unwritten.is_empty() {
-            return lost;
+        if without_journal.is_empty() {
+            return orphans;
         }
-        let (asked, namespaces) = (unwritten.clone(), self.netns_dirs.clone());
-        let used = spawn_blocking(move || addresses_in_use(&asked, &namespaces))
+        let (addresses, netns_dirs) = (without_journal.clone(), self.netns_dirs.clone());
+        let used = spawn_blocking(move || addresses_in_use(&addresses, &netns_dirs))
             .await
             .ok()
             .flatten()
-            .unwrap_or(unwritten);
-        lost.retain(|(address, _)| !used.contains(address));
-        lost
+            .unwrap_or(without_journal);
+        orphans.retain(|(address, _)| !used.contains(address));
+        orphans
     }
 
-    async fn release_orphans(&self, sandboxes: &Sandboxes, doubted: &BTreeSet<String>) -> BTreeSet<String> {
-        let mut again = BTreeSet::new();
+    async fn release_orphans(
+        &self,
+        sandboxes: &Sandboxes,
+        suspected_gone: &BTreeSet<String>,
+    ) -> BTreeSet<String> {
+        let mut suspected = BTreeSet::new();
         for (container, uid) in self.membership.list_sandboxes() {
             let has_pod = self.has_pod(&uid);
             if !sandboxes.is_gone(&container, has_pod).unwrap_or(!has_pod) {
                 continue;
             }
-            if doubted.contains(&container) {
-                info!(container, "its sandbox is gone; in no partition any more");
+            if suspected_gone.contains(&container) {
+                info!(container, "sandbox gone, partition membership removed");
                 self.membership.remove_sandbox(&container, None);
             } else {
-                again.insert(container);
+                suspected.insert(container);
             }
         }
         for (address, entry) in self.find_orphans(sandboxes).await {
-            if !doubted.contains(&entry.container) {
-                again.insert(entry.container);
+            if !suspected_gone.contains(&entry.container) {
+                suspected.insert(entry.container);
                 continue;
             }
             let release = AddressRelease { container: entry.container.clone(), interface: None };
             if self.allocator.release(release, WRITE_TIMEOUT).await {
-                info!(%address, pod = entry.pod, container = entry.container, "its sandbox is gone; released");
+                info!(%address, pod = entry.pod, container = entry.container, "sandbox gone, address released");
             }
         }
-        again
+        suspected
     }
 
-    /// Write down again what living sandboxes have and the granules do not say: at the first look at once, later what two
-    /// looks agree on, for a DEL may be half done. An address that anybody has is left alone, a newer sandbox of the same
-    /// pod perhaps. What is missing now comes back; `None` if the API server took something neither way.
+    /// Restores the entries of running sandboxes that the blocks lack. The first scan restores at once. Later scans
+    /// restore what two scans in a row found missing, because a DEL may be in progress. An address that has an entry
+    /// is left alone: a newer sandbox of the same pod may hold it. Returns what is missing now, or `None` if the API
+    /// server neither accepted nor rejected a write.
     async fn restore_running(
         &self,
         sandboxes: &Sandboxes,
-        missed: Option<&BTreeSet<(IpAddr, String)>>,
+        previously_missing: Option<&BTreeSet<(IpAddr, String)>>,
     ) -> Option<BTreeSet<(IpAddr, String)>> {
         let known: BTreeSet<IpAddr> = self
             .blocks
@@ -223,9 +226,9 @@ impl Evidence {
                     if known.contains(&ip.address.addr()) {
                         continue;
                     }
-                    let place = (ip.address.addr(), journal.container.clone());
-                    if missed.is_some_and(|missed| !missed.contains(&place)) {
-                        missing.insert(place);
+                    let allocation = (ip.address.addr(), journal.container.clone());
+                    if previously_missing.is_some_and(|before| !before.contains(&allocation)) {
+                        missing.insert(allocation);
                         continue;
                     }
                     let Some(request) = self.restore_request(journal, assigned.attachment, ip.address) else {
@@ -238,14 +241,23 @@ impl Evidence {
                     let what = format!("sandbox {}", journal.container);
                     match self.allocator.assign(what, vec![request]).await {
                         Ok(_) => {
-                            info!(address = %ip.address, container = journal.container, "asserted again");
+                            info!(
+                                address = %ip.address,
+                                container = journal.container,
+                                "address of a running pod restored"
+                            );
                         }
                         Err(fault) if fault.code == FaultCode::ApiUnavailable => {
-                            warn!(%fault, "what lives here cannot be asserted yet");
+                            warn!(%fault, "cannot restore allocations of running pods yet");
                             return None;
                         }
                         Err(fault) => {
-                            warn!(address = %ip.address, container = journal.container, %fault, "cannot be asserted");
+                            warn!(
+                                address = %ip.address,
+                                container = journal.container,
+                                %fault,
+                                "cannot restore the address of a running pod"
+                            );
                         }
                     }
                 }
@@ -261,16 +273,16 @@ impl Evidence {
         attachment: usize,
         address: IpNet,
     ) -> Option<AddressRequest> {
-        // Who only asked for addresses did not say in which network.
+        // A bare IPAM call did not say which network the address belongs to.
         let entry = journal.entries.get(attachment).filter(|entry| !entry.attachment.steps.is_empty())?;
         let pod = journal.pod.clone()?;
-        let facts = self.pods.get(&pod.namespace, &pod.name).filter(|facts| facts.uid == pod.uid);
-        // A fixed address of the configuration is recorded nowhere.
+        let metadata = self.pods.get(&pod.namespace, &pod.name).filter(|metadata| metadata.uid == pod.uid);
+        // No block records a static address of the network configuration.
         let mut space = Some((IpSpace::default_space(), String::new()));
         for step in &entry.attachment.steps {
             if let Ok(ipam) = WhereaboutsConfig::from_plugin(&step.config) {
-                let of = ipam.pools.iter().find(|pool| pool.can_keep(address.addr()));
-                space = of.map(|pool| (pool.space().clone(), pool.name().to_owned()));
+                let pool = ipam.pools.iter().find(|pool| pool.can_keep(address.addr()));
+                space = pool.map(|pool| (pool.space().clone(), pool.name().to_owned()));
             }
         }
         let (space, name) = space?;
@@ -278,7 +290,7 @@ impl Evidence {
         let pool = AddressPool::new(name, space, address.trunc(), window, &[], None).ok()?;
         Some(AddressRequest {
             pools: vec![Arc::new(pool)],
-            sticky: facts.is_some_and(|facts| facts.stateful),
+            sticky: metadata.is_some_and(|metadata| metadata.stateful),
             pod,
             interface: entry.attachment.ifname.clone(),
             ordinal: 0,

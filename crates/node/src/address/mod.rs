@@ -1,14 +1,14 @@
-//! Stage address: addresses are assigned in etcd, many in one write.
+//! Stage address: assigns addresses in etcd, many in one write.
 //!
 //! ```text
-//! ADD, DEL ──▶ Desk ──orders──▶ Committer ──plan (ferroband-address)──▶ Store ──▶ API server
-//!                                   │  ▲                                  │ 409: read that granule, plan again
-//!                       own writes  ▼  │ what is known                    │ away: wait, try again
-//! watch of the granules ─────────▶ Ledger
+//! ADD, DEL ──▶ AllocatorHandle ──▶ BatchWriter ──plan (ferroband-address)──▶ BlockStore ──▶ API server
+//!                                      │  ▲                                     │ 409: read that block, plan again
+//!                          own writes  ▼  │ known blocks                        │ unavailable: wait, retry
+//! watch of AddressBlocks ───────▶ AddressBlockCache
 //! ```
 //!
-//! One task commits. Whatever is ordered while it waits for the API server goes into its next round together, one
-//! write for each granule, so the rate does not depend on how long one write takes.
+//! One task writes. Requests that arrive while it waits for the API server go into its next batch, with one write per
+//! block, so the throughput does not depend on the latency of one write.
 
 mod allocator;
 mod batch;

@@ -1,15 +1,15 @@
-//! What lives on this node, as far as it can be seen from here.
+//! The sandboxes on this node and whether they still exist.
 //!
 //! ```text
-//!  journal of another boot                                  Gone     no namespace outlives a boot
-//!  its path leads to its namespace                          Alive
-//!  its path leads to another one, or to nothing             Gone     if the folder is the runtime's, and shows others
-//!                                                           Missing  if that folder shows none at all: a mount may lack
-//!  a path elsewhere (/proc/PID/ns/net), or unreadable       Unseen   this process may see another /proc than the runtime
+//!  journal of another boot                             Gone     no namespace survives a reboot
+//!  its path leads to its namespace                     Alive
+//!  its path leads to another namespace, or nowhere     Gone     if it is in a runtime directory with other namespaces
+//!                                                      Missing  if that directory has none: a mount may be missing
+//!  other paths (/proc/PID/ns/net), or unreadable       Unknown  this process may see another /proc than the runtime
 //! ```
 //!
-//! Only `Gone` frees an address by itself. `Missing` needs the API server to have no such pod either. `Unseen` frees
-//! nothing: then the runtime's DEL or GC does, or the fence of the node.
+//! Only `Gone` frees an address by itself. `Missing` frees it if the API server has no such pod either. `Unknown` frees
+//! nothing: the runtime's DEL or GC does, or node fencing.
 
 use ferroband_attach::{
     AttachmentId, Error,
@@ -23,113 +23,115 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where runtimes keep the namespaces of their sandboxes (containerd, CRI-O, `ip netns`). The daemon has them mounted
-/// under the same names.
+/// Where runtimes keep the network namespaces of their sandboxes (containerd, CRI-O, `ip netns`). The daemon mounts
+/// them under the same paths.
 pub fn default_netns_dirs() -> Vec<PathBuf> {
     ["/var/run/netns", "/run/netns"].map(PathBuf::from).into()
 }
 
-/// What is known of a sandbox.
+/// Whether a sandbox still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxLiveness {
-    /// Its namespace is there.
+    /// Its network namespace exists.
     Alive,
-    /// Its namespace is certainly not there any more.
+    /// Its network namespace certainly no longer exists.
     Gone,
-    /// Its namespace is not where it was, and nothing else is there either.
+    /// Its network namespace is not at its path, and the directory contains no namespace at all.
     Missing,
-    /// Nothing can be said.
+    /// No statement is possible.
     Unknown,
 }
 
-/// A sandbox as its journal knows it.
 #[derive(Clone, Debug)]
 pub struct JournaledSandbox {
-    /// Whether it lives.
     pub liveness: SandboxLiveness,
-    /// What was done for it.
     pub journal: Journal,
 }
 
-/// The sandboxes of this node.
+/// The sandboxes of this node, from their journals.
 #[derive(Clone, Debug, Default)]
 pub struct Sandboxes {
     by_container: BTreeMap<String, Vec<JournaledSandbox>>,
-    /// Containers whose journals cannot be read: somebody's still, who keeps what it has.
+    /// Containers with an unreadable journal. They keep their addresses.
     unreadable: BTreeSet<String>,
-    /// Whether there is a journal of which not even the container is known.
+    /// Whether a journal is unreadable and its container unknown.
     has_unidentified: bool,
 }
 
 impl Sandboxes {
-    /// Look at the journals, and for their namespaces in the runtime's `folders`.
-    pub fn read(root: &Root, folders: &[PathBuf]) -> Result<Self, Error> {
+    /// Reads the journals and looks for their namespaces in the runtime's `netns_dirs`.
+    pub fn read(root: &Root, netns_dirs: &[PathBuf]) -> Result<Self, Error> {
         let boot = boot_id(root)?;
-        // Before the journals: a namespace that is made meanwhile proves nothing about them.
-        let shows: BTreeSet<&PathBuf> =
-            folders.iter().filter(|folder| open_namespaces(folder).next().is_some()).collect();
-        let mut seen = Self::default();
+        // Read before the journals: a namespace created in the meantime proves nothing about them.
+        let populated: BTreeSet<&PathBuf> =
+            netns_dirs.iter().filter(|netns_dir| open_namespaces(netns_dir).next().is_some()).collect();
+        let mut sandboxes = Self::default();
         for JournalFile { stem, journal } in Journal::list(root)? {
             match (journal, AttachmentId::from_stem(&stem)) {
                 (Ok(journal), _) => {
-                    let life = liveness(&journal, &boot, folders, &shows);
-                    let sandbox = JournaledSandbox { liveness: life, journal };
-                    seen.by_container.entry(sandbox.journal.container.clone()).or_default().push(sandbox);
+                    let liveness = liveness(&journal, &boot, netns_dirs, &populated);
+                    let sandbox = JournaledSandbox { liveness, journal };
+                    sandboxes
+                        .by_container
+                        .entry(sandbox.journal.container.clone())
+                        .or_default()
+                        .push(sandbox);
                 }
-                (Err(_), Some(key)) => drop(seen.unreadable.insert(key.container().to_owned())),
-                (Err(_), None) => seen.has_unidentified = true,
+                (Err(_), Some(id)) => drop(sandboxes.unreadable.insert(id.container().to_owned())),
+                (Err(_), None) => sandboxes.has_unidentified = true,
             }
         }
-        Ok(seen)
+        Ok(sandboxes)
     }
 
-    /// Whether nothing of the container is left, as far as that is known without its namespaces' addresses: `None` if
-    /// there is no journal of it. `has_pod` is whether the API server has its pod on this node.
+    /// Whether every sandbox of the container is gone, without a check of addresses in namespaces. Returns `None` if
+    /// the container has no journal. `has_pod` says whether the API server lists its pod on this node.
     pub fn is_gone(&self, container: &str, has_pod: bool) -> Option<bool> {
         if self.has_unidentified || self.unreadable.contains(container) {
             return Some(false);
         }
-        let gone = |sandbox: &JournaledSandbox| match sandbox.liveness {
+        let is_gone = |sandbox: &JournaledSandbox| match sandbox.liveness {
             SandboxLiveness::Gone => true,
             SandboxLiveness::Missing => !has_pod,
             SandboxLiveness::Alive | SandboxLiveness::Unknown => false,
         };
-        self.by_container.get(container).map(|known| known.iter().all(gone))
+        self.by_container.get(container).map(|known| known.iter().all(is_gone))
     }
 
-    /// Those that have all their interfaces and are not known to be gone: what they have is theirs.
+    /// Journals of sandboxes that have all their interfaces and are not known to be gone. They own their addresses.
     pub fn attached_journals(&self) -> impl Iterator<Item = &Journal> {
-        let living = |sandbox: &&JournaledSandbox| {
+        let may_run = |sandbox: &&JournaledSandbox| {
             sandbox.journal.attached
                 && matches!(sandbox.liveness, SandboxLiveness::Alive | SandboxLiveness::Unknown)
         };
-        self.by_container.values().flatten().filter(living).map(|sandbox| &sandbox.journal)
+        self.by_container.values().flatten().filter(may_run).map(|sandbox| &sandbox.journal)
     }
 }
 
 fn liveness(
     journal: &Journal,
     boot: &str,
-    folders: &[PathBuf],
-    shows: &BTreeSet<&PathBuf>,
+    netns_dirs: &[PathBuf],
+    populated: &BTreeSet<&PathBuf>,
 ) -> SandboxLiveness {
     if journal.boot != boot {
         return SandboxLiveness::Gone;
     }
     let path = Path::new(&journal.netns);
     let found = Netns::open(path).map(|netns| netns.id());
-    let folder = folders.iter().find(|folder| path.parent() == Some(folder));
-    classify(journal.netns_id, found, folder.map(|folder| shows.contains(folder)))
+    let netns_dir = netns_dirs.iter().find(|netns_dir| path.parent() == Some(netns_dir));
+    classify(journal.netns_id, found, netns_dir.map(|netns_dir| populated.contains(netns_dir)))
 }
 
-/// `shows` is whether the runtime's folder that the path is in has any namespace; `None` if it is no such folder.
+/// `populated` says whether the runtime directory of the path contains any namespace; `None` if the path is not in such
+/// a directory.
 fn classify(
     own: NetnsId,
     found: Result<NetnsId, ferroband_kernel::Error>,
-    shows: Option<bool>,
+    populated: Option<bool>,
 ) -> SandboxLiveness {
     use ferroband_kernel::Error::NoNetns;
-    match (found, shows) {
+    match (found, populated) {
         (Ok(id), _) if id == own => SandboxLiveness::Alive,
         (Ok(_), Some(_)) | (Err(NoNetns { .. }), Some(true)) => SandboxLiveness::Gone,
         (Err(NoNetns { .. }), Some(false)) => SandboxLiveness::Missing,
@@ -137,19 +139,18 @@ fn classify(
     }
 }
 
-/// The namespaces of a folder.
-fn open_namespaces(folder: &Path) -> impl Iterator<Item = Netns> {
-    let files = read_dir(folder).into_iter().flatten().flatten();
+fn open_namespaces(netns_dir: &Path) -> impl Iterator<Item = Netns> {
+    let files = read_dir(netns_dir).into_iter().flatten().flatten();
     files.filter_map(|file| Netns::open(file.path()).ok())
 }
 
-/// Which of `addresses` an interface of some namespace in `folders` has. `None` if that cannot be said: no namespace is
-/// seen, or one of them cannot be looked into.
-pub fn addresses_in_use(addresses: &BTreeSet<IpAddr>, folders: &[PathBuf]) -> Option<BTreeSet<IpAddr>> {
-    let (mut used, mut looked) = (BTreeSet::new(), BTreeSet::new());
-    for netns in folders.iter().flat_map(|folder| open_namespaces(folder)) {
+/// Which of `addresses` are on an interface in a namespace of `netns_dirs`. Returns `None` if that is unknown: there is
+/// no namespace, or one cannot be entered.
+pub fn addresses_in_use(addresses: &BTreeSet<IpAddr>, netns_dirs: &[PathBuf]) -> Option<BTreeSet<IpAddr>> {
+    let (mut used, mut visited) = (BTreeSet::new(), BTreeSet::new());
+    for netns in netns_dirs.iter().flat_map(|netns_dir| open_namespaces(netns_dir)) {
         let id = netns.id();
-        if !looked.insert((id.dev, id.inode)) {
+        if !visited.insert((id.dev, id.inode)) {
             continue;
         }
         let mut route = RouteSocket::open_in(&netns).ok()?;
@@ -158,13 +159,13 @@ pub fn addresses_in_use(addresses: &BTreeSet<IpAddr>, folders: &[PathBuf]) -> Op
                 Ok(found) => {
                     used.extend(found.iter().map(ipnet::IpNet::addr).filter(|a| addresses.contains(a)));
                 }
-                // An interface that has just gone has no address.
+                // An interface that was just removed has no address.
                 Err(_) if matches!(route.link_by_index(link.index), Ok(None)) => {}
                 Err(_) => return None,
             }
         }
     }
-    (!looked.is_empty()).then_some(used)
+    (!visited.is_empty()).then_some(used)
 }
 
 #[cfg(test)]
@@ -175,22 +176,22 @@ mod tests {
     const OWN: NetnsId = NetnsId { dev: 4, inode: 1 };
     const OTHER: NetnsId = NetnsId { dev: 4, inode: 2 };
 
-    fn nothing() -> Result<NetnsId, ferroband_kernel::Error> {
+    fn no_netns() -> Result<NetnsId, ferroband_kernel::Error> {
         Err(NoNetns { path: "x".into() })
     }
 
     #[test]
-    fn only_what_is_certain_counts_as_gone() {
+    fn sandbox_is_gone_only_if_that_is_certain() {
         assert_eq!(classify(OWN, Ok(OWN), None), SandboxLiveness::Alive);
         assert_eq!(classify(OWN, Ok(OWN), Some(true)), SandboxLiveness::Alive);
         assert_eq!(classify(OWN, Ok(OTHER), Some(true)), SandboxLiveness::Gone);
-        assert_eq!(classify(OWN, nothing(), Some(true)), SandboxLiveness::Gone);
-        // The folder of a mount that was forgotten is empty.
-        assert_eq!(classify(OWN, nothing(), Some(false)), SandboxLiveness::Missing);
-        // /proc/PID/ns/net of another PID namespace, or of a PID that was used again.
+        assert_eq!(classify(OWN, no_netns(), Some(true)), SandboxLiveness::Gone);
+        // The directory of a missing mount is empty.
+        assert_eq!(classify(OWN, no_netns(), Some(false)), SandboxLiveness::Missing);
+        // /proc/PID/ns/net of another PID namespace, or of a reused PID.
         assert_eq!(classify(OWN, Ok(OTHER), None), SandboxLiveness::Unknown);
-        assert_eq!(classify(OWN, nothing(), None), SandboxLiveness::Unknown);
-        // What propagation left without its mount: a file, and no namespace.
+        assert_eq!(classify(OWN, no_netns(), None), SandboxLiveness::Unknown);
+        // Mount propagation left a plain file without the namespace mount.
         let file = Err(NotNetns { path: "x".into() });
         assert_eq!(classify(OWN, file, Some(true)), SandboxLiveness::Unknown);
     }

@@ -1,4 +1,4 @@
-//! The granules in the API server, by compare-and-swap.
+//! Address blocks in the API server, written by compare-and-swap.
 
 use crate::{
     Error,
@@ -10,67 +10,65 @@ use ferroband_daemon::addresses::{block_from_object, block_to_object};
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use std::future::Future;
 
-/// Why a write or read did not happen, or is not known to have happened.
+/// Why a write or read failed, or may have failed.
 #[derive(Debug)]
 pub enum BlockStoreError {
-    /// The object is not in the state that the write expected.
+    /// The object is not at the version that the write expected.
     Conflict,
-    /// No answer, or "not now". The write may have happened.
+    /// No response, or "not now". The write may have succeeded.
     Unavailable(Error),
-    /// A refusal that the same call would meet again.
+    /// A permanent rejection.
     Rejected(Error),
 }
 
-/// A place that keeps granules and swaps them only from the state that the writer knew.
+/// Stores blocks and replaces them only at the version that the writer knew.
 pub trait BlockStore: Send + Sync + 'static {
-    /// Make a granule that does not exist.
+    /// Creates a block.
     fn create(
         &self,
-        granule: &IpBlock,
+        block: &IpBlock,
     ) -> impl Future<Output = Result<ResourceVersion, BlockStoreError>> + Send;
 
-    /// Replace a granule that is at `expected`.
+    /// Replaces a block that is at version `expected`.
     fn replace(
         &self,
-        granule: &IpBlock,
+        block: &IpBlock,
         expected: &ResourceVersion,
     ) -> impl Future<Output = Result<ResourceVersion, BlockStoreError>> + Send;
 
-    /// Read a granule.
     fn get(
         &self,
         id: &IpBlockId,
     ) -> impl Future<Output = Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError>> + Send;
 }
 
-/// The real one.
+/// The store in the API server.
 #[derive(Clone)]
 pub struct ApiBlockStore {
     blocks: Api<AddressBlock>,
 }
 
 impl ApiBlockStore {
-    /// The granules that `client` reaches.
     pub fn new(client: Client) -> Self {
         Self { blocks: Api::all(client) }
     }
 }
 
 impl BlockStore for ApiBlockStore {
-    async fn create(&self, granule: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
-        let object = block_to_object(granule, None);
+    async fn create(&self, block: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
+        let object = block_to_object(block, None);
         let parameters = PostParams::default();
         let call = self.blocks.create(&parameters, &object);
-        call_api("create", granule.object_name(), call).await.map(|object| version(&object))
+        call_api("create", block.object_name(), call).await.map(|object| version(&object))
     }
 
     async fn replace(
         &self,
-        granule: &IpBlock,
+        block: &IpBlock,
         expected: &ResourceVersion,
     ) -> Result<ResourceVersion, BlockStoreError> {
-        let object = block_to_object(granule, Some(expected));
-        let name = granule.object_name();
+        let object = block_to_object(block, Some(expected));
+        let name = block.object_name();
         let parameters = PostParams::default();
         let call = self.blocks.replace(&name, &parameters, &object);
         call_api("replace", name.clone(), call).await.map(|object| version(&object))
@@ -97,7 +95,7 @@ async fn call_api<T>(
         let failure = classify(&e);
         let error = Error::Api { action, object: format!("AddressBlock {name}"), source: Box::new(e) };
         match failure {
-            // Not found: what was to be replaced is gone.
+            // Not found: the block to be replaced was deleted.
             ApiFailure::Conflict | ApiFailure::NotFound => BlockStoreError::Conflict,
             ApiFailure::Unavailable => BlockStoreError::Unavailable(error),
             ApiFailure::Rejected => BlockStoreError::Rejected(error),

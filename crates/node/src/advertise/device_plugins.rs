@@ -1,4 +1,4 @@
-//! Every resource of the board, each with a socket of its own.
+//! Runs one device plugin with its own socket for each resource.
 
 use super::{
     AllocatedDevices, DeviceState,
@@ -10,56 +10,58 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Offer what is on `board` to the kubelet, until `stop`. A resource that was offered once stays, at zero if need be: the
-/// kubelet would otherwise take its devices for lost. `registered` tells whether the kubelet knows all there is to know.
+/// Advertises the pools of `state` to the kubelet until `stop`. A resource stays registered once it was advertised,
+/// with no devices if necessary. Otherwise the kubelet would treat its devices as lost. `registered` is `true` while
+/// all resources are registered.
 pub async fn run_device_plugins(
     kubelet: KubeletDir,
-    mut board: watch::Receiver<Arc<DeviceState>>,
-    desk: Arc<ContainerAllocator>,
-    given: AllocatedDevices,
+    mut state: watch::Receiver<Arc<DeviceState>>,
+    allocator: Arc<ContainerAllocator>,
+    allocated: AllocatedDevices,
     registered: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let mut offered: BTreeMap<String, watch::Receiver<bool>> = BTreeMap::new();
+    let mut plugins: BTreeMap<String, watch::Receiver<bool>> = BTreeMap::new();
     let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
-    let (knock, mut knocked) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (notify, mut notified) = tokio::sync::mpsc::unbounded_channel::<()>();
     tokio::select! {
-        known = board.wait_for(|board| board.initialized) => {
-            known.map_err(|e| Error::Task { task: "device board", source: Some(Box::new(e)) })?;
+        initialized = state.wait_for(|state| state.initialized) => {
+            initialized.map_err(|e| Error::Task { task: "device state", source: Some(Box::new(e)) })?;
         }
         () = stop.cancelled() => return Ok(()),
     }
     loop {
-        let now = board.borrow_and_update().clone();
-        for share in &now.pools {
-            let resource = share.pool.resource.to_string();
-            if offered.contains_key(&resource) || (share.devices.is_empty() && !share.advertise_when_empty())
+        let current = state.borrow_and_update().clone();
+        for advertised in &current.pools {
+            let resource = advertised.pool.resource.to_string();
+            if plugins.contains_key(&resource)
+                || (advertised.devices.is_empty() && !advertised.advertise_when_empty())
             {
                 continue;
             }
-            let (tell, told) = watch::channel(false);
+            let (set_registered, is_registered) = watch::channel(false);
             let plugin = ResourcePlugin {
                 resource: resource.clone(),
-                state: board.clone(),
-                allocator: desk.clone(),
-                allocated: given.clone(),
+                state: state.clone(),
+                allocator: allocator.clone(),
+                allocated: allocated.clone(),
                 stop: stop.clone(),
             };
-            tasks.spawn(run_plugin(kubelet.clone(), plugin, tell, stop.clone()));
-            let (mut changes, knock) = (told.clone(), knock.clone());
+            tasks.spawn(run_plugin(kubelet.clone(), plugin, set_registered, stop.clone()));
+            let (mut changes, notify) = (is_registered.clone(), notify.clone());
             tasks.spawn(async move {
-                while changes.changed().await.is_ok() && knock.send(()).is_ok() {}
+                while changes.changed().await.is_ok() && notify.send(()).is_ok() {}
                 Ok(())
             });
-            offered.insert(resource, told);
+            plugins.insert(resource, is_registered);
         }
-        let all = offered.values().all(|told| *told.borrow());
-        registered.send_if_modified(|known| std::mem::replace(known, all) != all);
+        let all_registered = plugins.values().all(|is_registered| *is_registered.borrow());
+        registered.send_if_modified(|previous| std::mem::replace(previous, all_registered) != all_registered);
         tokio::select! {
-            changed = board.changed() => if changed.is_err() {
+            changed = state.changed() => if changed.is_err() {
                 stop.cancelled().await;
             },
-            _ = knocked.recv() => {}
+            _ = notified.recv() => {}
             Some(ended) = tasks.join_next() => match ended {
                 Ok(Ok(())) => {}
                 Ok(Err(e)) => return Err(e),
@@ -68,7 +70,7 @@ pub async fn run_device_plugins(
             () = stop.cancelled() => {}
         }
         if stop.is_cancelled() {
-            drop(offered);
+            drop(plugins);
             while let Some(ended) = tasks.join_next().await {
                 if let Ok(Err(e)) = ended {
                     return Err(e);

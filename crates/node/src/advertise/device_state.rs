@@ -1,7 +1,7 @@
-//! What the kubelet is to be told, kept current.
+//! The devices of this node that are advertised to the kubelet, kept current.
 
 use super::{
-    checkpoint::{self, HeldDevices, StaleCheckpointEntries},
+    checkpoint::{HeldDevices, StaleCheckpointEntries, read_checkpoint},
     port_health::PortHealth,
     registration::KubeletDir,
     terminating::TerminatingDevices,
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Error,
     discover::Inventory,
-    kubelet::PodResourcesClient as PodResources,
+    kubelet::PodResourcesClient,
     pools::{AdvertisedPool, PoolConfig, PoolProblem, build_advertised_pools},
 };
 use ferroband_model::PciAddress;
@@ -22,94 +22,100 @@ use tokio::{sync::watch, task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// How often the kubelet's notes are read while a unit waits for its pod to end.
+/// Interval at which the kubelet's checkpoint is read while a device waits for its pod to end.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Every resource of this node, as it is now.
+/// The current state of all resources of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {
-    /// The hardware.
     pub inventory: Arc<Inventory>,
-    /// Who has what of it.
+    /// The devices of each pool.
     pub pools: Vec<AdvertisedPool>,
-    /// What whoever configured the node should know.
+    /// Problems with the pool configuration.
     pub problems: Vec<PoolProblem>,
-    /// Whether the node has been looked at.
+    /// Whether the hardware has been read.
     pub initialized: bool,
 }
 
 impl DeviceState {
-    /// The share of `resource`.
+    /// The pool that provides `resource`.
     pub fn pool(&self, resource: &str) -> Option<&AdvertisedPool> {
-        self.pools.iter().find(|share| share.pool.resource.to_string() == resource)
+        self.pools.iter().find(|advertised| advertised.pool.resource.to_string() == resource)
     }
 }
 
-/// What was given out since we started, for when the kubelet's notes cannot be read.
+/// Devices allocated since this process started. Used while the kubelet's checkpoint cannot be read.
 pub type AllocatedDevices = Arc<Mutex<HeldDevices>>;
 
-/// Keep `board` as hardware and configuration are, until `stop`.
+/// Updates the device state whenever hardware or configuration change, until `stop`.
 pub async fn run_device_state(
     mut configured: watch::Receiver<Arc<PoolConfig>>,
     mut inventory: watch::Receiver<Arc<Inventory>>,
     kubelet: KubeletDir,
-    given: AllocatedDevices,
-    board: watch::Sender<Arc<DeviceState>>,
+    allocated: AllocatedDevices,
+    state: watch::Sender<Arc<DeviceState>>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let mut health = PortHealth::default();
-    let mut leaving = TerminatingDevices::default();
-    let mut departed = StaleCheckpointEntries::default();
-    let (folder, kubelet) = (kubelet.device_plugins_dir(), PodResources::in_kubelet_dir(&kubelet.path));
+    let mut terminating = TerminatingDevices::default();
+    let mut stale = StaleCheckpointEntries::default();
+    let (plugins_dir, pod_resources) =
+        (kubelet.device_plugins_dir(), PodResourcesClient::in_kubelet_dir(&kubelet.path));
     loop {
-        let (wanted, seen) = (configured.borrow_and_update().clone(), inventory.borrow_and_update().clone());
-        let notes = spawn_blocking({
-            let folder = folder.clone();
-            move || checkpoint::read_checkpoint(&folder)
+        let (config, current) =
+            (configured.borrow_and_update().clone(), inventory.borrow_and_update().clone());
+        let reading = spawn_blocking({
+            let plugins_dir = plugins_dir.clone();
+            move || read_checkpoint(&plugins_dir)
         });
-        let notes =
-            notes.await.map_err(|e| Error::Task { task: "device board", source: Some(Box::new(e)) })?;
-        let mut held = notes.unwrap_or_else(|| given.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let checkpoint =
+            reading.await.map_err(|e| Error::Task { task: "device state", source: Some(Box::new(e)) })?;
+        let mut held =
+            checkpoint.unwrap_or_else(|| allocated.lock().unwrap_or_else(PoisonError::into_inner).clone());
         if !held.is_empty() {
-            departed.remove_stale(&mut held, kubelet.list_allocated_devices().await.as_ref(), Instant::now());
+            stale.remove_stale(
+                &mut held,
+                pod_resources.list_allocated_devices().await.as_ref(),
+                Instant::now(),
+            );
         }
         let ids = held.keys().map(|(_, id)| id).filter(|id| id.parse::<PciAddress>().is_ok());
-        let functions: BTreeSet<String> = ids.cloned().collect();
+        let held_functions: BTreeSet<String> = ids.cloned().collect();
         let now = Instant::now();
-        health.update(&seen, now);
-        let (mut shares, problems) =
-            build_advertised_pools(&wanted.pools, &seen, &functions, &|pci| health.is_up(pci));
-        leaving.apply(&mut shares, &held, now);
-        let problems: Vec<_> = wanted.problems.iter().cloned().chain(problems).collect();
-        let next = DeviceState { inventory: seen, pools: shares, problems, initialized: true };
-        board.send_if_modified(|known| {
-            let changed = **known != next;
-            for problem in next.problems.iter().filter(|problem| !known.problems.contains(problem)) {
-                if !wanted.problems.contains(problem) {
-                    warn!(%problem, "device pool");
+        health.update(&current, now);
+        let (mut pools, problems) =
+            build_advertised_pools(&config.pools, &current, &held_functions, &|pci| health.is_up(pci));
+        terminating.apply(&mut pools, &held, now);
+        let problems: Vec<_> = config.problems.iter().cloned().chain(problems).collect();
+        let next = DeviceState { inventory: current, pools, problems, initialized: true };
+        state.send_if_modified(|previous| {
+            let changed = **previous != next;
+            for problem in next.problems.iter().filter(|problem| !previous.problems.contains(problem)) {
+                if !config.problems.contains(problem) {
+                    warn!(%problem, "problem with a device pool");
                 }
             }
             if changed {
-                *known = Arc::new(next);
+                *previous = Arc::new(next);
             }
             changed
         });
-        let notes = leaving.is_pending().then(|| now + CHECKPOINT_INTERVAL);
-        let due = health.next_deadline().into_iter().chain(notes).chain(departed.next_deadline(now)).min();
-        let due = async {
-            match due {
-                Some(due) => time::sleep_until(due.into()).await,
+        let reread = terminating.is_pending().then(|| now + CHECKPOINT_INTERVAL);
+        let deadline = health.next_deadline().into_iter().chain(reread).chain(stale.next_deadline(now)).min();
+        let deadline = async {
+            match deadline {
+                Some(deadline) => time::sleep_until(deadline.into()).await,
                 None => std::future::pending().await,
             }
         };
         let changed = tokio::select! {
             changed = configured.changed() => changed,
             changed = inventory.changed() => changed,
-            () = due => Ok(()),
+            () = deadline => Ok(()),
             () = stop.cancelled() => return Ok(()),
         };
         if changed.is_err() {
-            // The sender's task has ended, and with it the daemon.
+            // The sender's task has ended, so the daemon is stopping.
             stop.cancelled().await;
             return Ok(());
         }

@@ -1,15 +1,15 @@
-//! Calls of a kubelet whose `:authority` is the percent-encoded path of a socket.
+//! Accepts calls whose `:authority` is the percent-encoded path of a socket.
 //!
-//! The kubelet's plugin watcher dials a bare path, and gRPC for Go then sends `%2Fvar%2Flib%2F…` as authority. The `http`
-//! crate holds that to be no authority, so the call would end in PROTOCOL_ERROR before we see it. On a Unix socket the
-//! value means nothing; it is replaced on the way in, in the header block itself (RFC 7541).
+//! The kubelet's plugin watcher dials a bare path, for which grpc-go sends `%2Fvar%2Flib%2F…` as authority. The `http`
+//! crate rejects that as an invalid authority, so the call would fail with PROTOCOL_ERROR before it reaches the server.
+//! On a Unix socket the value has no meaning. It is replaced in the incoming header block itself (RFC 7541).
 //!
 //! ```text
-//! kubelet ── frames ──► Localised ── HEADERS: `:authority` becomes localhost ──► tonic
+//! kubelet ── frames ──► AuthorityRewriter ── HEADERS: `:authority` becomes localhost ──► tonic
 //! ```
 //!
-//! A shorter value does no harm to the decoder's table: entries are counted from the newest, and one that the
-//! encoder has dropped is never asked for.
+//! A shorter value does not break the decoder's dynamic table: entries are counted from the newest, and the encoder
+//! never references an entry that it has evicted.
 
 use std::io;
 use std::pin::Pin;
@@ -18,18 +18,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// What a client begins with (RFC 9113, 3.4).
+/// Length of the client connection preface (RFC 9113, 3.4).
 const PREFACE_LENGTH: usize = 24;
 const FRAME_HEADER_LENGTH: usize = 9;
 const HEADERS: u8 = 0x1;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// `:authority` in the static table (RFC 7541, appendix A).
+/// Index of `:authority` in the static table (RFC 7541, appendix A).
 const AUTHORITY_INDEX: usize = 1;
-/// A string of nine plain bytes.
+/// A string literal of nine bytes, not Huffman-encoded.
 const LOCALHOST: &[u8] = b"\x09localhost";
 
-/// A connection whose requests all name localhost.
+/// A connection that replaces the `:authority` of every request with localhost.
 #[derive(Debug)]
 pub(super) struct AuthorityRewriter {
     stream: UnixStream,
@@ -96,7 +96,7 @@ impl AsyncWrite for AuthorityRewriter {
     }
 }
 
-/// The frames of one direction, whole ones at a time.
+/// Splits one direction of a connection into complete frames.
 #[derive(Debug)]
 struct Http2FrameFilter {
     preface_left: usize,
@@ -122,7 +122,7 @@ fn frame_length(frame: &[u8]) -> Option<usize> {
     Some(FRAME_HEADER_LENGTH + u32::from_be_bytes([0, a, b, c]) as usize)
 }
 
-/// The same frame with another authority; nothing where it has none, or is not one that can be read.
+/// Replaces the authority in a HEADERS frame. Returns `None` if the frame has none or cannot be parsed.
 fn rewrite_authority(frame: &[u8]) -> Option<Vec<u8>> {
     let (header, payload) = frame.split_at_checked(FRAME_HEADER_LENGTH)?;
     if header[3] != HEADERS {
@@ -159,7 +159,7 @@ fn rewrite_authority(frame: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// An integer of a prefix of so many bits, and where it ends (RFC 7541, 5.1).
+/// Decodes an integer with a prefix of `bits` bits. Returns it and the position after it (RFC 7541, 5.1).
 fn decode_integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> {
     let most = (1usize << bits) - 1;
     let mut value = usize::from(*block.get(at)?) & most;
@@ -178,7 +178,7 @@ fn decode_integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> 
     Some((value, next))
 }
 
-/// Where the string at `at` ends; its first bit says only how it is written (RFC 7541, 5.2).
+/// Position after the string at `at`. Its first bit only selects the encoding (RFC 7541, 5.2).
 fn string_end(block: &[u8], at: usize) -> Option<usize> {
     let (length, start) = decode_integer(block, at, 7)?;
     start.checked_add(length)

@@ -1,10 +1,10 @@
-//! Stage advertise: the kubelet is told which devices this node has.
+//! Stage advertise: advertises the devices of this node to the kubelet.
 //!
 //! ```text
 //! Inventory ┐
-//! Pools     ┴─▶ Board ──▶ Plugin, one for each resource (gRPC on a socket) ◀── ListAndWatch, Allocate ── kubelet
-//!                            └── keep_registered: Register at kubelet.sock, again after its restart,
-//!                                or a socket in the folder that the kubelet watches
+//! pools     ┴─▶ DeviceState ──▶ ResourcePlugin per resource (gRPC on a socket) ◀── ListAndWatch, Allocate ── kubelet
+//!                                  └── registration: Register at kubelet.sock, again after its restart,
+//!                                      or a socket in the directory of the kubelet's plugin watcher
 //! ```
 
 mod checkpoint;
@@ -25,14 +25,14 @@ pub use device_plugins::run_device_plugins;
 pub use device_state::{AllocatedDevices, DeviceState, run_device_state};
 pub use registration::{KubeletDir, RegistrationMode};
 
-/// The kubelet's interface, from `proto/deviceplugin.proto`.
-#[expect(missing_docs, reason = "its words are in the file")]
+/// The kubelet's device plugin API, from `proto/deviceplugin.proto`.
+#[allow(missing_docs, reason = "documented in the proto file")]
 pub mod wire {
     tonic::include_proto!("v1beta1");
 }
 
-/// The plugin watcher's interface, from `proto/pluginregistration.proto`.
-#[expect(missing_docs, reason = "its words are in the file")]
+/// The plugin watcher's API, from `proto/pluginregistration.proto`.
+#[allow(missing_docs, reason = "documented in the proto file")]
 pub mod registry {
     tonic::include_proto!("pluginregistration");
 }

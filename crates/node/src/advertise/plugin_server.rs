@@ -1,4 +1,4 @@
-//! One life of the socket of a resource.
+//! The gRPC server of one resource, from binding its socket until the kubelet restarts.
 
 use super::{
     h2_authority::AuthorityRewriter,
@@ -29,33 +29,32 @@ use tonic::{
 };
 use tracing::{info, warn};
 
-/// How long one registration may take.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which file a path names: a socket made anew has another identity even if the inode number is reused.
+/// Identifies the file at a path. A recreated socket differs even if its inode number is reused.
 type SocketIdentity = (u64, u64, i64, i64);
 
-/// The name of the socket of `resource`.
+/// Socket file name of `resource`.
 pub(super) fn socket_name(resource: &str) -> String {
     format!("ferroband-{}.sock", resource.replace('/', "-"))
 }
 
-/// One life of our socket.
+/// A server on its own socket.
 pub(super) struct PluginServer {
     resource: String,
     socket: PathBuf,
     kubelet_socket: PathBuf,
     stop: CancellationToken,
-    /// What the plugin watcher said last.
+    /// Registration status last reported by the plugin watcher.
     watcher_status: watch::Receiver<Option<bool>>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
 }
 
 impl PluginServer {
-    /// Serve on a new socket in `folder`.
-    pub(super) fn start(folder: &Path, plugin: &ResourcePlugin) -> Result<Self, Error> {
+    /// Starts a server on a new socket in `dir`.
+    pub(super) fn start(dir: &Path, plugin: &ResourcePlugin) -> Result<Self, Error> {
         let resource = plugin.resource.clone();
-        let socket = folder.join(socket_name(&resource));
+        let socket = dir.join(socket_name(&resource));
         match fs::remove_file(&socket) {
             Err(source) if source.kind() != ErrorKind::NotFound => {
                 return Err(Error::File { action: "remove", path: socket, source });
@@ -65,40 +64,33 @@ impl PluginServer {
         let listener = UnixListener::bind(&socket)
             .map_err(|e| Error::Serve { path: socket.clone(), source: Box::new(e) })?;
         let stop = CancellationToken::new();
-        let (tell, told) = watch::channel(None);
-        let known = WatcherRegistration { resource: resource.clone(), socket: socket.clone(), status: tell };
+        let (status, watcher_status) = watch::channel(None);
+        let registration = WatcherRegistration { resource: resource.clone(), socket: socket.clone(), status };
         let ended = stop.clone();
         let calls = UnixListenerStream::new(listener).map(|call| call.map(AuthorityRewriter::new));
         let server = tokio::spawn(
             Server::builder()
                 .add_service(DevicePluginServer::new(ResourcePlugin { stop: stop.clone(), ..plugin.clone() }))
-                .add_service(RegistrationServer::new(known))
+                .add_service(RegistrationServer::new(registration))
                 .serve_with_incoming_shutdown(calls, async move {
                     ended.cancelled().await;
                 }),
         );
-        Ok(Self {
-            resource,
-            socket,
-            kubelet_socket: folder.join("kubelet.sock"),
-            stop,
-            watcher_status: told,
-            server,
-        })
+        Ok(Self { resource, socket, kubelet_socket: dir.join("kubelet.sock"), stop, watcher_status, server })
     }
 
-    /// Registers, and returns when the kubelet no longer knows this socket.
+    /// Registers, and returns when the kubelet no longer knows the socket.
     pub(super) async fn register_and_wait(
         &self,
-        folder: &mut WatchedDir,
+        dir: &mut WatchedDir,
         registered: &watch::Sender<bool>,
     ) -> Result<(), Error> {
-        let at = loop {
+        let kubelet_identity = loop {
             match (socket_identity(&self.kubelet_socket), socket_identity(&self.socket)) {
                 (_, None) => return Ok(()),
-                (Some(at), _) => break at,
+                (Some(kubelet_identity), _) => break kubelet_identity,
                 (None, _) => {
-                    if !folder.changed().await {
+                    if !dir.changed().await {
                         return Ok(());
                     }
                 }
@@ -107,29 +99,31 @@ impl PluginServer {
         self.register().await?;
         registered.send_replace(true);
         info!(resource = self.resource, "registered at the kubelet");
-        while socket_identity(&self.kubelet_socket) == Some(at) && socket_identity(&self.socket).is_some() {
-            if !folder.changed().await {
+        while socket_identity(&self.kubelet_socket) == Some(kubelet_identity)
+            && socket_identity(&self.socket).is_some()
+        {
+            if !dir.changed().await {
                 break;
             }
         }
-        info!(resource = self.resource, "the kubelet has gone or is new");
+        info!(resource = self.resource, "kubelet restarted, registering again");
         Ok(())
     }
 
-    /// Waits to be found by the plugin watcher, and returns when the socket is gone or the kubelet did not want it.
+    /// Waits for the plugin watcher to find the socket. Returns when the socket is gone or the kubelet rejected it.
     pub(super) async fn wait_for_watcher(
         &self,
-        folder: &mut WatchedDir,
+        dir: &mut WatchedDir,
         registered: &watch::Sender<bool>,
     ) -> Result<(), Error> {
-        let mut told = self.watcher_status.clone();
+        let mut watcher_status = self.watcher_status.clone();
         while socket_identity(&self.socket).is_some() {
-            let said = *told.borrow_and_update();
-            match said {
+            let accepted = *watcher_status.borrow_and_update();
+            match accepted {
                 Some(true) => {
                     registered.send_replace(true);
                 }
-                // It was said why; a new socket is looked at anew.
+                // The reason was logged. The watcher tries a new socket again.
                 Some(false) => {
                     tokio::time::sleep(RETRY_PAUSE).await;
                     break;
@@ -137,46 +131,45 @@ impl PluginServer {
                 None => {}
             }
             tokio::select! {
-                changed = folder.changed() => if !changed { break },
-                changed = told.changed() => if changed.is_err() { break },
+                changed = dir.changed() => if !changed { break },
+                changed = watcher_status.changed() => if changed.is_err() { break },
             }
         }
         Ok(())
     }
 
     async fn register(&self) -> Result<(), Error> {
-        let refused = |source| Error::Register {
+        let register_error = |source| Error::Register {
             path: self.kubelet_socket.clone(),
             resource: self.resource.clone(),
             source: Box::new(source),
         };
-        let unreachable = |e: tonic::transport::Error| Error::Serve {
+        let connect_error = |e: tonic::transport::Error| Error::Serve {
             path: self.kubelet_socket.clone(),
             source: Box::new(e),
         };
         let kubelet = Endpoint::from_shared(format!("unix://{}", self.kubelet_socket.display()))
-            .map_err(unreachable)?
+            .map_err(connect_error)?
             .connect_timeout(REGISTER_TIMEOUT)
             .timeout(REGISTER_TIMEOUT);
-        let channel = kubelet.connect().await.map_err(unreachable)?;
+        let channel = kubelet.connect().await.map_err(connect_error)?;
         let request = RegisterRequest {
             version: "v1beta1".to_owned(),
             endpoint: socket_name(&self.resource),
             resource_name: self.resource.clone(),
             options: Some(plugin_options()),
         };
-        RegistrationClient::new(channel).register(request).await.map_err(refused)?;
+        RegistrationClient::new(channel).register(request).await.map_err(register_error)?;
         Ok(())
     }
 
-    /// End it.
     pub(super) async fn shut_down(self) {
         self.stop.cancel();
-        // The streams end by the token; a client that never closes its connection must not hold us.
+        // The token ends the streams. A client that keeps its connection open must not block the shutdown.
         let mut server = self.server;
         match timeout(RETRY_PAUSE, &mut server).await {
             Ok(Ok(Err(e))) => {
-                warn!(socket = %self.socket.display(), error = %error_chain(&e), "server ended badly");
+                warn!(socket = %self.socket.display(), error = %error_chain(&e), "device plugin server failed");
             }
             Ok(_) => {}
             Err(_) => server.abort(),
@@ -184,7 +177,7 @@ impl PluginServer {
     }
 }
 
-/// Answers the plugin watcher.
+/// The plugin watcher's registration service.
 struct WatcherRegistration {
     resource: String,
     socket: PathBuf,
@@ -210,7 +203,7 @@ impl Registration for WatcherRegistration {
         if plugin_registered {
             info!(resource = self.resource, "registered by the kubelet's plugin watcher");
         } else {
-            warn!(resource = self.resource, error, "the kubelet's plugin watcher did not register us");
+            warn!(resource = self.resource, error, "the kubelet's plugin watcher rejected the registration");
         }
         self.status.send_replace(Some(plugin_registered));
         Ok(Response::new(RegistrationStatusResponse {}))
@@ -218,6 +211,6 @@ impl Registration for WatcherRegistration {
 }
 
 fn socket_identity(path: &Path) -> Option<SocketIdentity> {
-    let at = fs::symlink_metadata(path).ok()?;
-    Some((at.dev(), at.ino(), at.ctime(), at.ctime_nsec()))
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
 }

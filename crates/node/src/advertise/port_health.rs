@@ -1,4 +1,4 @@
-//! Whether ports carry traffic, without telling the kubelet of every flap.
+//! Health of ports, debounced so that the kubelet does not see every flap.
 
 use crate::discover::{Inventory, InventoryFunction};
 use std::{
@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A port that is down for this long is down.
+/// A port is reported down after this time.
 const DOWN_DELAY: Duration = Duration::from_secs(5);
-/// One that is active for this long is up again.
+/// A port is reported up again after this time.
 const UP_DELAY: Duration = Duration::from_secs(10);
 
-/// What has been seen of the ports, by PCI function.
+/// Port health by PCI function.
 #[derive(Debug, Default)]
 pub struct PortHealth {
     functions: BTreeMap<String, PortHealthEntry>,
@@ -19,49 +19,49 @@ pub struct PortHealth {
 
 #[derive(Debug)]
 struct PortHealthEntry {
-    /// What the kubelet is told.
+    /// The health reported to the kubelet.
     reported_up: bool,
-    /// Since when it is otherwise.
+    /// Since when the port differs from the reported health.
     differs_since: Option<Instant>,
 }
 
 impl PortHealth {
-    /// Take in what is there `now`. The first sight of a function counts at once.
+    /// Applies the state at `now`. A new function is reported at once.
     pub fn update(&mut self, inventory: &Inventory, now: Instant) {
         let present = |pci: &String| inventory.function(pci).is_some();
         self.functions.retain(|pci, _| present(pci));
         for function in &inventory.functions {
             let up = has_active_port(inventory, function);
-            let seen = self
+            let entry = self
                 .functions
                 .entry(function.pci.clone())
                 .or_insert(PortHealthEntry { reported_up: up, differs_since: None });
-            if seen.reported_up == up {
-                seen.differs_since = None;
+            if entry.reported_up == up {
+                entry.differs_since = None;
                 continue;
             }
-            let since = *seen.differs_since.get_or_insert(now);
+            let since = *entry.differs_since.get_or_insert(now);
             if now.duration_since(since) >= if up { UP_DELAY } else { DOWN_DELAY } {
-                *seen = PortHealthEntry { reported_up: up, differs_since: None };
+                *entry = PortHealthEntry { reported_up: up, differs_since: None };
             }
         }
     }
 
-    /// Whether the ports of `pci` count as up.
+    /// Whether the function at `pci` is reported as up.
     pub fn is_up(&self, pci: &str) -> bool {
-        self.functions.get(pci).is_none_or(|seen| seen.reported_up)
+        self.functions.get(pci).is_none_or(|entry| entry.reported_up)
     }
 
-    /// When to look again although nothing changes.
+    /// When the reported health changes next if the ports stay as they are.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let due = |seen: &PortHealthEntry| {
-            seen.differs_since.map(|since| since + if seen.reported_up { DOWN_DELAY } else { UP_DELAY })
+        let deadline = |entry: &PortHealthEntry| {
+            entry.differs_since.map(|since| since + if entry.reported_up { DOWN_DELAY } else { UP_DELAY })
         };
-        self.functions.values().filter_map(due).min()
+        self.functions.values().filter_map(deadline).min()
     }
 }
 
-/// Whether any port is active; what has no ports in sight is not judged.
+/// Whether any port is active. A function without visible ports counts as active.
 fn has_active_port(inventory: &Inventory, function: &InventoryFunction) -> bool {
     let mut states = inventory
         .rdma_devices_of(&function.pci)

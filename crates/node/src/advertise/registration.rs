@@ -1,9 +1,9 @@
-//! Being known to the kubelet, for as long as both live.
+//! Registration at the kubelet.
 //!
-//! A kubelet that starts empties its folder, our socket included, and forgets who was registered. So the folder is
-//! watched: when `kubelet.sock` is another file than the one we registered at, or our own socket is gone, we
-//! serve on a new socket and register again. The other way is a socket in the folder that the kubelet's plugin watcher
-//! looks at; it comes back to that by itself.
+//! A starting kubelet empties its device plugin directory, including our socket, and forgets all registrations. The
+//! directory is therefore watched: when `kubelet.sock` is replaced or our socket is removed, the plugin serves on a
+//! new socket and registers again. Alternatively, the plugin puts its socket into the directory of the kubelet's
+//! plugin watcher, which finds it again by itself.
 
 use super::{
     plugin_server::{PluginServer, socket_name},
@@ -18,37 +18,36 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// The pause after a failed attempt: a kubelet that is starting refuses for a moment.
+/// Pause after a failed attempt. A starting kubelet refuses calls for a moment.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// How the kubelet gets to know us.
+/// How the plugin registers at the kubelet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
-    /// By its plugin watcher where its folder is there, else by a call.
+    /// By the plugin watcher if its directory exists, otherwise by a call.
     #[default]
     Auto,
-    /// We call it.
+    /// The plugin calls `Register` on `kubelet.sock`.
     Call,
-    /// Its plugin watcher finds our socket.
+    /// The kubelet's plugin watcher finds the socket of the plugin.
     Watcher,
 }
 
-/// Where the kubelet is.
+/// The kubelet's state directory.
 #[derive(Clone, Debug)]
 pub struct KubeletDir {
-    /// Its folder: `/var/lib/kubelet`.
+    /// `/var/lib/kubelet`.
     pub path: PathBuf,
-    /// How it gets to know us.
     pub registration: RegistrationMode,
 }
 
 impl KubeletDir {
-    /// The folder of device plugins and of the kubelet's own socket.
+    /// Directory of `kubelet.sock` and the sockets of device plugins.
     pub fn device_plugins_dir(&self) -> PathBuf {
         self.path.join("device-plugins")
     }
 
-    /// The folder that the plugin watcher looks at.
+    /// Directory of the plugin watcher.
     pub fn plugins_registry_dir(&self) -> PathBuf {
         self.path.join("plugins_registry")
     }
@@ -62,31 +61,31 @@ impl KubeletDir {
     }
 }
 
-/// Offer what `plugin` serves, until `stop`. `registered` tells whether the kubelet knows us.
+/// Serves `plugin` and keeps it registered until `stop`. `registered` says whether the kubelet knows it.
 pub(super) async fn run_plugin(
     kubelet: KubeletDir,
     plugin: ResourcePlugin,
     registered: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let offering = async {
+    let serving = async {
         loop {
             let watcher = kubelet.uses_plugin_watcher();
-            let folder = if watcher { kubelet.plugins_registry_dir() } else { kubelet.device_plugins_dir() };
-            let mut watched = WatchedDir::watch_when_present(&folder).await?;
-            let lost = serve_plugin(&folder, watcher, &plugin, &mut watched, &registered).await;
+            let dir = if watcher { kubelet.plugins_registry_dir() } else { kubelet.device_plugins_dir() };
+            let mut watched = WatchedDir::watch_when_present(&dir).await?;
+            let result = serve_plugin(&dir, watcher, &plugin, &mut watched, &registered).await;
             registered.send_replace(false);
-            if let Err(e) = lost {
+            if let Err(e) = result {
                 let resource = &plugin.resource;
-                warn!(resource, error = %error_chain(&e), "not registered at the kubelet; trying again");
+                warn!(resource, error = %error_chain(&e), "cannot register at the kubelet, retrying");
                 sleep(RETRY_PAUSE).await;
             }
         }
     };
     tokio::select! {
-        end = offering => end,
+        result = serving => result,
         () = stop.cancelled() => {
-            // A socket that is left behind would be dialled by the plugin watcher for ever.
+            // The plugin watcher would dial a leftover socket forever.
             let _ = std::fs::remove_file(kubelet.plugins_registry_dir().join(socket_name(&plugin.resource)));
             Ok(())
         }
@@ -94,17 +93,17 @@ pub(super) async fn run_plugin(
 }
 
 async fn serve_plugin(
-    folder: &Path,
+    dir: &Path,
     watcher: bool,
     plugin: &ResourcePlugin,
     watched: &mut WatchedDir,
     registered: &watch::Sender<bool>,
 ) -> Result<(), Error> {
-    let session = PluginServer::start(folder, plugin)?;
-    let lost = match watcher {
-        true => session.wait_for_watcher(watched, registered).await,
-        false => session.register_and_wait(watched, registered).await,
+    let server = PluginServer::start(dir, plugin)?;
+    let result = match watcher {
+        true => server.wait_for_watcher(watched, registered).await,
+        false => server.register_and_wait(watched, registered).await,
     };
-    session.shut_down().await;
-    lost
+    server.shut_down().await;
+    result
 }

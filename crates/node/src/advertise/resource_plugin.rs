@@ -1,4 +1,4 @@
-//! The device plugin's side of the kubelet's interface, for one resource.
+//! The kubelet's device plugin service for one resource.
 
 use super::{
     AllocatedDevices, DeviceState, preferred_allocation,
@@ -17,36 +17,32 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tracing::info;
 
-/// Serves one resource.
 #[derive(Clone)]
 pub struct ResourcePlugin {
-    /// What is offered.
     pub resource: String,
-    /// What the node has, kept up to date.
     pub state: watch::Receiver<Arc<DeviceState>>,
-    /// What containers get.
     pub allocator: Arc<ContainerAllocator>,
-    /// Notes of what was given.
+    /// Devices allocated since this process started.
     pub allocated: AllocatedDevices,
-    /// Ends the streams, and with them the server.
+    /// Ends the streams and thereby the server.
     pub stop: CancellationToken,
 }
 
-/// What the kubelet may ask of us besides.
+/// Optional calls that the kubelet may make.
 pub(super) fn plugin_options() -> DevicePluginOptions {
     DevicePluginOptions { pre_start_required: false, get_preferred_allocation_available: true }
 }
 
-fn list_response(resource: &str, board: &DeviceState) -> ListAndWatchResponse {
-    let device = |unit: &AdvertisedDevice| wire::Device {
-        id: unit.id.clone(),
-        health: if unit.healthy { "Healthy" } else { "Unhealthy" }.to_owned(),
-        topology: unit
+fn list_response(resource: &str, state: &DeviceState) -> ListAndWatchResponse {
+    let to_device = |device: &AdvertisedDevice| wire::Device {
+        id: device.id.clone(),
+        health: if device.healthy { "Healthy" } else { "Unhealthy" }.to_owned(),
+        topology: device
             .numa
             .map(|node| wire::TopologyInfo { nodes: vec![wire::NumaNode { id: node.into() }] }),
     };
-    let units = board.pool(resource).map(|share| share.devices.as_slice()).unwrap_or_default();
-    ListAndWatchResponse { devices: units.iter().map(device).collect() }
+    let devices = state.pool(resource).map(|advertised| advertised.devices.as_slice()).unwrap_or_default();
+    ListAndWatchResponse { devices: devices.iter().map(to_device).collect() }
 }
 
 #[tonic::async_trait]
@@ -61,20 +57,25 @@ impl DevicePlugin for ResourcePlugin {
     type ListAndWatchStream = BoxStream<'static, Result<ListAndWatchResponse, Status>>;
 
     async fn list_and_watch(&self, _: Request<Empty>) -> Result<Response<Self::ListAndWatchStream>, Status> {
-        info!(resource = self.resource, "the kubelet lists and watches");
+        info!(resource = self.resource, "kubelet opened ListAndWatch");
         let resource = self.resource.clone();
         let mut last = None;
         let lists = WatchStream::new(self.state.clone())
             .map({
                 let resource = resource.clone();
-                move |board| list_response(&resource, &board)
+                move |state| list_response(&resource, &state)
             })
-            // Most changes of the board change nothing for the kubelet.
+            // Most state changes do not change the list.
             .filter_map(move |list| {
                 let new = last.as_ref() != Some(&list);
                 if new {
                     let healthy = list.devices.iter().filter(|device| device.health == "Healthy").count();
-                    info!(resource, units = list.devices.len(), healthy, "told the kubelet");
+                    info!(
+                        resource,
+                        devices = list.devices.len(),
+                        healthy,
+                        "sent the device list to the kubelet"
+                    );
                     last = Some(list.clone());
                 }
                 ready(new.then_some(Ok(list)))
@@ -88,19 +89,20 @@ impl DevicePlugin for ResourcePlugin {
         &self,
         request: Request<PreferredAllocationRequest>,
     ) -> Result<Response<PreferredAllocationResponse>, Status> {
-        let board = self.state.borrow().clone();
-        let units = board.pool(&self.resource).map(|share| share.devices.as_slice()).unwrap_or_default();
+        let state = self.state.borrow().clone();
+        let devices =
+            state.pool(&self.resource).map(|advertised| advertised.devices.as_slice()).unwrap_or_default();
         let container_responses = request
             .into_inner()
             .container_requests
             .iter()
-            .map(|asked| {
-                let size = usize::try_from(asked.allocation_size).unwrap_or_default();
-                let must = &asked.must_include_device_i_ds;
-                // Which GPUs the pod has is not known before it has everything.
+            .map(|container| {
+                let size = usize::try_from(container.allocation_size).unwrap_or_default();
+                let must = &container.must_include_device_i_ds;
+                // The pod's GPUs are not known before all its devices are allocated.
                 let ids = preferred_allocation::choose_devices(
-                    units,
-                    &asked.available_device_i_ds,
+                    devices,
+                    &container.available_device_i_ds,
                     must,
                     size,
                     &[],
@@ -118,26 +120,26 @@ impl DevicePlugin for ResourcePlugin {
         let mut container_responses = Vec::new();
         for container in request.into_inner().container_requests {
             let ids = container.devices_ids;
-            let board = self.state.borrow().clone();
-            let share = board.pool(&self.resource);
-            let known = share.map(|share| share.devices.as_slice()).unwrap_or_default();
-            // What is leaving is somebody's still, whatever the kubelet knew a moment ago.
-            let usable = |id: &&String| known.iter().any(|unit| unit.id == **id && unit.healthy);
+            let state = self.state.borrow().clone();
+            let advertised = state.pool(&self.resource);
+            let devices = advertised.map(|advertised| advertised.devices.as_slice()).unwrap_or_default();
+            // A terminating device may still be held by a pod, even if the kubelet has not seen the update.
+            let usable = |id: &&String| devices.iter().any(|device| device.id == **id && device.healthy);
             if let Some(id) = ids.iter().find(|id| !usable(id)) {
                 return Err(Status::not_found(format!(
-                    "{}: no usable device `{id}` on this node now; it may have been removed",
+                    "{}: device `{id}` is not available on this node; it may have been removed",
                     self.resource
                 )));
             }
-            let Some(share) = share.filter(|_| !ids.is_empty()) else {
+            let Some(advertised) = advertised.filter(|_| !ids.is_empty()) else {
                 container_responses.push(wire::ContainerAllocateResponse::default());
                 continue;
             };
-            let answer = self.allocator.allocate(share, &ids, &board.inventory).await;
-            container_responses.push(answer.map_err(|fault| Status::unavailable(fault.to_string()))?);
+            let response = self.allocator.allocate(advertised, &ids, &state.inventory).await;
+            container_responses.push(response.map_err(|fault| Status::unavailable(fault.to_string()))?);
             info!(resource = self.resource, ?ids, "allocated");
-            let mut given = self.allocated.lock().unwrap_or_else(PoisonError::into_inner);
-            given.extend(ids.into_iter().map(|id| ((self.resource.clone(), id), String::new())));
+            let mut allocated = self.allocated.lock().unwrap_or_else(PoisonError::into_inner);
+            allocated.extend(ids.into_iter().map(|id| ((self.resource.clone(), id), String::new())));
         }
         Ok(Response::new(AllocateResponse { container_responses }))
     }

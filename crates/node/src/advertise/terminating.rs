@@ -1,7 +1,7 @@
-//! Units that are no longer offered, but that somebody may still have.
+//! Devices that are no longer in a pool but may still be held by a pod.
 //!
-//! A configuration that changes, or virtual functions that are made anew, must not make the kubelet forget what a
-//! running pod holds. Such a unit stays in the list, unhealthy, so that nobody else gets it.
+//! A changed configuration or recreated virtual functions must not make the kubelet forget what a running pod holds.
+//! Such a device stays in the list as unhealthy, so that no other pod gets it.
 
 use super::checkpoint::HeldDevices;
 use crate::pools::{AdvertisedDevice, AdvertisedPool, DevicePool, DevicePoolKind};
@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A function that vanishes stays listed for this long: most come back under the same address.
+/// How long a removed function stays listed. Most functions come back at the same address.
 const GRACE_PERIOD: Duration = Duration::from_secs(60);
 
-/// All that was offered, and when last.
+/// The devices advertised so far and when each was last in a pool.
 #[derive(Debug, Default)]
 pub struct TerminatingDevices {
     devices: BTreeMap<(String, String), RetainedDevice>,
@@ -29,46 +29,49 @@ struct RetainedDevice {
 }
 
 impl TerminatingDevices {
-    /// Add to `shares` what is leaving, and keep from one pool what is `held` under another's name.
-    pub fn apply(&mut self, shares: &mut Vec<AdvertisedPool>, held: &HeldDevices, now: Instant) {
+    /// Adds terminating devices to `pools`, and marks devices that are `held` under another resource as unhealthy.
+    pub fn apply(&mut self, pools: &mut Vec<AdvertisedPool>, held: &HeldDevices, now: Instant) {
         self.pending = false;
-        for share in shares.iter_mut() {
-            let resource = share.pool.resource.to_string();
-            for unit in &mut share.devices {
+        for advertised in pools.iter_mut() {
+            let resource = advertised.pool.resource.to_string();
+            for device in &mut advertised.devices {
                 let elsewhere =
-                    |(key, _): (&(String, String), &String)| key.0 != resource && key.1 == unit.id;
-                if is_function_pool(&share.pool) && held.iter().any(elsewhere) {
-                    unit.healthy = false;
+                    |(key, _): (&(String, String), &String)| key.0 != resource && key.1 == device.id;
+                if is_function_pool(&advertised.pool) && held.iter().any(elsewhere) {
+                    device.healthy = false;
                     self.pending = true;
                 }
-                let known =
-                    RetainedDevice { device: unit.clone(), pool: share.pool.clone(), last_advertised: now };
-                self.devices.insert((resource.clone(), unit.id.clone()), known);
+                let retained = RetainedDevice {
+                    device: device.clone(),
+                    pool: advertised.pool.clone(),
+                    last_advertised: now,
+                };
+                self.devices.insert((resource.clone(), device.id.clone()), retained);
             }
         }
-        self.devices.retain(|key, known| {
-            let recent =
-                is_function_pool(&known.pool) && now.duration_since(known.last_advertised) < GRACE_PERIOD;
-            known.last_advertised == now || recent || held.contains_key(key)
+        self.devices.retain(|key, retained| {
+            let recent = is_function_pool(&retained.pool)
+                && now.duration_since(retained.last_advertised) < GRACE_PERIOD;
+            retained.last_advertised == now || recent || held.contains_key(key)
         });
-        for ((resource, _), known) in &self.devices {
-            if known.last_advertised == now {
+        for ((resource, _), retained) in &self.devices {
+            if retained.last_advertised == now {
                 continue;
             }
             self.pending = true;
-            let unit = AdvertisedDevice { healthy: false, ..known.device.clone() };
-            match shares.iter_mut().find(|share| share.pool.resource.to_string() == *resource) {
-                Some(share) => share.devices.push(unit),
-                None => shares.push(AdvertisedPool {
-                    pool: known.pool.clone(),
-                    devices: vec![unit],
+            let device = AdvertisedDevice { healthy: false, ..retained.device.clone() };
+            match pools.iter_mut().find(|advertised| advertised.pool.resource.to_string() == *resource) {
+                Some(advertised) => advertised.devices.push(device),
+                None => pools.push(AdvertisedPool {
+                    pool: retained.pool.clone(),
+                    devices: vec![device],
                     files: Vec::new(),
                 }),
             }
         }
     }
 
-    /// Whether anything is leaving, or waits for a pod of another pool to end.
+    /// Whether any device is terminating or waits for a pod of another resource to end.
     pub fn is_pending(&self) -> bool {
         self.pending
     }

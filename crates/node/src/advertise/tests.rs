@@ -1,4 +1,4 @@
-//! The contract's cases between us and a kubelet, by their ids.
+//! The device plugin against a fake kubelet.
 
 mod path_authority;
 
@@ -43,7 +43,7 @@ use tonic::{
     transport::{Channel, Endpoint, Server},
 };
 
-/// A kubelet's registration service.
+/// A fake kubelet with its registration service.
 struct FakeKubelet {
     folder: PathBuf,
     registrations: mpsc::UnboundedReceiver<RegisterRequest>,
@@ -61,7 +61,7 @@ impl Registration for FakeRegistrationService {
 }
 
 impl FakeKubelet {
-    /// Like the real one, it empties the folder of sockets before it serves its own.
+    /// Removes all sockets before it serves its own, as the real kubelet does.
     fn start(kubelet: &Path) -> Self {
         let folder = &kubelet.join("device-plugins");
         fs::create_dir_all(folder).unwrap();
@@ -81,7 +81,7 @@ impl FakeKubelet {
         Self { folder: folder.to_owned(), registrations, server }
     }
 
-    /// Who registers next.
+    /// Waits for the next registration and connects to the plugin.
     async fn next_registration(&mut self) -> (RegisterRequest, DevicePluginClient<Channel>) {
         let request = timeout(Duration::from_secs(5), self.registrations.recv());
         let request = request.await.expect("registered in time").unwrap();
@@ -105,17 +105,17 @@ fn inventory(uverbs: &[&str]) -> Arc<Inventory> {
     })
 }
 
-async fn next(list: &mut Streaming<ListAndWatchResponse>) -> Vec<(String, String)> {
+async fn next_list(list: &mut Streaming<ListAndWatchResponse>) -> Vec<(String, String)> {
     let message = timeout(Duration::from_secs(5), list.message()).await.expect("a list in time");
     message.unwrap().unwrap().devices.into_iter().map(|device| (device.id, device.health)).collect()
 }
 
-/// The healthy ones of the next list.
-async fn healthy(list: &mut Streaming<ListAndWatchResponse>) -> Vec<String> {
-    next(list).await.into_iter().filter(|(_, health)| health == "Healthy").map(|(id, _)| id).collect()
+/// The healthy devices of the next list.
+async fn next_healthy(list: &mut Streaming<ListAndWatchResponse>) -> Vec<String> {
+    next_list(list).await.into_iter().filter(|(_, health)| health == "Healthy").map(|(id, _)| id).collect()
 }
 
-/// The plugin under test; it ends with the guard.
+/// The plugin under test. Dropping it stops the plugin.
 struct DevicePluginFixture {
     inventory: watch::Sender<Arc<Inventory>>,
     configured: watch::Sender<Arc<PoolConfig>>,
@@ -123,29 +123,43 @@ struct DevicePluginFixture {
     _stop: tokio_util::sync::DropGuard,
 }
 
-fn offer_all(folder: &Path, first: Arc<Inventory>, pools: PoolConfig) -> DevicePluginFixture {
+fn start_with_pools(folder: &Path, first: Arc<Inventory>, pools: PoolConfig) -> DevicePluginFixture {
     let kubelet = KubeletDir { path: folder.to_owned(), registration: RegistrationMode::Auto };
-    let (inventory, seen) = watch::channel(first);
-    let (configured, said) = watch::channel(Arc::new(pools));
-    let (told, registered) = watch::channel(false);
-    let (tell, board) = watch::channel(Arc::new(DeviceState::default()));
-    let (stop, given) = (CancellationToken::new(), AllocatedDevices::default());
+    let (inventory, inventory_receiver) = watch::channel(first);
+    let (configured, config_receiver) = watch::channel(Arc::new(pools));
+    let (registered_sender, registered) = watch::channel(false);
+    let (state_sender, state_receiver) = watch::channel(Arc::new(DeviceState::default()));
+    let (stop, allocated) = (CancellationToken::new(), AllocatedDevices::default());
     let root = Root::at(folder.join("root"));
-    let desk = ContainerAllocator::new(DiscoveryRoots {
+    let allocator = ContainerAllocator::new(DiscoveryRoots {
         device_dir: root.dev("infiniband"),
         simulated: false,
         root,
     });
-    tokio::spawn(run_device_state(said, seen, kubelet.clone(), given.clone(), tell, stop.clone()));
-    tokio::spawn(run_device_plugins(kubelet, board, Arc::new(desk), given, told, stop.clone()));
+    tokio::spawn(run_device_state(
+        config_receiver,
+        inventory_receiver,
+        kubelet.clone(),
+        allocated.clone(),
+        state_sender,
+        stop.clone(),
+    ));
+    tokio::spawn(run_device_plugins(
+        kubelet,
+        state_receiver,
+        Arc::new(allocator),
+        allocated,
+        registered_sender,
+        stop.clone(),
+    ));
     DevicePluginFixture { inventory, configured, registered, _stop: stop.drop_guard() }
 }
 
-fn offer(folder: &Path, first: Arc<Inventory>) -> DevicePluginFixture {
-    offer_all(folder, first, PoolConfig { pools: vec![jarvice_pool()], problems: Vec::new() })
+fn start_jarvice(folder: &Path, first: Arc<Inventory>) -> DevicePluginFixture {
+    start_with_pools(folder, first, PoolConfig { pools: vec![jarvice_pool()], problems: Vec::new() })
 }
 
-fn request(ids: &[&str]) -> AllocateRequest {
+fn allocate_request(ids: &[&str]) -> AllocateRequest {
     let devices_ids = ids.iter().map(|id| (*id).to_owned()).collect();
     AllocateRequest { container_requests: vec![ContainerAllocateRequest { devices_ids }] }
 }
@@ -153,79 +167,82 @@ fn request(ids: &[&str]) -> AllocateRequest {
 const VFS: &str =
     r#"{"resourceList":[{"resourceName":"ib_vfs","selectors":{"pfNames":["ibs1"],"isRdma":true}}]}"#;
 
+// Case: operator C101
 #[tokio::test]
-async fn c101_one_unit_with_a_stable_id_and_each_device_file_once() {
+async fn one_device_has_a_stable_id_and_gets_each_device_file_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let _offering = offer(dir.path(), inventory(&["uverbs0", "uverbs1"]));
+    let _fixture = start_jarvice(dir.path(), inventory(&["uverbs0", "uverbs1"]));
     let (request, mut plugin) = kubelet.next_registration().await;
     assert_eq!((request.version.as_str(), request.resource_name.as_str()), ("v1beta1", "jarvice.com/rdma"));
     assert!(!request.endpoint.contains('/'), "{}", request.endpoint);
 
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(next(&mut list).await, [("rdma-0".to_owned(), "Healthy".to_owned())]);
+    assert_eq!(next_list(&mut list).await, [("rdma-0".to_owned(), "Healthy".to_owned())]);
 
     let container = ContainerAllocateRequest { devices_ids: vec!["rdma-0".to_owned()] };
     let request = AllocateRequest { container_requests: vec![container.clone(), container] };
-    let answer = plugin.allocate(request).await.unwrap().into_inner().container_responses;
+    let response = plugin.allocate(request).await.unwrap().into_inner().container_responses;
     let file = |name: &str| DeviceSpec {
         container_path: format!("/dev/infiniband/{name}"),
         host_path: format!("/x/dev/infiniband/{name}"),
         permissions: "rw".to_owned(),
     };
-    assert_eq!(answer.len(), 2);
-    for container in answer {
+    assert_eq!(response.len(), 2);
+    for container in response {
         assert_eq!(container.devices, [file("uverbs0"), file("uverbs1"), file("rdma_cm")]);
         assert!(container.envs.is_empty() && container.mounts.is_empty());
     }
 }
 
+// Case: operator C80
 #[tokio::test]
-async fn c80_an_unknown_id_is_refused_and_nothing_is_nothing() {
+async fn allocate_rejects_an_unknown_id_and_accepts_an_empty_request() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let _offering = offer(dir.path(), inventory(&["uverbs0"]));
+    let _fixture = start_jarvice(dir.path(), inventory(&["uverbs0"]));
     let (_, mut plugin) = kubelet.next_registration().await;
-    let refused = plugin.allocate(request(&["rdma-7"])).await.unwrap_err();
+    let refused = plugin.allocate(allocate_request(&["rdma-7"])).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::NotFound);
     assert!(refused.message().contains("rdma-7"), "{refused}");
     let empty = plugin.allocate(AllocateRequest::default()).await.unwrap().into_inner();
     assert!(empty.container_responses.is_empty());
-    let none = plugin.allocate(request(&[])).await.unwrap().into_inner();
+    let none = plugin.allocate(allocate_request(&[])).await.unwrap().into_inner();
     assert!(none.container_responses[0].devices.is_empty());
 }
 
+// Case: operator C103
 #[tokio::test]
-async fn c103_nothing_is_offered_before_there_is_a_device_and_the_list_follows() {
+async fn resource_is_registered_with_the_first_device_and_the_list_follows() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let offering = offer(dir.path(), Arc::default());
+    let fixture = start_jarvice(dir.path(), Arc::default());
     assert!(timeout(Duration::from_millis(300), kubelet.registrations.recv()).await.is_err());
 
-    offering.inventory.send_replace(inventory(&["uverbs0"]));
+    fixture.inventory.send_replace(inventory(&["uverbs0"]));
     let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(next(&mut list).await.len(), 1);
+    assert_eq!(next_list(&mut list).await.len(), 1);
 
-    // Another device changes nothing for the kubelet; no device does.
-    offering.inventory.send_replace(inventory(&["uverbs0", "uverbs1"]));
-    offering.inventory.send_replace(Arc::default());
-    assert!(next(&mut list).await.is_empty());
+    // A second RDMA device does not change the list. Removing all of them does.
+    fixture.inventory.send_replace(inventory(&["uverbs0", "uverbs1"]));
+    fixture.inventory.send_replace(Arc::default());
+    assert!(next_list(&mut list).await.is_empty());
 
     let without_file =
         Inventory { devices: vec![InventoryRdmaDevice::named("mlx5_0", None)], ..Default::default() };
-    offering.inventory.send_replace(Arc::new(without_file));
-    assert_eq!(next(&mut list).await, [("rdma-0".to_owned(), "Unhealthy".to_owned())]);
+    fixture.inventory.send_replace(Arc::new(without_file));
+    assert_eq!(next_list(&mut list).await, [("rdma-0".to_owned(), "Unhealthy".to_owned())]);
 }
 
 #[tokio::test]
-async fn a_new_kubelet_is_told_within_a_second() {
+async fn restarted_kubelet_gets_a_registration_within_a_second() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
-    let mut offering = offer(folder, inventory(&["uverbs0"]));
+    let mut fixture = start_jarvice(folder, inventory(&["uverbs0"]));
     let mut kubelet = FakeKubelet::start(folder);
     kubelet.next_registration().await;
-    offering.registered.wait_for(|yes| *yes).await.unwrap();
+    fixture.registered.wait_for(|registered| *registered).await.unwrap();
 
     for _ in 0..3 {
         kubelet.stop();
@@ -234,12 +251,12 @@ async fn a_new_kubelet_is_told_within_a_second() {
         let (_, mut plugin) = kubelet.next_registration().await;
         assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
         let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-        assert_eq!(next(&mut list).await, [("rdma-0".to_owned(), "Healthy".to_owned())]);
+        assert_eq!(next_list(&mut list).await, [("rdma-0".to_owned(), "Healthy".to_owned())]);
     }
 }
 
 #[tokio::test]
-async fn several_resources_are_offered_at_once_and_a_function_has_its_numa_node() {
+async fn several_resources_are_registered_and_functions_report_their_numa_node() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
     let text = VFS.replace(
@@ -249,44 +266,46 @@ async fn several_resources_are_offered_at_once_and_a_function_has_its_numa_node(
     );
     let mut pools = parse_config(&text);
     pools.pools.push(jarvice_pool());
-    let _offering = offer_all(dir.path(), Arc::new(node(2)), pools);
-    let mut seen = Vec::new();
+    let _fixture = start_with_pools(dir.path(), Arc::new(node(2)), pools);
+    let mut registered_resources = Vec::new();
     for _ in 0..4 {
         let (request, mut plugin) = kubelet.next_registration().await;
         let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
         let devices = list.message().await.unwrap().unwrap().devices;
         let numa = devices.first().and_then(|device| device.topology.clone()).map(|at| at.nodes[0].id);
-        seen.push((request.resource_name, devices.len(), numa));
+        registered_resources.push((request.resource_name, devices.len(), numa));
     }
-    seen.sort();
+    registered_resources.sort();
     let expected = [
         ("jarvice.com/rdma", 1, None),
         ("openshift.io/ib_vfs", 2, Some(0)),
         ("rdma/none", 0, None),
         ("rdma/s", 2, None),
     ];
-    assert_eq!(seen, expected.map(|(name, count, numa)| (name.to_owned(), count, numa)));
+    assert_eq!(registered_resources, expected.map(|(name, count, numa)| (name.to_owned(), count, numa)));
 }
 
+// Case: operator C89
 #[tokio::test]
-async fn c89_more_functions_are_more_units_and_remade_ones_keep_their_ids() {
+async fn added_functions_become_devices_and_recreated_ones_keep_their_ids() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let offering = offer_all(dir.path(), Arc::new(node(2)), parse_config(VFS));
+    let fixture = start_with_pools(dir.path(), Arc::new(node(2)), parse_config(VFS));
     let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(healthy(&mut list).await, [vf_address(0), vf_address(1)]);
-    // The kernel has all of them removed before it makes others.
-    offering.inventory.send_replace(Arc::new(node(0)));
+    assert_eq!(next_healthy(&mut list).await, [vf_address(0), vf_address(1)]);
+    // The kernel removes all virtual functions before it creates others.
+    fixture.inventory.send_replace(Arc::new(node(0)));
     let unhealthy = |index| (vf_address(index), "Unhealthy".to_owned());
-    assert_eq!(next(&mut list).await, [unhealthy(0), unhealthy(1)]);
-    offering.inventory.send_replace(Arc::new(node(4)));
-    assert_eq!(healthy(&mut list).await, [vf_address(0), vf_address(1), vf_address(2), vf_address(3)]);
+    assert_eq!(next_list(&mut list).await, [unhealthy(0), unhealthy(1)]);
+    fixture.inventory.send_replace(Arc::new(node(4)));
+    assert_eq!(next_healthy(&mut list).await, [vf_address(0), vf_address(1), vf_address(2), vf_address(3)]);
     assert!(kubelet.registrations.try_recv().is_err(), "registered once");
 }
 
+// Case: operator C90
 #[test]
-fn c90_a_port_that_flaps_is_not_told_and_one_that_stays_down_is() {
+fn port_is_reported_down_only_if_it_stays_down() {
     let mut health = PortHealth::default();
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
@@ -295,52 +314,55 @@ fn c90_a_port_that_flaps_is_not_told_and_one_that_stays_down_is() {
         inventory.devices[0].ports[0].state = state.to_owned();
         inventory
     };
-    let mut see = |state: &str, seconds| {
+    let mut update = |state: &str, seconds| {
         health.update(&with(state), at(seconds));
         (health.is_up(A), health.next_deadline())
     };
-    assert_eq!(see("Active", 0), (true, None));
-    assert_eq!(see("Down", 1), (true, Some(at(6))));
-    assert_eq!(see("Active", 4), (true, None), "it was a flap");
-    assert_eq!(see("Down", 10), (true, Some(at(15))));
-    assert_eq!(see("Down", 15), (false, None));
-    assert_eq!(see("Active", 20), (false, Some(at(30))));
-    assert_eq!(see("Down", 25), (false, None));
-    assert_eq!(see("Active", 26), (false, Some(at(36))));
-    assert_eq!(see("Active", 36), (true, None));
+    assert_eq!(update("Active", 0), (true, None));
+    assert_eq!(update("Down", 1), (true, Some(at(6))));
+    assert_eq!(update("Active", 4), (true, None), "the port flapped");
+    assert_eq!(update("Down", 10), (true, Some(at(15))));
+    assert_eq!(update("Down", 15), (false, None));
+    assert_eq!(update("Active", 20), (false, Some(at(30))));
+    assert_eq!(update("Down", 25), (false, None));
+    assert_eq!(update("Active", 26), (false, Some(at(36))));
+    assert_eq!(update("Active", 36), (true, None));
 }
 
 #[tokio::test]
-async fn what_a_pod_holds_stays_when_the_configuration_changes() {
+async fn held_device_stays_listed_when_the_configuration_changes() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let offering = offer_all(dir.path(), Arc::new(node(2)), parse_config(VFS));
+    let fixture = start_with_pools(dir.path(), Arc::new(node(2)), parse_config(VFS));
     let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(healthy(&mut list).await.len(), 2);
-    let notes = format!(
+    assert_eq!(next_healthy(&mut list).await.len(), 2);
+    let checkpoint = format!(
         r#"{{"Data":{{"PodDeviceEntries":[{{"PodUID":"u","ResourceName":"openshift.io/ib_vfs","DeviceIDs":{{"0":["{}"]}}}}]}}}}"#,
         vf_address(0)
     );
-    fs::write(dir.path().join("device-plugins/kubelet_internal_checkpoint"), notes).unwrap();
-    // All functions are another pool's now.
-    offering.configured.send_replace(Arc::new(parse_config(&VFS.replace("ib_vfs", "other"))));
-    let listed = next(&mut list).await;
+    fs::write(dir.path().join("device-plugins/kubelet_internal_checkpoint"), checkpoint).unwrap();
+    // All functions move to another pool.
+    fixture.configured.send_replace(Arc::new(parse_config(&VFS.replace("ib_vfs", "other"))));
+    let listed = next_list(&mut list).await;
     assert!(listed.contains(&(vf_address(0), "Unhealthy".to_owned())), "{listed:?}");
-    plugin.allocate(request(&[&vf_address(0)])).await.expect_err("it is not given again");
+    plugin.allocate(allocate_request(&[&vf_address(0)])).await.expect_err("must not be allocated again");
     let (request, mut other) = kubelet.next_registration().await;
     assert_eq!(request.resource_name, "openshift.io/other");
     let mut list = other.list_and_watch(Empty {}).await.unwrap().into_inner();
-    assert_eq!(healthy(&mut list).await, [vf_address(1)], "the other one is in use");
-    other.allocate(self::request(&[&vf_address(0)])).await.expect_err("nor to others");
+    assert_eq!(next_healthy(&mut list).await, [vf_address(1)], "the other function is held");
+    other
+        .allocate(allocate_request(&[&vf_address(0)]))
+        .await
+        .expect_err("must not be allocated to another pool");
 }
 
 #[tokio::test]
-async fn the_plugin_watcher_finds_the_socket_and_may_refuse_it_once() {
+async fn plugin_watcher_finds_the_socket_again_after_a_rejection() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("plugins_registry");
     fs::create_dir_all(&registry).unwrap();
-    let mut offering = offer(dir.path(), inventory(&["uverbs0"]));
+    let mut fixture = start_jarvice(dir.path(), inventory(&["uverbs0"]));
     let socket = registry.join("ferroband-jarvice.com-rdma.sock");
     for accepted in [false, true] {
         let channel = timeout(Duration::from_secs(5), async {
@@ -362,37 +384,40 @@ async fn the_plugin_watcher_finds_the_socket_and_may_refuse_it_once() {
         );
         let mut plugin = DevicePluginClient::new(channel);
         let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
-        assert_eq!(healthy(&mut list).await, ["rdma-0"]);
+        assert_eq!(next_healthy(&mut list).await, ["rdma-0"]);
         let status = RegistrationStatus { plugin_registered: accepted, error: "on purpose".to_owned() };
         client.notify_registration_status(status).await.unwrap();
         if !accepted {
-            // The refused server ends.
+            // The rejected server stops.
             assert!(
                 timeout(Duration::from_secs(5), list.message())
                     .await
-                    .expect("an end")
+                    .expect("stream end in time")
                     .ok()
                     .flatten()
                     .is_none()
             );
         }
     }
-    timeout(Duration::from_secs(5), offering.registered.wait_for(|yes| *yes)).await.unwrap().unwrap();
+    timeout(Duration::from_secs(5), fixture.registered.wait_for(|registered| *registered))
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
-async fn the_kubelet_is_advised_as_many_units_as_it_asks_for() {
+async fn preferred_allocation_has_the_requested_number_of_devices() {
     let dir = tempfile::tempdir().unwrap();
     let mut kubelet = FakeKubelet::start(dir.path());
-    let _offering = offer_all(dir.path(), Arc::new(node(4)), parse_config(VFS));
+    let _fixture = start_with_pools(dir.path(), Arc::new(node(4)), parse_config(VFS));
     let (request, mut plugin) = kubelet.next_registration().await;
     assert!(request.options.unwrap().get_preferred_allocation_available);
-    let asked = ContainerPreferredAllocationRequest {
+    let container_request = ContainerPreferredAllocationRequest {
         available_device_i_ds: (0..4).map(vf_address).collect(),
         must_include_device_i_ds: vec![vf_address(3)],
         allocation_size: 2,
     };
-    let request = PreferredAllocationRequest { container_requests: vec![asked] };
-    let answer = plugin.get_preferred_allocation(request).await.unwrap().into_inner();
-    assert_eq!(answer.container_responses[0].device_i_ds, [vf_address(3), vf_address(0)]);
+    let request = PreferredAllocationRequest { container_requests: vec![container_request] };
+    let response = plugin.get_preferred_allocation(request).await.unwrap().into_inner();
+    assert_eq!(response.container_responses[0].device_i_ds, [vf_address(3), vf_address(0)]);
 }

@@ -1,4 +1,4 @@
-//! Devices by the Container Device Interface: the runtime is told a name, and finds the files in a specification of ours.
+//! Container Device Interface: the response names devices, and the runtime finds their files in a CDI specification.
 
 use crate::{
     Error,
@@ -9,19 +9,23 @@ use ferroband_model::ResourceName;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The devices of a pool, by address.
+/// Device files by PCI address.
 pub type CdiDevices = BTreeMap<String, Vec<DeviceSpec>>;
 
-/// Turn the device files of `answer` into names of `devices`, and write their specification into `folder`.
+/// Replaces the device files in `response` with CDI device names, and writes the specification of `devices` into
+/// `dir`.
 pub fn use_cdi_names(
-    answer: &mut ContainerAllocateResponse,
-    folder: &Path,
+    response: &mut ContainerAllocateResponse,
+    dir: &Path,
     resource: &ResourceName,
     devices: &CdiDevices,
     ids: &[String],
 ) -> Result<(), Error> {
     let kind = format!("{}/net-pci", resource.prefix());
-    let node = |spec: &DeviceSpec| json!({ "path": spec.container_path, "hostPath": spec.host_path, "permissions": spec.permissions });
+    let node = |spec: &DeviceSpec| {
+        let DeviceSpec { container_path, host_path, permissions } = spec;
+        json!({ "path": container_path, "hostPath": host_path, "permissions": permissions })
+    };
     let list: Vec<Value> = devices
         .iter()
         .map(|(id, specs)| {
@@ -30,15 +34,15 @@ pub fn use_cdi_names(
         })
         .collect();
     let content = json!({ "cdiVersion": "0.5.0", "kind": kind, "devices": list }).to_string();
-    fs::create_dir_all(folder).map_err(|source| Error::File {
-        action: "make",
-        path: folder.to_owned(),
+    fs::create_dir_all(dir).map_err(|source| Error::File {
+        action: "create",
+        path: dir.to_owned(),
         source,
     })?;
-    let file = folder.join(format!("ferroband-{}-{}.json", resource.prefix(), resource.name()));
+    let file = dir.join(format!("ferroband-{}-{}.json", resource.prefix(), resource.name()));
     write_atomically(&file, &mut content.as_bytes(), 0o644)?;
     let names: Vec<_> = ids.iter().map(|id| format!("{kind}={id}")).collect();
-    answer.annotations.insert(format!("cdi.k8s.io/{}_net-pci", resource.prefix()), names.join(","));
-    answer.devices.clear();
+    response.annotations.insert(format!("cdi.k8s.io/{}_net-pci", resource.prefix()), names.join(","));
+    response.devices.clear();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Where a container's request is answered.
+//! Builds the kubelet's Allocate response for a container.
 
 use super::{
     cdi, device_info,
@@ -18,138 +18,145 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{task::spawn_blocking, time};
 use tracing::warn;
 
-/// An RDMA device that comes back from a pod's namespace is waited for this often,
+/// How often Allocate retries while an RDMA device returns from a pod's network namespace.
 const MAX_RETRIES: usize = 10;
-/// with this pause between.
+/// Pause between two retries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers what the kubelet asks for a container.
+/// Allocates devices to containers.
 #[derive(Debug)]
 pub struct ContainerAllocator {
-    /// The machine.
     pub roots: DiscoveryRoots,
-    /// Where device-info files go.
+    /// Directory of device-info files.
     pub device_info_dir: PathBuf,
-    /// Where CDI specifications go, if functions are to be given by name.
+    /// Directory of CDI specifications, if functions are passed by CDI name.
     pub cdi_dir: Option<PathBuf>,
 }
 
 impl ContainerAllocator {
-    /// A desk for the machine at `sight`, with the usual folders.
-    pub fn new(sight: DiscoveryRoots) -> Self {
-        let info_files = sight.root.path("var/run/k8s.cni.cncf.io/devinfo/dp");
-        Self { roots: sight, device_info_dir: info_files, cdi_dir: None }
+    /// An allocator with the default directories under `roots`.
+    pub fn new(roots: DiscoveryRoots) -> Self {
+        let device_info_dir = roots.root.path("var/run/k8s.cni.cncf.io/devinfo/dp");
+        Self { roots, device_info_dir, cdi_dir: None }
     }
 
-    /// Give functions by the names of a CDI specification.
+    /// Passes functions to containers by CDI name.
     #[must_use]
     pub fn with_cdi(self) -> Self {
         Self { cdi_dir: Some(self.roots.root.path("var/run/cdi")), ..self }
     }
 
-    /// What a container with the units `ids` of `share` gets.
+    /// The response for a container that gets the devices `ids` of `advertised`.
     pub async fn allocate(
         &self,
-        share: &AdvertisedPool,
+        advertised: &AdvertisedPool,
         ids: &[String],
         inventory: &Arc<Inventory>,
     ) -> Result<ContainerAllocateResponse, Fault> {
-        match &share.pool.kind {
-            DevicePoolKind::Functions(chosen) => self.allocate_functions(share, chosen, ids, inventory).await,
+        match &advertised.pool.kind {
+            DevicePoolKind::Functions(functions) => {
+                self.allocate_functions(advertised, functions, ids, inventory).await
+            }
             DevicePoolKind::WholeNode { .. } => {
-                let mut answer = shared_response(share, inventory, READ_WRITE);
+                let mut response = shared_response(advertised, inventory, READ_WRITE);
                 let knem = inventory
                     .knem
                     .as_deref()
                     .and_then(|path| device_specs::device_spec("/dev/knem", path, READ_WRITE));
-                device_specs::add_missing(&mut answer.devices, knem);
-                Ok(answer)
+                device_specs::add_missing(&mut response.devices, knem);
+                Ok(response)
             }
-            DevicePoolKind::Shared { .. } => Ok(shared_response(share, inventory, READ_WRITE_MKNOD)),
+            DevicePoolKind::Shared { .. } => Ok(shared_response(advertised, inventory, READ_WRITE_MKNOD)),
         }
     }
 
     async fn allocate_functions(
         &self,
-        share: &AdvertisedPool,
-        chosen: &FunctionPool,
+        advertised: &AdvertisedPool,
+        functions: &FunctionPool,
         ids: &[String],
         inventory: &Arc<Inventory>,
     ) -> Result<ContainerAllocateResponse, Fault> {
         let mut inventory = inventory.clone();
-        let mut looks = 0;
+        let mut retries = 0;
         let all = loop {
-            let given = |id: &String| {
+            let collect = |id: &String| {
                 let function = inventory.function(id)?;
-                let given =
-                    FunctionDevices::collect(function, &share.pool, chosen, &inventory, &self.roots.root)?;
-                Some((id.clone(), given))
+                let collected = FunctionDevices::collect(
+                    function,
+                    &advertised.pool,
+                    functions,
+                    &inventory,
+                    &self.roots.root,
+                )?;
+                Some((id.clone(), collected))
             };
             let all: Vec<Result<(String, FunctionDevices), &String>> =
-                ids.iter().map(|id| given(id).ok_or(id)).collect();
+                ids.iter().map(|id| collect(id).ok_or(id)).collect();
             match all.into_iter().collect::<Result<Vec<_>, _>>() {
                 Ok(all) => break all,
-                Err(id) if looks >= MAX_RETRIES => return Err(not_ready_fault(share, id)),
+                Err(id) if retries >= MAX_RETRIES => return Err(not_ready_fault(advertised, id)),
                 Err(_) => {}
             }
-            looks += 1;
+            retries += 1;
             time::sleep(RETRY_PAUSE).await;
             inventory = Arc::new(read_inventory(self.roots.clone()).await.map_err(|e| e.fault())?);
         };
-        let mut answer = ContainerAllocateResponse::default();
+        let mut response = ContainerAllocateResponse::default();
         let mut info: Map<String, Value> = Map::new();
         let mut devices = cdi::CdiDevices::new();
-        for (id, given) in all {
-            self.write_device_info(share, &id, given.rdma).await;
-            device_specs::add_missing(&mut answer.devices, given.devices.iter().cloned());
-            info.insert(id.clone(), Value::Object(given.info));
-            devices.insert(id, given.devices);
+        for (id, collected) in all {
+            self.write_device_info(advertised, &id, collected.rdma).await;
+            device_specs::add_missing(&mut response.devices, collected.devices.iter().cloned());
+            info.insert(id.clone(), Value::Object(collected.info));
+            devices.insert(id, collected.devices);
         }
-        answer.envs = environment::device_variables(&share.pool.resource, ids, info);
-        if let Some(folder) = &self.cdi_dir {
-            for unit in share.devices.iter().filter(|unit| !ids.contains(&unit.id)) {
-                let function = inventory.function(&unit.id);
-                let given = function.and_then(|f| {
-                    FunctionDevices::collect(f, &share.pool, chosen, &inventory, &self.roots.root)
+        response.envs = environment::device_variables(&advertised.pool.resource, ids, info);
+        if let Some(dir) = &self.cdi_dir {
+            for device in advertised.devices.iter().filter(|device| !ids.contains(&device.id)) {
+                let function = inventory.function(&device.id);
+                let collected = function.and_then(|f| {
+                    FunctionDevices::collect(f, &advertised.pool, functions, &inventory, &self.roots.root)
                 });
-                devices.extend(given.map(|given| (unit.id.clone(), given.devices)));
+                devices.extend(collected.map(|collected| (device.id.clone(), collected.devices)));
             }
-            cdi::use_cdi_names(&mut answer, folder, &share.pool.resource, &devices, ids)
+            cdi::use_cdi_names(&mut response, dir, &advertised.pool.resource, &devices, ids)
                 .map_err(|e| e.fault())?;
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// A container can do without the file, which only CNI plugins read: a folder that is not there is no failure.
-    async fn write_device_info(&self, share: &AdvertisedPool, id: &str, rdma: Vec<String>) {
-        let (folder, resource, id) =
-            (self.device_info_dir.clone(), share.pool.resource.clone(), id.to_owned());
-        let written = spawn_blocking(move || device_info::write(&folder, &resource, &id, &rdma)).await;
+    /// Failures are only logged: the file is read by CNI plugins, not by the container.
+    async fn write_device_info(&self, advertised: &AdvertisedPool, id: &str, rdma: Vec<String>) {
+        let (dir, resource, id) =
+            (self.device_info_dir.clone(), advertised.pool.resource.clone(), id.to_owned());
+        let written = spawn_blocking(move || device_info::write(&dir, &resource, &id, &rdma)).await;
         if let Ok(Err(e)) = written {
-            warn!(error = %error_chain(&e), "no device-info file");
+            warn!(error = %error_chain(&e), "cannot write the device-info file");
         }
     }
 }
 
 fn shared_response(
-    share: &AdvertisedPool,
+    advertised: &AdvertisedPool,
     inventory: &Inventory,
     permissions: &str,
 ) -> ContainerAllocateResponse {
-    let mut answer = ContainerAllocateResponse::default();
-    let paths = share.files.iter().map(|file| file.path.as_path()).chain(inventory.rdma_cm.as_deref());
+    let mut response = ContainerAllocateResponse::default();
+    let paths = advertised.files.iter().map(|file| file.path.as_path()).chain(inventory.rdma_cm.as_deref());
     device_specs::add_missing(
-        &mut answer.devices,
+        &mut response.devices,
         paths.filter_map(|path| device_specs::rdma_spec(path, permissions)),
     );
-    answer
+    response
 }
 
-fn not_ready_fault(share: &AdvertisedPool, id: &str) -> Fault {
+fn not_ready_fault(advertised: &AdvertisedPool, id: &str) -> Fault {
     Fault::new(
         FaultCode::PortNotReady,
-        format!("{} {id}", share.pool.resource),
-        "the function or its RDMA device is not in the host's namespace",
-        "it is tried again; look for a container that still has it (`rdma dev` in its namespace)",
+        format!("{} {id}", advertised.pool.resource),
+        "the function or its RDMA device is not in the host network namespace",
+        "no action needed, retried automatically; if it persists, find the container that still has the device \
+         (`rdma dev` in its network namespace)",
     )
 }

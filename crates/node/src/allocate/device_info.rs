@@ -1,6 +1,6 @@
-//! Device-info files: where CNI plugins look up what is behind a device id (k8s.cni.cncf.io device-info-spec 1.1.0).
+//! Device-info files, in which CNI plugins look up a device id (k8s.cni.cncf.io device-info-spec 1.1.0).
 //!
-//! A file stays until its device is given to somebody else: a pod that runs keeps its file through our restarts.
+//! A file stays until its device is allocated to another pod: a running pod keeps its file across daemon restarts.
 
 use crate::{Error, install::write_atomically};
 use ferroband_model::ResourceName;
@@ -10,22 +10,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Write the file of the function `id` into `folder`.
-pub fn write(folder: &Path, resource: &ResourceName, id: &str, rdma: &[String]) -> Result<(), Error> {
+/// Writes the file of the function `id` into `dir`.
+pub fn write(dir: &Path, resource: &ResourceName, id: &str, rdma: &[String]) -> Result<(), Error> {
     let mut pci = json!({ "pci-address": id });
     if !rdma.is_empty() {
         pci["rdma-device"] = rdma.join(",").into();
     }
     let content = json!({ "type": "pci", "version": "1.1.0", "pci": pci }).to_string();
-    fs::create_dir_all(folder).map_err(|source| Error::File {
-        action: "make",
-        path: folder.to_owned(),
+    fs::create_dir_all(dir).map_err(|source| Error::File {
+        action: "create",
+        path: dir.to_owned(),
         source,
     })?;
-    write_atomically(&path(folder, resource, id), &mut content.as_bytes(), 0o444)
+    write_atomically(&path(dir, resource, id), &mut content.as_bytes(), 0o444)
 }
 
-/// Its name is in the specification.
-pub fn path(folder: &Path, resource: &ResourceName, id: &str) -> PathBuf {
-    folder.join(format!("{}-{}-{id}-device.json", resource.prefix(), resource.name()))
+/// File name as the specification defines it.
+pub fn path(dir: &Path, resource: &ResourceName, id: &str) -> PathBuf {
+    dir.join(format!("{}-{}-{id}-device.json", resource.prefix(), resource.name()))
 }

@@ -1,11 +1,11 @@
-//! The variables in which programs find their devices.
+//! Environment variables that name the allocated devices.
 
 use ferroband_model::ResourceName;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// `PCIDEVICE_<RESOURCE>` with the addresses and `…_INFO` with everything else. A hyphen stays in the name, as upstream
-/// has it; because no shell can read such a variable, the same is given with an underscore.
+/// `PCIDEVICE_<RESOURCE>` with the addresses and `…_INFO` with the details. As upstream does, a hyphen stays in the
+/// name. Shells cannot read such a variable, so a copy with underscores is added.
 pub fn device_variables(
     resource: &ResourceName,
     ids: &[String],

@@ -1,4 +1,4 @@
-//! What comes with one function.
+//! Device files and information of one allocated function.
 
 use super::device_specs::{self, READ_WRITE};
 use crate::{
@@ -10,51 +10,57 @@ use ferroband_kernel::Root;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// A function and everything that comes with it.
+/// What a container gets with a function.
 #[derive(Debug, Default)]
 pub struct FunctionDevices {
-    /// The device files.
     pub devices: Vec<DeviceSpec>,
-    /// The same for programs: the value in the variable `…_INFO`.
+    /// The value in the variable `…_INFO`.
     pub info: Map<String, Value>,
-    /// The RDMA devices.
+    /// Names of the RDMA devices.
     pub rdma: Vec<String>,
 }
 
 impl FunctionDevices {
-    /// What a container of `pool` gets with `function`; nothing while an RDMA device that it should get is away.
+    /// Collects what a container of `pool` gets with `function`. Returns `None` while a required RDMA device is
+    /// missing.
     pub fn collect(
         function: &InventoryFunction,
         pool: &DevicePool,
-        chosen: &FunctionPool,
+        functions: &FunctionPool,
         inventory: &Inventory,
         root: &Root,
     ) -> Option<Self> {
-        let mut given = Self::default();
-        given.info.insert("generic".to_owned(), json!({ "deviceID": function.pci }));
-        let by = chosen.selectors.iter().filter(|one| one.rejecting_field(function, inventory).is_none());
+        let mut collected = Self::default();
+        collected.info.insert("generic".to_owned(), json!({ "deviceID": function.pci }));
+        let matching = functions
+            .selectors
+            .iter()
+            .filter(|selector| selector.rejecting_field(function, inventory).is_none());
         let (mut rdma, mut vhost) = (false, false);
-        for selector in by {
+        for selector in matching {
             rdma |= selector.rdma;
             vhost |= selector.vhost_net;
         }
-        if rdma && !given.add_rdma(function, pool, inventory) {
+        if rdma && !collected.add_rdma(function, pool, inventory) {
             return None;
         }
         if function.driver.as_deref() == Some("vfio-pci") {
-            given.add_vfio(function, root);
+            collected.add_vfio(function, root);
         }
         if vhost {
-            given.add_vhost(root);
+            collected.add_vhost(root);
         }
-        let all =
-            chosen.additional_info.get("*").into_iter().chain(chosen.additional_info.get(&function.pci));
+        let all = functions
+            .additional_info
+            .get("*")
+            .into_iter()
+            .chain(functions.additional_info.get(&function.pci));
         let extra: Map<String, Value> =
             all.flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
         if !extra.is_empty() {
-            given.info.insert("extra".to_owned(), Value::Object(extra));
+            collected.info.insert("extra".to_owned(), Value::Object(extra));
         }
-        Some(given)
+        Some(collected)
     }
 
     fn add_rdma(&mut self, function: &InventoryFunction, pool: &DevicePool, inventory: &Inventory) -> bool {
@@ -78,7 +84,7 @@ impl FunctionDevices {
         }
         if let Some(path) = &inventory.rdma_cm {
             info.extend(
-                device_specs::container_path(path).map(|inside| ("rdma_cm".to_owned(), Value::from(inside))),
+                device_specs::container_path(path).map(|path| ("rdma_cm".to_owned(), Value::from(path))),
             );
             device_specs::add_missing(&mut self.devices, device_specs::rdma_spec(path, READ_WRITE));
         }
@@ -91,7 +97,7 @@ impl FunctionDevices {
         let Some(group) = &function.iommu_group else { return };
         let device = format!("/dev/vfio/{group}");
         self.add_device("/dev/vfio/vfio", &root.dev("vfio/vfio"));
-        // Without an IOMMU the kernel calls the file otherwise; programs in the container look for the usual name.
+        // Without an IOMMU the kernel uses another file name; programs in the container expect the usual one.
         let unsafe_file = root.dev(format!("vfio/noiommu-{group}"));
         let host = if unsafe_file.exists() { unsafe_file } else { root.dev(format!("vfio/{group}")) };
         self.add_device(&device, &host);

@@ -1,10 +1,10 @@
-//! Stage allocate: what a container that holds a resource gets.
+//! Stage allocate: what a container gets with a resource.
 //!
 //! ```text
-//!           ┌─ device files     /dev/infiniband/uverbs0, rdma_cm
-//! unit ids ─┼─ environment      PCIDEVICE_<RESOURCE>, …_INFO
-//!           ├─ device-info file for CNI plugins that look for it
-//!           └─ CDI, where that is asked for
+//!             ┌─ device files     /dev/infiniband/uverbs0, rdma_cm
+//! device ids ─┼─ environment      PCIDEVICE_<RESOURCE>, …_INFO
+//!             ├─ device-info file for CNI plugins
+//!             └─ CDI names, if enabled
 //! ```
 
 mod cdi;

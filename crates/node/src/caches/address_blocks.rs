@@ -1,4 +1,4 @@
-//! The address granules.
+//! Watch of the address blocks.
 
 use super::watch_cache::{map_event, watch_forever};
 use crate::address::AddressBlockCache;
@@ -12,30 +12,33 @@ use kube::{
 use std::sync::Arc;
 use tracing::warn;
 
-/// Keep `ledger` as the API server has it.
-pub async fn watch_address_blocks(client: Client, ledger: Arc<AddressBlockCache>) {
+/// Keeps the block cache in sync with the API server.
+pub async fn watch_address_blocks(client: Client, cache: Arc<AddressBlockCache>) {
     let api: Api<DeserializeGuard<AddressBlock>> = Api::all(client);
-    // Few at once: a list of ten thousand is read within the memory of a small daemon.
+    // Small pages, so that a list of ten thousand blocks fits into the memory of a small daemon.
     let config = watcher::Config::default().page_size(100);
-    watch_forever("address granules", api, config, |event| apply(&ledger, event)).await;
+    watch_forever("address blocks", api, config, |event| apply(&cache, event)).await;
 }
 
-fn apply(ledger: &AddressBlockCache, event: Event<DeserializeGuard<AddressBlock>>) {
-    let read = |object: DeserializeGuard<AddressBlock>| {
+fn apply(cache: &AddressBlockCache, event: Event<DeserializeGuard<AddressBlock>>) {
+    let parse = |object: DeserializeGuard<AddressBlock>| {
         let name = object.name_any();
-        let read = object
+        let parsed = object
             .0
             .map_err(|e| e.error)
             .and_then(|object| block_from_object(&object).map_err(|e| e.to_string()));
-        read.inspect_err(|error| warn!(granule = name, error, "cannot be read; its addresses are left alone"))
+        parsed
+            .inspect_err(|error| {
+                warn!(block = name, error, "cannot parse the address block, its addresses are not used");
+            })
             .ok()
     };
-    match map_event(event, read) {
-        Event::Init => ledger.begin_list(),
-        Event::InitApply(Some((granule, version))) => ledger.add_listed(granule, version),
-        Event::InitDone => ledger.finish_list(),
-        Event::Apply(Some((granule, version))) => ledger.apply_watched(granule, version),
-        Event::Delete(Some((granule, _))) => ledger.remove(&granule.id()),
+    match map_event(event, parse) {
+        Event::Init => cache.begin_list(),
+        Event::InitApply(Some((block, version))) => cache.add_listed(block, version),
+        Event::InitDone => cache.finish_list(),
+        Event::Apply(Some((block, version))) => cache.apply_watched(block, version),
+        Event::Delete(Some((block, _))) => cache.remove(&block.id()),
         Event::InitApply(None) | Event::Apply(None) | Event::Delete(None) => {}
     }
 }

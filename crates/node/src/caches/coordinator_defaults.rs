@@ -1,13 +1,12 @@
-//! What pods reach through their node: the cluster's subnets, and what its administrator says of them.
+//! Defaults of the coordinator plugin: the cluster's CIDRs and the administrator's SpiderCoordinator.
 //!
 //! ```text
-//! SpiderCoordinator `default` ── spec ─────────────▶ what a coordinator's configuration leaves out
-//!                             └─ status ── subnets ─▶ of pods and of services
-//! ServiceCIDR objects, the node's own pod subnets ──▶ the same, where nobody has put them there
+//! SpiderCoordinator `default` ── spec ────────────────▶ fields that a coordinator configuration leaves out
+//!                             └─ status ── CIDRs ─────▶ CIDRs of pods and services
+//! ServiceCIDR objects, pod CIDRs of the Node object ──▶ the same, if the status has none
 //! ```
 //!
-//! A coordinator that does not know all of it works as far as it goes: upstream's refuses every pod of a cluster whose
-//! subnets it cannot find out.
+//! The coordinator works with what is known. Upstream rejects every pod of a cluster whose CIDRs it cannot determine.
 
 use super::watch_cache::{WatchCache, map_event, watch_forever};
 use crate::{api_call::with_timeout, error::error_chain};
@@ -26,11 +25,11 @@ use std::{
 use tokio::time::sleep;
 use tracing::{debug, info};
 
-/// The pause after a failed attempt to read the node's own object.
+/// Pause after a failed attempt to read the Node object.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// The one coordinator that counts.
+/// The only SpiderCoordinator that is used.
 const DEFAULT_COORDINATOR: &str = "default";
-/// Fields of its spec that a plugin's configuration has under the same names.
+/// Spec fields that the plugin configuration has under the same names.
 const SPEC_FIELDS: [&str; 11] = [
     "mode",
     "hijackCIDR",
@@ -45,7 +44,7 @@ const SPEC_FIELDS: [&str; 11] = [
     "vethMTU",
 ];
 
-/// What is known of the cluster around the node.
+/// Defaults for the coordinator plugin, from the cluster.
 #[derive(Clone, Default)]
 pub struct CoordinatorDefaults {
     coordinators: Arc<WatchCache<Map<String, Value>>>,
@@ -54,23 +53,21 @@ pub struct CoordinatorDefaults {
 }
 
 impl CoordinatorDefaults {
-    /// Follow the coordinator's object.
     pub async fn watch_coordinator(self, client: Client) {
         let api: Api<DeserializeGuard<SpiderCoordinator>> = Api::all(client);
-        watch_forever("coordinators", api, watcher::Config::default(), |event: Event<_>| {
+        watch_forever("SpiderCoordinators", api, watcher::Config::default(), |event: Event<_>| {
             self.coordinators.apply(map_event(event, |object: DeserializeGuard<SpiderCoordinator>| {
                 let name = (String::new(), object.name_any());
-                let read = object.0.ok().and_then(|object| serde_json::to_value(object).ok());
-                (name, read.and_then(|object| object.as_object().cloned()))
+                let value = object.0.ok().and_then(|object| serde_json::to_value(object).ok());
+                (name, value.and_then(|object| object.as_object().cloned()))
             }));
         })
         .await;
     }
 
-    /// Follow the subnets of services.
     pub async fn watch_service_cidrs(self, client: Client) {
         let api: Api<ServiceCIDR> = Api::all(client);
-        watch_forever("subnets of services", api, watcher::Config::default(), |event: Event<_>| {
+        watch_forever("ServiceCIDRs", api, watcher::Config::default(), |event: Event<_>| {
             self.service_cidrs.apply(map_event(event, |object: ServiceCIDR| {
                 let name = (String::new(), object.name_any());
                 (name, object.spec.and_then(|spec| spec.cidrs))
@@ -79,29 +76,29 @@ impl CoordinatorDefaults {
         .await;
     }
 
-    /// Read the subnets of this node's own pods, once.
+    /// Reads the pod CIDRs of this node once.
     pub async fn read_pod_cidrs(self, client: Client, node: String) {
         let api: Api<Node> = Api::all(client);
         loop {
             match with_timeout(api.get(&node)).await {
                 Ok(object) => {
                     let spec = object.spec.unwrap_or_default();
-                    let subnets = spec.pod_cidrs.unwrap_or_else(|| spec.pod_cidr.into_iter().collect());
-                    info!(?subnets, "pods of this node");
-                    let _ = self.pod_cidrs.set(subnets);
+                    let pod_cidrs = spec.pod_cidrs.unwrap_or_else(|| spec.pod_cidr.into_iter().collect());
+                    info!(?pod_cidrs, "pod CIDRs of this node");
+                    let _ = self.pod_cidrs.set(pod_cidrs);
                     return std::future::pending().await;
                 }
-                Err(e) => debug!(error = %error_chain(&e), "cannot read the node"),
+                Err(e) => debug!(error = %error_chain(&e), "cannot read the Node object"),
             }
             sleep(RETRY_INTERVAL).await;
         }
     }
 
-    /// Put into a coordinator's configuration what it leaves out.
+    /// Fills in the fields that a coordinator configuration leaves out.
     pub fn fill(&self, plugin: &mut Map<String, Value>) {
         let empty = Map::new();
-        let known = self.coordinators.get("", DEFAULT_COORDINATOR);
-        let object = known.as_deref().unwrap_or(&empty);
+        let coordinator = self.coordinators.get("", DEFAULT_COORDINATOR);
+        let object = coordinator.as_deref().unwrap_or(&empty);
         let section = |name: &str| object.get(name).and_then(Value::as_object).unwrap_or(&empty);
         let mut put = |key: &str, value: Option<Value>| {
             let absent = plugin.get(key).is_none_or(Value::is_null);
@@ -112,18 +109,18 @@ impl CoordinatorDefaults {
         for field in SPEC_FIELDS {
             put(field, section("spec").get(field).cloned());
         }
-        let told = |key: &str| {
+        let from_status = |key: &str| {
             let list = section("status").get(key).and_then(Value::as_array);
             list.filter(|list| !list.is_empty()).map(|list| json!(list))
         };
-        let services = || {
+        let service_cidrs = || {
             let all: Vec<String> =
-                self.service_cidrs.list().into_iter().flat_map(|(_, subnets)| subnets.to_vec()).collect();
+                self.service_cidrs.list().into_iter().flat_map(|(_, cidrs)| cidrs.to_vec()).collect();
             json!(all)
         };
-        put("serviceCIDR", Some(told("serviceCIDR").unwrap_or_else(services)));
-        let pods = || json!(self.pod_cidrs.get().cloned().unwrap_or_default());
-        put("overlayPodCIDR", Some(told("overlayPodCIDR").unwrap_or_else(pods)));
+        put("serviceCIDR", Some(from_status("serviceCIDR").unwrap_or_else(service_cidrs)));
+        let pod_cidrs = || json!(self.pod_cidrs.get().cloned().unwrap_or_default());
+        put("overlayPodCIDR", Some(from_status("overlayPodCIDR").unwrap_or_else(pod_cidrs)));
     }
 }
 
@@ -131,35 +128,35 @@ impl CoordinatorDefaults {
 mod tests {
     use super::*;
 
-    fn filled(surroundings: &CoordinatorDefaults, plugin: Value) -> Value {
+    fn fill(defaults: &CoordinatorDefaults, plugin: Value) -> Value {
         let mut plugin = plugin.as_object().unwrap().clone();
-        surroundings.fill(&mut plugin);
+        defaults.fill(&mut plugin);
         Value::Object(plugin)
     }
 
     #[test]
-    fn the_plugins_own_words_go_first_then_the_objects_then_what_the_cluster_shows() {
-        let known = CoordinatorDefaults::default();
+    fn plugin_configuration_precedes_spider_coordinator_and_cluster_cidrs() {
+        let defaults = CoordinatorDefaults::default();
         let name = || (String::new(), DEFAULT_COORDINATOR.to_owned());
         assert_eq!(
-            filled(&known, json!({"type": "coordinator"})),
+            fill(&defaults, json!({"type": "coordinator"})),
             json!({"type": "coordinator", "serviceCIDR": [], "overlayPodCIDR": []})
         );
-        known
+        defaults
             .service_cidrs
             .apply(Event::Apply(((String::new(), "kubernetes".into()), Some(vec!["10.96.0.0/16".into()]))));
-        known.pod_cidrs.set(vec!["10.78.1.0/24".into()]).unwrap();
-        let seen = filled(&known, json!({}));
+        defaults.pod_cidrs.set(vec!["10.78.1.0/24".into()]).unwrap();
+        let config = fill(&defaults, json!({}));
         assert_eq!(
-            (&seen["serviceCIDR"], &seen["overlayPodCIDR"]),
+            (&config["serviceCIDR"], &config["overlayPodCIDR"]),
             (&json!(["10.96.0.0/16"]), &json!(["10.78.1.0/24"]))
         );
         let object = json!({"spec": {"mode": "underlay", "hostRuleTable": 600, "podCIDRType": "auto"},
             "status": {"phase": "Synced", "overlayPodCIDR": ["10.78.0.0/16"]}});
-        known.coordinators.apply(Event::Apply((name(), object.as_object().cloned())));
-        let seen = filled(&known, json!({"mode": "overlay", "vethMTU": 1400}));
+        defaults.coordinators.apply(Event::Apply((name(), object.as_object().cloned())));
+        let config = fill(&defaults, json!({"mode": "overlay", "vethMTU": 1400}));
         assert_eq!(
-            seen,
+            config,
             json!({"mode": "overlay", "vethMTU": 1400, "hostRuleTable": 600, "serviceCIDR": ["10.96.0.0/16"],
                 "overlayPodCIDR": ["10.78.0.0/16"]})
         );

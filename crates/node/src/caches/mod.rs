@@ -1,13 +1,13 @@
-//! What the API server holds that an ADD needs, kept here so that an ADD asks for nothing.
+//! Caches of the API objects that an ADD needs, so that an ADD reads nothing from the API server.
 //!
-//! | cache | what | why |
+//! | cache | objects | used for |
 //! |---|---|---|
-//! | pods | metadata of this node's pods | the network annotation, the UID |
-//! | networks | all network attachment definitions | any pod may name any of them |
-//! | spiderpool | pools and reservations, metadata of namespaces and of this node | where addresses may come from |
-//! | surroundings | the coordinator's object, the subnets of services | ways of pods through their node |
-//! | foreign | records of Whereabouts | which addresses are its own |
-//! | granules | all address granules, in [`Ledger`](crate::address::Ledger) | which addresses are free |
+//! | pods | metadata of this node's pods | network annotation, UID |
+//! | networks | all network attachment definitions | any pod may reference any of them |
+//! | spiderpool | pools and reservations, metadata of namespaces and of this node | Spiderpool's pool selection |
+//! | coordinator_defaults | SpiderCoordinator, ServiceCIDRs | routes of pods through their node |
+//! | whereabouts_records | IPPools of Whereabouts | addresses that Whereabouts assigned |
+//! | address_blocks | all AddressBlocks, in [`AddressBlockCache`](crate::address::AddressBlockCache) | free addresses |
 
 mod address_blocks;
 mod coordinator_defaults;
@@ -17,7 +17,7 @@ mod pods;
 mod spiderpool;
 mod whereabouts_records;
 
-pub use address_blocks::watch_address_blocks as watch_granules;
+pub use address_blocks::watch_address_blocks;
 pub use coordinator_defaults::CoordinatorDefaults;
 use ferroband_daemon::watch_cache;
 pub use ferroband_daemon::watch_cache::WatchCache;

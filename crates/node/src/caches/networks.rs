@@ -1,4 +1,4 @@
-//! The network attachment definitions.
+//! Cache of network attachment definitions.
 
 use super::watch_cache::{ObjectKey, WatchCache, map_event, watch_forever};
 use crate::{Error, api_call::with_timeout};
@@ -11,7 +11,6 @@ use kube::{
 use std::sync::Arc;
 use tracing::warn;
 
-/// All network attachment definitions.
 #[derive(Clone)]
 pub struct NetworkDefinitionCache {
     cache: Arc<WatchCache<NetworkAttachmentDefinition>>,
@@ -19,17 +18,16 @@ pub struct NetworkDefinitionCache {
 }
 
 impl NetworkDefinitionCache {
-    /// None yet.
+    /// An empty cache.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), client }
     }
 
-    /// The cache, for whoever waits for it to be complete.
     pub fn cache(&self) -> &WatchCache<NetworkAttachmentDefinition> {
         &self.cache
     }
 
-    /// Follow them.
+    /// Watches all definitions.
     pub async fn watch(self) {
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(self.client.clone());
         let config = watcher::Config::default();
@@ -37,14 +35,15 @@ impl NetworkDefinitionCache {
             .await;
     }
 
-    /// The definition, from the cache, else by one read: it may have been made a moment before the pod.
+    /// Returns the definition from the cache, or reads it once from the API server: it may have been created just
+    /// before the pod.
     pub async fn find(
         &self,
         namespace: &str,
         name: &str,
     ) -> Result<Option<Arc<NetworkAttachmentDefinition>>, Error> {
-        if let Some(known) = self.cache.get(namespace, name) {
-            return Ok(Some(known));
+        if let Some(definition) = self.cache.get(namespace, name) {
+            return Ok(Some(definition));
         }
         let api: Api<NetworkAttachmentDefinition> = Api::namespaced(self.client.clone(), namespace);
         let found = with_timeout(api.get_opt(name)).await.map_err(|e| Error::Api {
@@ -66,7 +65,8 @@ fn reduce(
             definition
         });
         if let Err(e) = &definition {
-            warn!(definition = format!("{}/{}", name.0, name.1), error = e.error, "cannot be read");
+            let definition = format!("{}/{}", name.0, name.1);
+            warn!(definition, error = e.error, "cannot parse the network attachment definition");
         }
         (name, definition.ok())
     })

@@ -1,4 +1,4 @@
-//! The pods of this node.
+//! Cache of the pods of this node.
 
 use super::{
     owners::PodOwner,
@@ -15,29 +15,27 @@ use kube::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How long a pod that the runtime knows may take to be known here: its event is under way.
+/// How long to wait for the watch event of a pod that the runtime already knows.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Annotations that matter here start with one of these.
+/// Prefixes of the annotations that are kept.
 const ANNOTATION_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "ipam.spidernet.io/"];
 
-/// What is needed of a pod.
+/// The metadata of a pod that the daemon needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    /// Its UID in the API server.
+    /// UID in the API server.
     pub uid: String,
-    /// The annotations that networks are chosen by, and those that mark static pods.
+    /// Annotations that select networks or mark static pods.
     pub annotations: BTreeMap<String, String>,
-    /// Its labels: pools of addresses may be for certain pods.
+    /// Labels, which address pools may select by.
     pub labels: BTreeMap<String, String>,
-    /// Whether it belongs to a StatefulSet, so that its name stands for it over re-creations.
+    /// Whether it belongs to a StatefulSet, so that its name identifies it across recreation.
     pub stateful: bool,
-    /// Whether it is being deleted.
     pub terminating: bool,
 }
 
 impl PodFacts {
-    /// What `metadata` says.
     pub fn from_metadata(metadata: ObjectMeta) -> Self {
         let stateful = is_stateful(&metadata);
         let mut annotations = metadata.annotations.unwrap_or_default();
@@ -54,14 +52,14 @@ impl PodFacts {
         }
     }
 
-    /// Whether it comes from a file of the kubelet: the runtime then knows it by another UID.
+    /// Whether it is a static pod of the kubelet. The runtime then knows it by another UID.
     pub fn is_static(&self) -> bool {
         self.annotations.get("kubernetes.io/config.source").is_some_and(|source| source != "api")
             || self.annotations.contains_key("kubernetes.io/config.mirror")
     }
 }
 
-/// The pods of this node, and a way to ask for one that is not among them.
+/// The pods of this node, with a fallback to the API server for others.
 #[derive(Clone)]
 pub struct NodePodCache {
     cache: Arc<WatchCache<PodFacts>>,
@@ -70,27 +68,25 @@ pub struct NodePodCache {
 }
 
 impl NodePodCache {
-    /// No pod yet.
+    /// An empty cache.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), owners: Arc::default(), client }
     }
 
-    /// The cache, for whoever waits for it to be complete.
     pub fn cache(&self) -> &WatchCache<PodFacts> {
         &self.cache
     }
 
-    /// The cache, for whoever looks pods up beside us.
     pub fn shared_cache(&self) -> Arc<WatchCache<PodFacts>> {
         self.cache.clone()
     }
 
-    /// Who they belong to.
+    /// Owners of the pods.
     pub fn owners(&self) -> &Arc<WatchCache<PodOwner>> {
         &self.owners
     }
 
-    /// Follow the pods of `node`. Only metadata is sent: a pod's spec and status would be most of the traffic.
+    /// Watches the pods of `node`. Only metadata is transferred: spec and status would be most of the traffic.
     pub async fn watch(self, node: String) {
         let api: Api<PartialObjectMeta<Pod>> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
@@ -101,12 +97,15 @@ impl NodePodCache {
         .await;
     }
 
-    /// The pod, from the cache if it comes there within a second, else by one read; `None` if there is none.
+    /// Returns the pod from the cache if it appears there within a second, otherwise reads it once from the API
+    /// server. Returns `None` if it does not exist.
     pub async fn find(&self, pod: &PodRef) -> Result<Option<Arc<PodFacts>>, Error> {
-        // A pod of a StatefulSet may have been made again, and its predecessor be what is still known.
-        let meant = |facts: &PodFacts| pod.uid.is_empty() || facts.uid == pod.uid || facts.is_static();
-        if let Some(facts) = self.cache.wait_for(&pod.namespace, &pod.name, EVENT_TIMEOUT, meant).await {
-            return Ok(Some(facts));
+        // A StatefulSet may have recreated the pod while the cache still has its predecessor.
+        let matches =
+            |pod_facts: &PodFacts| pod.uid.is_empty() || pod_facts.uid == pod.uid || pod_facts.is_static();
+        if let Some(pod_facts) = self.cache.wait_for(&pod.namespace, &pod.name, EVENT_TIMEOUT, matches).await
+        {
+            return Ok(Some(pod_facts));
         }
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
         let found = with_timeout(api.get_opt(&pod.name)).await.map_err(|e| Error::Api {
@@ -118,10 +117,13 @@ impl NodePodCache {
     }
 }
 
-fn reduce<V>(event: Event<PartialObjectMeta<Pod>>, of: fn(ObjectMeta) -> V) -> Event<(ObjectKey, Option<V>)> {
-    let read = |object: PartialObjectMeta<Pod>| {
+fn reduce<V>(
+    event: Event<PartialObjectMeta<Pod>>,
+    convert: fn(ObjectMeta) -> V,
+) -> Event<(ObjectKey, Option<V>)> {
+    let convert_object = |object: PartialObjectMeta<Pod>| {
         let name = (object.namespace().unwrap_or_default(), object.name_any());
-        (name, Some(of(object.metadata)))
+        (name, Some(convert(object.metadata)))
     };
-    super::watch_cache::map_event(event, read)
+    super::watch_cache::map_event(event, convert_object)
 }

@@ -1,6 +1,6 @@
-//! What Spiderpool's way of choosing addresses looks at: pools, reservations, namespaces, this node's labels.
+//! Objects that Spiderpool's pool selection uses: pools, reservations, namespaces, this node's labels.
 //!
-//! A cluster need not have these kinds. Only networks that leave their addresses to Spiderpool wait for them.
+//! A cluster may lack these CRDs. Only networks that use Spiderpool IPAM wait for them.
 
 use super::watch_cache::{ObjectKey, WatchCache, map_event, watch_forever};
 use crate::{Error, api_call::with_timeout};
@@ -19,22 +19,20 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::warn;
 
-/// How long a network waits for kinds that may not be defined.
+/// How long a network waits for caches whose CRDs may not be installed.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A pool, or what is wrong with it.
+/// A pool, or why it is invalid.
 pub type ParsedIpPool = Result<Arc<IpPool>, ferroband_address::Error>;
 
-/// Labels and annotations.
+/// Labels and annotations of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelsAndAnnotations {
-    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of Spiderpool.
+    /// Spiderpool's annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The caches.
 #[derive(Clone)]
 pub struct SpiderpoolCache {
     node: String,
@@ -46,19 +44,18 @@ pub struct SpiderpoolCache {
 }
 
 impl SpiderpoolCache {
-    /// Nothing yet.
+    /// Empty caches.
     pub fn new(client: Client, node: String) -> Self {
-        let (pools, reserved, namespaces, own) = Default::default();
-        Self { node, pools, reserved, namespaces, node_objects: own, client }
+        let (pools, reserved, namespaces, node_objects) = Default::default();
+        Self { node, pools, reserved, namespaces, node_objects, client }
     }
 
-    /// The pools, to fill.
     #[cfg(test)]
     pub fn pools(&self) -> &WatchCache<ParsedIpPool> {
         &self.pools
     }
 
-    /// Say that everything has been listed, as tests do.
+    /// Marks all caches as synced.
     #[cfg(test)]
     pub fn mark_synced(&self) {
         use kube::runtime::watcher::Event;
@@ -68,7 +65,6 @@ impl SpiderpoolCache {
         self.node_objects.apply(Event::InitDone);
     }
 
-    /// Follow the pools.
     pub async fn watch_pools(self) {
         let api: Api<DeserializeGuard<SpiderIPPool>> = Api::all(self.client.clone());
         watch_forever("SpiderIPPools", api, watcher::Config::default(), |event| {
@@ -77,22 +73,21 @@ impl SpiderpoolCache {
         .await;
     }
 
-    /// Follow the reservations.
     pub async fn watch_reserved(self) {
         let api: Api<DeserializeGuard<SpiderReservedIP>> = Api::all(self.client.clone());
         watch_forever("SpiderReservedIPs", api, watcher::Config::default(), |event| {
             self.reserved.apply(map_event(event, |object: DeserializeGuard<SpiderReservedIP>| {
                 let name = (String::new(), object.name_any());
-                let read = object.0.map_err(|e| e.error);
-                let read = read.and_then(|object| reserved_ranges(&object).map_err(|e| e.to_string()));
-                let told = read.inspect_err(|error| warn!(reserved = name.1, error, "cannot be used"));
-                (name, told.ok())
+                let parsed = object.0.map_err(|e| e.error);
+                let parsed = parsed.and_then(|object| reserved_ranges(&object).map_err(|e| e.to_string()));
+                let parsed =
+                    parsed.inspect_err(|error| warn!(reserved = name.1, error, "invalid SpiderReservedIP"));
+                (name, parsed.ok())
             }));
         })
         .await;
     }
 
-    /// Follow the namespaces.
     pub async fn watch_namespaces(self) {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         watch_forever("namespaces", api, watcher::Config::default(), |event| {
@@ -101,53 +96,52 @@ impl SpiderpoolCache {
         .await;
     }
 
-    /// Follow this node's object.
     pub async fn watch_node(self) {
         let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
-        watch_forever("this node", api, config, |event| {
+        watch_forever("Node object of this node", api, config, |event| {
             self.node_objects.apply(map_event(event, labels_and_annotations));
         })
         .await;
     }
 
-    /// What is known now, for a pod in `namespace`.
+    /// Collects the input of pool selection for a pod in `namespace`.
     pub async fn selection_input(
         &self,
         namespace: &str,
-        homes: Vec<String>,
+        network_namespaces: Vec<String>,
     ) -> Result<PoolSelectionInput, Fault> {
-        let complete = async {
+        let synced = async {
             self.pools.wait_synced().await;
             self.reserved.wait_synced().await;
             self.namespaces.wait_synced().await;
             self.node_objects.wait_synced().await;
         };
-        timeout(SYNC_TIMEOUT, complete).await.map_err(|_| self.not_synced_fault())?;
-        // A namespace that was made a moment before the pod.
-        let known = self.namespaces.wait_for("", namespace, Duration::from_secs(1), |_| true).await;
+        timeout(SYNC_TIMEOUT, synced).await.map_err(|_| self.not_synced_fault())?;
+        // The namespace may have been created just before the pod.
+        let metadata = self.namespaces.wait_for("", namespace, Duration::from_secs(1), |_| true).await;
         let pools = self.pools.list().into_iter().map(|((_, name), pool)| (name, (*pool).clone()));
         let reserved = self.reserved.list();
         Ok(PoolSelectionInput {
             node: self.node.clone(),
             node_metadata: self.node_objects.get("", &self.node).as_deref().cloned().unwrap_or_default(),
             namespace: namespace.to_owned(),
-            namespace_metadata: known.as_deref().cloned().unwrap_or_default(),
+            namespace_metadata: metadata.as_deref().cloned().unwrap_or_default(),
             pools: pools.collect(),
-            reserved: reserved.iter().flat_map(|(_, windows)| windows.iter().copied()).collect(),
-            network_namespaces: homes,
+            reserved: reserved.iter().flat_map(|(_, ranges)| ranges.iter().copied()).collect(),
+            network_namespaces,
         })
     }
 
-    /// The same with the pools as they are in the API server: one may have been made a moment before the pod.
-    pub async fn with_fresh_pools(&self, around: PoolSelectionInput) -> Result<PoolSelectionInput, Fault> {
+    /// Replaces the pools with a fresh list from the API server: one may have been created just before the pod.
+    pub async fn with_fresh_pools(&self, input: PoolSelectionInput) -> Result<PoolSelectionInput, Fault> {
         let api: Api<DeserializeGuard<SpiderIPPool>> = Api::all(self.client.clone());
         let listed = with_timeout(api.list(&ListParams::default())).await.map_err(|e| {
             Error::Api { action: "list", object: "SpiderIPPools".into(), source: Box::new(e) }.fault()
         })?;
         let pools = listed.items.into_iter().map(map_pool);
         let pools = pools.filter_map(|((_, name), pool)| Some((name, pool?))).collect();
-        Ok(PoolSelectionInput { pools, ..around })
+        Ok(PoolSelectionInput { pools, ..input })
     }
 
     fn not_synced_fault(&self) -> Fault {
@@ -161,15 +155,16 @@ impl SpiderpoolCache {
         Fault::new(
             FaultCode::ApiUnavailable,
             "node daemon",
-            format!("the API server has not yet sent the {what}"),
-            "the pod is tried again by itself; check that the API server is up and `ferroband crds apply` was run",
+            format!("the caches of {what} are not synced yet"),
+            "no action needed, the pod is retried automatically; check that the API server is up and that the CRDs are \
+             installed (`ferroband crds apply`)",
         )
     }
 }
 
 fn map_pool(object: DeserializeGuard<SpiderIPPool>) -> (ObjectKey, Option<ParsedIpPool>) {
     let name = object.name_any();
-    let reading = match object.0 {
+    let parsed = match object.0 {
         Ok(pool) => parse_pool(&pool).map(Arc::new),
         Err(e) => Err(ferroband_address::Error::InvalidPool {
             pool: name.clone(),
@@ -177,10 +172,10 @@ fn map_pool(object: DeserializeGuard<SpiderIPPool>) -> (ObjectKey, Option<Parsed
             cause: e.error,
         }),
     };
-    if let Err(error) = &reading {
-        warn!(pool = name, %error, "cannot be used");
+    if let Err(error) = &parsed {
+        warn!(pool = name, %error, "invalid SpiderIPPool");
     }
-    ((String::new(), name), Some(reading))
+    ((String::new(), name), Some(parsed))
 }
 
 fn labels_and_annotations<K>(object: PartialObjectMeta<K>) -> (ObjectKey, Option<LabelsAndAnnotations>)
@@ -193,7 +188,7 @@ where
     (name, Some(LabelsAndAnnotations { labels: object.metadata.labels.unwrap_or_default(), annotations }))
 }
 
-/// What a choice of pools is made from, besides the pod.
+/// Input of pool selection, without the pod.
 #[derive(Clone, Debug, Default)]
 pub struct PoolSelectionInput {
     node: String,
@@ -206,7 +201,7 @@ pub struct PoolSelectionInput {
 }
 
 impl PoolSelectionInput {
-    /// With a pod of these annotations and labels in the middle.
+    /// Adds the pod's annotations and labels.
     pub fn for_pod<'a>(
         &'a self,
         annotations: &'a BTreeMap<String, String>,
@@ -228,19 +223,16 @@ impl PoolSelectionInput {
     }
 }
 
-/// An interface of a pod, owned.
+/// An interface of a pod; the owned form of [`PodNic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpiderpoolInterface {
-    /// Its name.
     pub name: String,
-    /// Which of the pod's it is.
+    /// Position among the pod's interfaces.
     pub position: usize,
-    /// Its network.
     pub network: Option<String>,
 }
 
 impl SpiderpoolInterface {
-    /// As the engine wants it.
     pub fn as_nic(&self) -> PodNic<'_> {
         PodNic { interface: &self.name, position: self.position, network: self.network.as_deref() }
     }

@@ -1,4 +1,4 @@
-//! What Whereabouts itself has recorded: its addresses are somebody's, and are never given out.
+//! Addresses recorded by Whereabouts itself, which Ferroband never assigns.
 
 use super::watch_cache::{WatchCache, map_event, watch_forever};
 use crate::api_call::{ApiFailure, classify, with_timeout};
@@ -15,7 +15,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tracing::info;
 
-/// The records of Whereabouts.
+/// The IPPool objects that Whereabouts wrote.
 #[derive(Clone)]
 pub struct WhereaboutsRecords {
     cache: Arc<WatchCache<Vec<(IpSpace, IpAddr)>>>,
@@ -23,22 +23,21 @@ pub struct WhereaboutsRecords {
 }
 
 impl WhereaboutsRecords {
-    /// None yet.
+    /// An empty cache.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), client }
     }
 
-    /// For whoever waits for it to be complete.
     pub fn cache(&self) -> &WatchCache<Vec<(IpSpace, IpAddr)>> {
         &self.cache
     }
 
-    /// All addresses that are recorded, and in which space.
+    /// All recorded addresses with their IP spaces.
     pub fn recorded_addresses(&self) -> Vec<(IpSpace, IpAddr)> {
-        self.cache.list().into_iter().flat_map(|(_, taken)| taken.as_ref().clone()).collect()
+        self.cache.list().into_iter().flat_map(|(_, addresses)| addresses.as_ref().clone()).collect()
     }
 
-    /// Follow them. A cluster that never had Whereabouts has no such kind; then there are none.
+    /// Watches the IPPools. A cluster without the Whereabouts CRDs has no records.
     pub async fn watch(self) {
         let api: Api<DeserializeGuard<IPPool>> = Api::all(self.client.clone());
         let one = ListParams::default().limit(1);
@@ -47,15 +46,15 @@ impl WhereaboutsRecords {
                 Ok(_) => break,
                 Err(ApiFailure::Unavailable) => sleep(Duration::from_secs(1)).await,
                 Err(_) => {
-                    info!("Whereabouts keeps no records here");
+                    info!("no Whereabouts IPPools in this cluster");
                     self.cache.apply(Event::InitDone);
-                    // It may come.
+                    // Whereabouts may be installed later.
                     sleep(Duration::from_secs(60)).await;
                 }
             }
         }
         let config = watcher::Config::default().labels(UNMANAGED_SELECTOR);
-        watch_forever("records of Whereabouts", api, config, |event| {
+        watch_forever("Whereabouts IPPools", api, config, |event| {
             self.cache.apply(map_event(event, parse_pool));
         })
         .await;
@@ -66,9 +65,9 @@ fn parse_pool(
     object: DeserializeGuard<IPPool>,
 ) -> (super::watch_cache::ObjectKey, Option<Vec<(IpSpace, IpAddr)>>) {
     let name = (object.namespace().unwrap_or_default(), object.name_any());
-    let taken = object.0.ok().map(|pool| {
+    let addresses = object.0.ok().map(|pool| {
         let keys = pool.spec.allocations.keys();
         keys.filter_map(|offset| parse_allocation_key(&name.1, &pool.spec.range, offset)).collect()
     });
-    (name, taken)
+    (name, addresses)
 }

@@ -1,4 +1,4 @@
-//! Doing what is due. Every step can be the last one of a daemon that is killed: the next pass sees what is missing.
+//! Applies planned changes. The daemon may be killed after any step; the next pass finds what is missing.
 
 use super::{
     due::{AdapterChanges, VfChanges, VfDriver},
@@ -12,72 +12,73 @@ use ferroband_kernel::{
 use ferroband_model::PciAddress;
 use tracing::info;
 
-/// Do it. Blocks, for seconds if functions are made; not to be called where an async runtime works.
+/// Applies the changes to one adapter. Blocks for seconds when functions are created: do not call on a thread of the
+/// async runtime.
 pub fn apply(
     hardware: &dyn Hardware,
-    records: &OriginalStateStore,
+    original_states: &OriginalStateStore,
     pf: PciAddress,
-    due: &AdapterChanges,
+    changes: &AdapterChanges,
 ) -> Result<(), Error> {
-    if let Some(record) = &due.original_state {
-        records.write(pf, record)?;
+    if let Some(original_state) = &changes.original_state {
+        original_states.write(pf, original_state)?;
     }
-    if let Some(count) = due.vf_count {
-        info!(%pf, count, "making virtual functions");
-        // The kernel makes them from none only.
+    if let Some(count) = changes.vf_count {
+        info!(%pf, count, "creating virtual functions");
+        // The kernel only allows a change from 0.
         hardware.set_vf_count(pf, 0)?;
         if count > 0 {
             hardware.set_vf_count(pf, count)?;
         }
     }
-    for vf in &due.vfs {
+    for vf in &changes.vfs {
         apply_vf(hardware, pf, vf)?;
     }
-    if due.mtu.is_some() || due.up.is_some() {
+    if changes.mtu.is_some() || changes.up.is_some() {
         let mut route = RouteSocket::open()?;
         if let Some(link) = hardware.interfaces(pf, None)?.first() {
-            if let Some(mtu) = due.mtu {
+            if let Some(mtu) = changes.mtu {
                 route.set_mtu(link.index, mtu)?;
             }
-            match due.up {
+            match changes.up {
                 Some(true) => route.set_up(link.index)?,
                 Some(false) => route.set_down(link.index)?,
                 None => {}
             }
         }
     }
-    if due.remove_original_state {
-        info!(%pf, "as it was before; not ours any more");
-        records.remove(pf)?;
+    if changes.remove_original_state {
+        info!(%pf, "original state restored, adapter no longer managed");
+        original_states.remove(pf)?;
     }
     Ok(())
 }
 
-fn apply_vf(hardware: &dyn Hardware, pf: PciAddress, due: &VfChanges) -> Result<(), Error> {
-    if let Some(guid) = due.guid {
-        hardware.set_vf_guid(pf, due.index, GuidKind::Node, guid)?;
-        hardware.set_vf_guid(pf, due.index, GuidKind::Port, guid)?;
+fn apply_vf(hardware: &dyn Hardware, pf: PciAddress, changes: &VfChanges) -> Result<(), Error> {
+    if let Some(guid) = changes.guid {
+        hardware.set_vf_guid(pf, changes.index, GuidKind::Node, guid)?;
+        hardware.set_vf_guid(pf, changes.index, GuidKind::Port, guid)?;
     }
-    if due.set_link_auto {
-        hardware.set_vf_link_state(pf, due.index, VfLinkState::Auto)?;
+    if changes.set_link_auto {
+        hardware.set_vf_link_state(pf, changes.index, VfLinkState::Auto)?;
     }
-    match due.rebind {
+    match changes.rebind {
         None => {}
         Some(VfDriver::Kernel) => {
-            hardware.unbind_driver(due.pci)?;
-            hardware.set_driver_override(due.pci, None)?;
-            hardware.probe_driver(due.pci)?;
+            hardware.unbind_driver(changes.pci)?;
+            hardware.set_driver_override(changes.pci, None)?;
+            hardware.probe_driver(changes.pci)?;
         }
         Some(VfDriver::Vfio) => {
-            hardware.unbind_driver(due.pci)?;
-            hardware.set_driver_override(due.pci, Some("vfio-pci"))?;
-            let bound = hardware.bind_driver(due.pci, "vfio-pci");
-            // Whoever binds it next shall choose by its numbers again.
-            hardware.set_driver_override(due.pci, None)?;
+            hardware.unbind_driver(changes.pci)?;
+            hardware.set_driver_override(changes.pci, Some("vfio-pci"))?;
+            let bound = hardware.bind_driver(changes.pci, "vfio-pci");
+            // Later binds must match by device id again.
+            hardware.set_driver_override(changes.pci, None)?;
             bound?;
         }
     }
-    if let Some((name, mtu)) = &due.mtu {
+    if let Some((name, mtu)) = &changes.mtu {
         let mut route = RouteSocket::open()?;
         if let Some(link) = route.link(name)? {
             route.set_mtu(link.index, *mtu)?;

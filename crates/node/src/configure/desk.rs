@@ -1,4 +1,5 @@
-//! What touches the machine. It blocks, for seconds when functions are made: only on threads that may.
+//! Reads and changes the hardware. Blocks for seconds when functions are created: only call on threads that may
+//! block.
 
 use super::{
     GuidSource, ObservedAdapter, ObservedNode,
@@ -29,168 +30,166 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How long the kubelet gets to hear that a function is offered no longer.
+/// How long the kubelet gets to process that a function is no longer advertised.
 const WITHDRAW_DELAY: Duration = Duration::from_secs(1);
 
-/// The machine, what is known of it, and whom it is offered to.
+/// Configures the adapters of this node and publishes their functions as pools.
 pub struct Configurator {
-    /// The hardware.
     pub hardware: Arc<dyn Hardware>,
-    /// Its firmware.
     pub firmware: Arc<dyn Firmware>,
-    /// What was before us.
+    /// State of the adapters before Ferroband changed them.
     pub original_states: OriginalStateStore,
-    /// Where GUIDs come from.
     pub guids: Arc<dyn GuidSource>,
-    /// The kubelet's folder of device plugins.
+    /// The kubelet's device plugin directory.
     pub device_plugins_dir: PathBuf,
-    /// The pods of the node.
     pub pods: Arc<WatchCache<PodOwner>>,
-    /// Where the pools go.
+    /// Receives the pools of configured functions.
     pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
-    /// The prefix of resources.
+    /// Prefix of resource names.
     pub prefix: String,
 }
 
-/// What a look shows.
+/// Result of comparing the hardware with the desired configuration.
 #[derive(Default)]
 pub struct ConfigurationPass {
-    /// The hardware.
     pub observed: ObservedNode,
-    /// What can be done now.
+    /// Changes that can be applied now.
     pub ready: BTreeMap<PciAddress, AdapterChanges>,
-    /// The pods that keep the rest from being done.
+    /// Pods that block the other changes.
     pub holders: Vec<VfHolder>,
-    /// What cannot be done.
     pub faults: Vec<Fault>,
-    /// What comes into force with a reboot only.
+    /// Settings that only take effect after a reboot.
     pub reboot: Vec<String>,
 }
 
 impl Configurator {
-    /// More rounds than any change takes: record, count, functions.
+    /// More rounds than any change needs: original state, VF count, functions.
     pub const MAX_ROUNDS: usize = 6;
 
-    /// Look at everything, and offer what is right.
-    pub fn prepare(&self, wanted: &DesiredNodeConfig) -> Result<ConfigurationPass, Error> {
-        let mut survey = observe_node(self.hardware.as_ref())?;
-        let records = self.original_states.read_all()?;
-        for adapter in &mut survey.adapters {
-            if let Some(record) = records.get(&adapter.pci) {
-                adapter.status.externally_managed = record.external.then_some(true);
-                // An interface that changed its name is still the one that the policy named.
-                let known: BTreeSet<_> =
+    /// Observes the hardware, applies system settings, plans the changes and publishes the functions that are ready.
+    pub fn prepare(&self, desired: &DesiredNodeConfig) -> Result<ConfigurationPass, Error> {
+        let mut observed = observe_node(self.hardware.as_ref())?;
+        let original_states = self.original_states.read_all()?;
+        for adapter in &mut observed.adapters {
+            if let Some(original_state) = original_states.get(&adapter.pci) {
+                adapter.status.externally_managed = original_state.external.then_some(true);
+                // A renamed interface is still the one that the policy selected.
+                let current: BTreeSet<_> =
                     adapter.status.name.iter().chain(&adapter.status.alt_names).cloned().collect();
                 adapter
                     .status
                     .alt_names
-                    .extend(record.names.iter().filter(|name| !known.contains(*name)).cloned());
+                    .extend(original_state.names.iter().filter(|name| !current.contains(*name)).cloned());
             }
         }
-        let SystemChanges { reboot, faults: mut of_system } =
-            apply_system_settings(self.hardware.as_ref(), self.firmware.as_ref(), wanted, &survey)?;
-        let mut faults = wanted.faults.clone();
-        faults.append(&mut of_system);
-        let live = self.running_holders();
-        let held: BTreeSet<PciAddress> = live.iter().flatten().map(|(pci, _)| *pci).collect();
-        let mut dues = BTreeMap::new();
-        for adapter in &survey.adapters {
-            let (want, record) = (wanted.adapters.get(&adapter.pci), records.get(&adapter.pci));
-            match plan_changes(want, adapter, record, self.guids.as_ref(), &held) {
-                Ok(due) if due.is_empty() => {}
-                Ok(due) => drop(dues.insert(adapter.pci, due)),
-                // The firmware was told, or said why not.
+        let SystemChanges { reboot, faults: mut system_faults } =
+            apply_system_settings(self.hardware.as_ref(), self.firmware.as_ref(), desired, &observed)?;
+        let mut faults = desired.faults.clone();
+        faults.append(&mut system_faults);
+        let running_holders = self.running_holders();
+        let held: BTreeSet<PciAddress> = running_holders.iter().flatten().map(|(pci, _)| *pci).collect();
+        let mut planned = BTreeMap::new();
+        for adapter in &observed.adapters {
+            let (desired_adapter, original_state) =
+                (desired.adapters.get(&adapter.pci), original_states.get(&adapter.pci));
+            match plan_changes(desired_adapter, adapter, original_state, self.guids.as_ref(), &held) {
+                Ok(changes) if changes.is_empty() => {}
+                Ok(changes) => drop(planned.insert(adapter.pci, changes)),
+                // The firmware settings were changed, or their fault is reported.
                 Err(_)
-                    if want.is_some_and(|want| want.vf_count > adapter.total_vfs)
-                        && changes_firmware(wanted, adapter) => {}
+                    if desired_adapter
+                        .is_some_and(|desired_adapter| desired_adapter.vf_count > adapter.total_vfs)
+                        && changes_firmware(desired, adapter) => {}
                 Err(fault) => faults.push(fault),
             }
         }
         for pci in
-            wanted.adapters.keys().filter(|pci| survey.adapters.iter().all(|adapter| adapter.pci != **pci))
+            desired.adapters.keys().filter(|pci| observed.adapters.iter().all(|adapter| adapter.pci != **pci))
         {
             faults.push(Fault::new(
                 FaultCode::NoDevice,
                 format!("adapter {pci}"),
-                "it is not on this node any more",
-                "put it back, or delete the policy",
+                "the adapter is no longer on this node",
+                "reinstall the adapter, or delete the policy",
             ));
         }
-        let touched: BTreeSet<PciAddress> =
-            dues.values().flat_map(|due| &due.disrupted_vfs).copied().collect();
-        let live = match self.publish_pools(wanted, &survey, &touched) {
-            // Somebody may have got one in the last moment.
+        let disrupted: BTreeSet<PciAddress> =
+            planned.values().flat_map(|changes| &changes.disrupted_vfs).copied().collect();
+        let running_holders = match self.publish_pools(desired, &observed, &disrupted) {
+            // A pod may have got one of them at the last moment.
             true => {
                 thread::sleep(WITHDRAW_DELAY);
                 self.running_holders()
             }
-            false => live,
+            false => running_holders,
         };
-        let busy = |due: &AdapterChanges| match &live {
-            _ if wanted.skip_drain => false,
-            Some(live) => due.disrupted_vfs.iter().any(|pci| live.contains_key(pci)),
-            None => !due.disrupted_vfs.is_empty(),
+        let busy = |changes: &AdapterChanges| match &running_holders {
+            _ if desired.skip_drain => false,
+            Some(running_holders) => {
+                changes.disrupted_vfs.iter().any(|pci| running_holders.contains_key(pci))
+            }
+            None => !changes.disrupted_vfs.is_empty(),
         };
-        let (waiting, ready): (BTreeMap<_, _>, _) = dues.into_iter().partition(|(_, due)| busy(due));
+        let (waiting, ready): (BTreeMap<_, _>, _) =
+            planned.into_iter().partition(|(_, changes)| busy(changes));
         let waiting: BTreeSet<PciAddress> =
-            waiting.values().flat_map(|due| &due.disrupted_vfs).copied().collect();
-        let holders = holders_of(&live.unwrap_or_default(), &waiting);
-        Ok(ConfigurationPass { observed: survey, ready, holders, faults, reboot })
+            waiting.values().flat_map(|changes| &changes.disrupted_vfs).copied().collect();
+        let holders = holders_of(&running_holders.unwrap_or_default(), &waiting);
+        Ok(ConfigurationPass { observed, ready, holders, faults, reboot })
     }
 
     fn running_holders(&self) -> Option<BTreeMap<PciAddress, Vec<VfHolder>>> {
-        held::read_holder_uids(&self.device_plugins_dir)
-            .map(|notes| held::running_holders(&notes, &self.pods))
+        held::read_holder_uids(&self.device_plugins_dir).map(|uids| held::running_holders(&uids, &self.pods))
     }
 
-    /// Offer what is right; whether something that was offered is about to be touched.
+    /// Publishes the functions that are ready. Returns whether a function that was advertised is about to change.
     fn publish_pools(
         &self,
-        wanted: &DesiredNodeConfig,
-        survey: &ObservedNode,
-        touched: &BTreeSet<PciAddress>,
+        desired: &DesiredNodeConfig,
+        observed: &ObservedNode,
+        disrupted: &BTreeSet<PciAddress>,
     ) -> bool {
-        let next = ready_pools(wanted, survey, self.guids.as_ref(), touched, &self.prefix);
+        let next = ready_pools(desired, observed, self.guids.as_ref(), disrupted, &self.prefix);
         let mut withdrawn = false;
-        self.pools.send_if_modified(|known| {
-            withdrawn =
-                pool_addresses(known).any(|address| touched.iter().any(|pci| pci.to_string() == *address));
-            let changed = **known != next;
+        self.pools.send_if_modified(|published| {
+            withdrawn = pool_addresses(published)
+                .any(|address| disrupted.iter().any(|pci| pci.to_string() == *address));
+            let changed = **published != next;
             if changed {
-                *known = Arc::new(next);
+                *published = Arc::new(next);
             }
             changed
         });
         withdrawn
     }
 
-    /// Bring the machine to what is wanted as far as it goes now; what does not go.
-    pub fn converge(&self, wanted: &DesiredNodeConfig) -> Result<(ConfigurationPass, Vec<Fault>), Error> {
-        let mut look = self.prepare(wanted)?;
+    /// Applies all changes that are possible now. Returns the final state and the failures.
+    pub fn converge(&self, desired: &DesiredNodeConfig) -> Result<(ConfigurationPass, Vec<Fault>), Error> {
+        let mut pass = self.prepare(desired)?;
         let mut failures = Vec::new();
         for _ in 0..Self::MAX_ROUNDS {
-            if look.ready.is_empty() || !failures.is_empty() {
+            if pass.ready.is_empty() || !failures.is_empty() {
                 break;
             }
-            failures = self.apply_ready(&look);
-            look = self.prepare(wanted)?;
+            failures = self.apply_ready(&pass);
+            pass = self.prepare(desired)?;
         }
-        Ok((look, failures))
+        Ok((pass, failures))
     }
 
-    /// Do what can be done.
-    pub fn apply_ready(&self, look: &ConfigurationPass) -> Vec<Fault> {
-        let done = look
+    /// Applies the changes that are ready. Returns the failures.
+    pub fn apply_ready(&self, pass: &ConfigurationPass) -> Vec<Fault> {
+        let done = pass
             .ready
             .iter()
-            .map(|(pci, due)| apply(self.hardware.as_ref(), &self.original_states, *pci, due));
+            .map(|(pci, changes)| apply(self.hardware.as_ref(), &self.original_states, *pci, changes));
         done.filter_map(Result::err).map(|e| e.fault()).collect()
     }
 }
 
-/// Whether the adapter's firmware is asked for more functions.
-fn changes_firmware(wanted: &DesiredNodeConfig, adapter: &ObservedAdapter) -> bool {
-    adapter.vendor == MELLANOX && !wanted.skip_firmware
+/// Whether Ferroband changes the firmware of the adapter.
+fn changes_firmware(desired: &DesiredNodeConfig, adapter: &ObservedAdapter) -> bool {
+    adapter.vendor == MELLANOX && !desired.skip_firmware
 }
 
 fn pool_addresses(pools: &[DevicePool]) -> impl Iterator<Item = &String> {

@@ -1,4 +1,4 @@
-//! What is to be done to an adapter. Pure.
+//! Plans the changes to an adapter. Pure.
 
 use super::{
     GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
@@ -9,155 +9,151 @@ use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Fault, FaultCode, Guid, LinkLayer, PciAddress};
 use std::collections::BTreeSet;
 
-/// Drivers that hand a function to user space.
+/// Drivers that give a function to user space.
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 
-/// What is to be done to an adapter, in this order.
+/// Changes to an adapter, in the order in which they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdapterChanges {
-    /// Write down what it was like.
+    /// Save the state before the first change.
     pub original_state: Option<AdapterOriginalState>,
-    /// Have so many functions, by way of none.
+    /// Set the number of functions, by way of 0.
     pub vf_count: Option<u16>,
-    /// Put functions in order.
+    /// Change functions.
     pub vfs: Vec<VfChanges>,
-    /// Give its interface this MTU.
+    /// Set the MTU of its interface.
     pub mtu: Option<u32>,
-    /// Bring its interface up, or take it down.
+    /// Set its interface up or down.
     pub up: Option<bool>,
-    /// All is as it was before us: forget it.
+    /// The original state is restored: remove its record.
     pub remove_original_state: bool,
-    /// The functions that nobody may hold meanwhile.
+    /// Functions that no pod may hold during the change.
     pub disrupted_vfs: BTreeSet<PciAddress>,
 }
 
-/// What is to be done to a function.
+/// Changes to a virtual function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VfChanges {
-    /// Where it is.
     pub pci: PciAddress,
-    /// Its number.
     pub index: u32,
-    /// Give it this GUID, before its driver.
+    /// Set this GUID before the driver binds.
     pub guid: Option<Guid>,
-    /// Let its link follow the adapter's.
+    /// Set its link state to auto, so that it follows the adapter's port.
     pub set_link_auto: bool,
-    /// Take its driver and give it one.
+    /// Unbind its driver and bind this one.
     pub rebind: Option<VfDriver>,
-    /// Give its interface, of this name, this MTU.
+    /// Set the MTU of the interface with this name.
     pub mtu: Option<(String, u32)>,
 }
 
-/// Whom a function is given to.
+/// The driver of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VfDriver {
-    /// The kernel's.
+    /// The kernel's network driver.
     Kernel,
-    /// vfio-pci.
     Vfio,
 }
 
 impl AdapterChanges {
-    /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What is to be done to the adapter `seen`. `held` are the functions that pods have.
+/// Plans the changes to `adapter`. `held` are the functions that pods hold.
 pub fn plan_changes(
-    want: Option<&DesiredAdapter>,
-    seen: &ObservedAdapter,
-    record: Option<&AdapterOriginalState>,
+    desired: Option<&DesiredAdapter>,
+    adapter: &ObservedAdapter,
+    original: Option<&AdapterOriginalState>,
     guids: &dyn GuidSource,
     held: &BTreeSet<PciAddress>,
 ) -> Result<AdapterChanges, Fault> {
-    match (want, record) {
-        // Nobody selects it, and it is as somebody else left it.
+    match (desired, original) {
+        // No policy selects it and Ferroband never changed it.
         (None, None) => Ok(AdapterChanges::default()),
-        (None, Some(record)) => Ok(plan_restore(seen, record)),
-        (Some(want), _) => plan_desired(want, seen, record, guids, held),
+        (None, Some(original)) => Ok(plan_restore(adapter, original)),
+        (Some(desired), _) => plan_desired(desired, adapter, original, guids, held),
     }
 }
 
-/// Back to what was before.
-fn plan_restore(seen: &ObservedAdapter, record: &AdapterOriginalState) -> AdapterChanges {
-    let mut due = AdapterChanges::default();
-    let now = vf_count(seen);
-    if !record.external && now != record.vfs {
-        due.vf_count = Some(record.vfs);
-        due.disrupted_vfs = seen.vfs.iter().map(|vf| vf.pci).collect();
-        return due;
+/// Plans the way back to the original state.
+fn plan_restore(adapter: &ObservedAdapter, original: &AdapterOriginalState) -> AdapterChanges {
+    let mut changes = AdapterChanges::default();
+    let current_count = vf_count(adapter);
+    if !original.external && current_count != original.vfs {
+        changes.vf_count = Some(original.vfs);
+        changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
+        return changes;
     }
-    if !record.external
-        && let Some(interface) = &seen.interface
+    if !original.external
+        && let Some(interface) = &adapter.interface
     {
-        due.mtu = record.mtu.filter(|mtu| *mtu != interface.mtu);
-        due.up = record.up.filter(|up| *up != interface.up);
+        changes.mtu = original.mtu.filter(|mtu| *mtu != interface.mtu);
+        changes.up = original.up.filter(|up| *up != interface.up);
     }
-    due.remove_original_state = due.mtu.is_none() && due.up.is_none();
-    due
+    changes.remove_original_state = changes.mtu.is_none() && changes.up.is_none();
+    changes
 }
 
 fn plan_desired(
-    want: &DesiredAdapter,
-    seen: &ObservedAdapter,
-    record: Option<&AdapterOriginalState>,
+    desired: &DesiredAdapter,
+    adapter: &ObservedAdapter,
+    original: Option<&AdapterOriginalState>,
     guids: &dyn GuidSource,
     held: &BTreeSet<PciAddress>,
 ) -> Result<AdapterChanges, Fault> {
-    let mut due = AdapterChanges {
-        original_state: record
+    let mut changes = AdapterChanges {
+        original_state: original
             .is_none()
-            .then(|| AdapterOriginalState::capture(seen, want.externally_managed)),
+            .then(|| AdapterOriginalState::capture(adapter, desired.externally_managed)),
         ..AdapterChanges::default()
     };
-    let now = vf_count(seen);
-    if want.externally_managed {
-        check_external(want, seen, now)?;
-    } else if want.vf_count > now {
-        if want.vf_count > seen.total_vfs {
-            return Err(too_many_vfs_fault(want, seen));
+    let current_count = vf_count(adapter);
+    if desired.externally_managed {
+        check_external(desired, adapter, current_count)?;
+    } else if desired.vf_count > current_count {
+        if desired.vf_count > adapter.total_vfs {
+            return Err(too_many_vfs_fault(desired, adapter));
         }
-        due.vf_count = Some(want.vf_count);
-        due.disrupted_vfs = seen.vfs.iter().map(|vf| vf.pci).collect();
-        // The functions will be others.
-        return Ok(due);
+        changes.vf_count = Some(desired.vf_count);
+        changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
+        // The functions will be recreated.
+        return Ok(changes);
     }
-    let pf = PfIdentity { pci: seen.pci, guid: seen.guid };
-    for vf in &seen.vfs {
-        let Some(group) = want.groups.iter().find(|group| group.vf_range.contains(&vf.index)) else {
+    let pf = PfIdentity { pci: adapter.pci, guid: adapter.guid };
+    for vf in &adapter.vfs {
+        let Some(group) = desired.groups.iter().find(|group| group.vf_range.contains(&vf.index)) else {
             continue;
         };
-        let wanted = plan_vf(want, seen, vf, group, || guids.guid(pf, vf.index))?;
-        // A driver that is away for a moment, under a pod, is that pod's business.
-        if let Some(wanted) = wanted
+        let vf_changes = plan_vf(desired, adapter, vf, group, || guids.guid(pf, vf.index))?;
+        // A pod's workload may unbind the driver for a moment. That is no reason to drain it.
+        if let Some(vf_changes) = vf_changes
             && !(held.contains(&vf.pci) && vf.driver.is_none())
         {
-            if wanted.rebind.is_some() || wanted.guid.is_some() {
-                due.disrupted_vfs.insert(vf.pci);
+            if vf_changes.rebind.is_some() || vf_changes.guid.is_some() {
+                changes.disrupted_vfs.insert(vf.pci);
             }
-            due.vfs.push(wanted);
+            changes.vfs.push(vf_changes);
         }
     }
-    if let Some(interface) = seen.interface.as_ref().filter(|_| !want.externally_managed) {
-        // Never lowered: others may have set it.
-        due.mtu = want.mtu.filter(|mtu| *mtu > interface.mtu);
-        due.up = (!interface.up).then_some(true);
+    if let Some(interface) = adapter.interface.as_ref().filter(|_| !desired.externally_managed) {
+        // The MTU is never lowered: an administrator may have set it.
+        changes.mtu = desired.mtu.filter(|mtu| *mtu > interface.mtu);
+        changes.up = (!interface.up).then_some(true);
     }
-    // Nothing to do yet, but it is ours from now on.
-    Ok(due)
+    // Even without changes, Ferroband manages the adapter from now on.
+    Ok(changes)
 }
 
-/// What is to be done to one function; nothing if it is right.
+/// Plans the changes to one function; `None` if it is as desired.
 fn plan_vf(
-    want: &DesiredAdapter,
-    seen: &ObservedAdapter,
+    desired: &DesiredAdapter,
+    adapter: &ObservedAdapter,
     vf: &ObservedFunction,
     group: &DesiredVfGroup,
     guid: impl FnOnce() -> Result<Guid, Fault>,
 ) -> Result<Option<VfChanges>, Fault> {
-    let mut due =
+    let mut changes =
         VfChanges { pci: vf.pci, index: vf.index, guid: None, set_link_auto: false, rebind: None, mtu: None };
     let bound = vf.driver.as_deref();
     if group.vfio {
@@ -165,59 +161,63 @@ fn plan_vf(
             if !vf.has_iommu_group && vf.driver.is_some() {
                 return Err(no_iommu_fault(vf.pci));
             }
-            due.rebind = Some(VfDriver::Vfio);
+            changes.rebind = Some(VfDriver::Vfio);
         }
-        return Ok(due.rebind.is_some().then_some(due));
+        return Ok(changes.rebind.is_some().then_some(changes));
     }
     if bound.is_none_or(|driver| USER_SPACE_DRIVERS.contains(&driver)) {
-        due.rebind = Some(VfDriver::Kernel);
+        changes.rebind = Some(VfDriver::Kernel);
     }
-    if want.link_layer.or(seen.link_layer) == Some(LinkLayer::InfiniBand)
-        && seen.link_layer == Some(LinkLayer::InfiniBand)
+    if desired.link_layer.or(adapter.link_layer) == Some(LinkLayer::InfiniBand)
+        && adapter.link_layer == Some(LinkLayer::InfiniBand)
     {
-        let given = vf.assigned.and_then(|(guid, _)| guid);
-        // Moved into a pod, its device is out of sight, and what it was given tells.
-        let has = vf.guid.or(given).filter(|guid| !guid.is_unset());
-        if !(want.externally_managed && has.is_some()) {
-            let wanted = guid()?;
-            // What was given cannot be asked for without an interface of the adapter.
-            if has != Some(wanted) || given.is_some_and(|given| given != wanted) {
-                due.guid = Some(wanted);
-                due.rebind = Some(VfDriver::Kernel);
+        let assigned = vf.assigned.and_then(|(guid, _)| guid);
+        // While the RDMA device is in a pod, only the GUID assigned through the adapter is visible.
+        let current = vf.guid.or(assigned).filter(|guid| !guid.is_unset());
+        if !(desired.externally_managed && current.is_some()) {
+            let desired_guid = guid()?;
+            // The assigned GUID is unknown if the adapter has no interface.
+            if current != Some(desired_guid) || assigned.is_some_and(|assigned| assigned != desired_guid) {
+                changes.guid = Some(desired_guid);
+                changes.rebind = Some(VfDriver::Kernel);
             }
         }
-        due.set_link_auto =
-            due.guid.is_some() && vf.assigned.is_some_and(|(_, state)| state != Some(VfLinkState::Auto));
+        changes.set_link_auto =
+            changes.guid.is_some() && vf.assigned.is_some_and(|(_, state)| state != Some(VfLinkState::Auto));
     }
-    let mtu = group.mtu.zip(vf.interface.as_ref()).filter(|(mtu, (_, now))| mtu != now);
-    due.mtu = mtu.map(|(mtu, (name, _))| (name.clone(), mtu));
-    let right = due.guid.is_none() && due.rebind.is_none() && due.mtu.is_none();
-    Ok((!right).then_some(due))
+    let mtu = group.mtu.zip(vf.interface.as_ref()).filter(|(mtu, (_, current))| mtu != current);
+    changes.mtu = mtu.map(|(mtu, (name, _))| (name.clone(), mtu));
+    let matches = changes.guid.is_none() && changes.rebind.is_none() && changes.mtu.is_none();
+    Ok((!matches).then_some(changes))
 }
 
-/// Whether a function is as its group wants it, so that it may be given out.
+/// Whether a function matches its group, so that it may be advertised.
 pub fn is_vf_ready(
-    want: &DesiredAdapter,
-    seen: &ObservedAdapter,
+    desired: &DesiredAdapter,
+    adapter: &ObservedAdapter,
     vf: &ObservedFunction,
     group: &DesiredVfGroup,
     guids: &dyn GuidSource,
 ) -> bool {
-    let pf = PfIdentity { pci: seen.pci, guid: seen.guid };
-    let due = plan_vf(want, seen, vf, group, || guids.guid(pf, vf.index));
-    due.is_ok_and(|due| due.is_none_or(|due| due.rebind.is_none() && due.guid.is_none()))
+    let pf = PfIdentity { pci: adapter.pci, guid: adapter.guid };
+    let changes = plan_vf(desired, adapter, vf, group, || guids.guid(pf, vf.index));
+    changes
+        .is_ok_and(|changes| changes.is_none_or(|changes| changes.rebind.is_none() && changes.guid.is_none()))
 }
 
-fn vf_count(seen: &ObservedAdapter) -> u16 {
-    u16::try_from(seen.vfs.len()).unwrap_or(u16::MAX)
+fn vf_count(adapter: &ObservedAdapter) -> u16 {
+    u16::try_from(adapter.vfs.len()).unwrap_or(u16::MAX)
 }
 
-fn too_many_vfs_fault(want: &DesiredAdapter, seen: &ObservedAdapter) -> Fault {
+fn too_many_vfs_fault(desired: &DesiredAdapter, adapter: &ObservedAdapter) -> Fault {
     Fault::new(
         FaultCode::InvalidConfig,
-        format!("adapter {}", seen.pci),
-        format!("{} virtual functions are wanted, sriov_totalvfs is {}", want.vf_count, seen.total_vfs),
-        "lower numVfs of the policy, or raise NUM_OF_VFS of the firmware",
+        format!("adapter {}", adapter.pci),
+        format!(
+            "{} virtual functions requested, but sriov_totalvfs is {}",
+            desired.vf_count, adapter.total_vfs
+        ),
+        "lower numVfs in the policy, or raise NUM_OF_VFS in the firmware",
     )
 }
 
@@ -225,32 +225,39 @@ fn no_iommu_fault(pci: PciAddress) -> Fault {
     Fault::new(
         FaultCode::KernelRefused,
         format!("virtual function {pci}"),
-        "it has no IOMMU group, so vfio-pci cannot take it",
-        "switch the IOMMU on: in the BIOS, and with intel_iommu=on or iommu=pt on the kernel's command line",
+        "the function has no IOMMU group, so vfio-pci cannot bind it",
+        "enable the IOMMU in the BIOS, and with intel_iommu=on or iommu=pt on the kernel command line",
     )
 }
 
-fn check_external(want: &DesiredAdapter, seen: &ObservedAdapter, now: u16) -> Result<(), Fault> {
+fn check_external(
+    desired: &DesiredAdapter,
+    adapter: &ObservedAdapter,
+    current_count: u16,
+) -> Result<(), Fault> {
     let fault = |cause: String| {
         Fault::new(
             FaultCode::InvalidConfig,
-            format!("adapter {}", seen.pci),
+            format!("adapter {}", adapter.pci),
             cause,
-            "it is externallyManaged: change it there, or change the policy",
+            "the adapter is externallyManaged: change it where it is managed, or change the policy",
         )
     };
-    if want.vf_count > now {
-        return Err(fault(format!("{} virtual functions are wanted, there are {now}", want.vf_count)));
+    if desired.vf_count > current_count {
+        return Err(fault(format!(
+            "{} virtual functions requested, but the adapter has {current_count}",
+            desired.vf_count
+        )));
     }
-    if let (Some(mtu), Some(interface)) = (want.mtu, &seen.interface)
+    if let (Some(mtu), Some(interface)) = (desired.mtu, &adapter.interface)
         && mtu > interface.mtu
     {
-        return Err(fault(format!("MTU {mtu} is wanted, it has {}", interface.mtu)));
+        return Err(fault(format!("MTU {mtu} requested, but the interface has {}", interface.mtu)));
     }
-    if let (Some(wanted), Some(link)) = (want.link_layer, seen.link_layer)
-        && wanted != link
+    if let (Some(requested), Some(link)) = (desired.link_layer, adapter.link_layer)
+        && requested != link
     {
-        return Err(fault(format!("{wanted} is wanted, it speaks {link}")));
+        return Err(fault(format!("link type {requested} requested, but the port is {link}")));
     }
     Ok(())
 }

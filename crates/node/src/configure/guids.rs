@@ -1,4 +1,4 @@
-//! Where the GUIDs of virtual functions come from.
+//! Sources of GUIDs for virtual functions.
 
 use crate::partition::GuidClaimClient;
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
@@ -9,86 +9,83 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use tokio::runtime::Handle;
 
-/// An adapter as far as GUIDs go.
+/// Identifies an adapter for GUID assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfIdentity {
-    /// Where it is.
     pub pci: PciAddress,
-    /// Its own GUID.
     pub guid: Option<Guid>,
 }
 
-/// Gives GUIDs to virtual functions. The same function gets the same GUID, whenever it is made again: the subnet manager
-/// knows partition members by it.
+/// Assigns GUIDs to virtual functions. A function always gets the same GUID, also after recreation, because the
+/// subnet manager identifies partition members by it.
 pub trait GuidSource: Send + Sync {
-    /// The GUID of function `vf` of `pf`.
     fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault>;
 }
 
-/// GUIDs that follow from the cluster, the adapter's own GUID and the function's number; or from a file of the operator.
+/// GUIDs derived from the cluster, the adapter's GUID and the VF index; or taken from the operator's GUID file.
 #[derive(Clone, Debug, Default)]
 pub struct DerivedGuids {
-    /// What tells this cluster from others on the same fabric.
+    /// Distinguishes this cluster from others on the same fabric.
     pub cluster: String,
-    /// What the node is called, for adapters without a GUID of their own.
+    /// Node name, used for adapters without a GUID.
     pub node: String,
-    /// What a file says, if there is one.
+    /// The GUID file, if it exists.
     pub guid_file: Option<GuidFile>,
 }
 
 impl GuidSource for DerivedGuids {
     fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
-        if let Some(listed) = &self.guid_file {
-            return listed.guid(pf, vf);
+        if let Some(guid_file) = &self.guid_file {
+            return guid_file.guid(pf, vf);
         }
-        let own = match pf.guid {
+        let pf_name = match pf.guid {
             Some(guid) => guid.to_string(),
             None => format!("{}/{}", self.node, pf.pci),
         };
-        Ok(derive_guid(&format!("{}/{own}/{vf}", self.cluster)))
+        Ok(derive_guid(&format!("{}/{pf_name}/{vf}", self.cluster)))
     }
 }
 
-/// GUIDs of a range that the administrator has named, claimed one by one and kept; or from a file of the operator.
+/// GUIDs claimed one by one from the administrator's range and kept; or taken from the operator's GUID file.
 pub struct PooledGuids {
     claims: GuidClaimClient,
-    share: ClusterSlice,
+    slice: ClusterSlice,
     guid_file: Option<GuidFile>,
     runtime: Handle,
-    /// The API server is asked once for each function.
-    known: Mutex<BTreeMap<(PciAddress, u32), Guid>>,
+    /// Claimed GUIDs, so that each function needs one API call.
+    claimed: Mutex<BTreeMap<(PciAddress, u32), Guid>>,
 }
 
 impl PooledGuids {
-    /// From `share`; what a file says comes first.
+    /// Claims GUIDs from `slice`. A GUID file takes precedence.
     pub fn new(
         claims: GuidClaimClient,
-        share: ClusterSlice,
-        listed: Option<GuidFile>,
+        slice: ClusterSlice,
+        guid_file: Option<GuidFile>,
         runtime: Handle,
     ) -> Self {
-        Self { claims, share, guid_file: listed, runtime, known: Mutex::default() }
+        Self { claims, slice, guid_file, runtime, claimed: Mutex::default() }
     }
 }
 
 impl GuidSource for PooledGuids {
     fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
-        if let Some(listed) = &self.guid_file {
-            return listed.guid(pf, vf);
+        if let Some(guid_file) = &self.guid_file {
+            return guid_file.guid(pf, vf);
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(guid) = known.get(&(pf.pci, vf)) {
+        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guid) = claimed.get(&(pf.pci, vf)) {
             return Ok(*guid);
         }
         let guid =
-            self.runtime.block_on(self.claims.claim_own_guid(&self.share, &format!("{}/{vf}", pf.pci)))?;
-        known.insert((pf.pci, vf), guid);
+            self.runtime.block_on(self.claims.claim_own_guid(&self.slice, &format!("{}/{vf}", pf.pci)))?;
+        claimed.insert((pf.pci, vf), guid);
         Ok(guid)
     }
 }
 
-/// A locally administered EUI-64 (02:…) of a text; FNV-1a, then SplitMix64's finalizer, so that texts that differ in the
-/// last letter differ everywhere.
+/// A locally administered EUI-64 (02:…) derived from `text`: FNV-1a followed by SplitMix64's finalizer, so that texts
+/// that differ in the last letter give very different GUIDs.
 fn derive_guid(text: &str) -> Guid {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -100,7 +97,7 @@ fn derive_guid(text: &str) -> Guid {
     Guid::new(0x02 << 56 | mixed & 0x00ff_ffff_ffff_ffff)
 }
 
-/// The operator's file of GUIDs: `/etc/sriov-operator/infiniband/guids`.
+/// The operator's GUID file: `/etc/sriov-operator/infiniband/guids`.
 #[derive(Clone, Debug, Default)]
 pub struct GuidFile(BTreeMap<GuidFileKey, GuidFileRange>);
 
@@ -132,10 +129,10 @@ struct GuidFileEnds {
 }
 
 impl GuidFile {
-    /// Where the operator looks for it, under the root.
+    /// Path under the root.
     pub const PATH: &'static str = "etc/sriov-operator/infiniband/guids";
 
-    /// Read it; nothing when it is not there.
+    /// Reads the file; `None` if it does not exist.
     pub fn read(path: &Path) -> Result<Option<Self>, Fault> {
         match std::fs::read_to_string(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -144,32 +141,32 @@ impl GuidFile {
         }
     }
 
-    /// What the file says: for each adapter a list or a range.
+    /// Parses the file: a list or a range for each adapter.
     pub fn parse(text: &str) -> Result<Self, String> {
         let entries: Vec<GuidFileEntry> = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let mut listed = Self::default();
+        let mut guid_file = Self::default();
         for (position, entry) in entries.into_iter().enumerate() {
             let key = match (entry.pci_address, entry.pf_guid) {
                 (Some(pci), None) => GuidFileKey::Pci(pci),
                 (None, Some(guid)) => GuidFileKey::Guid(guid),
-                _ => return Err(format!("[{position}]: give one of pciAddress, pfGuid")),
+                _ => return Err(format!("[{position}]: exactly one of pciAddress and pfGuid is required")),
             };
             let range = match (entry.guids, entry.guids_range) {
                 (Some(guids), None) => GuidFileRange::List(guids),
                 (None, Some(GuidFileEnds { start, end })) if start <= end => GuidFileRange::Span(start, end),
                 (None, Some(_)) => return Err(format!("[{position}].guidsRange: start is after end")),
-                _ => return Err(format!("[{position}]: give one of guids, guidsRange")),
+                _ => return Err(format!("[{position}]: exactly one of guids and guidsRange is required")),
             };
-            if listed.0.insert(key, range).is_some() {
-                return Err(format!("[{position}]: this adapter is listed before"));
+            if guid_file.0.insert(key, range).is_some() {
+                return Err(format!("[{position}]: duplicate entry for this adapter"));
             }
         }
-        Ok(listed)
+        Ok(guid_file)
     }
 
     fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
-        let own = pf.guid.and_then(|guid| self.0.get(&GuidFileKey::Guid(guid)));
-        let range = self.0.get(&GuidFileKey::Pci(pf.pci)).or(own);
+        let by_guid = pf.guid.and_then(|guid| self.0.get(&GuidFileKey::Guid(guid)));
+        let range = self.0.get(&GuidFileKey::Pci(pf.pci)).or(by_guid);
         let path = Path::new("/").join(Self::PATH);
         let Some(range) = range else {
             return Err(guid_file_fault(&path, format!("no guid pool for pci address {}", pf.pci)));
@@ -180,7 +177,7 @@ impl GuidFile {
                 start.value().checked_add(u64::from(vf)).map(Guid::new).filter(|guid| guid <= end)
             }
         };
-        guid.ok_or_else(|| guid_file_fault(&path, format!("has no GUID for function {vf} of {}", pf.pci)))
+        guid.ok_or_else(|| guid_file_fault(&path, format!("no GUID for function {vf} of {}", pf.pci)))
     }
 }
 
@@ -189,6 +186,6 @@ fn guid_file_fault(path: &Path, cause: String) -> Fault {
         FaultCode::InvalidConfig,
         format!("GUID file {}", path.display()),
         cause,
-        "correct the file, or remove it to have GUIDs derived",
+        "correct the file, or remove it to use derived GUIDs",
     )
 }

@@ -1,4 +1,4 @@
-//! Who holds functions: the kubelet's notes, and the pods that are still there.
+//! Pods that hold functions: the kubelet's checkpoint, limited to existing pods.
 
 use crate::{advertise, caches::PodOwner};
 use ferroband_api::sriov::VfHolder;
@@ -9,38 +9,38 @@ use std::{
     path::Path,
 };
 
-/// Functions and the UIDs of the pods that hold them; nothing when the kubelet's notes are there but cannot be read.
+/// Functions and the UIDs of the pods that hold them.
 pub type HolderUids = BTreeMap<PciAddress, BTreeSet<String>>;
 
-/// Read the kubelet's notes in its folder of device plugins.
-pub fn read_holder_uids(folder: &Path) -> Option<HolderUids> {
-    let mut notes = HolderUids::new();
-    match advertise::read_checkpoint(folder) {
+/// Reads the checkpoint in the device plugin directory; `None` if it exists but cannot be parsed.
+pub fn read_holder_uids(dir: &Path) -> Option<HolderUids> {
+    let mut uids = HolderUids::new();
+    match advertise::read_checkpoint(dir) {
         Some(held) => {
             for ((_, id), uid) in held {
                 if let Ok(pci) = id.parse() {
-                    notes.entry(pci).or_default().insert(uid);
+                    uids.entry(pci).or_default().insert(uid);
                 }
             }
-            Some(notes)
+            Some(uids)
         }
-        // A kubelet that never gave anything out has none.
-        None => (!folder.join("kubelet_internal_checkpoint").exists()).then_some(notes),
+        // A kubelet that never allocated a device has no checkpoint.
+        None => (!dir.join("kubelet_internal_checkpoint").exists()).then_some(uids),
     }
 }
 
-/// The functions that pods hold which are still there: the kubelet forgets pods that ended only when the next one comes.
+/// The functions held by existing pods. The kubelet removes entries of finished pods only at the next allocation.
 pub fn running_holders(
-    notes: &HolderUids,
+    uids: &HolderUids,
     pods: &WatchCache<PodOwner>,
 ) -> BTreeMap<PciAddress, Vec<VfHolder>> {
-    let known: BTreeMap<String, (String, String)> =
+    let pod_names: BTreeMap<String, (String, String)> =
         pods.list().into_iter().map(|(name, pod)| (pod.uid.clone(), name)).collect();
-    let mut live: BTreeMap<PciAddress, Vec<VfHolder>> = BTreeMap::new();
-    for (pci, uids) in notes {
+    let mut holders: BTreeMap<PciAddress, Vec<VfHolder>> = BTreeMap::new();
+    for (pci, uids) in uids {
         for uid in uids {
-            let Some((namespace, name)) = known.get(uid) else { continue };
-            live.entry(*pci).or_default().push(VfHolder {
+            let Some((namespace, name)) = pod_names.get(uid) else { continue };
+            holders.entry(*pci).or_default().push(VfHolder {
                 namespace: namespace.clone(),
                 name: name.clone(),
                 uid: uid.clone(),
@@ -48,18 +48,18 @@ pub fn running_holders(
             });
         }
     }
-    live
+    holders
 }
 
-/// The holders of any of `touched`, each once, with what it holds of them.
+/// The holders of any of `functions`, each once, with the functions they hold.
 pub fn holders_of(
-    live: &BTreeMap<PciAddress, Vec<VfHolder>>,
-    touched: &BTreeSet<PciAddress>,
+    holders: &BTreeMap<PciAddress, Vec<VfHolder>>,
+    functions: &BTreeSet<PciAddress>,
 ) -> Vec<VfHolder> {
     let mut all: BTreeMap<String, VfHolder> = BTreeMap::new();
-    for holder in live.iter().filter(|(pci, _)| touched.contains(pci)).flat_map(|(_, holders)| holders) {
+    for holder in holders.iter().filter(|(pci, _)| functions.contains(pci)).flat_map(|(_, holders)| holders) {
         match all.get_mut(&holder.uid) {
-            Some(known) => known.devices.extend(holder.devices.iter().cloned()),
+            Some(merged) => merged.devices.extend(holder.devices.iter().cloned()),
             None => drop(all.insert(holder.uid.clone(), holder.clone())),
         }
     }

@@ -1,4 +1,4 @@
-//! The loop: look, say, do, and look again.
+//! Reconciles the node with its SriovNetworkNodeState.
 
 use super::{
     ConfigurationPass, Configurator, GuidSource,
@@ -30,84 +30,80 @@ use std::{
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time};
 use tracing::{info, warn};
 
-/// How often the hardware is looked at without a sign.
+/// Interval of passes without a change.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
-/// How often while pods have to go.
+/// Interval while pods block a change.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// What only the hardware changed is told this often at most: pods come and go.
+/// Minimum interval of status updates that only report hardware changes, such as functions of pods that come and go.
 const STATUS_INTERVAL: Duration = Duration::from_secs(30);
-/// How far the cache may be behind what was written.
+/// How long the cache may lag behind a write.
 const CACHE_LAG: Duration = Duration::from_secs(5);
-/// The pauses after a failure.
+/// Backoff after a failure.
 const MIN_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// A node to keep configured.
+/// What the configurator needs to run.
 pub struct ConfiguratorInputs {
-    /// Its hardware.
     pub hardware: Arc<dyn Hardware>,
-    /// Its firmware.
     pub firmware: Arc<dyn Firmware>,
-    /// The API server.
     pub client: Client,
-    /// Its name.
+    /// Node name.
     pub node: String,
-    /// Our namespace, where its state is.
+    /// Namespace of Ferroband and of the SriovNetworkNodeState.
     pub namespace: String,
-    /// The prefix of resources.
+    /// Prefix of resource names.
     pub prefix: String,
-    /// The pods of the node.
     pub pods: Arc<WatchCache<PodOwner>>,
-    /// The kubelet's folder of device plugins.
+    /// The kubelet's device plugin directory.
     pub device_plugins_dir: PathBuf,
-    /// What is offered, and the hardware that is in it.
+    /// The device state with the current inventory.
     pub devices: watch::Receiver<Arc<DeviceState>>,
-    /// Where the pools go.
+    /// Receives the pools of configured functions.
     pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
 }
 
-/// Keep the node as its state says, for ever.
-pub fn start_configurator(configure: ConfiguratorInputs, tasks: &mut TaskSet<Error>) -> Result<(), Error> {
-    let records = OriginalStateStore::open(configure.hardware.root())?;
-    let reboots = RebootLog::open(configure.hardware.root())?;
-    let object = NodeStateObject::new(configure.client.clone(), &configure.namespace, &configure.node);
-    tasks.start_endless("watch of the node's state", object.clone().watch());
-    let mut board = configure.devices.clone();
+/// Starts the tasks that keep the node configured.
+pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>) -> Result<(), Error> {
+    let original_states = OriginalStateStore::open(inputs.hardware.root())?;
+    let reboots = RebootLog::open(inputs.hardware.root())?;
+    let object = NodeStateObject::new(inputs.client.clone(), &inputs.namespace, &inputs.node);
+    tasks.start_endless("SriovNetworkNodeState watch", object.clone().watch());
+    let mut devices = inputs.devices.clone();
     let mut changes = object.cache().changes();
-    let running = async move {
-        let guids = guid_source(&configure).await;
-        let desk = Arc::new(Configurator {
-            hardware: configure.hardware,
-            firmware: configure.firmware,
-            original_states: records,
+    let reconciling = async move {
+        let guids = guid_source(&inputs).await;
+        let configurator = Arc::new(Configurator {
+            hardware: inputs.hardware,
+            firmware: inputs.firmware,
+            original_states,
             guids,
-            device_plugins_dir: configure.device_plugins_dir,
-            pods: configure.pods.clone(),
-            pools: configure.pools,
-            prefix: configure.prefix,
+            device_plugins_dir: inputs.device_plugins_dir,
+            pods: inputs.pods.clone(),
+            pools: inputs.pools,
+            prefix: inputs.prefix,
         });
         object.cache().wait_synced().await;
-        configure.pods.wait_synced().await;
-        let mut keeper = NodeStateReconciler {
+        inputs.pods.wait_synced().await;
+        let mut reconciler = NodeStateReconciler {
             object,
-            configurator: desk,
+            configurator,
             reboots,
             backoff: MIN_BACKOFF,
             last_error: String::new(),
             last_written: None,
         };
-        let mut seen = board.borrow_and_update().inventory.clone();
+        let mut inventory = devices.borrow_and_update().inventory.clone();
         loop {
-            let next = keeper.reconcile().await;
-            let due = time::sleep(next);
-            tokio::pin!(due);
+            let next = reconciler.reconcile().await;
+            let timer = time::sleep(next);
+            tokio::pin!(timer);
             loop {
                 tokio::select! {
-                    () = &mut due => break,
+                    () = &mut timer => break,
                     changed = changes.changed() => if changed.is_ok() { break },
-                    changed = board.changed() => {
-                        let now = board.borrow_and_update().inventory.clone();
-                        if changed.is_ok() && now != std::mem::replace(&mut seen, now.clone()) {
+                    changed = devices.changed() => {
+                        let now = devices.borrow_and_update().inventory.clone();
+                        if changed.is_ok() && now != std::mem::replace(&mut inventory, now.clone()) {
                             break;
                         }
                     }
@@ -115,40 +111,40 @@ pub fn start_configurator(configure: ConfiguratorInputs, tasks: &mut TaskSet<Err
             }
         }
     };
-    tasks.start_endless("configuration", running);
+    tasks.start_endless("configuration", reconciling);
     Ok(())
 }
 
-/// The source of GUIDs, once the cluster's identity and the administrator's range are known.
-async fn guid_source(configure: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
-    let claims = GuidClaimClient::new(configure.client.clone(), configure.node.clone());
-    let mut trouble = String::new();
+/// Builds the GUID source once the cluster identity and the administrator's range are known.
+async fn guid_source(inputs: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
+    let claims = GuidClaimClient::new(inputs.client.clone(), inputs.node.clone());
+    let mut last_error = String::new();
     let (cluster, range) = loop {
         let fault = match tokio::try_join!(claims.cluster_uid(), claims.guid_range()) {
-            Ok(known) => break known,
+            Ok(both) => break both,
             Err(fault) => fault.to_string(),
         };
-        if fault != trouble {
-            warn!(error = fault, "cannot learn what GUIDs are made of; trying again");
-            trouble = fault;
+        if fault != last_error {
+            warn!(error = fault, "cannot read the cluster identity and the GUID range, retrying");
+            last_error = fault;
         }
         time::sleep(MIN_BACKOFF).await;
     };
-    let path = configure.hardware.root().path(GuidFile::PATH);
-    let listed = match GuidFile::read(&path) {
-        Ok(listed) => listed,
+    let path = inputs.hardware.root().path(GuidFile::PATH);
+    let guid_file = match GuidFile::read(&path) {
+        Ok(guid_file) => guid_file,
         Err(fault) => {
-            warn!(%fault, "no GUIDs are given");
-            // Every question is answered with what is wrong.
+            warn!(%fault, "invalid GUID file, no GUIDs are assigned");
+            // An empty file makes every GUID request fail with the reason.
             Some(GuidFile::default())
         }
     };
-    // In all of ib-kubernetes' own range what follows from cluster and adapter meets nothing else; in a smaller one it may.
+    // In the full default range of ib-kubernetes, derived GUIDs do not collide. In a smaller range they might.
     if range == GuidRange::DEFAULT {
-        Arc::new(DerivedGuids { cluster, node: configure.node.clone(), guid_file: listed })
+        Arc::new(DerivedGuids { cluster, node: inputs.node.clone(), guid_file })
     } else {
-        info!(first = %range.first, last = %range.last, "functions get GUIDs of this range");
-        Arc::new(PooledGuids::new(claims, ClusterSlice::new(range, &cluster), listed, Handle::current()))
+        info!(first = %range.first, last = %range.last, "assigning GUIDs from the configured range");
+        Arc::new(PooledGuids::new(claims, ClusterSlice::new(range, &cluster), guid_file, Handle::current()))
     }
 }
 
@@ -158,12 +154,12 @@ struct NodeStateReconciler {
     reboots: RebootLog,
     backoff: Duration,
     last_error: String,
-    /// What was told last, and when.
+    /// Status written last, and when.
     last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
 
 impl NodeStateReconciler {
-    /// One pass; how long until the next one.
+    /// Runs one pass and returns the time until the next one.
     async fn reconcile(&mut self) -> Duration {
         match self.try_reconcile().await {
             Ok(next) => {
@@ -173,7 +169,7 @@ impl NodeStateReconciler {
             Err(e) => {
                 let problem = error_chain(&e);
                 if problem != self.last_error {
-                    warn!(error = problem, "configuration; trying again");
+                    warn!(error = problem, "configuration failed, retrying");
                     self.last_error = problem;
                 }
                 self.next_backoff()
@@ -192,65 +188,65 @@ impl NodeStateReconciler {
             self.object.create().await?;
             return Ok(DRAIN_POLL_INTERVAL);
         };
-        let wanted = Arc::new(DesiredNodeConfig::from_spec(&state.spec));
+        let desired = Arc::new(DesiredNodeConfig::from_spec(&state.spec));
         let mut failures = Vec::new();
-        let mut look = self.prepare(&wanted).await?;
+        let mut pass = self.prepare(&desired).await?;
         for _ in 0..Configurator::MAX_ROUNDS {
-            if look.ready.is_empty() || !failures.is_empty() {
+            if pass.ready.is_empty() || !failures.is_empty() {
                 break;
             }
-            self.write_status(&state, &look, &[], true).await?;
-            let (desk, before) = (self.configurator.clone(), look);
-            failures = blocking(move || Ok(desk.apply_ready(&before))).await?;
-            look = self.prepare(&wanted).await?;
+            self.write_status(&state, &pass, &[], true).await?;
+            let (configurator, previous) = (self.configurator.clone(), pass);
+            failures = blocking(move || Ok(configurator.apply_ready(&previous))).await?;
+            pass = self.prepare(&desired).await?;
         }
-        let rebooting = self.request_reboot(&state, &wanted, &look, &mut failures)?;
-        let drift = self.write_status(&state, &look, &failures, rebooting).await?;
-        let desired = match (rebooting, look.holders.is_empty()) {
+        let rebooting = self.request_reboot(&state, &desired, &pass, &mut failures)?;
+        let retry_in = self.write_status(&state, &pass, &failures, rebooting).await?;
+        let desired_state = match (rebooting, pass.holders.is_empty()) {
             (true, _) => REBOOT_REQUIRED,
             (false, true) => IDLE,
             (false, false) => DRAIN_REQUIRED,
         };
-        if state.annotations().get(DESIRED_STATE).map(String::as_str) != Some(desired) {
-            info!(desired, holders = look.holders.len(), "what is needed to go on");
-            self.object.set_desired_state(desired).await?;
+        if state.annotations().get(DESIRED_STATE).map(String::as_str) != Some(desired_state) {
+            info!(desired_state, holders = pass.holders.len(), "changing the desired state");
+            self.object.set_desired_state(desired_state).await?;
         }
-        if !failures.is_empty() || !look.faults.is_empty() {
+        if !failures.is_empty() || !pass.faults.is_empty() {
             return Ok(self.next_backoff());
         }
         self.backoff = MIN_BACKOFF;
-        Ok(match (look.holders.is_empty(), drift) {
+        Ok(match (pass.holders.is_empty(), retry_in) {
             (false, _) => DRAIN_POLL_INTERVAL,
-            (true, Some(due)) => due,
+            (true, Some(retry_in)) => retry_in,
             (true, None) => RESYNC_INTERVAL,
         })
     }
 
-    /// Ask for a reboot where it takes one, it is allowed, and the pods are gone. Whether one is on its way.
+    /// Requests a reboot if one is needed and allowed and the node is drained. Returns whether a reboot is pending.
     fn request_reboot(
         &self,
         state: &SriovNetworkNodeState,
-        wanted: &DesiredNodeConfig,
-        look: &ConfigurationPass,
+        desired: &DesiredNodeConfig,
+        pass: &ConfigurationPass,
         failures: &mut Vec<Fault>,
     ) -> Result<bool, Error> {
-        if look.reboot.is_empty() {
+        if pass.reboot.is_empty() {
             return Ok(false);
         }
-        let what = look.reboot.join(", ");
+        let what = pass.reboot.join(", ");
         let fault =
             |cause: String, remedy: &str| Fault::new(FaultCode::DeviceBusy, "this node", cause, remedy);
-        let key = format!("{:?} {:?}", wanted.adapters, wanted.rdma_mode);
+        let key = format!("{:?} {:?}", desired.adapters, desired.rdma_mode);
         match self.reboots.status(&key)? {
             RebootStatus::Ineffective => {
-                let cause = format!("it was rebooted for {what}, which is still not in force");
+                let cause = format!("the node was rebooted, but the change has no effect yet: {what}");
                 failures.push(fault(
                     cause,
-                    "see the kernel's log and the firmware's settings; it is not rebooted again",
+                    "check the kernel log and the firmware settings; Ferroband does not reboot the node again",
                 ));
             }
-            RebootStatus::Due if !wanted.allow_reboot => {
-                let remedy = "reboot it, or set allowReboot in its SriovNetworkPoolConfig";
+            RebootStatus::Due if !desired.allow_reboot => {
+                let remedy = "reboot the node, or set allowReboot in its SriovNetworkPoolConfig";
                 failures.push(fault(format!("RebootRequired for {what}"), remedy));
             }
             RebootStatus::Due => {
@@ -260,8 +256,8 @@ impl NodeStateReconciler {
                 {
                     info!(what, "rebooting");
                     self.reboots.record(&key)?;
-                    let asked = self.configurator.firmware.reboot();
-                    asked.map_err(|e| Error::Task { task: "reboot", source: Some(Box::new(e)) })?;
+                    let requested = self.configurator.firmware.reboot();
+                    requested.map_err(|e| Error::Task { task: "reboot", source: Some(Box::new(e)) })?;
                 }
                 return Ok(true);
             }
@@ -270,29 +266,31 @@ impl NodeStateReconciler {
         Ok(false)
     }
 
-    async fn prepare(&self, wanted: &Arc<DesiredNodeConfig>) -> Result<ConfigurationPass, Error> {
-        let (desk, wanted) = (self.configurator.clone(), wanted.clone());
-        blocking(move || desk.prepare(&wanted)).await
+    async fn prepare(&self, desired: &Arc<DesiredNodeConfig>) -> Result<ConfigurationPass, Error> {
+        let (configurator, desired) = (self.configurator.clone(), desired.clone());
+        blocking(move || configurator.prepare(&desired)).await
     }
 
-    /// Write the status if it says something new; when to try again, if what is new is not urgent.
+    /// Writes the status if it changed. Returns when to retry if the change is not urgent.
     async fn write_status(
         &mut self,
         state: &SriovNetworkNodeState,
-        look: &ConfigurationPass,
+        pass: &ConfigurationPass,
         failures: &[Fault],
-        acting: bool,
+        in_progress: bool,
     ) -> Result<Option<Duration>, Error> {
-        // What was written a moment ago may not be in the cache yet.
-        let known = self.object.get();
-        let before = known.as_ref().and_then(|state| state.status.as_ref());
-        let status = build_status(state, before, look, failures, acting);
-        let just_told =
-            self.last_written.as_ref().is_some_and(|(at, told)| *told == status && at.elapsed() < CACHE_LAG);
-        if before == Some(&status) || just_told {
+        // The last write may not be in the cache yet.
+        let cached = self.object.get();
+        let previous = cached.as_ref().and_then(|state| state.status.as_ref());
+        let status = build_status(state, previous, pass, failures, in_progress);
+        let just_written = self
+            .last_written
+            .as_ref()
+            .is_some_and(|(at, written)| *written == status && at.elapsed() < CACHE_LAG);
+        if previous == Some(&status) || just_written {
             return Ok(None);
         }
-        let urgent = before.is_none_or(|before| {
+        let urgent = previous.is_none_or(|previous| {
             let key = |status: &SriovNetworkNodeStateStatus| {
                 let counts: Vec<_> =
                     status.interfaces.iter().map(|i| (i.pci_address.clone(), i.num_vfs)).collect();
@@ -305,7 +303,7 @@ impl NodeStateReconciler {
                     counts,
                 )
             };
-            key(before) != key(&status)
+            key(previous) != key(&status)
         });
         let since = self.last_written.as_ref().map(|(at, _)| at.elapsed());
         let quiet = since.map(|since| STATUS_INTERVAL.saturating_sub(since)).filter(|left| !left.is_zero());
@@ -320,39 +318,45 @@ impl NodeStateReconciler {
 
 fn build_status(
     state: &SriovNetworkNodeState,
-    before: Option<&SriovNetworkNodeStateStatus>,
-    look: &ConfigurationPass,
+    previous: Option<&SriovNetworkNodeStateStatus>,
+    pass: &ConfigurationPass,
     failures: &[Fault],
-    acting: bool,
+    in_progress: bool,
 ) -> SriovNetworkNodeStateStatus {
-    let faults: Vec<String> = look.faults.iter().chain(failures).map(ToString::to_string).collect();
+    let faults: Vec<String> = pass.faults.iter().chain(failures).map(ToString::to_string).collect();
     let error = (!faults.is_empty()).then(|| faults.join("; "));
-    let (sync, (holds, reason), message) = match (&error, acting, look.holders.is_empty()) {
-        (_, true, _) => (IN_PROGRESS, (false, "Changing"), "functions are being made".to_owned()),
+    let (sync, (holds, reason), message) = match (&error, in_progress, pass.holders.is_empty()) {
+        (_, true, _) => (IN_PROGRESS, (false, "Changing"), "applying changes".to_owned()),
         (Some(error), ..) => (FAILED, (false, "Failed"), error.clone()),
         (None, _, false) => {
-            let names: Vec<_> = look.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
-            (IN_PROGRESS, (false, "Held"), format!("waits for pods to go: {}", names.join(", ")))
+            let names: Vec<_> = pass.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
+            (
+                IN_PROGRESS,
+                (false, "Held"),
+                format!("waiting for pods to release functions: {}", names.join(", ")),
+            )
         }
-        (None, false, true) => (SUCCEEDED, (true, "AsWanted"), "as the policies say".to_owned()),
+        (None, false, true) => {
+            (SUCCEEDED, (true, "AsWanted"), "configured as the policies require".to_owned())
+        }
     };
     let generation = state.metadata.generation;
-    let told = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let conditions = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let configured = Condition {
         observed_generation: generation,
-        ..condition(told, "Configured", Some(holds), reason, message)
+        ..condition(conditions, "Configured", Some(holds), reason, message)
     };
     SriovNetworkNodeStateStatus {
-        interfaces: look.observed.adapters.iter().map(|adapter| adapter.status.clone()).collect(),
+        interfaces: pass.observed.adapters.iter().map(|adapter| adapter.status.clone()).collect(),
         bridges: None,
-        system: look
+        system: pass
             .observed
             .rdma_mode
             .map(|mode| SystemState { rdma_mode: Some(mode.to_string()), ..SystemState::default() }),
         sync_status: Some(sync.to_owned()),
         last_sync_error: error,
         observed_generation: generation,
-        holders: look.holders.clone(),
+        holders: pass.holders.clone(),
         conditions: vec![configured],
     }
 }
@@ -368,17 +372,18 @@ async fn blocking<T: Send + 'static>(
 mod tests {
     use super::*;
 
+    // Case: operator C64
     #[test]
-    fn c64_a_node_without_rdma_tells_no_mode() {
+    fn node_without_rdma_reports_no_rdma_mode() {
         let state = SriovNetworkNodeState::new("n", Default::default());
-        let told = |mode| {
-            let mut look = ConfigurationPass::default();
-            look.observed.rdma_mode = mode;
-            build_status(&state, None, &look, &[], false)
+        let status_with = |mode| {
+            let mut pass = ConfigurationPass::default();
+            pass.observed.rdma_mode = mode;
+            build_status(&state, None, &pass, &[], false)
         };
-        let without = told(None);
+        let without = status_with(None);
         assert_eq!((without.system, without.sync_status.as_deref()), (None, Some(SUCCEEDED)));
-        let with = told(Some(ferroband_kernel::NetnsMode::Shared)).system.unwrap();
+        let with = status_with(Some(ferroband_kernel::NetnsMode::Shared)).system.unwrap();
         assert_eq!(with.rdma_mode.as_deref(), Some("shared"));
     }
 }

@@ -1,20 +1,21 @@
-//! Stage configure: the node is brought to what its SriovNetworkNodeState says, and says there what it is.
+//! Stage configure: applies the spec of this node's SriovNetworkNodeState to the hardware and reports its status.
 //!
 //! ```text
-//!  SriovNetworkNodeState.spec ──want──┐
-//!  hardware ──survey──▶ Adapter ──────┼─due─▶ Due: what is to be done, and which functions must be free for it
-//!  records ── what was before us ─────┘        │
-//!                                        holders? ──yes──▶ told in the state; the cluster daemon drains them
-//!                                              │no
-//!                                            apply ──▶ survey again, until nothing is due
-//!  firmware, RDMA mode ──system──▶ set at once; a reboot is asked for where it takes one, once
+//!  SriovNetworkNodeState.spec ──▶ DesiredNodeConfig ─┐
+//!  hardware ──▶ ObservedNode ────────────────────────┼─▶ AdapterChanges, and the functions they disrupt
+//!  original states (on disk) ────────────────────────┘        │
+//!                                                      held by pods? ──yes──▶ status.holders; the cluster drains them
+//!                                                             │no
+//!                                                           apply ──▶ observe again, until there are no changes
+//!  firmware, RDMA mode ──system──▶ set at once; one reboot is requested if needed
 //!
-//!  what is right already ──▶ pools: the kubelet is offered it at once, and what is about to change no longer
+//!  functions that are ready ──▶ pools: advertised at once; functions that are about to change are withdrawn
 //! ```
 //!
-//! Nothing is remembered between two passes but the records: each pass looks at the hardware and does what is missing. So
-//! a daemon that is killed anywhere goes on where it was. A record is written before the first change to an adapter and
-//! removed after the last one is undone; an adapter without a record is never touched unless a policy selects it.
+//! Only the original states are kept between passes. Each pass reads the hardware and applies what is missing, so a
+//! daemon that is killed at any point continues where it was. The original state of an adapter is saved before the
+//! first change and removed after the last one is undone. An adapter without one is never changed unless a policy
+//! selects it.
 
 mod apply;
 mod card;

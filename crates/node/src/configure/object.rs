@@ -1,4 +1,4 @@
-//! This node's SriovNetworkNodeState: its spec is read, its status is written, and only when it says something new.
+//! This node's SriovNetworkNodeState. The status is only written when it changes.
 
 use crate::{
     Error,
@@ -17,10 +17,9 @@ use kube::{
 use serde_json::json;
 use std::sync::Arc;
 
-/// Who writes, for server-side apply.
+/// Field manager for server-side apply.
 const FIELD_MANAGER: &str = "ferroband-node";
 
-/// The object.
 #[derive(Clone)]
 pub struct NodeStateObject {
     api: Api<SriovNetworkNodeState>,
@@ -30,17 +29,15 @@ pub struct NodeStateObject {
 }
 
 impl NodeStateObject {
-    /// That of `node`.
     pub fn new(client: Client, namespace: &str, node: &str) -> Self {
         let api = Api::namespaced(client, namespace);
         Self { api, namespace: namespace.to_owned(), node: node.to_owned(), cache: Arc::default() }
     }
 
-    /// Follow it.
     pub async fn watch(self) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
         let cache = self.cache.clone();
-        watch_forever("the node's state", self.api.clone(), config, move |event| {
+        watch_forever("SriovNetworkNodeState of this node", self.api.clone(), config, move |event| {
             cache.apply(map_event(event, |state: SriovNetworkNodeState| {
                 ((state.namespace().unwrap_or_default(), state.name_any()), Some(state))
             }));
@@ -48,46 +45,45 @@ impl NodeStateObject {
         .await;
     }
 
-    /// The cache of it.
     pub fn cache(&self) -> &WatchCache<SriovNetworkNodeState> {
         &self.cache
     }
 
-    /// As it is known.
+    /// The cached object.
     pub fn get(&self) -> Option<Arc<SriovNetworkNodeState>> {
         self.cache.get(&self.namespace, &self.node)
     }
 
-    /// Make it, with nothing wanted.
+    /// Creates the object with an empty spec.
     pub async fn create(&self) -> Result<(), Error> {
         let mut state = SriovNetworkNodeState::new(&self.node, SriovNetworkNodeStateSpec::default());
         let annotations = [DESIRED_STATE, CURRENT_STATE].map(|key| (key.to_owned(), IDLE.to_owned()));
         state.metadata.annotations = Some(annotations.into());
         match with_timeout(self.api.create(&PostParams::default(), &state)).await {
             Ok(_) => Ok(()),
-            // The cache is behind.
+            // The object exists; the cache lags behind.
             Err(e) if classify(&e) == ApiFailure::Conflict => Ok(()),
             Err(e) => Err(self.api_error("create", e)),
         }
     }
 
-    /// Write the status.
     pub async fn write_status(&self, status: &SriovNetworkNodeStateStatus) -> Result<(), Error> {
         let state = json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeState",
             "metadata": { "name": self.node }, "status": status,
         });
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let told = with_timeout(self.api.patch_status(&self.node, &params, &Patch::Apply(&state))).await;
-        told.map(drop).map_err(|e| self.api_error("tell", e))
+        let written = with_timeout(self.api.patch_status(&self.node, &params, &Patch::Apply(&state))).await;
+        written.map(drop).map_err(|e| self.api_error("update the status of", e))
     }
 
-    /// Say what is needed to go on.
+    /// Sets the annotation that requests a drain or reboot.
     pub async fn set_desired_state(&self, desired: &str) -> Result<(), Error> {
         let patch = json!({ "metadata": { "annotations": { DESIRED_STATE: desired } } });
         let patch = Patch::Merge(&patch);
-        let told = with_timeout(self.api.patch_metadata(&self.node, &PatchParams::default(), &patch)).await;
-        told.map(drop).map_err(|e| self.api_error("annotate", e))
+        let written =
+            with_timeout(self.api.patch_metadata(&self.node, &PatchParams::default(), &patch)).await;
+        written.map(drop).map_err(|e| self.api_error("annotate", e))
     }
 
     fn api_error(&self, action: &'static str, source: kube::Error) -> Error {

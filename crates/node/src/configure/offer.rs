@@ -1,4 +1,4 @@
-//! The functions that may be given out now, as pools.
+//! Pools of the functions that are ready.
 
 use super::{
     GuidSource, ObservedNode,
@@ -12,25 +12,26 @@ use crate::{
 use ferroband_model::{PciAddress, ResourceName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pools of what is wanted and right. What is about to be touched is in none: nobody new shall get it.
+/// Builds pools of the functions that are desired and ready. Functions that are about to change are in no pool, so
+/// that no new pod gets them.
 pub fn ready_pools(
-    wanted: &DesiredNodeConfig,
-    survey: &ObservedNode,
+    desired: &DesiredNodeConfig,
+    observed: &ObservedNode,
     guids: &dyn GuidSource,
-    touched: &BTreeSet<PciAddress>,
+    disrupted: &BTreeSet<PciAddress>,
     prefix: &str,
 ) -> Vec<DevicePool> {
     let mut pools: BTreeMap<String, DevicePool> = BTreeMap::new();
-    for adapter in &survey.adapters {
-        let Some(want) = wanted.adapters.get(&adapter.pci) else { continue };
-        for group in &want.groups {
-            let right = |vf: &&super::ObservedFunction| {
+    for adapter in &observed.adapters {
+        let Some(desired_adapter) = desired.adapters.get(&adapter.pci) else { continue };
+        for group in &desired_adapter.groups {
+            let is_ready = |vf: &&super::ObservedFunction| {
                 group.vf_range.contains(&vf.index)
-                    && !touched.contains(&vf.pci)
-                    && is_vf_ready(want, adapter, vf, group, guids)
+                    && !disrupted.contains(&vf.pci)
+                    && is_vf_ready(desired_adapter, adapter, vf, group, guids)
             };
             let addresses: Vec<String> =
-                adapter.vfs.iter().filter(right).map(|vf| vf.pci.to_string()).collect();
+                adapter.vfs.iter().filter(is_ready).map(|vf| vf.pci.to_string()).collect();
             let Ok(resource) = ResourceName::new(prefix, &group.resource) else { continue };
             let pool = pools.entry(group.resource.clone()).or_insert_with(|| empty_pool(resource, group));
             if let DevicePoolKind::Functions(functions) = &mut pool.kind
@@ -41,9 +42,12 @@ pub fn ready_pools(
             }
         }
     }
-    // A pool without selectors would take everything.
-    let some = |pool: &DevicePool| matches!(&pool.kind, DevicePoolKind::Functions(functions) if !functions.selectors.is_empty());
-    pools.into_values().filter(some).collect()
+    // A pool without selectors would select everything.
+    let has_selectors = |pool: &DevicePool| match &pool.kind {
+        DevicePoolKind::Functions(functions) => !functions.selectors.is_empty(),
+        _ => false,
+    };
+    pools.into_values().filter(has_selectors).collect()
 }
 
 fn empty_pool(resource: ResourceName, group: &DesiredVfGroup) -> DevicePool {

@@ -1,7 +1,7 @@
-//! What an adapter was like before us, so that it can be that again.
+//! State of an adapter before Ferroband changed it, so that it can be restored.
 //!
-//! One file for each adapter that we have anything to do with. It is written before the first change and removed after
-//! the last one is undone: killed in between, the next daemon finds it and goes on.
+//! One file per adapter that Ferroband manages. It is written before the first change and removed after the last one
+//! is undone. A daemon that is killed in between continues from it.
 
 use super::ObservedAdapter;
 use crate::{Error, install::write_atomically};
@@ -15,63 +15,61 @@ use std::{
     path::PathBuf,
 };
 
-/// An adapter before us.
+/// The original state of an adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdapterOriginalState {
-    /// How many functions it had.
+    /// Number of functions.
     pub vfs: u16,
-    /// The MTU of its interface.
     pub mtu: Option<u32>,
-    /// Whether its interface was up.
     pub up: Option<bool>,
-    /// Whether somebody else makes its functions.
+    /// Whether its functions are externally managed.
     #[serde(default)]
     pub external: bool,
-    /// What its interface was called: a change of what it speaks gives it another name.
+    /// Names of its interface. Another link layer gives it another name.
     #[serde(default)]
     pub names: Vec<String>,
 }
 
 impl AdapterOriginalState {
-    /// The adapter as it is now.
-    pub fn capture(seen: &ObservedAdapter, external: bool) -> Self {
-        let names = seen.status.name.iter().chain(&seen.status.alt_names).cloned().collect();
+    /// Captures the current state.
+    pub fn capture(adapter: &ObservedAdapter, external: bool) -> Self {
+        let names = adapter.status.name.iter().chain(&adapter.status.alt_names).cloned().collect();
         Self {
-            vfs: u16::try_from(seen.vfs.len()).unwrap_or(u16::MAX),
-            mtu: seen.interface.as_ref().map(|interface| interface.mtu),
-            up: seen.interface.as_ref().map(|interface| interface.up),
+            vfs: u16::try_from(adapter.vfs.len()).unwrap_or(u16::MAX),
+            mtu: adapter.interface.as_ref().map(|interface| interface.mtu),
+            up: adapter.interface.as_ref().map(|interface| interface.up),
             external,
             names,
         }
     }
 }
 
-/// The records of a node.
+/// The original states of all managed adapters.
 #[derive(Clone, Debug)]
 pub struct OriginalStateStore {
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 impl OriginalStateStore {
-    /// Those under `root`.
+    /// Opens the store under `root`.
     pub fn open(root: &Root) -> Result<Self, Error> {
-        let folder = root.state("configure");
-        let made = DirBuilder::new().recursive(true).create(&folder);
-        made.map_err(|source| Error::File { action: "make", path: folder.clone(), source })?;
-        Ok(Self { folder })
+        let dir = root.state("configure");
+        let created = DirBuilder::new().recursive(true).create(&dir);
+        created.map_err(|source| Error::File { action: "create", path: dir.clone(), source })?;
+        Ok(Self { dir })
     }
 
     fn path(&self, pci: PciAddress) -> PathBuf {
-        self.folder.join(format!("{pci}.json"))
+        self.dir.join(format!("{pci}.json"))
     }
 
-    /// All of them. One that cannot be read is an error: without it nobody knows what to go back to.
+    /// Reads all states. An unreadable file is an error: the original state would be lost.
     pub fn read_all(&self) -> Result<BTreeMap<PciAddress, AdapterOriginalState>, Error> {
-        let mut all = BTreeMap::new();
-        let failed = |source| Error::File { action: "list", path: self.folder.clone(), source };
-        for entry in fs::read_dir(&self.folder).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
+        let mut states = BTreeMap::new();
+        let list_error = |source| Error::File { action: "list", path: self.dir.clone(), source };
+        for entry in fs::read_dir(&self.dir).map_err(list_error)? {
+            let name = entry.map_err(list_error)?.file_name();
             let Some(pci) = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok()) else {
                 continue;
             };
@@ -81,22 +79,20 @@ impl OriginalStateStore {
                 path: path.clone(),
                 source,
             })?;
-            let record = serde_json::from_slice(&text)
+            let state = serde_json::from_slice(&text)
                 .map_err(|e| Error::Unreadable { object: path.display().to_string(), source: Box::new(e) })?;
-            all.insert(pci, record);
+            states.insert(pci, state);
         }
-        Ok(all)
+        Ok(states)
     }
 
-    /// Write one down.
-    pub fn write(&self, pci: PciAddress, record: &AdapterOriginalState) -> Result<(), Error> {
+    pub fn write(&self, pci: PciAddress, state: &AdapterOriginalState) -> Result<(), Error> {
         let path = self.path(pci);
-        let text = serde_json::to_vec(record)
+        let text = serde_json::to_vec(state)
             .map_err(|e| Error::Unreadable { object: path.display().to_string(), source: Box::new(e) })?;
         write_atomically(&path, &mut text.as_slice(), 0o600)
     }
 
-    /// Forget one.
     pub fn remove(&self, pci: PciAddress) -> Result<(), Error> {
         let path = self.path(pci);
         match fs::remove_file(&path) {

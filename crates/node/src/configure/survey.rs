@@ -1,4 +1,4 @@
-//! What the adapters of the node are like now.
+//! Observed state of the adapters of this node.
 
 use ferroband_api::sriov::{InterfaceStatus, VirtualFunction};
 use ferroband_kernel::{
@@ -12,67 +12,55 @@ use ferroband_kernel::{
 use ferroband_model::{Guid, LinkLayer, PciAddress};
 use std::collections::BTreeMap;
 
-/// All adapters.
+/// The observed state of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedNode {
-    /// By address.
+    /// By PCI address.
     pub adapters: Vec<ObservedAdapter>,
-    /// How RDMA devices and namespaces go together; nothing on a kernel without RDMA.
+    /// RDMA namespace mode; `None` on a kernel without RDMA.
     pub rdma_mode: Option<NetnsMode>,
 }
 
 /// A physical function of a network controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedAdapter {
-    /// Where it is.
     pub pci: PciAddress,
-    /// The vendor.
     pub vendor: u16,
-    /// What it speaks, where that is known.
     pub link_layer: Option<LinkLayer>,
-    /// Its own GUID, where it has an RDMA device.
+    /// GUID of its RDMA device.
     pub guid: Option<Guid>,
-    /// How many functions it can have now.
+    /// sriov_totalvfs.
     pub total_vfs: u16,
-    /// Its interface.
     pub interface: Option<AdapterInterface>,
-    /// Its virtual functions, by index.
+    /// By index.
     pub vfs: Vec<ObservedFunction>,
-    /// All of this and more, as it is told.
+    /// The same information for the status of the SriovNetworkNodeState.
     pub status: InterfaceStatus,
 }
 
-/// The interface of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterInterface {
-    /// Its index.
     pub index: u32,
-    /// Its MTU.
     pub mtu: u32,
-    /// Whether it is up.
     pub up: bool,
 }
 
-/// A virtual function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedFunction {
-    /// Where it is.
     pub pci: PciAddress,
-    /// Its number.
     pub index: u32,
-    /// Its driver.
     pub driver: Option<String>,
-    /// The GUID of its RDMA device; nothing if that is not here.
+    /// GUID of its RDMA device; `None` if the device is in another namespace.
     pub guid: Option<Guid>,
-    /// The GUID that it was given, and the link state, where the adapter's interface tells.
+    /// GUID and link state assigned through the adapter, if the adapter's interface reports them.
     pub assigned: Option<(Option<Guid>, Option<rtnetlink::VfLinkState>)>,
-    /// Its interface here, and that one's MTU.
+    /// Its interface in the host namespace, and the MTU.
     pub interface: Option<(String, u32)>,
-    /// Whether it has an IOMMU group, without which vfio-pci does not take it.
+    /// vfio-pci needs an IOMMU group.
     pub has_iommu_group: bool,
 }
 
-/// Look at everything.
+/// Reads the state of all adapters.
 pub fn observe_node(hardware: &dyn Hardware) -> Result<ObservedNode, Error> {
     hardware.refresh()?;
     let root = hardware.root();
@@ -81,13 +69,13 @@ pub fn observe_node(hardware: &dyn Hardware) -> Result<ObservedNode, Error> {
         infiniband::devices(root)?.into_iter().filter_map(|device| Some((device.pci?, device))).collect();
     let by_address: BTreeMap<PciAddress, &PciFunction> = functions.iter().map(|f| (f.address, f)).collect();
     let mut adapters = Vec::new();
-    // The first byte of the class: 02 is a network controller, InfiniBand included.
+    // PCI class 02 is a network controller, InfiniBand included.
     for function in functions.iter().filter(|f| f.class >> 16 == 0x02 && f.physical_function.is_none()) {
         adapters.push(observe_adapter(hardware, function, &by_address, &devices)?);
     }
-    // A kernel without RDMA is no failure: there is no mode then.
-    let mode = hardware.rdma_netns_mode().ok();
-    Ok(ObservedNode { adapters, rdma_mode: mode })
+    // A kernel without RDMA has no mode; that is no error.
+    let rdma_mode = hardware.rdma_netns_mode().ok();
+    Ok(ObservedNode { adapters, rdma_mode })
 }
 
 fn observe_adapter(
@@ -97,31 +85,33 @@ fn observe_adapter(
     devices: &BTreeMap<PciAddress, SysfsRdmaDevice>,
 ) -> Result<ObservedAdapter, Error> {
     let root = hardware.root();
-    // An IPoIB child that nobody moved is on the same function, but stands on another interface.
+    // An IPoIB child in the host namespace is on the same function, but has a parent interface.
     let mut links = hardware.interfaces(function.address, None)?;
     links.sort_by_key(|link| link.parent.is_some());
     let link = links.into_iter().next();
     let device = devices.get(&function.address);
-    let layer = device.and_then(|device| device.ports.first()?.link_layer).or(match function.class >> 8 {
-        0x0207 => Some(LinkLayer::InfiniBand),
-        0x0200 => Some(LinkLayer::Ethernet),
-        _ => None,
-    });
-    let given = match (&link, function.virtual_functions.is_empty()) {
-        // What cannot be asked is not known; what depends on it fails by itself, with its reason.
+    let link_layer =
+        device.and_then(|device| device.ports.first()?.link_layer).or(match function.class >> 8 {
+            0x0207 => Some(LinkLayer::InfiniBand),
+            0x0200 => Some(LinkLayer::Ethernet),
+            _ => None,
+        });
+    let assigned = match (&link, function.virtual_functions.is_empty()) {
+        // If the query fails, the assigned values are unknown. Changes that need them fail later with their own
+        // reason.
         (Some(_), false) => hardware.vfs(function.address).unwrap_or_default(),
         _ => Vec::new(),
     };
     let mut vfs = Vec::new();
-    let mut told = Vec::new();
+    let mut vf_statuses = Vec::new();
     for (index, address) in (0..).zip(&function.virtual_functions) {
         let Some(function) = functions.get(address) else { continue };
-        let (vf, shown) = observe_vf(hardware, function, index, devices.get(address), &given)?;
+        let (vf, vf_status) = observe_vf(hardware, function, index, devices.get(address), &assigned)?;
         vfs.push(vf);
-        told.push(shown);
+        vf_statuses.push(vf_status);
     }
     let speed = link.as_ref().and_then(|link| net::netdev(root, &link.name).ok()??.speed);
-    let told = InterfaceStatus {
+    let status = InterfaceStatus {
         pci_address: function.address.to_string(),
         name: link.as_ref().map(|link| link.name.clone()),
         mac: link.as_ref().map(hardware_address).filter(|address| !address.is_empty()),
@@ -133,25 +123,25 @@ fn observe_adapter(
         num_vfs: Some(i64::from(function.vfs)),
         total_vfs: Some(i64::from(function.total_vfs)),
         link_speed: speed.map(|speed| format!("{speed} Mb/s")),
-        link_type: layer.map(|layer| match layer {
+        link_type: link_layer.map(|link_layer| match link_layer {
             LinkLayer::InfiniBand => "IB".to_owned(),
             LinkLayer::Ethernet => "ETH".to_owned(),
         }),
         link_admin_state: link.as_ref().map(|link| if link.up { "up" } else { "down" }.to_owned()),
         e_switch_mode: None,
         externally_managed: None,
-        vfs: told,
+        vfs: vf_statuses,
         alt_names: link.as_ref().map(|link| link.altnames.clone()).unwrap_or_default(),
     };
     Ok(ObservedAdapter {
         pci: function.address,
         vendor: function.vendor,
-        link_layer: layer,
+        link_layer,
         guid: device.and_then(|device| device.node_guid).filter(|guid| !guid.is_unset()),
         total_vfs: function.total_vfs,
         interface: link.map(|link| AdapterInterface { index: link.index, mtu: link.mtu, up: link.up }),
         vfs,
-        status: told,
+        status,
     })
 }
 
@@ -160,17 +150,17 @@ fn observe_vf(
     function: &PciFunction,
     index: u32,
     device: Option<&SysfsRdmaDevice>,
-    given: &[rtnetlink::VfInfo],
+    assigned: &[rtnetlink::VfInfo],
 ) -> Result<(ObservedFunction, VirtualFunction), Error> {
     let root = hardware.root();
     let netdev = match function.netdevs.first() {
         Some(name) => net::netdev(root, name)?,
         None => None,
     };
-    let given = given.iter().find(|vf| vf.index == index);
-    // The kernel shows zeros before there is one; a reset leaves ones.
-    let guid = device.and_then(|device| device.node_guid).or(given.and_then(|vf| vf.node_guid));
-    let told = VirtualFunction {
+    let assigned = assigned.iter().find(|vf| vf.index == index);
+    // The kernel shows zeros before a GUID is set; a reset leaves ones.
+    let guid = device.and_then(|device| device.node_guid).or(assigned.and_then(|vf| vf.node_guid));
+    let status = VirtualFunction {
         pci_address: function.address.to_string(),
         vf_id: i64::from(index),
         name: netdev.as_ref().map(|netdev| netdev.name.clone()),
@@ -187,11 +177,11 @@ fn observe_vf(
         index,
         driver: function.driver.clone(),
         guid: device.and_then(|device| device.node_guid),
-        assigned: given.map(|vf| (vf.node_guid, vf.link_state)),
+        assigned: assigned.map(|vf| (vf.node_guid, vf.link_state)),
         interface: netdev.and_then(|netdev| Some((netdev.name, netdev.mtu?))),
         has_iommu_group: pci::iommu_group(root, function.address)?.is_some(),
     };
-    Ok((vf, told))
+    Ok((vf, status))
 }
 
 fn hardware_address(link: &Link) -> String {

@@ -1,4 +1,4 @@
-//! Signs that the hardware may have changed: the kernel's events, or a simulation's.
+//! Events that hint at hardware changes, from the kernel or a simulation.
 
 use crate::error::error_chain;
 use ferroband_kernel::{Hardware, HardwareEvent, HardwareWatch};
@@ -9,38 +9,39 @@ use tokio::{
 };
 use tracing::warn;
 
-/// A driver makes the parts of a device one after the other, and udev their files; this long it must be quiet,
+/// A driver creates the parts of a device one by one, and udev creates their files. The device counts as complete
+/// after this time without an event.
 const QUIET_PERIOD: Duration = Duration::from_millis(50);
-/// unless it never gets quiet: a hundred virtual functions take seconds to make.
+/// Maximum time to wait for that: a hundred virtual functions take seconds to create.
 const MAX_SETTLE_TIME: Duration = Duration::from_millis(300);
 
-/// How many signs may wait; the kernel keeps more.
+/// Number of queued events. The kernel buffers more.
 const QUEUE_LENGTH: usize = 64;
-/// After so long without a sign the thread looks whether anybody listens.
+/// Interval at which the thread checks whether the receiver still exists.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where to look.
+/// What may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiscoveryEvent {
-    /// An interface came, went or changed; most are pods'.
+    /// A network interface; most of them belong to pods.
     Interfaces,
-    /// A device came, went or changed.
+    /// A device.
     Devices,
 }
 
-/// Hears signs; deaf where the kernel does not let us listen.
+/// A subscription to hardware events; empty if the kernel denies it.
 pub struct DiscoveryEvents(Option<mpsc::Receiver<DiscoveryEvent>>);
 
 impl DiscoveryEvents {
-    /// From now on, of this hardware. To be called in the host's network namespace.
+    /// Subscribes to events. Call in the host network namespace.
     pub fn subscribe(hardware: &dyn Hardware) -> Self {
-        let (tell, told) = mpsc::channel(QUEUE_LENGTH);
-        let listening = hardware.watch().map_err(|e| error_chain(&e)).and_then(|watch| {
-            let thread = thread::Builder::new().name("signs".to_owned());
-            thread.spawn(move || forward_events(watch, &tell)).map_err(|e| e.to_string())
+        let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
+        let started = hardware.watch().map_err(|e| error_chain(&e)).and_then(|watch| {
+            let thread = thread::Builder::new().name("hw-events".to_owned());
+            thread.spawn(move || forward_events(watch, &sender)).map_err(|e| e.to_string())
         });
-        match listening {
-            Ok(_) => Self(Some(told)),
+        match started {
+            Ok(_) => Self(Some(receiver)),
             Err(error) => {
                 warn_unavailable(&error);
                 Self(None)
@@ -48,16 +49,16 @@ impl DiscoveryEvents {
         }
     }
 
-    /// Whether signs can be heard at all.
+    /// Whether there are no events.
     pub fn is_unavailable(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The next sign. Nothing is lost when this is dropped while it waits.
+    /// Waits for the next event. Cancel safe.
     pub async fn next(&mut self) -> DiscoveryEvent {
-        let Some(told) = &mut self.0 else { return pending().await };
-        match told.recv().await {
-            Some(sign) => sign,
+        let Some(receiver) = &mut self.0 else { return pending().await };
+        match receiver.recv().await {
+            Some(event) => event,
             None => {
                 self.0 = None;
                 DiscoveryEvent::Devices
@@ -65,25 +66,25 @@ impl DiscoveryEvents {
         }
     }
 
-    /// Waits until it is quiet; says what was heard meanwhile.
+    /// Waits until no more events arrive. Returns the most significant event in between.
     pub async fn wait_quiet(&mut self) -> Option<DiscoveryEvent> {
         let begin = Instant::now();
-        let mut heard = None;
+        let mut latest = None;
         while begin.elapsed() < MAX_SETTLE_TIME {
             match timeout(QUIET_PERIOD, self.next()).await {
-                Ok(sign) => heard = heard.max(Some(sign)),
+                Ok(event) => latest = latest.max(Some(event)),
                 Err(_) => break,
             }
         }
-        heard
+        latest
     }
 }
 
-/// Hands on what is heard until nobody wants it. A thread of its own: the descriptor to wait for is the kernel crate's,
-/// and a runtime takes only those that it can prove to be open.
-fn forward_events(mut watch: HardwareWatch, tell: &mpsc::Sender<DiscoveryEvent>) {
-    while !tell.is_closed() {
-        let sign = match watch.wait(WAIT_TIMEOUT) {
+/// Forwards events until the receiver is gone. Runs on its own thread: the file descriptor belongs to the kernel
+/// crate, and the async runtime only accepts descriptors that it can prove to be open.
+fn forward_events(mut watch: HardwareWatch, sender: &mpsc::Sender<DiscoveryEvent>) {
+    while !sender.is_closed() {
+        let event = match watch.wait(WAIT_TIMEOUT) {
             Ok(None) => continue,
             Ok(Some(HardwareEvent::Device { subsystem, .. })) if subsystem == "net" => {
                 DiscoveryEvent::Interfaces
@@ -94,12 +95,12 @@ fn forward_events(mut watch: HardwareWatch, tell: &mpsc::Sender<DiscoveryEvent>)
             }
             Err(e) => return warn_unavailable(&error_chain(&e)),
         };
-        if tell.blocking_send(sign).is_err() {
+        if sender.blocking_send(event).is_err() {
             return;
         }
     }
 }
 
 fn warn_unavailable(error: &str) {
-    warn!(error, "the kernel's events cannot be heard; looking at the hardware often instead");
+    warn!(error, "no hardware events from the kernel, polling the hardware instead");
 }

@@ -1,4 +1,4 @@
-//! Stage discover: what this node has.
+//! Stage discover: the hardware inventory of this node.
 
 mod function;
 mod hw_events;

@@ -1,8 +1,8 @@
-//! Small reads of a sysfs tree. What cannot be read is not known: a device may vanish under the reader.
+//! Small reads of a sysfs tree. An unreadable file counts as missing: a device may be removed at any time.
 
 use std::{fs, path::Path};
 
-/// The text of an attribute, without its line end; nothing when it is empty.
+/// The text of an attribute without the line end; `None` if it is empty.
 pub fn read_text(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
@@ -17,13 +17,13 @@ pub fn sorted_names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// `uverbs12` as the word and the number.
+/// Splits `uverbs12` into word and number.
 fn split_number(name: &str) -> (String, u64) {
     let word = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     (word.to_owned(), name[word.len()..].parse().unwrap_or_default())
 }
 
-/// What an interface speaks, by its ARPHRD number (linux/if_arp.h).
+/// Link type of an interface, by its ARPHRD number (linux/if_arp.h).
 pub fn link_type(netdev: &Path) -> Option<String> {
     match read_text(&netdev.join("type"))?.as_str() {
         "1" => Some("ether".to_owned()),

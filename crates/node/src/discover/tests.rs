@@ -9,7 +9,7 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// One adapter as sysfs shows it; its device files are not made.
+/// One adapter in sysfs, without device files.
 fn plug(base: &Path) {
     let function = base.join("sys/devices/pci0000:80/0000:86:00.0");
     for (name, text) in
@@ -32,11 +32,11 @@ fn plug(base: &Path) {
 }
 
 #[test]
-fn what_sysfs_says_is_read_and_files_count_when_they_exist() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = Root::at(folder.path());
+fn sysfs_is_read_and_only_existing_device_files_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
     assert_eq!(Inventory::read(&root, false).unwrap(), Inventory::default());
-    plug(folder.path());
+    plug(dir.path());
     let inventory = Inventory::read(&root, true).unwrap();
     let [device] = inventory.devices.as_slice() else { panic!("{inventory:?}") };
     assert_eq!((device.name.as_str(), device.pci.as_deref()), ("mlx5_0", Some("0000:86:00.0")));
@@ -46,20 +46,20 @@ fn what_sysfs_says_is_read_and_files_count_when_they_exist() {
         (device.ports[0].state.as_str(), device.ports[0].rate.as_deref()),
         ("Active", Some("100 Gb/sec (4X EDR)"))
     );
-    assert_eq!(device.uverbs(), None, "udev has not made it");
-    put(&folder.path().join("dev/infiniband/uverbs0"), "");
-    put(&folder.path().join("dev/infiniband/rdma_cm"), "");
+    assert_eq!(device.uverbs(), None, "udev has not created it");
+    put(&dir.path().join("dev/infiniband/uverbs0"), "");
+    put(&dir.path().join("dev/infiniband/rdma_cm"), "");
     let inventory = Inventory::read(&root, true).unwrap();
-    assert_eq!(inventory.devices[0].uverbs(), Some(folder.path().join("dev/infiniband/uverbs0").as_path()));
-    assert_eq!(inventory.rdma_cm, Some(folder.path().join("dev/infiniband/rdma_cm")));
+    assert_eq!(inventory.devices[0].uverbs(), Some(dir.path().join("dev/infiniband/uverbs0").as_path()));
+    assert_eq!(inventory.rdma_cm, Some(dir.path().join("dev/infiniband/rdma_cm")));
 }
 
 #[test]
-fn functions_are_read_with_their_place_and_what_they_carry() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = Root::at(folder.path());
-    let bus = folder.path().join("sys/devices/pci0000:3a/0000:3a:00.0");
-    let links = folder.path().join("sys/bus/pci/devices");
+fn functions_are_read_with_topology_and_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    let bus = dir.path().join("sys/devices/pci0000:3a/0000:3a:00.0");
+    let links = dir.path().join("sys/bus/pci/devices");
     fs::create_dir_all(&links).unwrap();
     let plug = |pci: &str, device: &str, class: &str| {
         let function = bus.join(pci);
@@ -105,7 +105,7 @@ fn functions_are_read_with_their_place_and_what_they_carry() {
             ("0000:3c:00.0", DeviceClass::Gpu),
             ("0000:3e:00.0", DeviceClass::Network),
         ],
-        "a bridge is no function of ours"
+        "bridges are not listed"
     );
     let at = |pci| inventory.function(pci).unwrap();
     let netdev = FunctionNetdev { name: "ibs1".to_owned(), link_type: Some("infiniband".to_owned()) };
@@ -125,25 +125,28 @@ fn functions_are_read_with_their_place_and_what_they_carry() {
 }
 
 #[tokio::test]
-async fn a_device_file_that_comes_or_goes_is_seen_within_a_second() {
-    let folder = tempfile::tempdir().unwrap();
-    plug(folder.path());
-    fs::create_dir_all(folder.path().join("dev/infiniband")).unwrap();
-    let root = Root::at(folder.path());
+async fn added_and_removed_device_files_are_noticed_within_a_second() {
+    let dir = tempfile::tempdir().unwrap();
+    plug(dir.path());
+    fs::create_dir_all(dir.path().join("dev/infiniband")).unwrap();
+    let root = Root::at(dir.path());
     let hardware = Arc::new(LinuxHost::new(root.clone()));
-    let sight = DiscoveryRoots { device_dir: root.dev("infiniband"), simulated: true, root };
-    let (sender, mut seen) = watch::channel(Arc::default());
+    let roots = DiscoveryRoots { device_dir: root.dev("infiniband"), simulated: true, root };
+    let (sender, mut receiver) = watch::channel(Arc::default());
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(watch_inventory(sight, hardware, sender, stop.clone()));
-    let soon = Duration::from_secs(1);
+    let watcher = tokio::spawn(watch_inventory(roots, hardware, sender, stop.clone()));
+    let limit = Duration::from_secs(1);
     let has = |inventory: &Arc<Inventory>| inventory.devices.iter().any(|device| device.uverbs().is_some());
-    timeout(soon, seen.wait_for(|inventory| !inventory.devices.is_empty())).await.unwrap().unwrap();
+    timeout(limit, receiver.wait_for(|inventory| !inventory.devices.is_empty())).await.unwrap().unwrap();
 
-    let file = folder.path().join("dev/infiniband/uverbs0");
+    let file = dir.path().join("dev/infiniband/uverbs0");
     fs::write(&file, "").unwrap();
-    timeout(soon, seen.wait_for(has)).await.expect("its coming").unwrap();
+    timeout(limit, receiver.wait_for(has)).await.expect("device file added").unwrap();
     fs::remove_file(&file).unwrap();
-    timeout(soon, seen.wait_for(|inventory| !has(inventory))).await.expect("its going").unwrap();
+    timeout(limit, receiver.wait_for(|inventory| !has(inventory)))
+        .await
+        .expect("device file removed")
+        .unwrap();
     stop.cancel();
-    watching.await.unwrap().unwrap();
+    watcher.await.unwrap().unwrap();
 }

@@ -1,11 +1,11 @@
-//! Keeping the inventory current.
+//! Keeps the inventory current.
 //!
 //! ```text
-//! events of the kernel ──▶ Devices ────────────────────────┐
-//!   or of a simulation ──▶ Interfaces ──▶ glance: changed? ─┤
-//! folder of device files ──────────────────────────────────┼──▶ look at everything ──▶ Inventory
-//! every second ──▶ states of the physical ports: changed? ──┤
-//! now and then ──▶ glance: changed? ────────────────────────┘     (and once a minute without a sign)
+//! events of the kernel ──▶ Devices ─────────────────────────────┐
+//!   or of a simulation ──▶ Interfaces ──▶ summary: changed? ────┤
+//! directory of device files ────────────────────────────────────┼──▶ full read ──▶ Inventory
+//! every second ──▶ states of the physical ports: changed? ──────┤
+//! every 10 s ──▶ summary: changed? ─────────────────────────────┘     (and once a minute in any case)
 //! ```
 
 use super::{
@@ -23,36 +23,36 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// How often the node is glanced at without a sign: events may be lost.
+/// Interval of summaries without an event: events may be lost.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(10);
-/// The same where events cannot be heard. sysfs itself sends none.
+/// The same if there are no kernel events. sysfs itself sends none.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How often ports are asked for their state. The kernel tells of it only by an interface's carrier, which a port
-/// need not have (docs/decisions/0010).
+/// Interval at which port states are read. The kernel reports them only as the carrier of an interface, which a port
+/// may not have (docs/decisions/0010).
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
-/// When everything is read all the same: P_Key tables and LIDs change unseen.
+/// Interval of full reads: P_Key tables and LIDs change without a notification.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Look once.
-pub async fn read_inventory(sight: DiscoveryRoots) -> Result<Inventory, Error> {
-    Ok(blocking(move || sight.read_inventory()).await??)
+/// Reads the inventory once.
+pub async fn read_inventory(roots: DiscoveryRoots) -> Result<Inventory, Error> {
+    Ok(blocking(move || roots.read_inventory()).await??)
 }
 
-/// Keep `inventory` as the node is, until `stop`: what comes, goes or changes is there within a second.
+/// Keeps `inventory` current until `stop`. Changes appear within a second.
 pub async fn watch_inventory(
-    sight: DiscoveryRoots,
+    roots: DiscoveryRoots,
     hardware: Arc<dyn Hardware>,
     inventory: watch::Sender<Arc<Inventory>>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let watching = InventoryWatcher {
+    let watcher = InventoryWatcher {
         events: DiscoveryEvents::subscribe(hardware.as_ref()),
         device_dir_watch: None,
         hardware,
-        roots: sight,
+        roots,
     };
     tokio::select! {
-        end = watching.run(inventory) => end,
+        result = watcher.run(inventory) => result,
         () = stop.cancelled() => Ok(()),
     }
 }
@@ -71,14 +71,14 @@ impl InventoryWatcher {
             if self.device_dir_watch.is_none() {
                 self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir)?;
             }
-            // Before the look, so that what happens during it is not overlooked.
-            let (seen, ports) = (self.fingerprint().await?, self.port_fingerprint().await?);
+            // Taken before the full read, so that changes during the read are not missed.
+            let (summary, ports) = (self.fingerprint().await?, self.port_fingerprint().await?);
             match read_inventory(self.roots.clone()).await {
-                Ok(now) => {
+                Ok(current) => {
                     last_problem.clear();
-                    publish(&inventory, now);
+                    publish(&inventory, current);
                 }
-                // What was seen last stays: a file that cannot be read is no reason to take devices away.
+                // Keep the last inventory: an unreadable file is no reason to remove devices.
                 Err(e) => {
                     let problem = error_chain(&e);
                     if problem != last_problem {
@@ -87,26 +87,26 @@ impl InventoryWatcher {
                     }
                 }
             }
-            self.wait_for_change(&seen, &ports).await?;
+            self.wait_for_change(&summary, &ports).await?;
         }
     }
 
-    /// Returns when there is a reason to look.
-    async fn wait_for_change(&mut self, seen: &[String], ports: &[String]) -> Result<(), Error> {
+    /// Waits until the inventory must be read again.
+    async fn wait_for_change(&mut self, summary: &[String], ports: &[String]) -> Result<(), Error> {
         let begin = Instant::now();
         let mut states = interval(PORT_INTERVAL);
-        let mut glances =
+        let mut summaries =
             interval(if self.events.is_unavailable() { POLL_INTERVAL } else { FINGERPRINT_INTERVAL });
         while begin.elapsed() < FULL_READ_INTERVAL {
             tokio::select! {
-                sign = self.events.next() => {
-                    let sign = self.events.wait_quiet().await.max(Some(sign));
-                    if sign == Some(DiscoveryEvent::Devices) || self.fingerprint().await? != seen {
+                event = self.events.next() => {
+                    let event = self.events.wait_quiet().await.max(Some(event));
+                    if event == Some(DiscoveryEvent::Devices) || self.fingerprint().await? != summary {
                         return Ok(());
                     }
                 }
-                there = device_dir_changed(&self.roots.device_dir, self.device_dir_watch.as_mut()) => {
-                    match there {
+                still_watched = device_dir_changed(&self.roots.device_dir, self.device_dir_watch.as_mut()) => {
+                    match still_watched {
                         true => drop(self.events.wait_quiet().await),
                         false => self.device_dir_watch = None,
                     }
@@ -115,7 +115,7 @@ impl InventoryWatcher {
                 _ = states.tick() => if self.port_fingerprint().await? != ports {
                     return Ok(());
                 },
-                _ = glances.tick() => if self.fingerprint().await? != seen {
+                _ = summaries.tick() => if self.fingerprint().await? != summary {
                     return Ok(());
                 },
             }
@@ -124,33 +124,34 @@ impl InventoryWatcher {
     }
 
     fn fingerprint(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send + use<> {
-        let (sight, hardware) = (self.roots.clone(), self.hardware.clone());
+        let (roots, hardware) = (self.roots.clone(), self.hardware.clone());
         blocking(move || {
-            // Only simulated trees need it, and only whoever may write them can do it.
+            // Only simulated trees need a refresh, and only a process that may write them can do it.
             if let Err(e) = hardware.refresh() {
-                debug!(error = %error_chain(&e), "simulated hardware stays as it was");
+                debug!(error = %error_chain(&e), "cannot refresh the simulated hardware");
             }
-            sight.fingerprint()
+            roots.fingerprint()
         })
     }
 
     fn port_fingerprint(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send + use<> {
-        let sight = self.roots.clone();
-        blocking(move || sight.port_fingerprint())
+        let roots = self.roots.clone();
+        blocking(move || roots.port_fingerprint())
     }
 }
 
-/// Ticks from one pause after now on.
+/// An interval whose first tick is one period from now.
 fn interval(pause: Duration) -> time::Interval {
     let mut ticks = time::interval_at(Instant::now() + pause, pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Returns after something in the folder changed: whether it can be watched on. One that is not there is looked for.
-async fn device_dir_changed(path: &Path, files: Option<&mut WatchedDir>) -> bool {
-    match files {
-        Some(files) => files.changed().await,
+/// Waits for a change in the device directory. Returns whether the watch is still valid. A missing directory is
+/// polled.
+async fn device_dir_changed(path: &Path, dir_watch: Option<&mut WatchedDir>) -> bool {
+    match dir_watch {
+        Some(dir_watch) => dir_watch.changed().await,
         None => {
             while !path.is_dir() {
                 time::sleep(POLL_INTERVAL).await;
@@ -164,13 +165,13 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     spawn_blocking(work).await.map_err(|e| Error::Task { task: "discovery", source: Some(Box::new(e)) })
 }
 
-fn publish(inventory: &watch::Sender<Arc<Inventory>>, now: Inventory) {
-    inventory.send_if_modified(|known| {
-        let changed = **known != now;
+fn publish(inventory: &watch::Sender<Arc<Inventory>>, current: Inventory) {
+    inventory.send_if_modified(|published| {
+        let changed = **published != current;
         if changed {
-            let devices: Vec<_> = now.devices.iter().map(|device| device.name.as_str()).collect();
-            info!(?devices, simulated = now.simulated, "RDMA devices of this node");
-            *known = Arc::new(now);
+            let devices: Vec<_> = current.devices.iter().map(|device| device.name.as_str()).collect();
+            info!(?devices, simulated = current.simulated, "RDMA inventory changed");
+            *published = Arc::new(current);
         }
         changed
     });

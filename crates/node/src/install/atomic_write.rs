@@ -1,4 +1,4 @@
-//! Writing a file so that nobody ever sees half of it.
+//! Atomic file replacement.
 
 use crate::Error;
 use std::{
@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Put `content` at `path` with the permissions `mode`, in one step: a temporary file beside it, made durable, then
-/// renamed over it. This also holds for programs that are running: the old file lives on until they end.
+/// Writes `content` to `path` with the permissions `mode`: into a temporary file, which is synced and then renamed. A
+/// running program can be replaced this way; its old file exists until it ends.
 pub fn write_atomically(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), Error> {
     let temporary = temporary_path(path);
-    // Left over from a daemon that was killed here.
+    // Left by a daemon that was killed here.
     match fs::remove_file(&temporary) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             return Err(Error::File { action: "remove", path: temporary, source });
@@ -35,7 +35,7 @@ pub fn write_atomically(path: &Path, content: &mut dyn Read, mode: u32) -> Resul
     }
 }
 
-/// The temporary name: hidden, and without an ending that a runtime would read as a configuration.
+/// Temporary file name: hidden, and without an extension that a runtime would read as a configuration.
 pub fn temporary_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The CNI program and its other names.
+//! Installs the CNI binary and its aliases.
 
 use super::{
     atomic_write::{temporary_path, write_atomically},
@@ -13,21 +13,21 @@ use std::{
 };
 use tracing::{info, warn};
 
-/// The name under which the runtime calls us.
+/// File name under which the runtime calls the plugin.
 pub(super) const BINARY_NAME: &str = "ferroband";
-/// What is put behind the name of a foreign program that an alias takes the place of.
+/// Suffix of a foreign binary that an alias replaces.
 pub(super) const SAVED_SUFFIX: &str = ".before-ferroband";
 
-/// Install `program` in `folder`, with `aliases` as further names.
+/// Installs `program` in `folder`, and a symlink for each alias.
 pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|source| Error::File {
-        action: "make",
+        action: "create",
         path: folder.to_owned(),
         source,
     })?;
     let target = folder.join(BINARY_NAME);
     if have_same_content(program, &target).unwrap_or(false) {
-        info!(program = %target.display(), "is up to date");
+        info!(program = %target.display(), "CNI binary is up to date");
     } else {
         let mut content = File::open(program).map_err(|source| Error::File {
             action: "read",
@@ -35,7 +35,7 @@ pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Re
             source,
         })?;
         write_atomically(&target, &mut content, 0o755)?;
-        info!(program = %target.display(), "installed");
+        info!(program = %target.display(), "CNI binary installed");
     }
     for alias in aliases {
         install_alias(folder, alias)?;
@@ -43,7 +43,7 @@ pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Re
     Ok(())
 }
 
-/// `alias` becomes a link to us; a program of somebody else under that name is kept beside it.
+/// Makes `alias` a symlink to our binary. A foreign binary of that name is kept beside it.
 fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
     let path = folder.join(alias);
     let failed = |source| Error::File { action: "install", path: path.clone(), source };
@@ -53,7 +53,7 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
         }
         Ok(_) => {
             let saved = saved_path(&path);
-            warn!(program = %path.display(), saved = %saved.display(), "a foreign program makes room for the alias");
+            warn!(program = %path.display(), saved = %saved.display(), "foreign CNI binary saved");
             fs::rename(&path, &saved).map_err(failed)?;
         }
         Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -64,14 +64,14 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
-    // Relative, so that it means the same in every mount of the folder.
+    // Relative, so that it resolves in every mount of the directory.
     symlink(BINARY_NAME, &temporary).map_err(failed)?;
     fs::rename(&temporary, &path).map_err(failed)?;
-    info!(alias = %path.display(), "installed");
+    info!(alias = %path.display(), "alias installed");
     Ok(())
 }
 
-/// The names besides our own that lead to us in `folder`, each with the foreign program that it took the place of.
+/// Lists the aliases in `folder`, each with the saved foreign binary that it replaced.
 pub(super) fn list_aliases(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, Error> {
     let failed = |source| Error::File { action: "list", path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
@@ -83,15 +83,15 @@ pub(super) fn list_aliases(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf
     for entry in entries {
         let path = entry.map_err(failed)?.path();
         if fs::read_link(&path).is_ok_and(|target| target == Path::new(BINARY_NAME)) {
-            let kept = Some(saved_path(&path)).filter(|kept| kept.exists());
-            aliases.push((path, kept));
+            let saved = Some(saved_path(&path)).filter(|saved| saved.exists());
+            aliases.push((path, saved));
         }
     }
     aliases.sort();
     Ok(aliases)
 }
 
-/// Whether two files have the same content; a restart of the daemon need not rewrite the program.
+/// Whether two files have the same content. A daemon restart need not rewrite the binary.
 fn have_same_content(a: &Path, b: &Path) -> io::Result<bool> {
     let (a, b) = (File::open(a)?, File::open(b)?);
     if a.metadata()?.len() != b.metadata()?.len() {

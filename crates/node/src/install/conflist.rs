@@ -1,4 +1,4 @@
-//! The configuration that makes the runtime call Ferroband.
+//! The CNI configuration that makes the runtime call Ferroband.
 
 use super::{uninstall, write_atomically};
 use crate::{
@@ -18,18 +18,19 @@ use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Our file; runtimes take the first by name.
+/// Our file name; runtimes use the file that sorts first.
 pub const CONFLIST: &str = "00-ferroband.conflist";
-/// The lowest version that we write: results of older default networks are converted.
+/// Lowest CNI version that we write. Results of older default networks are converted.
 const MIN_CNI_VERSION: CniVersion = CniVersion::V1_0_0;
-/// How often the folder is looked at without an event, should one be lost.
+/// How often to check the directory without an inotify event, in case one is lost.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Our configuration in front of `wrapped`.
+/// Renders our configuration in front of `wrapped`.
 ///
-/// It has the wrapped network's name, which runtimes show and cache by, and its capabilities, so that the runtime
-/// hands over what the wrapped plugins need (port mappings, bandwidth). The network itself is in it as well: a DEL, GC
-/// or STATUS that finds no record of ours, for pods from before us or without the daemon, still reaches its plugins.
+/// It has the wrapped network's name, which runtimes show and use as a cache key, and its capabilities, so that the
+/// runtime passes on what the wrapped plugins need (port mappings, bandwidth). It also contains the wrapped network
+/// itself: a DEL, GC or STATUS without a journal (pods that are older than Ferroband, or no daemon) still reaches its
+/// plugins.
 pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
     let version =
         CniVersion::parse(&wrapped.network.cni_version).unwrap_or(MIN_CNI_VERSION).max(MIN_CNI_VERSION);
@@ -45,15 +46,15 @@ pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
     format!("{conflist:#}\n")
 }
 
-/// Keep our configuration in `folder` in step with the network that it wraps, until `stop`. `written` tells
-/// whether it is there.
+/// Keeps our configuration in `folder` in sync with the network that it wraps, until `stop`. `written` reports
+/// whether the file exists.
 pub async fn keep_conflist(
     root: Root,
     folder: PathBuf,
     written: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let keeping = async {
+    let syncing = async {
         let mut last_problem = String::new();
         loop {
             let mut watched = WatchedDir::watch_when_present(&folder).await?;
@@ -64,7 +65,8 @@ pub async fn keep_conflist(
                         written.send_replace(true);
                     }
                     Err(e) => {
-                        // Our old file stays: it fails loudly, the default network alone would not.
+                        // Our old file stays: its ADDs fail loudly, whereas the default network alone would silently
+                        // lack the other networks.
                         let problem = e.to_string();
                         if problem != last_problem {
                             warn!(folder = %folder.display(), "{problem}");
@@ -81,24 +83,22 @@ pub async fn keep_conflist(
         }
     };
     tokio::select! {
-        end = keeping => end,
+        end = syncing => end,
         () = stop.cancelled() => Ok(()),
     }
 }
 
 async fn sync_conflist(root: &Root, folder: &Path) -> Result<(), Error> {
     let (root, folder) = (root.clone(), folder.to_owned());
-    let settled = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
-        // Somebody takes us off the node.
+    let writing = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
+        // Ferroband is being uninstalled from this node.
         true => Ok(()),
         false => write_conflist(&folder),
     });
-    settled
-        .await
-        .map_err(|e| Error::Task { task: "writing the CNI configuration", source: Some(Box::new(e)) })?
+    writing.await.map_err(|e| Error::Task { task: "CNI configuration writer", source: Some(Box::new(e)) })?
 }
 
-/// Write our file if it is not as it should be.
+/// Writes our file if its content differs.
 pub(super) fn write_conflist(folder: &Path) -> Result<(), Error> {
     let wrapped = find_default_network(folder)?;
     let content = render_conflist(&wrapped);
@@ -107,6 +107,6 @@ pub(super) fn write_conflist(folder: &Path) -> Result<(), Error> {
         return Ok(());
     }
     write_atomically(&path, &mut content.as_bytes(), 0o600)?;
-    info!(file = %path.display(), wraps = %wrapped.file.display(), network = wrapped.network.name, "written");
+    info!(file = %path.display(), wraps = %wrapped.file.display(), network = wrapped.network.name, "conflist written");
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Putting Ferroband in the way of the runtime, and keeping it there.
+//! Installs the CNI plugin and its configuration, and keeps them in place.
 //!
 //! ```text
-//! image: ferroband-cni ──copy──▶ opt/cni/bin/ferroband ◀── aliases, only where asked
-//! etc/cni/net.d/10-calico.conflist ──wrap──▶ etc/cni/net.d/00-ferroband.conflist   once ADD can be served
+//! image: ferroband-cni ──copy──▶ opt/cni/bin/ferroband ◀── aliases, if configured
+//! etc/cni/net.d/10-calico.conflist ──wrap──▶ etc/cni/net.d/00-ferroband.conflist   once an ADD can succeed
 //! ```
 //!
-//! Nothing of it is removed when the daemon stops: a runtime that finds no Ferroband would silently give pods the
-//! default network only. [`leave`] removes it, when the last pod that needs it is gone.
+//! Nothing is removed when the daemon stops: without the configuration, the runtime would silently attach pods to the
+//! default network only. [`uninstall`] removes it after the last pod that needs it is gone.
 
 mod atomic_write;
 mod cni_binary;
@@ -16,7 +16,7 @@ mod tests;
 mod uninstall;
 
 pub use atomic_write::write_atomically;
-pub use cni_binary::install_binaries as binaries;
+pub use cni_binary::install_binaries;
 pub use conflist::{CONFLIST, keep_conflist, render_conflist};
 pub(crate) use uninstall::is_uninstalled;
 pub use uninstall::{cancel_uninstall, termination_signal, uninstall};

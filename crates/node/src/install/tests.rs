@@ -1,5 +1,6 @@
 use super::{
-    CONFLIST, binaries, cancel_uninstall, conflist::write_conflist, keep_conflist, render_conflist, uninstall,
+    CONFLIST, cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, render_conflist,
+    uninstall,
 };
 use crate::plan::DefaultNetwork;
 use ferroband_api::cncf::NetworkConfig;
@@ -14,7 +15,7 @@ const BRIDGE: &str = r#"{"cniVersion":"0.4.0","name":"k8s","plugins":[
     {"type":"portmap","capabilities":{"portMappings":true,"other":false}},
     {"type":"bandwidth","capabilities":{"bandwidth":true}}]}"#;
 
-fn ours(folder: &Path) -> Value {
+fn read_conflist(folder: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(folder.join(CONFLIST)).unwrap()).unwrap()
 }
 
@@ -24,7 +25,7 @@ fn default_network(text: &str) -> DefaultNetwork {
 }
 
 #[test]
-fn the_wrapped_networks_name_and_capabilities_are_ours() {
+fn conflist_has_name_and_capabilities_of_the_wrapped_network() {
     let network = default_network(BRIDGE);
     let conflist: Value = serde_json::from_str(&render_conflist(&network)).unwrap();
     assert_eq!(
@@ -41,13 +42,13 @@ fn the_wrapped_networks_name_and_capabilities_are_ours() {
 }
 
 #[test]
-fn a_newer_version_of_the_wrapped_network_is_kept() {
+fn newer_cni_version_of_the_wrapped_network_is_kept() {
     let network = default_network(r#"{"cniVersion":"1.1.0","name":"n","type":"bridge"}"#);
     assert!(render_conflist(&network).contains(r#""cniVersion": "1.1.0""#));
 }
 
 #[test]
-fn the_file_is_private_and_not_rewritten_without_need() {
+fn conflist_is_private_and_only_rewritten_on_change() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("10-bridge.conflist"), BRIDGE).unwrap();
     write_conflist(dir.path()).unwrap();
@@ -59,10 +60,10 @@ fn the_file_is_private_and_not_rewritten_without_need() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
 }
 
-/// Waits for `what` to hold, looking often.
-async fn eventually(what: impl Fn() -> bool) -> bool {
+/// Waits until `condition` holds.
+async fn wait_until(condition: impl Fn() -> bool) -> bool {
     for _ in 0..200 {
-        if what() {
+        if condition() {
             return true;
         }
         time::sleep(Duration::from_millis(20)).await;
@@ -70,28 +71,29 @@ async fn eventually(what: impl Fn() -> bool) -> bool {
     false
 }
 
+// Case: cni 108
 #[tokio::test]
-async fn the_file_follows_the_default_network_and_outlives_the_daemon() {
+async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("net.d");
     let (written, ready) = watch::channel(false);
     let stop = CancellationToken::new();
-    let keeping = tokio::spawn(keep_conflist(Root::at(dir.path()), folder.clone(), written, stop.clone()));
+    let keeper = tokio::spawn(keep_conflist(Root::at(dir.path()), folder.clone(), written, stop.clone()));
 
     fs::create_dir(&folder).unwrap();
     time::sleep(Duration::from_millis(100)).await;
-    assert!(!*ready.borrow(), "there is nothing to wrap yet");
+    assert!(!*ready.borrow(), "there is no network to wrap yet");
 
     fs::write(folder.join("10-bridge.conflist"), BRIDGE).unwrap();
-    assert!(eventually(|| *ready.borrow() && ours(&folder)["name"] == "k8s").await);
+    assert!(wait_until(|| *ready.borrow() && read_conflist(&folder)["name"] == "k8s").await);
 
     fs::remove_file(folder.join(CONFLIST)).unwrap();
-    assert!(eventually(|| folder.join(CONFLIST).exists()).await, "put back when somebody deletes it");
+    assert!(wait_until(|| folder.join(CONFLIST).exists()).await, "written again after deletion");
 
     fs::write(folder.join("10-bridge.conflist"), BRIDGE.replace("k8s", "other")).unwrap();
-    assert!(eventually(|| ours(&folder)["name"] == "other").await);
+    assert!(wait_until(|| read_conflist(&folder)["name"] == "other").await);
 
-    // Uninstalled under its hands, it lets go.
+    // After an uninstallation, the running daemon does not write the file again.
     let root = Root::at(dir.path());
     fs::create_dir_all(dir.path().join("bin")).unwrap();
     assert!(uninstall(&root, &folder, &dir.path().join("bin")).unwrap());
@@ -99,30 +101,30 @@ async fn the_file_follows_the_default_network_and_outlives_the_daemon() {
     assert!(!folder.join(CONFLIST).exists());
     cancel_uninstall(&root).unwrap();
     fs::write(folder.join("10-bridge.conflist"), BRIDGE).unwrap();
-    assert!(eventually(|| folder.join(CONFLIST).exists()).await);
+    assert!(wait_until(|| folder.join(CONFLIST).exists()).await);
 
     stop.cancel();
-    keeping.await.unwrap().unwrap();
+    keeper.await.unwrap().unwrap();
     assert!(folder.join(CONFLIST).exists());
 }
 
 #[test]
-fn the_program_is_replaced_while_it_runs_and_aliases_keep_foreign_programs() {
+fn running_binary_is_replaced_and_aliases_save_foreign_binaries() {
     let dir = tempfile::tempdir().unwrap();
     let (program, folder) = (dir.path().join("image"), dir.path().join("bin"));
     fs::create_dir(&folder).unwrap();
-    // A running program cannot be written to (ETXTBSY); sleep(1) stands for the old version of ours.
+    // A running program cannot be written to (ETXTBSY). sleep(1) stands in for the old version.
     fs::copy("/bin/sleep", folder.join("ferroband")).unwrap();
     let mut running = std::process::Command::new(folder.join("ferroband")).arg("30").spawn().unwrap();
     fs::write(&program, "new").unwrap();
     fs::write(folder.join("ipoib"), "foreign").unwrap();
 
     let aliases = ["ipoib".to_owned(), "whereabouts".to_owned()];
-    let installed = binaries(&program, &folder, &aliases);
+    let installed = install_binaries(&program, &folder, &aliases);
     running.kill().unwrap();
     running.wait().unwrap();
     installed.unwrap();
-    binaries(&program, &folder, &aliases).unwrap();
+    install_binaries(&program, &folder, &aliases).unwrap();
 
     assert_eq!(fs::read_to_string(folder.join("ferroband")).unwrap(), "new");
     assert_eq!(fs::metadata(folder.join("ferroband")).unwrap().permissions().mode() & 0o777, 0o755);
@@ -133,41 +135,41 @@ fn the_program_is_replaced_while_it_runs_and_aliases_keep_foreign_programs() {
 }
 
 #[test]
-fn a_node_that_is_left_is_as_it_was_before() {
+fn uninstalling_restores_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::at(dir.path());
     let aliases = ["ipoib".to_owned(), "multus".to_owned()];
-    let (net_d, programs) = (root.path("etc/cni/net.d"), root.path("opt/cni/bin"));
+    let (net_d, bin_dir) = (root.path("etc/cni/net.d"), root.path("opt/cni/bin"));
     fs::create_dir_all(&net_d).unwrap();
-    fs::create_dir_all(&programs).unwrap();
+    fs::create_dir_all(&bin_dir).unwrap();
     fs::write(net_d.join("10-bridge.conflist"), BRIDGE).unwrap();
-    fs::write(programs.join("bridge"), "theirs").unwrap();
-    fs::write(programs.join("ipoib"), "theirs").unwrap();
-    fs::write(dir.path().join("image"), "ours").unwrap();
+    fs::write(bin_dir.join("bridge"), "foreign").unwrap();
+    fs::write(bin_dir.join("ipoib"), "foreign").unwrap();
+    fs::write(dir.path().join("image"), "ferroband").unwrap();
     let files = |folder: &Path| {
         let mut names: Vec<_> =
             fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
     };
-    let before = (files(&net_d), files(&programs));
+    let before = (files(&net_d), files(&bin_dir));
     let install = || {
-        binaries(&dir.path().join("image"), &programs, &aliases).unwrap();
+        install_binaries(&dir.path().join("image"), &bin_dir, &aliases).unwrap();
         write_conflist(&net_d).unwrap();
-        (files(&net_d), files(&programs))
+        (files(&net_d), files(&bin_dir))
     };
     let installed = install();
     assert_ne!(installed, before);
-    // A pod of ours is running.
+    // A pod has an attachment.
     fs::create_dir_all(root.state("journal")).unwrap();
     fs::write(root.state("journal/c1.json"), "{}").unwrap();
-    assert!(!uninstall(&root, &net_d, &programs).unwrap());
-    assert_eq!((files(&net_d), files(&programs)), installed);
+    assert!(!uninstall(&root, &net_d, &bin_dir).unwrap());
+    assert_eq!((files(&net_d), files(&bin_dir)), installed);
     cancel_uninstall(&root).unwrap();
     fs::remove_file(root.state("journal/c1.json")).unwrap();
-    assert!(uninstall(&root, &net_d, &programs).unwrap());
-    assert_eq!((files(&net_d), files(&programs)), before);
-    assert_eq!(fs::read_to_string(programs.join("ipoib")).unwrap(), "theirs");
-    assert!(uninstall(&root, &net_d, &programs).unwrap(), "again is as good");
+    assert!(uninstall(&root, &net_d, &bin_dir).unwrap());
+    assert_eq!((files(&net_d), files(&bin_dir)), before);
+    assert_eq!(fs::read_to_string(bin_dir.join("ipoib")).unwrap(), "foreign");
+    assert!(uninstall(&root, &net_d, &bin_dir).unwrap(), "uninstalling twice is fine");
     assert_eq!(install(), installed);
 }

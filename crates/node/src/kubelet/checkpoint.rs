@@ -1,4 +1,4 @@
-//! The kubelet's own file of devices, for where its socket is missing.
+//! The kubelet's device checkpoint file, used where the PodResources socket is missing.
 
 use super::PodDevices;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ struct PodDevicesCheckpointEntry {
     ids: Option<CheckpointDeviceIds>,
 }
 
-/// By NUMA node, or as a plain list, as before Kubernetes 1.20.
+/// A map by NUMA node, or a flat list before Kubernetes 1.20.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum CheckpointDeviceIds {
@@ -34,7 +34,7 @@ enum CheckpointDeviceIds {
     Flat(Vec<String>),
 }
 
-/// The devices of the pod with this UID.
+/// Returns the devices of the pod with this UID.
 pub(super) fn parse_pod_devices(text: &[u8], uid: &str) -> Result<PodDevices, serde_json::Error> {
     let checkpoint: PodDevicesCheckpoint = serde_json::from_slice(text)?;
     let mut devices = PodDevices::default();

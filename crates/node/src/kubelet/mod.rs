@@ -1,13 +1,13 @@
-//! What the kubelet knows of a pod: the devices it gave it.
+//! Devices that the kubelet has allocated to a pod.
 //!
 //! ```text
-//! pod-resources/kubelet.sock ── Get, else List ──┐
-//! device-plugins/kubelet_internal_checkpoint ────┴─▶ Devices ── take(resource) ──▶ one device for each network
-//!   only where the socket is missing
+//! pod-resources/kubelet.sock ── Get, or List ────┐
+//! device-plugins/kubelet_internal_checkpoint ────┴─▶ PodDevices ── take_next(resource) ──▶ one device per network
+//!   only if the socket does not exist
 //! ```
 //!
-//! The order is the kubelet's: by container, then as the devices were given. Whoever pairs a network with a container
-//! relies on it, so nothing is sorted.
+//! The kubelet's order is kept: by container, then in allocation order. Pairing networks with containers depends on
+//! it, so nothing is sorted.
 
 mod checkpoint;
 mod pod_devices;
@@ -34,19 +34,18 @@ use wire::{
     pod_resources_lister_client::PodResourcesListerClient,
 };
 
-/// The kubelet's interface, from `proto/podresources.proto`.
+/// The kubelet's PodResources API, from `proto/podresources.proto`.
 mod wire {
     tonic::include_proto!("v1");
 }
 
-/// How long the kubelet may take to answer.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same where somebody waits for the answer who can do without.
+/// Timeout where the caller can do without the answer.
 const SHORT_QUERY_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long the answer may be: it is about every pod of the node.
+/// Maximum size of a response, which lists every pod of the node.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// The kubelet of this node.
+/// Client of this node's kubelet.
 #[derive(Clone, Debug)]
 pub struct PodResourcesClient {
     socket: PathBuf,
@@ -54,12 +53,12 @@ pub struct PodResourcesClient {
 }
 
 impl PodResourcesClient {
-    /// The one that keeps its files under `root`.
+    /// The kubelet with its files under `root`.
     pub fn new(root: &Root) -> Self {
         Self::in_kubelet_dir(&root.path("var/lib/kubelet"))
     }
 
-    /// The one that keeps its files in `folder`.
+    /// The kubelet with its files in `folder`.
     pub fn in_kubelet_dir(folder: &Path) -> Self {
         Self {
             socket: folder.join("pod-resources/kubelet.sock"),
@@ -67,7 +66,7 @@ impl PodResourcesClient {
         }
     }
 
-    /// The devices of `pod`. None is an answer as well: it asked for none.
+    /// Returns the devices of `pod`, which may be none.
     pub async fn pod_devices(&self, pod: &PodRef) -> Result<PodDevices, Error> {
         match self.socket.try_exists() {
             Ok(false) => self.read_checkpoint(pod),
@@ -75,7 +74,7 @@ impl PodResourcesClient {
         }
     }
 
-    /// Every unit of every resource that a pod has, by resource and id; nothing when the kubelet does not say.
+    /// Lists every allocated device of every pod as (resource, id); `None` if the kubelet does not answer.
     pub async fn list_allocated_devices(&self) -> Option<BTreeSet<(String, String)>> {
         let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display())).ok()?;
         let channel = endpoint
@@ -87,11 +86,11 @@ impl PodResourcesClient {
         let mut client = PodResourcesListerClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
         let pods = client.list(ListPodResourcesRequest {}).await.ok()?.into_inner().pod_resources;
         let containers = pods.into_iter().flat_map(|pod| pod.containers);
-        let given = containers.flat_map(|container| container.devices).flat_map(|given| {
-            let resource = given.resource_name;
-            given.device_ids.into_iter().map(move |id| (resource.clone(), id))
+        let allocated = containers.flat_map(|container| container.devices).flat_map(|devices| {
+            let resource = devices.resource_name;
+            devices.device_ids.into_iter().map(move |id| (resource.clone(), id))
         });
-        Some(given.collect())
+        Some(allocated.collect())
     }
 
     async fn query_socket(&self, pod: &PodRef) -> Result<PodDevices, Error> {
@@ -115,33 +114,34 @@ impl PodResourcesClient {
     }
 
     fn read_checkpoint(&self, pod: &PodRef) -> Result<PodDevices, Error> {
-        let file = |source| Error::File { action: "read", path: self.checkpoint.clone(), source };
+        let failed = |source| Error::File { action: "read", path: self.checkpoint.clone(), source };
         let text = match std::fs::read(&self.checkpoint) {
             Ok(text) => text,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 return Err(Error::NoKubelet { pod: pod.to_string(), socket: self.socket.clone() });
             }
-            Err(e) => return Err(file(e)),
+            Err(e) => return Err(failed(e)),
         };
-        checkpoint::parse_pod_devices(&text, &pod.uid).map_err(|e| file(e.into()))
+        checkpoint::parse_pod_devices(&text, &pod.uid).map_err(|e| failed(e.into()))
     }
 }
 
-/// Ask for one pod; of a kubelet that does not answer that, for all.
+/// Queries one pod, or all pods if the kubelet does not support the Get method.
 async fn query_pod_resources(
     mut client: PodResourcesListerClient<Channel>,
     pod: &PodRef,
 ) -> Result<PodResources, Status> {
     let request = GetPodResourcesRequest { pod_name: pod.name.clone(), pod_namespace: pod.namespace.clone() };
     match client.get(request).await {
-        Ok(answer) => return Ok(answer.into_inner().pod_resources.unwrap_or_default()),
+        Ok(response) => return Ok(response.into_inner().pod_resources.unwrap_or_default()),
         Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) => {
             return Err(status);
         }
-        // Not known, or switched off: each kubelet has its own words for it.
+        // The method is unknown or disabled. The error code depends on the kubelet's version.
         Err(_) => {}
     }
-    let all = client.list(ListPodResourcesRequest {}).await?.into_inner().pod_resources;
-    let meant = |one: &PodResources| one.name == pod.name && one.namespace == pod.namespace;
-    Ok(all.into_iter().find(meant).unwrap_or_default())
+    let pods = client.list(ListPodResourcesRequest {}).await?.into_inner().pod_resources;
+    let is_pod =
+        |candidate: &PodResources| candidate.name == pod.name && candidate.namespace == pod.namespace;
+    Ok(pods.into_iter().find(is_pod).unwrap_or_default())
 }

@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
-/// A kubelet that knows two pods, and may not know how to be asked for one.
+/// A kubelet that knows two pods and may lack the Get method.
 struct FakePodResourcesLister {
     get: bool,
 }
@@ -57,7 +57,7 @@ impl PodResourcesLister for FakePodResourcesLister {
     }
 }
 
-fn serve(root: &Path, get: bool) {
+fn start_kubelet(root: &Path, get: bool) {
     let folder = root.join("var/lib/kubelet/pod-resources");
     fs::create_dir_all(&folder).unwrap();
     let listener = UnixListener::bind(folder.join("kubelet.sock")).unwrap();
@@ -65,25 +65,30 @@ fn serve(root: &Path, get: bool) {
     tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
 }
 
-fn all(mut devices: PodDevices, resource: &str) -> Vec<String> {
+fn take_all(mut devices: PodDevices, resource: &str) -> Vec<String> {
     std::iter::from_fn(|| devices.take_next(resource)).collect()
 }
 
+// Case: cni 87
 #[tokio::test]
-async fn c87_the_order_is_the_kubelets_whichever_way_it_is_asked() {
+async fn devices_keep_the_kubelets_order_with_get_and_list() {
     for get in [true, false] {
         let folder = tempfile::tempdir().unwrap();
-        serve(folder.path(), get);
+        start_kubelet(folder.path(), get);
         let kubelet = PodResourcesClient::new(&Root::at(folder.path()));
         let devices = kubelet.pod_devices(&pod("a")).await.unwrap();
-        assert_eq!(all(devices.clone(), "x/vf"), ["d9", "d1", "d5", "d4"], "get {get}");
-        assert_eq!((all(devices.clone(), "x/other"), all(devices, "y")), (vec!["o1".to_owned()], vec![]));
-        assert_eq!(kubelet.pod_devices(&pod("nobody")).await.unwrap(), PodDevices::default());
+        assert_eq!(take_all(devices.clone(), "x/vf"), ["d9", "d1", "d5", "d4"], "get {get}");
+        assert_eq!(
+            (take_all(devices.clone(), "x/other"), take_all(devices, "y")),
+            (vec!["o1".to_owned()], vec![])
+        );
+        assert_eq!(kubelet.pod_devices(&pod("unknown")).await.unwrap(), PodDevices::default());
     }
 }
 
+// Case: cni 91
 #[tokio::test]
-async fn c91_without_the_socket_the_checkpoint_serves_and_without_both_it_is_an_error() {
+async fn checkpoint_is_used_without_the_socket_and_missing_both_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let kubelet = PodResourcesClient::new(&Root::at(folder.path()));
     let error = kubelet.pod_devices(&pod("a")).await.unwrap_err();
@@ -96,20 +101,20 @@ async fn c91_without_the_socket_the_checkpoint_serves_and_without_both_it_is_an_
         {"PodUID": "uid-a", "ContainerName": "d", "ResourceName": "x/vf", "DeviceIDs": ["d7"]},
     ], "RegisteredDevices": {}}, "Checksum": 1});
     fs::write(plugins.join("kubelet_internal_checkpoint"), text.to_string()).unwrap();
-    assert_eq!(all(kubelet.pod_devices(&pod("a")).await.unwrap(), "x/vf"), ["d2", "d1", "d0", "d7"]);
+    assert_eq!(take_all(kubelet.pod_devices(&pod("a")).await.unwrap(), "x/vf"), ["d2", "d1", "d0", "d7"]);
     fs::write(plugins.join("kubelet_internal_checkpoint"), "{").unwrap();
     assert!(matches!(kubelet.pod_devices(&pod("a")).await.unwrap_err(), Error::File { .. }));
 
-    // A socket that nobody answers on is a kubelet that is restarting, not one that is missing.
+    // A socket without a listener belongs to a kubelet that is restarting.
     fs::create_dir_all(folder.path().join("var/lib/kubelet/pod-resources")).unwrap();
     fs::write(folder.path().join("var/lib/kubelet/pod-resources/kubelet.sock"), "").unwrap();
     let error = kubelet.pod_devices(&pod("a")).await.unwrap_err();
     assert!(matches!(error, Error::Kubelet { .. }), "{error:?}");
-    assert_eq!(error.fault().code.cni_code(), 11, "it is tried again");
+    assert_eq!(error.fault().code.cni_code(), 11, "CNI code 11: try again later");
 }
 
 #[test]
-fn an_empty_checkpoint_has_no_devices() {
+fn empty_checkpoint_has_no_devices() {
     let devices = checkpoint::parse_pod_devices(br#"{"Data":{"PodDeviceEntries":null}}"#, "u").unwrap();
     assert_eq!(devices, PodDevices::default());
 }

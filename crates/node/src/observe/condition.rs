@@ -1,4 +1,4 @@
-//! A condition on the node that says whether its devices are offered as configured.
+//! The node condition `FerrobandDevices`: whether all configured resources are advertised.
 
 use crate::{advertise::DeviceState, api_call::with_timeout, error::error_chain, pools::PoolProblem};
 use jiff::Timestamp;
@@ -12,43 +12,43 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 use tracing::warn;
 
-/// The condition's type.
 const CONDITION_TYPE: &str = "FerrobandDevices";
-/// Changes that come together are told together.
+/// How long to wait for further changes before writing.
 const DEBOUNCE: Duration = Duration::from_secs(2);
-/// The pause after a failed attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
-/// The longest message; more belongs in the log.
+/// Maximum length of the message; details are in the log.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Keep the condition of `node` as the board is.
+/// Keeps the condition of `node` in sync with the problems of the device plugin.
 pub async fn keep_condition_current(
     client: Client,
     node: String,
-    mut board: watch::Receiver<Arc<DeviceState>>,
+    mut devices: watch::Receiver<Arc<DeviceState>>,
 ) {
     let api: Api<Node> = Api::all(client);
-    let mut told: Option<Vec<PoolProblem>> = None;
-    let mut trouble = String::new();
+    let mut reported: Option<Vec<PoolProblem>> = None;
+    let mut last_problem = String::new();
     loop {
-        let known =
-            board.wait_for(|board| board.initialized && told.as_ref() != Some(&board.problems)).await.is_ok();
-        if !known {
-            // The sender's task has ended, and with it the daemon.
+        let changed = devices
+            .wait_for(|devices| devices.initialized && reported.as_ref() != Some(&devices.problems))
+            .await
+            .is_ok();
+        if !changed {
+            // The sender is gone, so the daemon is stopping.
             return std::future::pending().await;
         }
         sleep(DEBOUNCE).await;
-        let problems = board.borrow_and_update().problems.clone();
+        let problems = devices.borrow_and_update().problems.clone();
         let patch = json!({ "status": { "conditions": [condition(&problems, Timestamp::now())] } });
         let patched =
             with_timeout(api.patch_status(&node, &PatchParams::default(), &Patch::Strategic(&patch))).await;
         match patched {
-            Ok(_) => told = Some(problems),
+            Ok(_) => reported = Some(problems),
             Err(e) => {
                 let problem = error_chain(&e);
-                if problem != trouble {
-                    warn!(node, error = problem, "cannot set the node's condition; trying again");
-                    trouble = problem;
+                if problem != last_problem {
+                    warn!(node, error = problem, "cannot update the node condition, retrying");
+                    last_problem = problem;
                 }
                 sleep(RETRY_DELAY).await;
             }
@@ -62,9 +62,12 @@ fn condition(problems: &[PoolProblem], now: Timestamp) -> Value {
         true => ("True", "AsConfigured"),
         false => ("False", "InvalidConfig"),
     };
-    let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    let mut message =
-        if all.is_empty() { "every configured resource is offered".to_owned() } else { all.join("; ") };
+    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let mut message = if texts.is_empty() {
+        "all configured resources are advertised".to_owned()
+    } else {
+        texts.join("; ")
+    };
     if message.len() > MAX_MESSAGE_BYTES {
         let end =
             (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
@@ -86,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_named_and_their_absence_too() {
+    fn condition_lists_problems_and_is_true_without_any() {
         let now: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        let fine = condition(&[], now);
+        let healthy = condition(&[], now);
         assert_eq!(
-            (&fine["status"], &fine["lastTransitionTime"]),
+            (&healthy["status"], &healthy["lastTransitionTime"]),
             (&json!("True"), &json!("2026-01-02T03:04:05Z"))
         );
         let problem = |cause: &str| PoolProblem {
@@ -98,9 +101,9 @@ mod tests {
             field: "resourceList[0]".to_owned(),
             cause: cause.to_owned(),
         };
-        let wrong = condition(&[problem("bad"), problem("worse")], now);
-        assert_eq!(wrong["status"], "False");
-        assert_eq!(wrong["message"], "f.json: resourceList[0]: bad; f.json: resourceList[0]: worse");
+        let unhealthy = condition(&[problem("bad"), problem("worse")], now);
+        assert_eq!(unhealthy["status"], "False");
+        assert_eq!(unhealthy["message"], "f.json: resourceList[0]: bad; f.json: resourceList[0]: worse");
         let long = condition(&[problem(&"ü".repeat(2000))], now);
         assert!(long["message"].as_str().unwrap().len() <= MAX_MESSAGE_BYTES + "…".len());
     }

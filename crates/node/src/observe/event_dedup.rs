@@ -1,32 +1,31 @@
-//! Which failures have been told, so that a pod that is tried again and again does not fill the event list.
+//! Limits how often a repeated failure produces an event, because the kubelet retries a failing pod continuously.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
-/// A failure that goes on is told at most this often.
+/// Minimum interval between updates of an unchanged failure.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
-/// One that has become another of the same kind may be told a little earlier: somebody is working on it.
+/// Minimum interval after which a changed message creates a new event: the cause is probably being worked on.
 const CHANGED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
-/// What has not happened for this long is forgotten; the API server forgets events after an hour.
+/// When to drop a failure that has not recurred. The API server drops events after an hour.
 const RETENTION: Duration = Duration::from_secs(3600);
 
-/// A kind of failure: the pod's UID (or name) and the reason.
+/// Key of a failure: the pod's UID (or name) and the reason.
 pub type PodFailureKey = (String, String);
 
-/// What to do about a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodEventAction {
-    /// It is new: make an event of this name.
+    /// Create an event with this name.
     Create(String),
-    /// It goes on: the event of this name now counts so many.
+    /// Update the event with this name to this count.
     UpdateCount(String, i32),
-    /// It was told a moment ago.
+    /// The failure was reported recently.
     Suppress,
 }
 
-/// The failures of the last hour.
+/// Failures of the last hour.
 #[derive(Debug, Default)]
 pub struct PodEventDedup {
     reported: HashMap<PodFailureKey, ReportedFailure>,
@@ -42,7 +41,7 @@ struct ReportedFailure {
 }
 
 impl PodEventDedup {
-    /// A failure happened `now`; `name` is what its event would be called.
+    /// Records that a failure happened at `now`. `name` generates the name of a new event.
     pub fn record(
         &mut self,
         failure: PodFailureKey,
@@ -50,19 +49,19 @@ impl PodEventDedup {
         name: impl FnOnce() -> String,
         now: Instant,
     ) -> PodEventAction {
-        self.reported.retain(|_, told| now.duration_since(told.last_seen) < RETENTION);
+        self.reported.retain(|_, previous| now.duration_since(previous.last_seen) < RETENTION);
         let known = self.reported.get_mut(&failure);
         match known {
-            Some(told) if told.message == message => {
-                told.count = told.count.saturating_add(1);
-                told.last_seen = now;
-                if now.duration_since(told.last_reported) < REPEAT_INTERVAL {
+            Some(previous) if previous.message == message => {
+                previous.count = previous.count.saturating_add(1);
+                previous.last_seen = now;
+                if now.duration_since(previous.last_reported) < REPEAT_INTERVAL {
                     return PodEventAction::Suppress;
                 }
-                told.last_reported = now;
-                PodEventAction::UpdateCount(told.name.clone(), told.count)
+                previous.last_reported = now;
+                PodEventAction::UpdateCount(previous.name.clone(), previous.count)
             }
-            Some(told) if now.duration_since(told.last_reported) < CHANGED_MESSAGE_INTERVAL => {
+            Some(previous) if now.duration_since(previous.last_reported) < CHANGED_MESSAGE_INTERVAL => {
                 PodEventAction::Suppress
             }
             _ => {
@@ -83,7 +82,7 @@ impl PodEventDedup {
         }
     }
 
-    /// Telling it did not work; the next time is the first again.
+    /// Removes a failure after its event could not be written; the next one creates a new event.
     pub fn remove(&mut self, failure: &PodFailureKey) {
         self.reported.remove(failure);
     }
@@ -94,32 +93,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retry_loop_is_told_once_and_then_twice_a_minute() {
-        let mut ledger = PodEventDedup::default();
+    fn retry_loop_creates_one_event_and_updates_it_twice_a_minute() {
+        let mut dedup = PodEventDedup::default();
         let failure = |reason: &str| ("uid".to_owned(), reason.to_owned());
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let first = |name: &str| PodEventAction::Create(name.to_owned());
-        let told: Vec<_> = (0..61)
-            .map(|second| ledger.record(failure("NoNetworkFound"), "x", || "e1".into(), at(second)))
-            .filter(|telling| *telling != PodEventAction::Suppress)
+        let actions: Vec<_> = (0..61)
+            .map(|second| dedup.record(failure("NoNetworkFound"), "x", || "e1".into(), at(second)))
+            .filter(|action| *action != PodEventAction::Suppress)
             .collect();
         assert_eq!(
-            told,
+            actions,
             [
                 first("e1"),
                 PodEventAction::UpdateCount("e1".into(), 31),
                 PodEventAction::UpdateCount("e1".into(), 61)
             ]
         );
-        assert_eq!(ledger.record(failure("NoParent"), "x", || "e2".into(), at(61)), first("e2"));
+        assert_eq!(dedup.record(failure("NoParent"), "x", || "e2".into(), at(61)), first("e2"));
         // Another network is missing now.
-        let mut changed = |second| ledger.record(failure("NoNetworkFound"), "y", || "e3".into(), at(second));
+        let mut changed = |second| dedup.record(failure("NoNetworkFound"), "y", || "e3".into(), at(second));
         assert_eq!(
             (changed(62), changed(66), changed(67)),
             (PodEventAction::Suppress, first("e3"), PodEventAction::Suppress)
         );
-        ledger.remove(&failure("NoParent"));
-        assert_eq!(ledger.record(failure("NoParent"), "x", || "e4".into(), at(68)), first("e4"));
+        dedup.remove(&failure("NoParent"));
+        assert_eq!(dedup.record(failure("NoParent"), "x", || "e4".into(), at(68)), first("e4"));
     }
 }

@@ -1,4 +1,4 @@
-//! Events on pods.
+//! Warning events on pods.
 
 use super::event_dedup::{PodEventAction, PodEventDedup, PodFailureKey};
 use crate::{api_call::with_timeout, error::error_chain};
@@ -20,10 +20,10 @@ use std::{
 };
 use tracing::debug;
 
-/// The longest message that the API server takes.
+/// Maximum length of an event message that the API server accepts.
 const MAX_MESSAGE_CHARS: usize = 1024;
 
-/// Tells failures as events. Cheap to clone.
+/// Records failures as events on pods. Cheap to clone.
 #[derive(Clone)]
 pub struct PodEventRecorder {
     client: Client,
@@ -32,22 +32,22 @@ pub struct PodEventRecorder {
 }
 
 impl PodEventRecorder {
-    /// Events by way of `client`, from `node`.
+    /// Records events from `node` through `client`.
     pub fn new(client: Client, node: String) -> Self {
         Self { client, node, dedup: Arc::default() }
     }
 
-    /// Tell what went wrong with `pod`, unless that was done a moment ago.
+    /// Records a warning event for `pod`, unless the same failure was reported recently.
     pub async fn warn(self, pod: PodRef, fault: Fault) {
         let reason = fault.code.reason().to_owned();
         let message = truncate_message(&fault.to_string());
-        let who = if pod.uid.is_empty() { pod.to_string() } else { pod.uid.clone() };
-        let failure: PodFailureKey = (who, reason.clone());
+        let pod_id = if pod.uid.is_empty() { pod.to_string() } else { pod.uid.clone() };
+        let failure: PodFailureKey = (pod_id, reason.clone());
         let now = Timestamp::now();
         let name = || format!("{}.{:x}", pod.name, now.as_nanosecond());
-        let telling = self.lock().record(failure.clone(), &message, name, Instant::now());
+        let action = self.lock().record(failure.clone(), &message, name, Instant::now());
         let events: Api<Event> = Api::namespaced(self.client.clone(), &pod.namespace);
-        let told = match telling {
+        let written = match action {
             PodEventAction::Suppress => return,
             PodEventAction::Create(name) => {
                 let event = self.build_event(name, &pod, reason, message, now);
@@ -58,8 +58,8 @@ impl PodEventRecorder {
                 with_timeout(events.patch(&name, &PatchParams::default(), &Patch::Merge(patch))).await
             }
         };
-        if let Err(e) = told {
-            debug!(%pod, error = %error_chain(&e), "cannot tell the event");
+        if let Err(e) = written {
+            debug!(%pod, error = %error_chain(&e), "cannot write the event");
             self.lock().remove(&failure);
         }
     }
@@ -107,7 +107,7 @@ impl PodEventRecorder {
 
 fn truncate_message(text: &str) -> String {
     match text.char_indices().nth(MAX_MESSAGE_CHARS - 1) {
-        // Characters, not bytes, are counted by the API server.
+        // The API server counts characters, not bytes.
         Some((end, _)) if text.chars().count() > MAX_MESSAGE_CHARS => format!("{}…", &text[..end]),
         _ => text.to_owned(),
     }

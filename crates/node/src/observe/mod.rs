@@ -1,4 +1,4 @@
-//! Stage observe: what happened, told where people look for it: on the pod, and at `/metrics`.
+//! Reports what happened: events, the `network-status` annotation, the node condition, and metrics.
 
 pub mod condition;
 mod event_dedup;

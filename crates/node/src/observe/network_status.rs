@@ -1,4 +1,4 @@
-//! The annotation `network-status`: what a pod got.
+//! The `network-status` annotation of a pod.
 
 use crate::{
     Error,
@@ -22,57 +22,60 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-/// How long recording is tried before the ADD fails and undoes itself.
+/// How long to retry before the ADD fails and is undone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause between two attempts.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Records what pods got.
+/// Writes the `network-status` annotation.
 #[derive(Clone)]
 pub struct NetworkStatusWriter {
     client: Client,
 }
 
 impl NetworkStatusWriter {
-    /// By way of `client`.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Record the `outcomes` of `plan` on the pod, in one PATCH; with `asked`, the annotation that the pod asks for its
-    /// networks with, also what others are to read in that one.
+    /// Writes the `outcomes` of `plan` to the pod with one PATCH. With `annotation`, the pod's networks annotation, it
+    /// also adds the marks of ib-kubernetes to that annotation.
     pub async fn record(
         &self,
         plan: &Plan,
-        known: &PodRef,
+        pod: &PodRef,
         outcomes: &[AttachmentOutcome],
-        asked: Option<(&str, &[(usize, IbKubernetesMark)])>,
+        annotation: Option<(&str, &[(usize, IbKubernetesMark)])>,
     ) -> Result<(), Fault> {
-        let marked = asked.and_then(|(asked, marks)| add_ib_kubernetes_marks(plan, known, asked, marks));
-        let Some(patch) = build_patch(plan, known, outcomes, marked).map(Patch::Merge) else { return Ok(()) };
-        // Only the metadata comes back; nobody needs the rest.
-        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &known.namespace);
+        let marked_annotation =
+            annotation.and_then(|(annotation, marks)| add_ib_kubernetes_marks(plan, pod, annotation, marks));
+        let Some(patch) = build_patch(plan, pod, outcomes, marked_annotation).map(Patch::Merge) else {
+            return Ok(());
+        };
+        // The response contains only the metadata.
+        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
         let until = Instant::now() + WRITE_TIMEOUT;
         loop {
             let parameters = PatchParams::default();
-            let call = pods.patch_subresource("status", &known.name, &parameters, &patch);
+            let call = pods.patch_subresource("status", &pod.name, &parameters, &patch);
             let Err(error) = with_timeout(call).await else { return Ok(()) };
             match classify(&error) {
-                // Others write the same pod, faster than the API server can merge. Ours holds whatever they wrote.
+                // Other clients write the same pod faster than the API server can merge. Our patch is valid in any
+                // case.
                 ApiFailure::Conflict if is_contended(&error) && Instant::now() < until => {
                     sleep(RETRY_DELAY).await;
                 }
-                // Gone, or made again under the same name: nobody reads this any more, and DEL comes.
+                // The pod is gone or was recreated under the same name. The status is not needed, and a DEL will
+                // follow.
                 ApiFailure::NotFound | ApiFailure::Conflict => {
-                    info!(pod = %known, "is gone; its networks are not recorded");
+                    info!(%pod, "pod is gone, network-status not written");
                     return Ok(());
                 }
                 ApiFailure::Unavailable if Instant::now() < until => {
-                    warn!(pod = %known, error = %error_chain(&error), "cannot record its networks; trying again");
+                    warn!(%pod, error = %error_chain(&error), "cannot write network-status, retrying");
                     sleep(RETRY_DELAY).await;
                 }
                 ApiFailure::Unavailable | ApiFailure::Rejected => {
-                    let object = format!("status of pod {known}");
+                    let object = format!("status of pod {pod}");
                     return Err(Error::Api { action: "patch", object, source: Box::new(error) }.fault());
                 }
             }
@@ -80,7 +83,7 @@ impl NetworkStatusWriter {
     }
 }
 
-/// Whether a conflict is about the version of an object that is still the same one.
+/// Whether a conflict is about the resource version of the same pod, not about its UID.
 fn is_contended(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let about_uid = status.message.to_lowercase().contains("uid")
@@ -92,12 +95,12 @@ fn is_contended(error: &kube::Error) -> bool {
     status.code == 409 && !about_uid
 }
 
-/// The patch; nothing when there is nothing to tell.
+/// Builds the patch; `None` if there are no entries.
 fn build_patch(
     plan: &Plan,
-    known: &PodRef,
+    pod: &PodRef,
     outcomes: &[AttachmentOutcome],
-    marked: Option<String>,
+    marked_annotation: Option<String>,
 ) -> Option<Value> {
     let entries = outcomes.iter().filter_map(|outcome| {
         let attachment = plan.attachments.get(outcome.attachment)?;
@@ -115,26 +118,27 @@ fn build_patch(
         return None;
     }
     let mut annotations = json!({ NETWORK_STATUS: render_status(&entries) });
-    if let Some(marked) = marked {
-        annotations[NETWORKS] = marked.into();
+    if let Some(marked_annotation) = marked_annotation {
+        annotations[NETWORKS] = marked_annotation.into();
     }
-    // With the UID in it the API server refuses the patch if the name stands for another pod by now.
-    Some(json!({ "metadata": { "uid": known.uid, "annotations": annotations } }))
+    // The UID makes the API server reject the patch if the name now belongs to another pod.
+    Some(json!({ "metadata": { "uid": pod.uid, "annotations": annotations } }))
 }
 
-/// The annotation with the marks of ib-kubernetes, if they are not there yet. Its networks are the last of the plan's.
+/// Adds the marks of ib-kubernetes to the networks annotation; `None` if they are present. The networks of the
+/// annotation are the last ones of the plan.
 fn add_ib_kubernetes_marks(
     plan: &Plan,
-    known: &PodRef,
-    asked: &str,
+    pod: &PodRef,
+    annotation: &str,
     marks: &[(usize, IbKubernetesMark)],
 ) -> Option<String> {
-    let count = NetworkSelection::parse_networks(asked, &known.namespace).ok()?.len();
+    let count = NetworkSelection::parse_networks(annotation, &pod.namespace).ok()?.len();
     let first = plan.attachments.len().checked_sub(count)?;
     let of_annotation = marks.iter().filter_map(|(attachment, mark)| {
         Some(IbKubernetesMark { position: attachment.checked_sub(first)?, ..mark.clone() })
     });
-    mark_configured(asked, &known.namespace, &of_annotation.collect::<Vec<_>>()).ok()?
+    mark_configured(annotation, &pod.namespace, &of_annotation.collect::<Vec<_>>()).ok()?
 }
 
 #[cfg(test)]
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attachment_is_told_and_the_patch_holds_for_this_very_pod() {
+    fn patch_lists_every_attachment_and_has_the_pods_uid() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
         let attachments = vec![attachment("k8s", "eth0", true), attachment("default/ib", "net1", false)];
         let plan = Plan { pod: pod.clone(), attachments, membership: false };
@@ -183,16 +187,19 @@ mod tests {
         assert_eq!(
             add_ib_kubernetes_marks(&plan, &pod, "ib", &[mark(0)]),
             None,
-            "the default network is in no annotation"
+            "the default network is not in the annotation"
         );
-        let told = add_ib_kubernetes_marks(&plan, &pod, "ib", &[mark(1)]);
-        let patch = build_patch(&plan, &pod, &outcomes, told.clone()).unwrap();
-        assert_eq!(patch["metadata"]["annotations"][NETWORKS], json!(told.expect("a mark")));
+        let annotation = add_ib_kubernetes_marks(&plan, &pod, "ib", &[mark(1)]);
+        let patch = build_patch(&plan, &pod, &outcomes, annotation.clone()).unwrap();
+        assert_eq!(
+            patch["metadata"]["annotations"][NETWORKS],
+            json!(annotation.expect("a marked annotation"))
+        );
         assert_eq!(patch["metadata"]["uid"], "u1");
         let text = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap();
-        let told: Value = serde_json::from_str(text).unwrap();
+        let entries: Value = serde_json::from_str(text).unwrap();
         assert_eq!(
-            told,
+            entries,
             json!([
                 {"name": "k8s", "interface": "eth0", "ips": ["10.0.0.5"], "default": true, "dns": {}},
                 {"name": "default/ib", "interface": "net1", "ips": ["192.168.0.1"], "dns": {}},
@@ -201,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_tell_is_no_patch() {
+    fn no_entries_means_no_patch() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
         let plan =
             Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)], membership: false };
@@ -216,8 +223,9 @@ mod tests {
         );
     }
 
-    /// An API server that answers its calls in turn with these codes, then well. Tells how often it was called.
-    async fn recorded(answers: Vec<(u16, &'static str)>) -> (Result<(), Fault>, usize) {
+    /// Writes a status to an API server that answers with these codes in turn and then with 200. Returns the result
+    /// and the number of requests.
+    async fn record_with_responses(answers: Vec<(u16, &'static str)>) -> (Result<(), Fault>, usize) {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
         let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
@@ -250,9 +258,10 @@ mod tests {
         (done, calls.load(Ordering::Relaxed))
     }
 
-    /// Its networks go with the sandbox: DEL comes, and takes the GUID out of its partition.
+    /// DEL follows and removes the GUID from its partition.
+    // Case: partitions 56
     #[tokio::test(start_paused = true)]
-    async fn case_56_a_pod_that_is_gone_is_left_alone_and_one_that_others_write_is_written_again() {
+    async fn write_conflicts_are_retried_and_missing_pods_are_ignored() {
         let contended = "Operation cannot be fulfilled on pods \"p\": the object has been modified";
         let replaced = "Precondition failed: UID in precondition: u1, UID in object meta: u2";
         for (answers, calls) in [
@@ -261,11 +270,11 @@ mod tests {
             (vec![(409, contended), (409, contended)], 3),
             (vec![(503, "away")], 2),
         ] {
-            let (done, called) = recorded(answers.clone()).await;
+            let (done, called) = record_with_responses(answers.clone()).await;
             assert!(done.is_ok(), "{answers:?}: {done:?}");
             assert_eq!(called, calls, "{answers:?}");
         }
-        let (refused, called) = recorded(vec![(403, "forbidden")]).await;
-        assert!(refused.is_err() && called == 1, "an ADD that cannot be recorded fails, and undoes itself");
+        let (refused, called) = record_with_responses(vec![(403, "forbidden")]).await;
+        assert!(refused.is_err() && called == 1, "the ADD fails if its status cannot be written");
     }
 }

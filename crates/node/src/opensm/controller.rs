@@ -1,4 +1,4 @@
-//! Between the API server and the supervisor.
+//! Connects the SubnetManagerHost object with the opensm supervisor.
 
 use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
 use crate::{api_call::with_timeout, error::error_chain, install::is_uninstalled};
@@ -16,13 +16,12 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
-/// How often it is looked after.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often on a node that is not chosen.
+/// Interval on nodes that do not run opensm.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Keep this node's opensm as its object says, for ever. Whoever asks this to end leaves opensm running: the next daemon takes
-/// it over.
+/// Runs this node's opensm as its SubnetManagerHost object requests, forever. opensm keeps running when the daemon
+/// stops, and the next daemon adopts it.
 pub async fn run_opensm_controller(
     client: Client,
     node: String,
@@ -32,28 +31,29 @@ pub async fn run_opensm_controller(
 ) {
     let cache: Arc<WatchCache<SubnetManagerHost>> = Arc::default();
     let api: Api<SubnetManagerHost> = Api::all(client);
-    let own = watcher::Config::default().fields(&format!("metadata.name={node}"));
-    let kept = cache.clone();
-    let watching = watch_forever("this node's subnet manager", api.clone(), own, move |event| {
-        kept.apply(map_event(event, |object: SubnetManagerHost| {
-            ((String::new(), object.name_any()), Some(object))
-        }));
-    });
+    let field_selector = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    let events = cache.clone();
+    let watching =
+        watch_forever("SubnetManagerHost of this node", api.clone(), field_selector, move |event| {
+            events.apply(map_event(event, |object: SubnetManagerHost| {
+                ((String::new(), object.name_any()), Some(object))
+            }));
+        });
     let keeping = async {
-        // Nothing is ended because nothing is known.
+        // An incomplete cache must not stop opensm.
         cache.wait_synced().await;
         let mut changes = cache.changes();
         let mut supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));
         loop {
             changes.mark_unchanged();
             let object = cache.get("", &node).filter(|_| !is_uninstalled(&root));
-            let wish = object.as_deref().map(DesiredOpensm::from_object);
+            let desired = object.as_deref().map(DesiredOpensm::from_object);
             let step = spawn_blocking(move || {
-                let status = supervisor.reconcile(wish.as_ref(), Instant::now());
+                let status = supervisor.reconcile(desired.as_ref(), Instant::now());
                 (supervisor, status)
             });
-            let Ok((back, status)) = step.await else { return };
-            supervisor = back;
+            let Ok((returned, status)) = step.await else { return };
+            supervisor = returned;
             if object.as_ref().is_some_and(|object| object.status.as_ref() != Some(&status)) {
                 update_status(&api, &node, &status).await;
             }
@@ -70,6 +70,6 @@ async fn update_status(api: &Api<SubnetManagerHost>, node: &str, status: &Subnet
     });
     let params = PatchParams::apply("ferroband-node").force();
     if let Err(error) = with_timeout(api.patch_status(node, &params, &Patch::Apply(&object))).await {
-        warn!(error = %error_chain(&error), "how opensm is cannot be told; trying again");
+        warn!(error = %error_chain(&error), "cannot update SubnetManagerHost status, retrying");
     }
 }

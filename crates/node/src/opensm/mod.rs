@@ -1,13 +1,15 @@
-//! opensm on a node that the administrator chose (label `ferroband.io/subnet-manager`).
+//! Runs opensm on nodes with the label `ferroband.io/subnet-manager`.
 //!
 //! ```text
-//! SubnetManagerHost (this node's) ──Keeper──▶ Supervisor ──▶ partitions.conf   checked, whole, ours between the marks
-//!      ▲ status: written, signalled,               │  ├─────▶ opensm            one, at priority 0; SIGHUP once all hosts have the file
-//!      └─ state, problem ◀─────────────────────────┘  └─────▶ sminfo            who is master? a stranger's is yielded to
+//! SubnetManagerHost of this node ──controller──▶ OpensmSupervisor ─┬─▶ partitions.conf  validated, our section only
+//!      ▲ status: written, signalled,                       │         ├─▶ opensm  priority 0; SIGHUP once all hosts
+//!      └─ state, problem ◀─────────────────────────────────┘         │             have the file
+//!                                                                     └─▶ sminfo  yields to a foreign master
 //! ```
 //!
-//! Nothing is remembered but the file: a running opensm is found again by what it was started with, so it outlives this daemon
-//! and is not started twice, whenever either is killed. It is ended when the node is not chosen any more, or is left.
+//! The partitions file is the only persistent state. A running opensm is found by its command line, so it survives
+//! daemon restarts and is never started twice. It is stopped when the node loses the label or Ferroband is
+//! uninstalled.
 
 mod controller;
 mod hang_detector;

@@ -1,4 +1,4 @@
-//! The port that opensm is to run on.
+//! Selects the port that opensm runs on.
 
 use ferroband_kernel::{
     Root,
@@ -9,21 +9,18 @@ use ferroband_kernel::{
 };
 use ferroband_model::{Guid, LinkLayer};
 
-/// A port for a subnet manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmPort {
-    /// The device, as the kernel calls it.
+    /// Kernel name of the RDMA device.
     pub device: String,
-    /// The port's number.
     pub port: u32,
-    /// Its GUID.
     pub guid: Guid,
-    /// The LID of the manager that it has heard of, and its own; 0 for none.
+    /// LID of the subnet manager and LID of the port; 0 if unset.
     pub lids: (u16, u16),
 }
 
-/// The port that a label's value means: a device (`mlx5_0`), a port of one (`mlx5_0.2`), or (empty, `true`) the first with a
-/// link. Never a virtual function's: what manages a fabric stands at its adapter.
+/// Selects the port for a label value: a device (`mlx5_0`), a port of a device (`mlx5_0.2`), or the first port with a
+/// link (empty, `true`). Virtual functions are excluded; a subnet manager needs a physical port.
 pub fn select_port(root: &Root, label: &str) -> Result<SmPort, String> {
     let devices = infiniband::devices(root).map_err(|error| error.to_string())?;
     let is_virtual = |device: &SysfsRdmaDevice| {
@@ -35,20 +32,22 @@ pub fn select_port(root: &Root, label: &str) -> Result<SmPort, String> {
         .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
         .filter(|(_, port)| port.link_layer == Some(LinkLayer::InfiniBand))
         .collect();
-    let named = |(device, port): &&(&SysfsRdmaDevice, &SysfsPort)| {
+    let is_named = |(device, port): &&(&SysfsRdmaDevice, &SysfsPort)| {
         label == device.name || label == format!("{}.{}", device.name, port.number)
     };
-    let up = |(_, port): &&(&SysfsRdmaDevice, &SysfsPort)| port.phys_state.as_deref() == Some("LinkUp");
+    let has_link = |(_, port): &&(&SysfsRdmaDevice, &SysfsPort)| port.phys_state.as_deref() == Some("LinkUp");
     let found = match label {
-        "" | "true" => ports.iter().find(up).or(ports.first()),
-        _ => ports.iter().find(named),
+        "" | "true" => ports.iter().find(has_link).or(ports.first()),
+        _ => ports.iter().find(is_named),
     };
     let Some((device, port)) = found else {
         let all: Vec<String> =
             ports.iter().map(|(device, port)| format!("{}.{}", device.name, port.number)).collect();
         return Err(match (label, all.is_empty()) {
             (_, true) => "the node has no InfiniBand port".to_owned(),
-            (label, false) => format!("the node has no InfiniBand port {label:?}, but {}", all.join(", ")),
+            (label, false) => {
+                format!("the node has no InfiniBand port {label:?}; available: {}", all.join(", "))
+            }
         });
     };
     let guid = port.guid.ok_or_else(|| format!("port {}.{} has no GUID", device.name, port.number))?;
@@ -65,8 +64,8 @@ mod tests {
     fn device(root: &Path, name: &str, layer: &str, physical: &str, guid: u64) {
         let port = root.join(format!("sys/class/infiniband/{name}/ports/1"));
         fs::create_dir_all(port.join("gids")).unwrap();
-        let words = format!("{guid:016x}");
-        let parts: Vec<&str> = (0..16).step_by(4).map(|at| &words[at..at + 4]).collect();
+        let digits = format!("{guid:016x}");
+        let parts: Vec<&str> = (0..16).step_by(4).map(|at| &digits[at..at + 4]).collect();
         let put = |file: &str, text: &str| fs::write(port.join(file), format!("{text}\n")).unwrap();
         put("gids/0", &format!("fe80:0000:0000:0000:{}", parts.join(":")));
         put("link_layer", layer);
@@ -78,15 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_with_a_link_or_the_one_that_is_named() {
+    fn first_port_with_a_link_or_the_named_port_is_selected() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert!(select_port(&root, "").unwrap_err().contains("no InfiniBand port"));
         device(folder.path(), "mlx5_0", "Ethernet", "5: LinkUp", 1);
         device(folder.path(), "mlx5_1", "InfiniBand", "3: Disabled", 2);
         device(folder.path(), "mlx5_2", "InfiniBand", "5: LinkUp", 3);
-        let of =
-            |label: &str| select_port(&root, label).map(|chosen| (chosen.device, chosen.guid, chosen.lids));
+        let of = |label: &str| select_port(&root, label).map(|port| (port.device, port.guid, port.lids));
         assert_eq!(of("").unwrap(), ("mlx5_2".to_owned(), Guid::new(3), (1, 2)));
         assert_eq!(of("true").unwrap(), of("mlx5_2.1").unwrap());
         assert_eq!(of("mlx5_1").unwrap().1, Guid::new(2));

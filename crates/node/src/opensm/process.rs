@@ -1,4 +1,4 @@
-//! Processes, told apart: a pid alone may be somebody else's by now.
+//! Processes identified by PID and start time, because PIDs are reused.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -6,28 +6,31 @@ use nix::unistd::Pid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// A process of our own user in our own PID namespace.
+/// A process of our user in our PID namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
     pub pid: i32,
-    /// When it was started, in ticks since the boot: with the number, nobody else.
+    /// Start time in ticks since boot. Together with the PID it is unique.
     start_ticks: u64,
-    /// What it was started with.
     pub arguments: Vec<String>,
 }
 
 impl Process {
-    /// The process with this number, if it lives.
+    /// Returns the process with this PID, if it is alive.
     pub fn from_pid(pid: i32) -> Option<Self> {
-        let started = start_time(pid)?;
+        let start_ticks = start_time(pid)?;
         let text = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let words = text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-        Some(Self { pid, start_ticks: started, arguments: words.filter(|word| !word.is_empty()).collect() })
+        let arguments =
+            text.split(|byte| *byte == 0).map(|argument| String::from_utf8_lossy(argument).into_owned());
+        Some(Self {
+            pid,
+            start_ticks,
+            arguments: arguments.filter(|argument| !argument.is_empty()).collect(),
+        })
     }
 
-    /// All that are ours. What a pod runs looks like whatever it likes, but neither is it in our PID namespace nor, mostly, our
-    /// user's.
+    /// Lists the processes of our user in our PID namespace. A pod's process may have any command line, but it is in
+    /// another PID namespace and usually has another user.
     pub fn list_own() -> Vec<Self> {
         let own = fs::read_link("/proc/self/ns/pid").ok();
         let user = fs::metadata("/proc/self").map(|meta| meta.uid()).ok();
@@ -41,17 +44,16 @@ impl Process {
         .collect()
     }
 
-    /// Whether it still lives.
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.start_ticks)
     }
 
-    /// The processor time that it has used, in ticks.
+    /// CPU time used, in ticks.
     pub fn cpu_ticks(&self) -> u64 {
         [14, 15].into_iter().filter_map(|field| read_stat_field(self.pid, field)).sum()
     }
 
-    /// Sends it a signal. `false` if it is gone.
+    /// Sends a signal. Returns `false` if the process is gone.
     pub fn signal(&self, signal: Signal) -> Result<bool, Errno> {
         if !self.is_alive() {
             return Ok(false);
@@ -63,7 +65,7 @@ impl Process {
         }
     }
 
-    /// The value of an argument.
+    /// Returns the value after the argument `name`.
     pub fn argument(&self, name: &str) -> Option<&str> {
         let at = self.arguments.iter().position(|word| word == name)?;
         self.arguments.get(at + 1).map(String::as_str)
@@ -74,13 +76,13 @@ fn start_time(pid: i32) -> Option<u64> {
     read_stat_field(pid, 22)
 }
 
-/// proc(5): field 3 is the state, 14 and 15 the processor time, 22 the start; the name in field 2 may have anything in it, so
-/// it is read from behind.
+/// proc(5): field 3 is the state, 14 and 15 the CPU time, 22 the start time. The name in field 2 may contain
+/// anything, so parsing starts at its last parenthesis.
 fn read_stat_field(pid: i32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // One that is dead but not yet waited for.
+    // A zombie.
     if matches!(fields.first(), Some(&"Z" | &"X")) {
         return None;
     }
@@ -93,7 +95,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_process_is_found_by_its_arguments_and_gone_when_it_is_dead() {
+    fn process_is_found_by_its_arguments_until_it_is_dead() {
         let mark = format!("{}.5", 77_000 + std::process::id());
         let mut child = Command::new("sleep").arg(&mark).spawn().unwrap();
         let found = loop {
@@ -105,7 +107,7 @@ mod tests {
         };
         assert_eq!(found.pid, child.id().cast_signed());
         assert!(found.is_alive() && found.signal(Signal::SIGKILL).unwrap());
-        // Dead, but not waited for.
+        // A zombie, not reaped yet.
         while found.is_alive() {}
         assert!(!found.signal(Signal::SIGHUP).unwrap());
         child.wait().unwrap();

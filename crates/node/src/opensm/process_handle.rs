@@ -1,4 +1,4 @@
-//! Our opensm, started or found.
+//! Handle of a running opensm.
 
 use super::{OpensmProgram, process::Process};
 use ferroband_model::Guid;
@@ -9,33 +9,32 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// How long one may take to end before it is killed: with its port gone, it can hang.
+/// How long opensm may take to exit before it is killed. It can hang if its port is gone.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// A running opensm of ours.
+/// A running opensm that we started.
 pub struct OpensmHandle {
     pub process: Process,
-    /// If it was this daemon that started it.
+    /// Set if this daemon process started it.
     child: Option<Child>,
 }
 
 impl OpensmHandle {
-    /// One that an earlier daemon has started. Several cannot be: a port has one.
+    /// Finds an opensm that an earlier daemon started. There is at most one, because a port accepts only one.
     pub fn find_running(program: &OpensmProgram) -> Option<Self> {
         let [flag, file] = program.identifying_arguments();
-        let ours = |process: &Process| process.argument(&flag) == Some(&file);
-        let process = Process::list_own().into_iter().find(ours)?;
-        info!(pid = process.pid, "an opensm of ours is running; it is taken over as it is");
+        let is_ours = |process: &Process| process.argument(&flag) == Some(&file);
+        let process = Process::list_own().into_iter().find(is_ours)?;
+        info!(pid = process.pid, "adopted the running opensm");
         Some(Self { process, child: None })
     }
 
-    /// Starts one.
     pub fn start(program: &OpensmProgram, port: Guid) -> Result<Self, String> {
         let mut command = program.start_command(port).map_err(|error| error.to_string())?;
-        // Whoever interrupts us from a terminal does not mean opensm.
+        // A separate process group, so that Ctrl-C in a terminal does not reach opensm.
         let mut child = command.process_group(0).spawn().map_err(|error| error.to_string())?;
         let pid = child.id().cast_signed();
-        // Until it is what it is to be, it is called as we are.
+        // Until exec(2), /proc shows our own command line.
         let [flag, file] = program.identifying_arguments();
         let until = Instant::now() + GRACE_PERIOD;
         while Instant::now() < until {
@@ -53,31 +52,30 @@ impl OpensmHandle {
         Err(program.last_output())
     }
 
-    /// The port that it was started on.
+    /// The port it was started on.
     pub fn port(&self) -> Option<Guid> {
         let text = self.process.argument("-g")?.trim_start_matches("0x");
         u64::from_str_radix(text, 16).ok().map(Guid::new)
     }
 
-    /// Whether it runs; one that ended is laid to rest.
+    /// Whether it is running. Reaps the child if it has exited.
     pub fn poll_running(&mut self) -> bool {
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
         {
-            warn!(pid = self.process.pid, %status, "opensm has ended");
+            warn!(pid = self.process.pid, %status, "opensm exited");
             return false;
         }
         self.process.is_alive()
     }
 
-    /// SIGHUP: read the file, and sweep.
+    /// Sends SIGHUP: opensm reads the partitions file and sweeps.
     pub fn send_sighup(&self) -> Result<bool, String> {
         self.process.signal(Signal::SIGHUP).map_err(|error| error.to_string())
     }
 
-    /// Ends it.
     pub fn stop(mut self) {
-        info!(pid = self.process.pid, "opensm is stopped");
+        info!(pid = self.process.pid, "stopping opensm");
         let _ = self.process.signal(Signal::SIGTERM);
         let until = Instant::now() + GRACE_PERIOD;
         while self.poll_running() && Instant::now() < until {

@@ -1,4 +1,4 @@
-//! One step towards what is wanted of this node's opensm. Blocking; time is given.
+//! Reconciles this node's opensm with its desired state. Blocking; the caller supplies the time.
 
 use super::{
     OpensmProgram,
@@ -17,61 +17,58 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Waits after an opensm that ended.
+/// Backoff after opensm exited.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
-/// One that ran for so long did not fail to start.
+/// After running this long, the failure count is reset.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
-/// A signal that comes while opensm sweeps, after it has read the file, can be lost; once more costs a sweep.
+/// A SIGHUP that arrives while opensm sweeps, after it has read the file, can be lost. A second one costs one sweep.
 const SIGNAL_REPEAT_DELAY: Duration = Duration::from_secs(3);
-/// How often it is asked who is master.
 const MASTER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredOpensm {
-    /// Our part of the file.
+    /// Our section of the partitions file.
     pub members: String,
-    /// Its number.
+    /// Serial number of `members`.
     pub serial: i64,
-    /// The number that may be read.
+    /// The serial that opensm may load.
     pub signal: i64,
-    /// Which port.
+    /// The label's value that selects the port.
     pub port: String,
-    /// The ports of all nodes that run one of ours.
+    /// Ports of all nodes that run a managed opensm.
     pub own_ports: BTreeSet<Guid>,
-    /// What was told before, by an earlier daemon maybe: written, signalled.
+    /// The last reported status, possibly of an earlier daemon: written, signalled.
     pub reported: (i64, i64),
 }
 
 impl DesiredOpensm {
-    /// As the object says.
     pub fn from_object(object: &SubnetManagerHost) -> Self {
-        let told = object.status.as_ref().map(|status| (status.written, status.signalled));
+        let reported = object.status.as_ref().map(|status| (status.written, status.signalled));
         Self {
             members: object.spec.members.clone(),
             serial: object.spec.serial,
             signal: object.spec.signal,
             port: object.spec.port.clone(),
             own_ports: object.spec.ours.iter().filter_map(|text| parse_guid(text)).collect(),
-            reported: told.unwrap_or_default(),
+            reported: reported.unwrap_or_default(),
         }
     }
 }
 
 type SmPortSelector = Box<dyn Fn(&str) -> Result<SmPort, String> + Send>;
 
-/// Keeps one opensm.
+/// Supervises one opensm process.
 pub struct OpensmSupervisor {
     program: OpensmProgram,
     select_port: SmPortSelector,
     file: LocalOpensmHost,
     process: Option<OpensmHandle>,
-    /// Whether an earlier daemon's was looked for.
+    /// Whether a process of an earlier daemon was looked for.
     adoption_tried: bool,
     running_since: Option<Instant>,
     failures: u32,
     retry_at: Option<Instant>,
-    /// Why it does not run.
+    /// Why it is not running.
     problem: Option<String>,
     signalled: i64,
     repeat_signal_at: Option<Instant>,
@@ -82,7 +79,7 @@ pub struct OpensmSupervisor {
 }
 
 impl OpensmSupervisor {
-    /// For this program, on one of these ports.
+    /// Supervises `program` on the port that `ports` selects.
     pub fn new(
         program: OpensmProgram,
         ports: impl Fn(&str) -> Result<SmPort, String> + Send + 'static,
@@ -107,17 +104,17 @@ impl OpensmSupervisor {
         }
     }
 
-    /// The process, while it runs.
+    /// The PID, while opensm is running.
     pub fn pid(&self) -> Option<i32> {
-        self.process.as_ref().map(|found| found.process.pid)
+        self.process.as_ref().map(|handle| handle.process.pid)
     }
 
-    /// Does what is due now, and tells how it is. Without a wish the node is not chosen.
-    pub fn reconcile(&mut self, wish: Option<&DesiredOpensm>, now: Instant) -> SubnetManagerHostStatus {
-        self.detect_process(wish, now);
-        let Some(wish) = wish else {
-            if let Some(found) = self.process.take() {
-                found.stop();
+    /// Performs the actions that are due and returns the status. `None` means that the node does not run opensm.
+    pub fn reconcile(&mut self, desired: Option<&DesiredOpensm>, now: Instant) -> SubnetManagerHostStatus {
+        self.detect_process(desired, now);
+        let Some(desired) = desired else {
+            if let Some(process) = self.process.take() {
+                process.stop();
             }
             (self.failures, self.retry_at, self.problem, self.foreign_master) = (0, None, None, None);
             return SubnetManagerHostStatus { state: "stopped".to_owned(), ..Default::default() };
@@ -128,26 +125,27 @@ impl OpensmSupervisor {
                 .get_or_insert_with(|| self.program.supports_virtualization()),
             ..SubnetManagerHostStatus::default()
         };
-        let chosen = (self.select_port)(&wish.port);
-        status.guid = chosen.as_ref().map(|chosen| chosen.guid.to_string()).unwrap_or_default();
-        let written = if wish.serial > 0 { self.write_partitions_file(wish, &mut status) } else { Ok(false) };
-        match (&chosen, &written) {
+        let port = (self.select_port)(&desired.port);
+        status.guid = port.as_ref().map(|port| port.guid.to_string()).unwrap_or_default();
+        let written =
+            if desired.serial > 0 { self.write_partitions_file(desired, &mut status) } else { Ok(false) };
+        match (&port, &written) {
             (_, Err(problem)) => status.problem = Some(problem.clone()),
             (Err(problem), _) => {
                 status.problem = Some(self.fault(
                     FaultCode::InvalidConfig,
                     problem,
-                    "label the node with the device that has the port, or with none to take the first with a link",
+                    "set the label's value to an existing device, or leave it empty to use the first port with a link",
                 ));
             }
-            (Ok(chosen), Ok(_)) => self.ensure_running(chosen, wish, now),
+            (Ok(port), Ok(_)) => self.ensure_running(port, desired, now),
         }
-        self.signal_reload(wish, written == Ok(true), now, &mut status);
+        self.signal_reload(desired, written == Ok(true), now, &mut status);
         if status.problem.is_none() {
             status.problem = self
                 .problem
                 .clone()
-                .or_else(|| self.foreign_master.as_deref().map(|who| self.foreign_master_problem(who)));
+                .or_else(|| self.foreign_master.as_deref().map(|master| self.foreign_master_problem(master)));
         }
         status.state = match (&self.process, &self.foreign_master) {
             (_, Some(_)) => "yielding",
@@ -158,13 +156,13 @@ impl OpensmSupervisor {
         status
     }
 
-    /// Finds what runs, once, and sees what has ended.
-    fn detect_process(&mut self, wish: Option<&DesiredOpensm>, now: Instant) {
+    /// Adopts a running process once, and detects that the process has exited.
+    fn detect_process(&mut self, desired: Option<&DesiredOpensm>, now: Instant) {
         if !self.adoption_tried {
             self.adoption_tried = true;
             self.process = OpensmHandle::find_running(&self.program);
             self.running_since = self.process.as_ref().map(|_| now);
-            self.signalled = wish.map_or(0, |wish| wish.reported.1);
+            self.signalled = desired.map_or(0, |desired| desired.reported.1);
             if let Ok(text) = fs::read_to_string(self.good_copy()) {
                 self.file.set_last_written(text);
             }
@@ -172,87 +170,92 @@ impl OpensmSupervisor {
         if self.running_since.is_some_and(|since| now.duration_since(since) > STABLE_AFTER) {
             self.failures = 0;
         }
-        let ended = self.process.as_mut().is_some_and(|found| !found.poll_running());
-        if ended {
+        let exited = self.process.as_mut().is_some_and(|process| !process.poll_running());
+        if exited {
             self.process = None;
-            let words = self.program.last_output();
-            self.record_failure(&format!("it has ended, and is started again; it said: {words}"), now);
+            let output = self.program.last_output();
+            self.record_failure(
+                &format!("opensm exited and will be restarted; its last output: {output}"),
+                now,
+            );
         }
     }
 
-    /// Makes the file say what is wanted. Says whether somebody had changed it behind our back.
+    /// Writes the partitions file. Returns whether it had been modified externally.
     fn write_partitions_file(
         &self,
-        wish: &DesiredOpensm,
+        desired: &DesiredOpensm,
         status: &mut SubnetManagerHostStatus,
     ) -> Result<bool, String> {
-        let refuse = |error: ferroband_partition::Error| error.fault().to_string();
-        let (table, _) = parse_members(&wish.members).map_err(refuse)?;
-        let (text, changed) = self.file.update_file(&table).map_err(refuse)?;
+        let to_problem = |error: ferroband_partition::Error| error.fault().to_string();
+        let (table, _) = parse_members(&desired.members).map_err(to_problem)?;
+        let (text, changed) = self.file.update_file(&table).map_err(to_problem)?;
         if changed {
-            info!(serial = wish.serial, "partitions file written");
-            // For a daemon that comes after us, if somebody breaks the file meanwhile.
-            ferroband_partition::opensm::write_partitions_file(&self.good_copy(), &text).map_err(refuse)?;
+            info!(serial = desired.serial, "partitions file written");
+            // A later daemon restores this copy if the file is broken.
+            ferroband_partition::opensm::write_partitions_file(&self.good_copy(), &text)
+                .map_err(to_problem)?;
         }
         status.open = parse_members(&text).is_ok_and(|(_, open)| open);
-        status.written = wish.serial;
-        let mended = changed && wish.reported.0 >= wish.serial;
-        if mended {
-            warn!(file = %self.file.path().display(), "somebody changed the partitions file; it is put right");
+        status.written = desired.serial;
+        let restored = changed && desired.reported.0 >= desired.serial;
+        if restored {
+            warn!(file = %self.file.path().display(), "partitions file was modified externally; restored");
         }
-        Ok(mended)
+        Ok(restored)
     }
 
     fn good_copy(&self) -> PathBuf {
         self.program.partitions_file().with_extension("good")
     }
 
-    /// One on the right port runs, or is started when it may be.
-    fn ensure_running(&mut self, chosen: &SmPort, wish: &DesiredOpensm, now: Instant) {
-        if self.process.as_ref().is_some_and(|found| found.port() != Some(chosen.guid)) {
-            info!(device = chosen.device, port = chosen.port, "opensm moves to another port");
+    /// Ensures that opensm is running on the right port, or starts it when allowed.
+    fn ensure_running(&mut self, port: &SmPort, desired: &DesiredOpensm, now: Instant) {
+        if self.process.as_ref().is_some_and(|process| process.port() != Some(port.guid)) {
+            info!(device = port.device, port = port.port, "moving opensm to another port");
             self.process.take().into_iter().for_each(OpensmHandle::stop);
         }
-        let due = self.retry_at.is_none_or(|until| now >= until);
-        // Not before every host has the file, and all ports that are ours are known.
-        let may = wish.serial > 0 && wish.signal > 0 && due;
-        let ask =
-            self.master_checked_at.is_none_or(|asked| now.duration_since(asked) >= MASTER_CHECK_INTERVAL);
-        if (self.process.is_some() && !ask) || (self.process.is_none() && !may) {
+        let retry_due = self.retry_at.is_none_or(|until| now >= until);
+        // Not before every host has the file and all managed ports are known.
+        let may_start = desired.serial > 0 && desired.signal > 0 && retry_due;
+        let check_master = self
+            .master_checked_at
+            .is_none_or(|checked_at| now.duration_since(checked_at) >= MASTER_CHECK_INTERVAL);
+        if (self.process.is_some() && !check_master) || (self.process.is_none() && !may_start) {
             return;
         }
         let Some(file) = self.program.find_executable() else {
             if self.process.is_none() {
-                let problem = format!("there is no program {}", self.program.name().display());
+                let problem = format!("program {} not found", self.program.name().display());
                 self.problem = Some(self.fault(
                     FaultCode::InvalidConfig,
                     &problem,
-                    "install the package opensm where the node daemon runs (its image), or name the program with --opensm",
+                    "install opensm in the image of the node daemon, or set its path with --opensm",
                 ));
                 self.retry_at = Some(now + MASTER_CHECK_INTERVAL);
             }
             return;
         };
         self.master_checked_at = Some(now);
-        let mut ours = wish.own_ports.clone();
-        ours.insert(chosen.guid);
-        match query_sm_master(&self.program, &chosen.device, chosen.port, chosen.lids, &ours) {
-            Ok(SmMaster::Foreign(who)) => {
+        let mut own_ports = desired.own_ports.clone();
+        own_ports.insert(port.guid);
+        match query_sm_master(&self.program, &port.device, port.port, port.lids, &own_ports) {
+            Ok(SmMaster::Foreign(master)) => {
                 if self.foreign_master.is_none() {
-                    warn!(master = who, "another subnet manager is master; ours yields");
+                    warn!(master, "another subnet manager is master; opensm yields");
                 }
-                self.foreign_master = Some(who);
+                self.foreign_master = Some(master);
                 self.retry_at = Some(now + MASTER_CHECK_INTERVAL);
                 return;
             }
-            Ok(found) => {
+            Ok(master) => {
                 self.foreign_master = None;
-                self.restart_if_hung(&found, now);
+                self.restart_if_hung(&master, now);
             }
             Err(problem) => {
                 if self.process.is_none() {
                     self.record_failure(
-                        &format!("who is master of the fabric cannot be told: {problem}"),
+                        &format!("cannot determine the master subnet manager: {problem}"),
                         now,
                     );
                 }
@@ -260,79 +263,79 @@ impl OpensmSupervisor {
             }
         }
         if self.process.is_none() {
-            match OpensmHandle::start(&self.program, chosen.guid) {
-                Ok(found) => {
-                    // It reads the file as it is now.
+            match OpensmHandle::start(&self.program, port.guid) {
+                Ok(process) => {
+                    // It reads the current file when it starts.
                     (self.process, self.running_since, self.signalled) =
-                        (Some(found), Some(now), wish.signal);
+                        (Some(process), Some(now), desired.signal);
                     (self.problem, self.repeat_signal_at) = (None, None);
                 }
-                Err(words) => {
-                    self.record_failure(&format!("{} does not start: {words}", file.display()), now);
+                Err(output) => {
+                    self.record_failure(&format!("{} failed to start: {output}", file.display()), now);
                 }
             }
         }
     }
 
-    /// Ends one that hangs; the next step starts another.
+    /// Stops opensm if it hangs; the next reconciliation starts it again.
     fn restart_if_hung(&mut self, master: &SmMaster, now: Instant) {
         if *master != SmMaster::NoMaster {
             self.hang_detector.record_master();
             return;
         }
-        let Some(found) = &self.process else {
+        let Some(handle) = &self.process else {
             self.hang_detector = HangDetector::default();
             return;
         };
-        if self.hang_detector.record_no_master(found.process.cpu_ticks(), now) {
+        if self.hang_detector.record_no_master(handle.process.cpu_ticks(), now) {
             self.process.take().into_iter().for_each(OpensmHandle::stop);
             self.record_failure(
-                "the fabric has no master, and it does nothing about it; it is started again",
+                "opensm hangs: the fabric has no master, and opensm is idle; it will be restarted",
                 now,
             );
         }
     }
 
-    /// Makes it read the file, if it may and has not.
+    /// Sends SIGHUP if opensm may load a newer file.
     fn signal_reload(
         &mut self,
-        wish: &DesiredOpensm,
-        mended: bool,
+        desired: &DesiredOpensm,
+        restored: bool,
         now: Instant,
         status: &mut SubnetManagerHostStatus,
     ) {
-        let Some(found) = &self.process else {
-            // Whenever it starts, it reads the file.
-            status.signalled = wish.signal.min(status.written);
+        let Some(process) = &self.process else {
+            // It reads the file when it starts.
+            status.signalled = desired.signal.min(status.written);
             return;
         };
-        let new = (wish.signal > self.signalled && wish.signal <= status.written) || mended;
-        let again = self.repeat_signal_at.is_some_and(|at| now >= at);
-        if new || again {
-            match found.send_sighup() {
+        let new = (desired.signal > self.signalled && desired.signal <= status.written) || restored;
+        let repeat = self.repeat_signal_at.is_some_and(|at| now >= at);
+        if new || repeat {
+            match process.send_sighup() {
                 Ok(_) => {
-                    self.signalled = self.signalled.max(wish.signal);
+                    self.signalled = self.signalled.max(desired.signal);
                     self.repeat_signal_at = new.then(|| now + SIGNAL_REPEAT_DELAY);
                 }
-                Err(problem) => warn!(problem, "opensm cannot be told to read its file"),
+                Err(problem) => warn!(problem, "cannot send SIGHUP to opensm"),
             }
         }
         status.signalled = self.signalled;
     }
 
     fn record_failure(&mut self, problem: &str, now: Instant) {
-        warn!(problem, failures = self.failures + 1, "opensm does not run");
+        warn!(problem, failures = self.failures + 1, "opensm is not running");
         self.failures += 1;
         self.retry_at = Some(now + BACKOFF.after(self.failures));
-        let remedy = format!("see {}", self.program.log_file().display());
+        let remedy = format!("check {}", self.program.log_file().display());
         self.problem = Some(self.fault(FaultCode::PortNotReady, problem, &remedy));
     }
 
-    fn foreign_master_problem(&self, who: &str) -> String {
+    fn foreign_master_problem(&self, master: &str) -> String {
         self.fault(
             FaultCode::InvalidConfig,
-            &format!("another subnet manager is master, {who}, and ours yields to it"),
-            "stop the other one, or take the label ferroband.io/subnet-manager off the nodes and manage partitions there",
+            &format!("another subnet manager is master: {master}; opensm yields to it"),
+            "stop the other subnet manager, or remove the label ferroband.io/subnet-manager from all nodes",
         )
     }
 

@@ -1,9 +1,9 @@
-//! The partitions' side of a CNI call.
+//! Partition membership during CNI calls.
 
 use super::node_partitions_state::NodePartitionsState;
 use super::node_partitions_sync::NodePartitionsSync;
-use super::{GuidLeaseManager, PodPartitionRequest, RequestedPort, ports};
-use crate::serve::PartitionManager;
+use super::{PodPartitionRequest, RequestedGuids, RequestedPort, ports};
+use crate::serve::PartitionMembership;
 use ferroband_api::annotation::IbKubernetesMark;
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
 use ferroband_attach::{message::PortMember, plan::Plan};
@@ -18,103 +18,94 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tracing::debug;
 
-/// How long an ADD waits. The kubelet waits for two minutes.
+/// How long an ADD waits for membership. The kubelet waits for two minutes.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(45);
-/// How often a port's table is looked at.
+/// How often the port's P_Key table is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
-/// Brings the ports of pods into their partitions.
+/// Makes the ports of pods members of their partitions.
 pub struct NodePartitionMembership {
     sync: Arc<NodePartitionsSync>,
     hardware: Arc<dyn Hardware>,
-    /// The sandbox that is being made for a pod.
+    /// The sandbox that is being set up for a pod.
     sandbox_by_pod: Mutex<HashMap<(String, String), String>>,
     timeout: Duration,
-    guids: Arc<GuidLeaseManager>,
+    guids: Arc<RequestedGuids>,
     runtime: Handle,
 }
 
-/// One thing to wait for.
 struct MembershipWait {
     request: PodPartitionRequest,
-    /// The member in the book; none for a function that is to be in no partition of ours.
+    /// Name in NodePartitions; `None` for a function that must not be in any managed partition.
     member_name: Option<String>,
 }
 
 impl NodePartitionMembership {
-    /// By way of `object`.
     pub fn new(
-        object: Arc<NodePartitionsSync>,
+        sync: Arc<NodePartitionsSync>,
         hardware: Arc<dyn Hardware>,
-        guids: Arc<GuidLeaseManager>,
+        guids: Arc<RequestedGuids>,
         runtime: Handle,
     ) -> Self {
-        Self {
-            sync: object,
-            hardware,
-            sandbox_by_pod: Mutex::default(),
-            timeout: MEMBER_TIMEOUT,
-            guids,
-            runtime,
-        }
+        Self { sync, hardware, sandbox_by_pod: Mutex::default(), timeout: MEMBER_TIMEOUT, guids, runtime }
     }
 
-    fn read_port(&self, asked: &PodPartitionRequest) -> Option<ports::ObservedRdmaPort> {
-        match &asked.port {
+    fn read_port(&self, request: &PodPartitionRequest) -> Option<ports::ObservedRdmaPort> {
+        match &request.port {
             RequestedPort::Function { pci, .. } => ports::read_function_port(self.hardware.root(), *pci),
             RequestedPort::Parent(parent) => ports::read_parent_port(self.hardware.as_ref(), parent),
         }
     }
 
-    /// Enters a member as soon as its GUID is known.
-    fn add_member(&self, pod: &PodRef, container: &str, asked: &PodPartitionRequest, guid: Guid) -> bool {
-        let Some(key) = asked.key else { return false };
-        let (device, shared) = match &asked.port {
+    /// Adds a member whose GUID is known. Returns whether the state changed.
+    fn add_member(&self, pod: &PodRef, container: &str, request: &PodPartitionRequest, guid: Guid) -> bool {
+        let Some(key) = request.key else { return false };
+        let (device, shared) = match &request.port {
             RequestedPort::Function { pci, .. } => (pci.to_string(), false),
             RequestedPort::Parent(parent) => {
-                let seen = ports::read_parent_port(self.hardware.as_ref(), parent);
-                (seen.map_or_else(|| parent.clone(), |seen| seen.pci.to_string()), true)
+                let port = ports::read_parent_port(self.hardware.as_ref(), parent);
+                (port.map_or_else(|| parent.clone(), |port| port.pci.to_string()), true)
             }
         };
         let member = NodeMember {
             device,
             guid: guid.to_string(),
             pkey: key.to_string(),
-            limited: asked.limited,
+            limited: request.limited,
             shared,
             namespace: pod.namespace.clone(),
             pod: pod.name.clone(),
             uid: pod.uid.clone(),
-            network: asked.network.clone(),
+            network: request.network.clone(),
         };
-        self.sync.state().add_member(&NodePartitionsState::member_name(container, &asked.ifname), member)
+        self.sync.state().add_member(&NodePartitionsState::member_name(container, &request.ifname), member)
     }
 
-    /// A GUID that the pod asks for must be free, and is then this function's. Annotations are user input: that a GUID
-    /// stands there says nothing about whose it is.
-    fn claim_requested_guid(&self, container: &str, asked: &PodPartitionRequest) -> Result<(), Fault> {
-        let RequestedPort::Function { pci, guid: Some(guid) } = asked.port else { return Ok(()) };
-        if self.read_port(asked).is_some_and(|seen| seen.guid == Some(guid)) {
+    /// Claims the GUID that the pod requests. Annotations are user input, so the GUID must be unused.
+    fn claim_requested_guid(&self, container: &str, request: &PodPartitionRequest) -> Result<(), Fault> {
+        let RequestedPort::Function { pci, guid: Some(guid) } = request.port else { return Ok(()) };
+        if self.read_port(request).is_some_and(|port| port.guid == Some(guid)) {
             return Ok(());
         }
-        self.runtime.block_on(self.guids.acquire(container, &asked.ifname, &asked.network, (pci, guid)))
+        self.runtime.block_on(self.guids.acquire(container, &request.ifname, &request.network, (pci, guid)))
     }
 
-    /// The administrator's word, before anything is made; the cluster daemon, which cannot be gone around, says the same.
-    fn check_admitted(&self, pod: &PodRef, asked: &PodPartitionRequest) -> Result<(), Fault> {
-        let Some(key) = asked.key else { return Ok(()) };
+    /// Checks the Partition objects before anything is set up. The cluster daemon, which cannot be bypassed, enforces
+    /// the same.
+    fn check_admitted(&self, pod: &PodRef, request: &PodPartitionRequest) -> Result<(), Fault> {
+        let Some(key) = request.key else { return Ok(()) };
         for (_, partition) in self.sync.partitions.list() {
             let spec = &partition.spec;
-            let about = spec.pkey.parse::<PKeyBase>() == Ok(key) && spec.mode == PartitionMode::Enforce;
+            let is_enforced = spec.pkey.parse::<PKeyBase>() == Ok(key) && spec.mode == PartitionMode::Enforce;
             let admitted =
                 spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == pod.namespace);
-            if about && !admitted {
+            if is_enforced && !admitted {
                 return Err(Fault::new(
                     FaultCode::InvalidConfig,
-                    format!("network {}", asked.network),
+                    format!("network {}", request.network),
                     format!("namespace {} may not use partition {key}", pod.namespace),
                     format!(
-                        "ask the administrator of the fabric, who wrote the Partition objects, to admit it to {key}"
+                        "ask the fabric administrator to add the namespace to the Partition object of {key}"
                     ),
                 ));
             }
@@ -122,7 +113,7 @@ impl NodePartitionMembership {
         Ok(())
     }
 
-    /// Whether it is so; a fault if it never will be; else what is missing.
+    /// Returns what is missing, or an error if it can never succeed.
     fn find_missing(&self, wait: &MembershipWait) -> Result<Option<String>, Fault> {
         let status = self.sync.current_object();
         let status = status.as_ref().and_then(|object| object.status.as_ref());
@@ -132,70 +123,77 @@ impl NodePartitionMembership {
                 FaultCode::InvalidConfig,
                 format!("network {}", wait.request.network),
                 waiting.message.clone(),
-                "use a partition that the namespace may use; see `ferroband partition show`",
+                "use a partition that admits the namespace; see `ferroband partition show`",
             ));
         }
         let unmanaged = status.is_some_and(|status| status.unmanaged);
         if unmanaged {
             return Ok(None);
         }
-        // A key in the table may be that of the pod before, about to go: the cluster daemon must have taken ours up.
-        let taken = wait.member_name.as_ref().is_none_or(|name| {
+        // The table may still contain the same key of an earlier pod, about to be removed. The cluster daemon must
+        // have observed our member first.
+        let observed = wait.member_name.as_ref().is_none_or(|name| {
             let generation = self.sync.state().first_generation(name);
-            status.zip(generation).is_some_and(|(status, at)| status.observed_generation >= at)
+            status
+                .zip(generation)
+                .is_some_and(|(status, generation)| status.observed_generation >= generation)
         });
-        let heard = || match waiting {
-            Some(waiting) if waiting.message.is_empty() => "the subnet manager is being told".to_owned(),
+        let pending_reason = || match waiting {
+            Some(waiting) if waiting.message.is_empty() => "the subnet manager is being updated".to_owned(),
             Some(waiting) => {
-                format!("{} attempts failed, the last with: {}", waiting.attempts, waiting.message)
+                format!("{} attempts failed, last error: {}", waiting.attempts, waiting.message)
             }
-            None if !taken => "the cluster daemon has not taken it up".to_owned(),
-            None => "the subnet manager has it, but the port's table does not show it".to_owned(),
+            None if !observed => "the cluster daemon has not processed it yet".to_owned(),
+            None => "the subnet manager is configured, but the port's P_Key table does not contain it yet"
+                .to_owned(),
         };
-        if !taken || waiting.is_some() {
-            return Ok(Some(heard()));
+        if !observed || waiting.is_some() {
+            return Ok(Some(pending_reason()));
         }
         match self.read_port(&wait.request) {
-            Some(seen) => {
-                let wanted = wait.request.table_value();
-                let has = wanted.is_none_or(|wanted| seen.pkeys.iter().any(|key| key.value() == wanted));
-                if !has {
-                    return Ok(Some(heard()));
+            Some(port) => {
+                let expected = wait.request.table_value();
+                let has_key =
+                    expected.is_none_or(|expected| port.pkeys.iter().any(|key| key.value() == expected));
+                if !has_key {
+                    return Ok(Some(pending_reason()));
                 }
-                // A function that still has a key of who had it before is not to be used yet.
-                let own = matches!(wait.request.port, RequestedPort::Function { .. });
-                let stale = seen.pkeys.iter().find(|key| key.base() != 0x7fff && Some(key.value()) != wanted);
-                match stale.filter(|_| own && status.is_some()) {
-                    Some(key) => Ok(Some(format!("its table still has {key} of an earlier pod"))),
+                // A function that still has a key of an earlier pod must not be used yet.
+                let is_function = matches!(wait.request.port, RequestedPort::Function { .. });
+                let stale =
+                    port.pkeys.iter().find(|key| key.base() != 0x7fff && Some(key.value()) != expected);
+                match stale.filter(|_| is_function && status.is_some()) {
+                    Some(key) => Ok(Some(format!("the P_Key table still contains {key} of an earlier pod"))),
                     None => Ok(None),
                 }
             }
-            // The device is in the pod's namespace: the subnet manager's word has to do.
+            // The device is in the pod's namespace, so the subnet manager's answer must suffice.
             None => Ok(None),
         }
     }
 
     async fn wait_for_members(&self, plan: &Plan, members: &[PortMember]) -> Result<(), Fault> {
         let pod = &plan.pod;
-        let at = (pod.namespace.clone(), pod.name.clone());
-        let container = self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned();
+        let pod_name = (pod.namespace.clone(), pod.name.clone());
+        let container =
+            self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).get(&pod_name).cloned();
         let container = container.unwrap_or_default();
         let mut waits = Vec::new();
-        let mut entered = false;
-        for asked in PodPartitionRequest::from_plan(plan)? {
-            let member = members.iter().find(|member| member.attachment == asked.attachment);
-            let guid = member.and_then(|member| member.guid).or_else(|| self.read_port(&asked)?.guid);
-            let name = match (asked.key, guid) {
+        let mut added = false;
+        for request in PodPartitionRequest::from_plan(plan)? {
+            let member = members.iter().find(|member| member.attachment == request.attachment);
+            let guid = member.and_then(|member| member.guid).or_else(|| self.read_port(&request)?.guid);
+            let name = match (request.key, guid) {
                 (None, _) => None,
                 (Some(_), Some(guid)) => {
-                    entered |= self.add_member(pod, &container, &asked, guid);
-                    Some(NodePartitionsState::member_name(&container, &asked.ifname))
+                    added |= self.add_member(pod, &container, &request, guid);
+                    Some(NodePartitionsState::member_name(&container, &request.ifname))
                 }
-                (Some(key), None) => return Err(no_guid_fault(&asked, key)),
+                (Some(key), None) => return Err(no_guid_fault(&request, key)),
             };
-            waits.push(MembershipWait { request: asked, member_name: name });
+            waits.push(MembershipWait { request, member_name: name });
         }
-        if entered {
+        if added {
             self.sync.notify_changed();
         }
         let end = Instant::now() + self.timeout;
@@ -208,7 +206,7 @@ impl NodePartitionMembership {
                 }
             }
             let Some((wait, reason)) = missing else {
-                debug!(%pod, "is in its partitions");
+                debug!(%pod, "pod is a member of its partitions");
                 return Ok(());
             };
             if Instant::now() >= end {
@@ -219,27 +217,30 @@ impl NodePartitionMembership {
     }
 }
 
-impl PartitionManager for NodePartitionMembership {
+impl PartitionMembership for NodePartitionMembership {
     fn begin_add(&self, plan: &Plan, container: &str) -> Result<bool, Fault> {
-        let all = PodPartitionRequest::from_plan(plan)?;
-        let at = (plan.pod.namespace.clone(), plan.pod.name.clone());
-        self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).insert(at, container.to_owned());
-        for asked in &all {
-            self.check_admitted(&plan.pod, asked)?;
-            self.claim_requested_guid(container, asked)?;
+        let requests = PodPartitionRequest::from_plan(plan)?;
+        let pod_name = (plan.pod.namespace.clone(), plan.pod.name.clone());
+        self.sandbox_by_pod
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(pod_name, container.to_owned());
+        for request in &requests {
+            self.check_admitted(&plan.pod, request)?;
+            self.claim_requested_guid(container, request)?;
         }
-        let mut entered = false;
-        for asked in &all {
-            // The wait starts now, if the GUID is known; one that is to be changed is not.
-            let changes = matches!(asked.port, RequestedPort::Function { guid: Some(_), .. });
-            if let Some(guid) = self.read_port(asked).and_then(|seen| seen.guid).filter(|_| !changes) {
-                entered |= self.add_member(&plan.pod, container, asked, guid);
+        let mut added = false;
+        for request in &requests {
+            // Waiting starts now if the GUID is known. A requested GUID is not set yet.
+            let changes = matches!(request.port, RequestedPort::Function { guid: Some(_), .. });
+            if let Some(guid) = self.read_port(request).and_then(|port| port.guid).filter(|_| !changes) {
+                added |= self.add_member(&plan.pod, container, request, guid);
             }
         }
-        if entered {
+        if added {
             self.sync.notify_changed();
         }
-        Ok(!all.is_empty())
+        Ok(!requests.is_empty())
     }
 
     fn wait_until_member<'a>(
@@ -255,7 +256,7 @@ impl PartitionManager for NodePartitionMembership {
             self.sandbox_by_pod
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .retain(|_, begun| begun != container);
+                .retain(|_, sandbox| sandbox != container);
         }
         self.guids.remove_sandbox(container, interface);
         if self.sync.state().remove_members(container, interface) {
@@ -264,30 +265,31 @@ impl PartitionManager for NodePartitionMembership {
     }
 
     fn annotation_marks(&self, plan: &Plan) -> Vec<(usize, IbKubernetesMark)> {
-        let seen = self.sync.current_object();
-        let managed = seen.and_then(|object| object.status.clone()).is_some_and(|status| !status.unmanaged);
+        let object = self.sync.current_object();
+        let managed = object.and_then(|object| object.status.clone()).is_some_and(|status| !status.unmanaged);
         if !managed {
             return Vec::new();
         }
-        let at = (plan.pod.namespace.clone(), plan.pod.name.clone());
-        let container = self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned();
+        let pod_name = (plan.pod.namespace.clone(), plan.pod.name.clone());
+        let container =
+            self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).get(&pod_name).cloned();
         let members = self.sync.state().spec().members;
-        let mark = |asked: PodPartitionRequest| {
-            let RequestedPort::Function { .. } = asked.port else { return None };
-            let name = NodePartitionsState::member_name(container.as_deref()?, &asked.ifname);
-            let entered = members.get(&name).map(|member| member.guid.clone());
-            let guid = entered.or_else(|| Some(self.read_port(&asked)?.guid?.to_string()))?;
-            let steps = &plan.attachments.get(asked.attachment)?.steps;
+        let mark = |request: PodPartitionRequest| {
+            let RequestedPort::Function { .. } = request.port else { return None };
+            let name = NodePartitionsState::member_name(container.as_deref()?, &request.ifname);
+            let member_guid = members.get(&name).map(|member| member.guid.clone());
+            let guid = member_guid.or_else(|| Some(self.read_port(&request)?.guid?.to_string()))?;
+            let steps = &plan.attachments.get(request.attachment)?.steps;
             let config = steps.iter().map(|step| &step.config).find(|config| config.contains_key("pkey"));
             let pkey = match config.and_then(|config| config.get("pkey")) {
                 Some(Value::String(text)) => text.clone(),
-                _ => asked.key.map(|key| format!("{:#x}", key.number())).unwrap_or_default(),
+                _ => request.key.map(|key| format!("{:#x}", key.number())).unwrap_or_default(),
             };
-            let able =
+            let has_capability =
                 |config: &Map<String, Value>| config.get("capabilities")?.get("infinibandGUID")?.as_bool();
-            let capable = steps.iter().any(|step| able(&step.config) == Some(true));
+            let capable = steps.iter().any(|step| has_capability(&step.config) == Some(true));
             Some((
-                asked.attachment,
+                request.attachment,
                 IbKubernetesMark { position: 0, guid, pkey, has_guid_capability: capable },
             ))
         };
@@ -299,25 +301,27 @@ impl PartitionManager for NodePartitionMembership {
     }
 }
 
-fn no_guid_fault(asked: &PodPartitionRequest, key: PKeyBase) -> Fault {
+fn no_guid_fault(request: &PodPartitionRequest, key: PKeyBase) -> Fault {
     Fault::new(
         FaultCode::PortNotReady,
-        format!("network {}", asked.network),
-        format!("the port behind {} has no GUID, so it cannot be in partition {key}", asked.ifname),
-        "see that the function has a GUID (ip link show) and that the adapter's driver is up",
+        format!("network {}", request.network),
+        format!("the port of {} has no GUID, so it cannot be a member of partition {key}", request.ifname),
+        "check that the function has a GUID (ip link show) and that its driver is bound",
     )
 }
 
-fn timeout_fault(pod: &PodRef, asked: &PodPartitionRequest, reason: &str) -> Fault {
-    let what = match asked.key {
-        Some(key) => format!("partition {key} for {} of pod {pod}, network {}", asked.ifname, asked.network),
-        None => format!("the function for {} of pod {pod}, network {}", asked.ifname, asked.network),
+fn timeout_fault(pod: &PodRef, request: &PodPartitionRequest, reason: &str) -> Fault {
+    let what = match request.key {
+        Some(key) => {
+            format!("partition {key} for {} of pod {pod}, network {}", request.ifname, request.network)
+        }
+        None => format!("function for {} of pod {pod}, network {}", request.ifname, request.network),
     };
     Fault::new(
         FaultCode::PortNotReady,
         what,
         reason.to_owned(),
-        "nothing, if the subnet manager is only away: the kubelet tries again; else see `kubectl get fabrics -o yaml`",
+        "the kubelet retries; if this persists, check the subnet manager with `kubectl get fabrics -o yaml`",
     )
 }
 
@@ -326,11 +330,12 @@ mod tests {
     use super::*;
     use ferroband_model::PciAddress;
 
+    // Case: partitions 64
     #[test]
-    fn case_64_who_waits_too_long_is_told_pod_network_and_step() {
+    fn timeout_names_pod_network_and_pending_step() {
         let pod = PodRef { namespace: "a".into(), name: "p".into(), uid: "u".into() };
         let pci: PciAddress = "0000:3b:00.2".parse().unwrap();
-        let asked = PodPartitionRequest {
+        let request = PodPartitionRequest {
             attachment: 1,
             network: "default/red".into(),
             ifname: "net1".into(),
@@ -338,7 +343,7 @@ mod tests {
             limited: false,
             port: RequestedPort::Function { pci, guid: None },
         };
-        let fault = timeout_fault(&pod, &asked, "2 attempts failed, the last with: connection refused");
+        let fault = timeout_fault(&pod, &request, "2 attempts failed, last error: connection refused");
         let text = fault.to_string();
         for word in ["a/p", "default/red", "0x03e8", "net1", "2 attempts", "connection refused"] {
             assert!(text.contains(word), "{word} is missing in {text}");

@@ -1,27 +1,28 @@
-//! Partitions on the node: who of its pods shall be in which, and waiting until it is so.
+//! Partition memberships of this node's pods.
 //!
 //! ```text
-//! ADD: begin ── asked ──▶ Book ──writer──▶ NodePartitions (this node's object) ──▶ cluster daemon ──▶ subnet manager
-//!      await_member ◀── the port's own P_Key table (sysfs) ◀──────────────────────────────────────────┘
-//! DEL: end ──▶ Book ──▶ …
+//! ADD: begin_add ── PodPartitionRequest ──▶ NodePartitionsState ──▶ NodePartitions (object of this node)
+//!                                                                      └──▶ cluster daemon ──▶ subnet manager
+//!      wait_until_member ◀── the port's P_Key table (sysfs) ◀──────────────────────────────────────┘
+//! DEL: remove_sandbox ──▶ NodePartitionsState ──▶ …
 //!
-//! a GUID that a pod asks for: Guids ── Claims ──▶ GuidBlock, until the sandbox is gone and the function has its own again
+//! requested GUID: RequestedGuids ──▶ GuidBlock, until the sandbox is gone and the function has its own GUID
 //! ```
 //!
-//! The port's table decides. Where the host cannot see it, because the device is in the pod's namespace, the cluster
-//! daemon's word that the subnet manager has it does.
+//! The port's P_Key table is authoritative. If the host cannot see it, because the device is in the pod's network
+//! namespace, the status of NodePartitions is used instead.
 
 mod guid_claims;
-mod guid_lease_manager;
 mod guid_leases;
 mod membership;
 mod node_partitions_state;
 mod node_partitions_sync;
 mod ports;
 mod request;
+mod requested_guids;
 
 pub use guid_claims::GuidClaimClient;
-pub use guid_lease_manager::GuidLeaseManager;
 pub use membership::NodePartitionMembership;
 pub use node_partitions_sync::NodePartitionsSync;
 pub use request::{PodPartitionRequest, RequestedPort};
+pub use requested_guids::RequestedGuids;

@@ -1,4 +1,4 @@
-//! The node's object: written from the book, and heard of.
+//! Synchronizes the in-memory state with this node's NodePartitions object.
 
 use super::node_partitions_state::NodePartitionsState;
 use super::ports;
@@ -22,15 +22,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-/// Changes of one moment are one write.
+/// Collects changes for one write.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
-/// How often the functions are looked at anew.
+/// How often the functions are read again.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(5);
-/// Pauses after a failed write.
+/// Delays after a failed write.
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// The book and its object.
+/// The in-memory state and its NodePartitions object.
 pub struct NodePartitionsSync {
     node: String,
     client: Client,
@@ -38,12 +38,11 @@ pub struct NodePartitionsSync {
     changed: Notify,
     /// This node's object, as the API server has it.
     pub own_object: Arc<WatchCache<NodePartitions>>,
-    /// Who may use which partition.
+    /// All Partition objects, which say who may use which partition.
     pub partitions: Arc<WatchCache<Partition>>,
 }
 
 impl NodePartitionsSync {
-    /// Of this node.
     pub fn new(client: Client, node: String) -> Self {
         Self {
             node,
@@ -55,35 +54,35 @@ impl NodePartitionsSync {
         }
     }
 
-    /// The book, for a moment.
+    /// Locks the state.
     pub fn state(&self) -> MutexGuard<'_, NodePartitionsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was entered or struck out.
+    /// Signals that a member was added or removed.
     pub fn notify_changed(&self) {
         self.changed.notify_one();
     }
 
-    /// This node's object now.
+    /// This node's object, from the cache.
     pub fn current_object(&self) -> Option<Arc<NodePartitions>> {
         self.own_object.get("", &self.node)
     }
 
-    /// Watch what is needed, for ever.
+    /// Runs the watches, forever.
     pub async fn run_watches(self: Arc<Self>) {
-        let own = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
-        let (kept, rules) = (self.own_object.clone(), self.partitions.clone());
+        let field_selector = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
+        let (own_object, rules) = (self.own_object.clone(), self.partitions.clone());
         let named = |name: String| (String::new(), name);
-        let mine = watch_forever(
-            "this node's partitions",
+        let own_watch = watch_forever(
+            "NodePartitions of this node",
             Api::<NodePartitions>::all(self.client.clone()),
-            own,
+            field_selector,
             move |event| {
-                kept.apply(map_event(event, |object| (named(object.name_any()), Some(object))));
+                own_object.apply(map_event(event, |object| (named(object.name_any()), Some(object))));
             },
         );
-        let all = watch_forever(
+        let partition_watch = watch_forever(
             "partitions",
             Api::<Partition>::all(self.client.clone()),
             watcher::Config::default(),
@@ -91,50 +90,52 @@ impl NodePartitionsSync {
                 rules.apply(map_event(event, |object: Partition| (named(object.name_any()), Some(object))));
             },
         );
-        tokio::join!(mine, all);
+        tokio::join!(own_watch, partition_watch);
     }
 
-    /// Keep the object as the book says, for ever.
+    /// Writes the state to the object whenever it changes, forever.
     pub async fn run_writer(self: Arc<Self>, hardware: Arc<dyn Hardware>, root: Root) {
         self.restore_state(&root).await;
-        let mut told: Option<NodePartitionsSpec> = None;
+        let mut written: Option<NodePartitionsSpec> = None;
         let mut pause = MIN_BACKOFF;
-        let mut quiet = false;
+        let mut idle = false;
         loop {
-            let look = hardware.clone();
-            if let Ok(Some(seen)) = spawn_blocking(move || ports::list_function_guids(look.root())).await {
-                self.state().update_functions(&seen);
+            let hardware_clone = hardware.clone();
+            if let Ok(Some(functions)) =
+                spawn_blocking(move || ports::list_function_guids(hardware_clone.root())).await
+            {
+                self.state().update_functions(&functions);
             }
             let spec = self.state().spec();
-            if told.as_ref() != Some(&spec) || (quiet && self.differs_from_object(&spec)) {
+            if written.as_ref() != Some(&spec) || (idle && self.differs_from_object(&spec)) {
                 match self.write(&spec).await {
                     Ok(generation) => {
                         self.state().record_written(&spec, generation);
-                        (told, pause) = (Some(spec), MIN_BACKOFF);
+                        (written, pause) = (Some(spec), MIN_BACKOFF);
                     }
                     Err(error) => {
-                        warn!(error = %error_chain(&error), "this node's partitions are not written; trying again");
+                        warn!(error = %error_chain(&error), "cannot write NodePartitions, retrying");
                         sleep(pause).await;
                         pause = (pause * 2).min(MAX_BACKOFF);
                         continue;
                     }
                 }
             }
-            quiet = timeout(RESYNC_INTERVAL, self.changed.notified()).await.is_err();
-            if !quiet {
+            idle = timeout(RESYNC_INTERVAL, self.changed.notified()).await.is_err();
+            if !idle {
                 sleep(BATCH_DELAY).await;
             }
         }
     }
 
-    /// Whether the object says something else than what was written: somebody else wrote it or removed it, or the API
-    /// server was restored from a backup. To be asked when nothing has been written for a while.
+    /// Whether the object differs from what was written: it was changed or deleted externally, or the API server was
+    /// restored from a backup. Only meaningful when nothing has been written for a while.
     fn differs_from_object(&self, spec: &NodePartitionsSpec) -> bool {
         self.own_object.is_synced() && self.current_object().is_none_or(|object| object.spec != *spec)
     }
 
-    /// Take over what an earlier daemon wrote, as far as its sandboxes live. Not before this is known may anything be
-    /// written: it would end memberships of running pods.
+    /// Restores the members of living sandboxes from the object. Nothing may be written before this succeeds, as it
+    /// would end memberships of running pods.
     async fn restore_state(&self, root: &Root) {
         let api: Api<NodePartitions> = Api::all(self.client.clone());
         loop {
@@ -144,7 +145,7 @@ impl NodePartitionsSync {
                 Ok(Some(object)) => {
                     let at = root.clone();
                     let alive = spawn_blocking(move || journaled_containers(&at)).await.ok().flatten();
-                    // What lives cannot be told: all of it counts.
+                    // The journals cannot be read, so all sandboxes count as alive.
                     let all = || {
                         object.spec.members.keys().filter_map(|name| Some(name.split('.').next()?.to_owned()))
                     };
@@ -152,12 +153,12 @@ impl NodePartitionsSync {
                     info!(
                         members = object.spec.members.len(),
                         sandboxes = alive.len(),
-                        "partitions taken over"
+                        "restored partition members"
                     );
                     return self.state().restore(&object, &alive);
                 }
                 Err(error) => {
-                    warn!(error = %error_chain(&error), "this node's partitions are not to be had; trying again");
+                    warn!(error = %error_chain(&error), "cannot read NodePartitions, retrying");
                     sleep(MAX_BACKOFF).await;
                 }
             }
@@ -176,9 +177,9 @@ impl NodePartitionsSync {
     }
 }
 
-/// The sandboxes that have a journal.
+/// Containers that have a journal; `None` if any journal cannot be read.
 fn journaled_containers(root: &Root) -> Option<BTreeSet<String>> {
     let found = Journal::list(root).ok()?;
-    // One that cannot be read may be anybody's.
+    // An unreadable journal may belong to any container.
     found.into_iter().map(|found| found.journal.ok().map(|journal| journal.container)).collect()
 }

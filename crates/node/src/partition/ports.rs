@@ -1,4 +1,4 @@
-//! Ports as sysfs shows them. Blocking.
+//! Reads RDMA ports from sysfs. Blocking.
 
 use ferroband_kernel::{
     Hardware, Root,
@@ -7,18 +7,15 @@ use ferroband_kernel::{
 use ferroband_model::{Guid, PKey, PciAddress};
 use std::collections::BTreeMap;
 
-/// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedRdmaPort {
-    /// Its function.
     pub pci: PciAddress,
-    /// Its GUID.
     pub guid: Option<Guid>,
-    /// Its table.
+    /// P_Key table.
     pub pkeys: Vec<PKey>,
 }
 
-/// The first port of a function, where the host can see it: a device that is in a pod's namespace it cannot.
+/// The first port of a function; `None` if the device is in a pod's network namespace.
 pub fn read_function_port(root: &Root, function: PciAddress) -> Option<ObservedRdmaPort> {
     let names = infiniband::device_names_of_function(root, function).ok()?;
     let device = infiniband::device(root, names.first()?).ok()??;
@@ -26,7 +23,7 @@ pub fn read_function_port(root: &Root, function: PciAddress) -> Option<ObservedR
     Some(ObservedRdmaPort { pci: function, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
-/// The port of the adapter whose IPoIB interface is called `parent`.
+/// The port of the adapter with the IPoIB interface `parent`.
 pub fn read_parent_port(hardware: &dyn Hardware, parent: &str) -> Option<ObservedRdmaPort> {
     let name = hardware.ipoib_parent(parent).ok()?.name;
     let devices = infiniband::devices(hardware.root()).ok()?;
@@ -35,8 +32,8 @@ pub fn read_parent_port(hardware: &dyn Hardware, parent: &str) -> Option<Observe
     Some(ObservedRdmaPort { pci: device.pci?, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
-/// The virtual functions of the node with the GUIDs that they show, which may be zeros, and those whose RDMA device the host
-/// cannot see.
+/// Lists the node's virtual functions with their GUIDs, which may be zero. `None` marks a function whose RDMA device
+/// the host cannot see.
 pub fn list_function_guids(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
     let mut functions: BTreeMap<PciAddress, Option<Guid>> = pci::functions(root)
         .ok()?

@@ -1,45 +1,39 @@
-//! What a plan asks of partitions. Pure.
+//! Partition requests of a plan. Pure.
 
 use ferroband_attach::plan::{Attachment, Plan, StepKind};
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
 use ferroband_partition::PKeyBase;
 use serde_json::Value;
 
-/// A port of the pod, and the partition that it is to be in.
+/// A port of a pod and the partition that it must be a member of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodPartitionRequest {
-    /// Position of the attachment in the plan.
     pub attachment: usize,
     /// The network, `<namespace>/<name>`.
     pub network: String,
-    /// The interface in the pod.
     pub ifname: String,
-    /// The partition; nothing for a function that is to be in none of ours.
+    /// The partition; `None` for a function that must not be in any managed partition.
     pub key: Option<PKeyBase>,
-    /// A limited member.
     pub limited: bool,
-    /// The port.
     pub port: RequestedPort,
 }
 
-/// Which port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedPort {
-    /// A function's own.
+    /// The port of a virtual function.
     Function {
-        /// The function.
         pci: PciAddress,
-        /// The GUID that the pod asks for, if it does.
+        /// The GUID that the pod requests.
         guid: Option<Guid>,
     },
-    /// That of the adapter whose IPoIB interface this is; it is shared.
+    /// The port of the adapter with this IPoIB interface, which is shared.
     Parent(String),
 }
 
 impl PodPartitionRequest {
-    /// Everything that a plan asks.
+    /// Collects all requests of a plan.
     pub fn from_plan(plan: &Plan) -> Result<Vec<Self>, Fault> {
-        let mut all = Vec::new();
+        let mut requests = Vec::new();
         for (position, attachment) in plan.attachments.iter().enumerate() {
             for step in &attachment.steps {
                 let port = match &step.kind {
@@ -49,11 +43,11 @@ impl PodPartitionRequest {
                 };
                 let key = parse_pkey(attachment, step.config.get("pkey"))?;
                 let limited = parse_limited(attachment, step.config.get("membership"))?;
-                // A child without a key of its own is in its parent's partition, which is not ours to change.
+                // A child without a P_Key uses its parent's partition, which is not managed.
                 if key.is_none() && matches!(port, RequestedPort::Parent(_)) {
                     continue;
                 }
-                all.push(Self {
+                requests.push(Self {
                     attachment: position,
                     network: attachment.network.clone(),
                     ifname: attachment.ifname.clone(),
@@ -63,10 +57,10 @@ impl PodPartitionRequest {
                 });
             }
         }
-        Ok(all)
+        Ok(requests)
     }
 
-    /// The key as the port's table shows it.
+    /// The value that the port's P_Key table must contain.
     pub fn table_value(&self) -> Option<u16> {
         let key = self.key?;
         Some(if self.limited { key.limited() } else { key.full() }.value())
@@ -79,7 +73,7 @@ fn parse_pkey(attachment: &Attachment, value: Option<&Value>) -> Result<Option<P
             FaultCode::InvalidConfig,
             format!("network {}", attachment.network),
             error.to_string(),
-            "correct pkey in the network's configuration",
+            "correct `pkey` in the network's configuration",
         )
     })
 }
@@ -91,8 +85,8 @@ fn parse_limited(attachment: &Attachment, value: Option<&Value>) -> Result<bool,
         Some(other) => Err(Fault::new(
             FaultCode::InvalidConfig,
             format!("network {}", attachment.network),
-            format!("membership {other:?} is neither full nor limited"),
-            "correct membership in the network's configuration",
+            format!("invalid membership {other:?}: must be full or limited"),
+            "correct `membership` in the network's configuration",
         )),
     }
 }
@@ -117,31 +111,32 @@ mod tests {
         Plan { pod, attachments: vec![attachment], membership: false }
     }
 
-    fn asked(pkey: Value) -> Result<Vec<PodPartitionRequest>, Fault> {
+    fn requests(pkey: Value) -> Result<Vec<PodPartitionRequest>, Fault> {
         PodPartitionRequest::from_plan(&plan(
             json!({"type": "ib-sriov", "deviceID": "0000:3b:00.2", "pkey": pkey}),
         ))
     }
 
     #[test]
-    fn bad_input_p_keys_are_refused_with_the_range_or_brought_into_one_form() {
+    fn p_keys_are_parsed_and_invalid_ones_are_rejected_with_the_valid_range() {
         for wrong in [json!(0), json!("0x7fff"), json!("0x8000"), json!(70000), json!("abc")] {
-            let fault = asked(wrong.clone()).expect_err(&wrong.to_string());
+            let fault = requests(wrong.clone()).expect_err(&wrong.to_string());
             assert_eq!(fault.code, FaultCode::InvalidConfig);
             assert!(fault.to_string().contains("0x0001 to 0x7ffe"), "{fault}");
         }
         for right in [json!(1000), json!("0x3e8"), json!("1000")] {
-            assert_eq!(asked(right).unwrap()[0].table_value(), Some(0x83e8));
+            assert_eq!(requests(right).unwrap()[0].table_value(), Some(0x83e8));
         }
-        assert_eq!(asked(json!("")).unwrap()[0].key, None);
+        assert_eq!(requests(json!("")).unwrap()[0].key, None);
     }
 
+    // Case: partitions 39
     #[test]
-    fn case_39_limited() {
+    fn limited_membership_has_no_full_bit() {
         let config = json!({"type": "ipoib", "master": "ib0", "pkey": "0x5", "membership": "limited"});
-        let asked = PodPartitionRequest::from_plan(&plan(config)).unwrap();
-        assert_eq!(asked[0].table_value(), Some(5));
-        assert_eq!(asked[0].port, RequestedPort::Parent("ib0".into()));
+        let requests = PodPartitionRequest::from_plan(&plan(config)).unwrap();
+        assert_eq!(requests[0].table_value(), Some(5));
+        assert_eq!(requests[0].port, RequestedPort::Parent("ib0".into()));
         let wrong = json!({"type": "ipoib", "master": "ib0", "pkey": "0x5", "membership": "some"});
         assert!(PodPartitionRequest::from_plan(&plan(wrong)).is_err());
         assert!(

@@ -1,10 +1,10 @@
-//! Releases that DEL could not tell us, because this daemon or the API server was away.
+//! Retries releases that DEL could not deliver because the daemon or the API server was unavailable.
 //!
-//! They lie in files beside the journal. They are settled when the daemon starts, when a file appears, and again
-//! after a while if that did not work.
+//! DEL stores them as files beside the journal. They are processed when the daemon starts, when a file appears, and
+//! again after a delay if that failed.
 
 use crate::{
-    Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain, serve::PartitionManager,
+    Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain, serve::PartitionMembership,
 };
 use ferroband_address::AddressRelease;
 use ferroband_attach::owed::{PendingRelease, ReleaseClaim, list_pending};
@@ -15,26 +15,23 @@ use tokio::{task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How long one release is waited for before the others get their turn.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many are settled at once.
 const MAX_CONCURRENT_RELEASES: usize = 16;
-/// How long what could not be settled lies.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Settle what is owed on the machine under `root`, until `stop`.
+/// Retries the pending releases under `root` until `stop`.
 pub async fn retry_pending_releases(
     root: Root,
-    desk: AllocatorHandle,
-    membership: Arc<dyn PartitionManager>,
+    allocator: AllocatorHandle,
+    partitions: Arc<dyn PartitionMembership>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let folder = root.state("owed");
-    let settling = async {
+    let retrying = async {
         loop {
             let mut watched = WatchedDir::watch_when_present(&folder).await?;
             loop {
-                let left = retry_all(&root, &desk, membership.as_ref()).await?;
+                let left = retry_all(&root, &allocator, partitions.as_ref()).await?;
                 let wait = if left { RETRY_DELAY } else { Duration::MAX };
                 match time::timeout(wait, watched.changed()).await {
                     Ok(true) | Err(_) => {}
@@ -44,56 +41,58 @@ pub async fn retry_pending_releases(
         }
     };
     tokio::select! {
-        end = settling => end,
+        end = retrying => end,
         () = stop.cancelled() => Ok(()),
     }
 }
 
-/// Settle everything that can be; `true` if something is left.
+/// Retries every pending release. Returns `true` if any are left.
 async fn retry_all(
     root: &Root,
-    desk: &AllocatorHandle,
-    membership: &dyn PartitionManager,
+    allocator: &AllocatorHandle,
+    partitions: &dyn PartitionMembership,
 ) -> Result<bool, Error> {
-    let at = root.clone();
-    let mut debts = Vec::new();
-    for owed in blocking(move || list_pending(&at)).await?? {
-        match owed {
-            Ok(owed) => debts.push(owed),
-            // It stays: somebody may still want to read it.
-            Err(e) => warn!(error = %error_chain(&e), "a debt cannot be read"),
+    let root_clone = root.clone();
+    let mut releases = Vec::new();
+    for release in blocking(move || list_pending(&root_clone)).await?? {
+        match release {
+            Ok(release) => releases.push(release),
+            // The file is kept for inspection.
+            Err(e) => warn!(error = %error_chain(&e), "cannot read a pending release"),
         }
     }
-    // Some at once, so that they are committed together.
-    let settling = stream::iter(debts)
-        .map(|owed| retry_one(root, desk, membership, owed))
+    // Run concurrently, so that they are written in one batch.
+    let retrying = stream::iter(releases)
+        .map(|release| retry_one(root, allocator, partitions, release))
         .buffer_unordered(MAX_CONCURRENT_RELEASES);
-    settling.try_fold(false, |left, settled| async move { Ok(left || !settled) }).await
+    retrying.try_fold(false, |left, completed| async move { Ok(left || !completed) }).await
 }
 
 async fn retry_one(
     root: &Root,
-    desk: &AllocatorHandle,
-    membership: &dyn PartitionManager,
-    owed: PendingRelease,
+    allocator: &AllocatorHandle,
+    partitions: &dyn PartitionMembership,
+    pending: PendingRelease,
 ) -> Result<bool, Error> {
     let at = root.clone();
-    // While it is claimed no call of the same sandbox runs.
-    let Some(claim) = blocking(move || owed.claim(&at)).await?? else { return Ok(false) };
+    // While it is claimed, no CNI call for the same sandbox runs.
+    let Some(claim) = blocking(move || pending.claim(&at)).await?? else { return Ok(false) };
     let PendingRelease { container, ifname, .. } = claim.release().clone();
-    membership.remove_sandbox(&container, ifname.as_deref());
+    partitions.remove_sandbox(&container, ifname.as_deref());
     let release = AddressRelease { container: container.clone(), interface: ifname };
-    if !desk.release(release, RELEASE_TIMEOUT).await {
+    if !allocator.release(release, RELEASE_TIMEOUT).await {
         return Ok(false);
     }
     let at = root.clone();
     blocking(move || ReleaseClaim::complete(claim, &at)).await??;
-    info!(container, "settled a release that was owed");
+    info!(container, "pending release completed");
     Ok(true)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    spawn_blocking(work).await.map_err(|e| Error::Task { task: "settling debts", source: Some(Box::new(e)) })
+    spawn_blocking(work)
+        .await
+        .map_err(|e| Error::Task { task: "pending releases", source: Some(Box::new(e)) })
 }
 
 #[cfg(test)]

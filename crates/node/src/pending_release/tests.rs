@@ -15,7 +15,7 @@ use std::{
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// A store that only counts.
+/// A store that only counts the entries of the last write.
 #[derive(Clone, Default)]
 struct CountingBlockStore(Arc<AtomicUsize>);
 
@@ -26,10 +26,10 @@ impl BlockStore for CountingBlockStore {
 
     async fn replace(
         &self,
-        granule: &IpBlock,
+        block: &IpBlock,
         expected: &ResourceVersion,
     ) -> Result<ResourceVersion, BlockStoreError> {
-        self.0.store(granule.entries.len(), Ordering::SeqCst);
+        self.0.store(block.entries.len(), Ordering::SeqCst);
         Ok(ResourceVersion(format!("{}0", expected.0)))
     }
 
@@ -38,53 +38,53 @@ impl BlockStore for CountingBlockStore {
     }
 }
 
-async fn eventually(what: impl Fn() -> bool) {
+async fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..250 {
-        if what() {
+        if condition() {
             return;
         }
         sleep(Duration::from_millis(20)).await;
     }
-    panic!("it did not happen");
+    panic!("timed out waiting for the condition");
 }
 
 #[tokio::test]
-async fn debts_of_before_and_of_later_are_settled_and_their_files_go() {
+async fn pending_releases_are_completed_and_their_files_removed() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), "10.0.0.1".parse().unwrap());
-    let mut granule = IpBlock::new(id, None);
+    let mut block = IpBlock::new(id, None);
     for (offset, container) in [(1, "c1"), (2, "c2"), (3, "c3")] {
         let entry =
             json!({"pod": "a/b", "uid": "u", "interface": "net1", "container": container, "node": "n1"});
-        granule.entries.insert(offset, serde_json::from_value(entry).unwrap());
+        block.entries.insert(offset, serde_json::from_value(entry).unwrap());
     }
-    let ledger = Arc::new(AddressBlockCache::default());
-    ledger.add_listed(granule, ResourceVersion("1".into()));
-    ledger.finish_list();
-    let left = CountingBlockStore(Arc::new(AtomicUsize::new(3)));
-    let (desk, committer) = create_allocator("n1".into(), ledger, left.clone());
-    tokio::spawn(committer.run());
+    let blocks = Arc::new(AddressBlockCache::default());
+    blocks.add_listed(block, ResourceVersion("1".into()));
+    blocks.finish_list();
+    let store = CountingBlockStore(Arc::new(AtomicUsize::new(3)));
+    let (allocator, batch_writer) = create_allocator("n1".into(), blocks, store.clone());
+    tokio::spawn(batch_writer.run());
 
-    let owe = |container: &str| {
+    let pending = |container: &str| {
         PendingRelease::new(&AttachmentId::new(PluginType::Ferroband, container, "eth0"), None)
     };
-    owe("c1").write(&root).unwrap();
+    pending("c1").write(&root).unwrap();
     fs::write(root.state("owed").join("broken.json"), "{").unwrap();
     let stop = CancellationToken::new();
-    let settling = tokio::spawn(retry_pending_releases(
+    let retrying = tokio::spawn(retry_pending_releases(
         root.clone(),
-        desk,
+        allocator,
         std::sync::Arc::new(crate::serve::UnmanagedPartitions),
         stop.clone(),
     ));
-    eventually(|| !owe("c1").exists(&root)).await;
-    assert_eq!(left.0.load(Ordering::SeqCst), 2);
+    wait_until(|| !pending("c1").exists(&root)).await;
+    assert_eq!(store.0.load(Ordering::SeqCst), 2);
 
-    owe("c2").write(&root).unwrap();
-    eventually(|| !owe("c2").exists(&root)).await;
-    assert_eq!(left.0.load(Ordering::SeqCst), 1);
-    assert!(root.state("owed").join("broken.json").exists(), "what cannot be read is kept");
+    pending("c2").write(&root).unwrap();
+    wait_until(|| !pending("c2").exists(&root)).await;
+    assert_eq!(store.0.load(Ordering::SeqCst), 1);
+    assert!(root.state("owed").join("broken.json").exists(), "an unreadable file is kept");
     stop.cancel();
-    settling.await.unwrap().unwrap();
+    retrying.await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! One attachment of a plan.
+//! Builds one attachment of a plan.
 
 use super::{
     DefaultNetwork, PlanInput, ResolvedNetwork, capability,
@@ -13,19 +13,19 @@ use ferroband_attach::{
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
-/// The network that the runtime would use without us.
-pub fn build_wrapped(given: &PlanInput<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
+/// Builds the attachment of the network that the runtime would use without Ferroband.
+pub fn build_wrapped(input: &PlanInput<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
     let network = &default.network;
     let steps = network.plugins.iter().cloned().map(|mut config| {
-        capability::set_runtime_config(&mut config, given.runtime_config);
-        // Never ours, whatever it is called: it is what the cluster had before.
+        capability::set_runtime_config(&mut config, input.runtime_config);
+        // Always executed by its own binaries, even if it has the type of one of our plugins.
         PlanStep { config, kind: StepKind::Foreign }
     });
     Ok(Attachment {
         network: network.name.clone(),
         name: network.name.clone(),
         cni_version: parse_version(&network.name, network)?,
-        ifname: given.ifname.to_owned(),
+        ifname: input.ifname.to_owned(),
         default: true,
         steps: steps.collect(),
         unchecked: network.disable_check,
@@ -33,43 +33,41 @@ pub fn build_wrapped(given: &PlanInput<'_>, default: &DefaultNetwork) -> Result<
     })
 }
 
-/// Whether a plugin of ours can do nothing without a device and is not told one in its configuration. A foreign one
-/// says so itself (case 87).
+/// Whether one of our plugins requires a device that its configuration does not name. Foreign plugins check this
+/// themselves (case cni 87).
 fn needs_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
     let text = |key: &str| plugin.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
     text("type") == "ib-sriov" && text("deviceID").is_empty() && text("pciBusID").is_empty()
 }
 
-/// The webhook fills in the resources of pods, but nobody waits for it: a pod may have been created without.
+/// The webhook adds the resource requests to pods, but its failure policy lets pods through without them.
 fn no_device_fault(network: &str, resource: &str) -> Fault {
     Fault::new(
         FaultCode::NoDevice,
         format!("network {network}"),
+        format!("the network needs a device of {resource}, but the pod requests none or too few"),
         format!(
-            "it needs a device of {resource}, and the pod asks for none, or for fewer than its networks need"
-        ),
-        format!(
-            "recreate the pod: the resource is then filled in; if it is not, the webhook is away \
-             (deployment ferroband-cluster), and {resource} has to be written into a container's limits"
+            "recreate the pod, so that the webhook adds the resource; if it does not, check the webhook \
+             (deployment ferroband-cluster), or add {resource} to a container's limits"
         ),
     )
 }
 
-/// A network that a definition describes, at `position` of the plan. At the first it is the pod's default network.
+/// Builds the attachment of a resolved network at `position` of the plan. Position 0 is the pod's default network.
 pub fn build_resolved(
-    given: &PlanInput<'_>,
+    input: &PlanInput<'_>,
     position: usize,
-    chosen: &ResolvedNetwork,
+    resolved: &ResolvedNetwork,
     devices: &mut PodDevices,
 ) -> Result<Attachment, Fault> {
-    let ResolvedNetwork { selection, config, resource } = chosen;
+    let ResolvedNetwork { selection, config, resource } = resolved;
     let network = selection.display_name();
     let default = position == 0;
     let ifname = match &selection.interface {
-        // The runtime looks for the default network's addresses on this one.
-        _ if default => given.ifname.to_owned(),
-        Some(asked) => asked.clone(),
-        // By position, whether or not earlier networks ask for names of their own, as Multus counts.
+        // The runtime expects the default network's addresses on this interface.
+        _ if default => input.ifname.to_owned(),
+        Some(name) => name.clone(),
+        // Numbered by position, whether or not earlier networks have explicit names, as Multus does.
         None => format!("net{position}"),
     };
     let device = resource.as_ref().and_then(|resource| {
@@ -82,10 +80,10 @@ pub fn build_resolved(
     {
         return Err(no_device_fault(&network, resource));
     }
-    // What the runtime gives is meant for the default network alone.
-    let mut values = if default { given.runtime_config.clone() } else { serde_json::Map::new() };
+    // The call's runtimeConfig applies to the default network only.
+    let mut values = if default { input.runtime_config.clone() } else { serde_json::Map::new() };
     values.extend(capability::from_selection(selection));
-    let info_file = device_info::cni_file_for_plugin(&network, given.container, &ifname);
+    let info_file = device_info::cni_file_for_plugin(&network, input.container, &ifname);
     capability::add_device(&mut values, device.as_ref(), info_file);
     let plugins = config.plugins.iter().cloned().map(|mut plugin| {
         if let Some(device) = &device {
@@ -93,7 +91,7 @@ pub fn build_resolved(
         }
         capability::set_runtime_config(&mut plugin, &values);
         capability::merge_cni_args(&mut plugin, &selection.cni_args);
-        capability::set_default_route_nic(&mut plugin, given.facts);
+        capability::set_default_route_nic(&mut plugin, input.facts);
         remove_ib_kubernetes_flag(&mut plugin);
         plugin
     });
@@ -111,8 +109,8 @@ pub fn build_resolved(
     })
 }
 
-/// A fabric manager of another name is not waited for: we are it. What its mark in the annotation says is user input and
-/// counts for nothing; the port's own table does.
+/// Removes the flag that makes ib-sriov wait for ib-kubernetes. Ferroband manages the fabric itself. The mark in the
+/// annotation is user input; only the port's own table counts.
 fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
     if plugin.get("type").and_then(Value::as_str) == Some("ib-sriov") {
         plugin.remove("ibKubernetesEnabled");
@@ -120,11 +118,11 @@ fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
 }
 
 fn parse_version(network: &str, config: &NetworkConfig) -> Result<String, Fault> {
-    let asked = &config.cni_version;
-    match CniVersion::parse(asked) {
+    let version_text = &config.cni_version;
+    match CniVersion::parse(version_text) {
         Some(version) => Ok(version.to_string()),
         None => {
-            let error = ferroband_attach::Error::IncompatibleVersion { asked: asked.clone() };
+            let error = ferroband_attach::Error::IncompatibleVersion { version: version_text.clone() };
             Err(fault_in_network(network, error.fault()))
         }
     }

@@ -1,7 +1,7 @@
-//! What a plugin is told besides its configuration.
+//! Dynamic configuration of plugins: capabilities and `cni-args`.
 //!
-//! A value goes to a plugin only if its `capabilities` says `true` to the key (CNI conventions, "dynamic plugin
-//! fields"); `cni-args` go to every plugin of a chain.
+//! A plugin receives a value only if its `capabilities` contains the key with `true` (CNI conventions, "dynamic
+//! plugin fields"). `cni-args` go to every plugin of a chain.
 
 use crate::caches::PodFacts;
 use ferroband_api::annotation::NetworkSelection;
@@ -9,7 +9,7 @@ use ferroband_attach::plan::AttachmentDevice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What the pod's annotation asks of a network, by capability.
+/// Returns what the pod's annotation requests of a network, by capability.
 pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     let mut values = Map::new();
     let mut put = |key: &str, value: Value| drop(values.insert(key.to_owned(), value));
@@ -34,7 +34,7 @@ pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     values
 }
 
-/// What is known of the device behind a network: it goes before what the annotation says.
+/// Adds the device of a network, which overrides the annotation.
 pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDevice>, info_file: String) {
     if let Some(device) = device {
         values.insert("deviceID".to_owned(), json!(device.id));
@@ -44,22 +44,22 @@ pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDev
     }
 }
 
-/// Put the device into the configuration of `plugin`, under both names that plugins know.
+/// Adds the device to the configuration of `plugin`, under both keys that plugins use.
 pub fn inject_device(plugin: &mut Map<String, Value>, device: &AttachmentDevice) {
     for key in ["deviceID", "pciBusID"] {
         plugin.insert(key.to_owned(), json!(device.id));
     }
 }
 
-/// What the annotation asks of a network, in the way before capabilities: pairs of `CNI_ARGS`.
+/// Returns what the annotation requests in the form that predates capabilities: `CNI_ARGS`.
 pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
     let ips = (!selection.ips.is_empty()).then(|| ("IP".to_owned(), selection.ips.join(",")));
     let mac = selection.mac.clone().map(|mac| ("MAC".to_owned(), mac));
     ips.into_iter().chain(mac).collect()
 }
 
-/// Put the `values` that `plugin` is capable of into its `runtimeConfig`, in place of what a user wrote there. With
-/// nothing to put, that stays, as with libcni.
+/// Sets `runtimeConfig` of `plugin` to the `values` that it is capable of. An existing `runtimeConfig` is kept if
+/// there are none, as in libcni.
 pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
     let able = |key: &str| plugin.get("capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
     let granted: Map<_, _> =
@@ -69,7 +69,7 @@ pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, 
     }
 }
 
-/// Merge the annotation's `cni-args` into `args.cni` of `plugin`; on the same key the annotation wins.
+/// Merges the annotation's `cni-args` into `args.cni` of `plugin`. The annotation wins.
 pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
     if args.is_empty() {
         return;
@@ -88,11 +88,11 @@ pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>
     }
 }
 
-/// The interface that the pod's default route is to go through, which its annotation decides before the coordinator's
-/// configuration does.
+/// Sets the interface of the pod's default route. The pod's annotation overrides the coordinator's configuration.
 pub fn set_default_route_nic(plugin: &mut Map<String, Value>, facts: &PodFacts) {
-    let asked = facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());
-    if let Some(nic) = asked
+    let default_route_nic =
+        facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());
+    if let Some(nic) = default_route_nic
         && plugin.get("type").and_then(Value::as_str) == Some("coordinator")
     {
         plugin.insert("podDefaultRouteNIC".to_owned(), json!(nic));

@@ -1,4 +1,4 @@
-//! A network that a pod gets, with the configuration that it has on this node.
+//! A network of a pod with its configuration on this node.
 
 use super::default_network::{is_meta_plugin, list_files, read_network};
 use crate::install::CONFLIST;
@@ -9,19 +9,17 @@ use ferroband_api::{
 use ferroband_model::{Fault, FaultCode};
 use std::path::{Path, PathBuf};
 
-/// One network of a pod besides the one that the runtime's configuration names.
+/// A network of a pod, other than the cluster's default network.
 #[derive(Clone, Debug)]
 pub struct ResolvedNetwork {
-    /// What the pod asks for.
     pub selection: NetworkSelection,
-    /// Its plugins.
     pub config: NetworkConfig,
     /// The resource whose devices it uses.
     pub resource: Option<String>,
 }
 
 impl ResolvedNetwork {
-    /// The network of a definition. One without a configuration has it in a file of the `folders`.
+    /// Resolves a definition. If it has no configuration, the configuration is read from a file in `folders`.
     pub fn from_definition(
         selection: NetworkSelection,
         definition: &NetworkAttachmentDefinition,
@@ -38,14 +36,14 @@ impl ResolvedNetwork {
     fn find_in_files(selection: &NetworkSelection, folders: &[PathBuf]) -> Result<NetworkConfig, Fault> {
         let broken = |path: &Path, cause: String| {
             let what = format!("network {}", selection.display_name());
-            let cause = format!("its configuration is looked for in files, and {}: {cause}", path.display());
+            let cause = format!("while searching files for its configuration: {}: {cause}", path.display());
             Fault::new(FaultCode::InvalidConfig, what, cause, "repair or remove that file")
         };
         for folder in folders {
             let found = list_files(folder, &["conf", "conflist", "json"])
                 .map_err(|e| broken(folder, e.to_string()))?;
             for file in found.iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
-                // A broken file may be the one that is looked for.
+                // A broken file may be the one we are looking for.
                 let network = read_network(file).map_err(|cause| broken(file, cause))?;
                 if network.name == selection.name && !is_meta_plugin(&network) {
                     return Ok(network);
@@ -57,10 +55,10 @@ impl ResolvedNetwork {
             FaultCode::InvalidConfig,
             format!("network {}", selection.display_name()),
             format!(
-                "its definition has no configuration, and no file in {} has its name",
+                "its NetworkAttachmentDefinition has no configuration, and no file in {} has its name",
                 searched.join(", ")
             ),
-            "set spec.config of the NetworkAttachmentDefinition, or put such a file on every node",
+            "set spec.config of the NetworkAttachmentDefinition, or install the file on every node",
         ))
     }
 }
@@ -79,30 +77,32 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
+    // Case: cni 82
     #[test]
-    fn c82_the_name_is_injected_and_an_empty_spec_is_a_file() {
+    fn name_is_injected_and_an_empty_spec_is_read_from_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let folders = [dir.path().join("multus"), dir.path().join("net.d")];
         folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
         let selection = || NetworkSelection::parse_networks("x", "default").unwrap().remove(0);
-        let chosen = |spec: Value| ResolvedNetwork::from_definition(selection(), &definition(spec), &folders);
+        let resolve =
+            |spec: Value| ResolvedNetwork::from_definition(selection(), &definition(spec), &folders);
         for config in [json!({"type": "a"}), json!({"type": "a", "name": ""})] {
-            let config = chosen(json!({"config": config.to_string()})).unwrap().config;
+            let config = resolve(json!({"config": config.to_string()})).unwrap().config;
             assert_eq!((config.name.as_str(), &config.plugins[0]["name"]), ("x", &json!("x")));
         }
-        let fault = chosen(json!({})).unwrap_err();
+        let fault = resolve(json!({})).unwrap_err();
         assert!(fault.code == FaultCode::InvalidConfig && fault.what.contains("default/x"), "{fault}");
 
         let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         put("net.d/00-ferroband.conflist", r#"{"name":"x","plugins":[{"type":"ferroband"}]}"#);
         put("net.d/10-x.conflist", r#"{"name":"x","plugins":[{"type":"third"}]}"#);
         put("multus/10-other.conf", r#"{"name":"other","type":"first"}"#);
-        assert_eq!(chosen(json!({})).unwrap().config.plugins[0]["type"], "third");
+        assert_eq!(resolve(json!({})).unwrap().config.plugins[0]["type"], "third");
         put("multus/20-x.json", r#"{"name":"x","type":"second"}"#);
-        assert_eq!(chosen(json!({"config": " "})).unwrap().config.plugins[0]["type"], "second");
+        assert_eq!(resolve(json!({"config": " "})).unwrap().config.plugins[0]["type"], "second");
         put("multus/15-broken.conf", "{");
-        assert!(chosen(json!({})).unwrap_err().cause.contains("15-broken.conf"));
+        assert!(resolve(json!({})).unwrap_err().cause.contains("15-broken.conf"));
         put("multus/15-broken.conf", r#"{"type":"nameless"}"#);
-        assert!(chosen(json!({})).is_err());
+        assert!(resolve(json!({})).is_err());
     }
 }

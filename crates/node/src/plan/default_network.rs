@@ -1,7 +1,7 @@
-//! The cluster's default network: what the runtime would use if Ferroband were not there.
+//! The cluster's default network, which the runtime would use without Ferroband.
 //!
-//! It is read from the runtime's configuration folder at every ADD, because its owner (Calico, Cilium, …) may
-//! rewrite it at any time and tells nobody.
+//! It is read from the runtime's configuration directory on every ADD, because its owner (Calico, Cilium, …) may
+//! rewrite it at any time.
 
 use crate::install::CONFLIST;
 use ferroband_api::cncf::NetworkConfig;
@@ -14,21 +14,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Meta plugins that stand in front of the default network like we do. They are not the default network, and to
-/// wrap them would attach every annotation network twice.
+/// Meta plugins that wrap the default network as Ferroband does. Wrapping one of them would attach every additional
+/// network twice.
 const META_PLUGINS: [&str; 3] = ["ferroband", "multus", "multus-shim"];
 
-/// The default network and the file it came from.
+/// The default network and its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultNetwork {
-    /// Its file.
     pub file: PathBuf,
-    /// Its configuration.
     pub network: NetworkConfig,
 }
 
 impl DefaultNetwork {
-    /// Capabilities that any of its plugins has.
+    /// Capabilities of all its plugins.
     pub fn capabilities(&self) -> Map<String, Value> {
         let all = self.network.plugins.iter().filter_map(|plugin| plugin.get("capabilities")?.as_object());
         let on = all.flatten().filter(|(_, on)| **on == Value::Bool(true));
@@ -36,14 +34,19 @@ impl DefaultNetwork {
     }
 }
 
-/// The first network in `folder` by file name, as the runtimes choose, leaving out meta plugins.
+/// Finds the first network in `folder` by file name, as runtimes do, skipping meta plugins.
 ///
-/// A file that cannot be read stops the search: the next one may be another network altogether, and a pod on the
-/// wrong network is worse than a pod that waits.
+/// An unreadable file stops the search: the next file may be a different network, and a pod on the wrong network is
+/// worse than a pod that waits.
 pub fn find_default_network(folder: &Path) -> Result<DefaultNetwork, Fault> {
     let broken = |path: &Path, cause: String| {
         let what = format!("default network in {}", path.display());
-        Fault::new(FaultCode::NoDefaultNetwork, what, cause, "repair it; the pod is tried again by itself")
+        Fault::new(
+            FaultCode::NoDefaultNetwork,
+            what,
+            cause,
+            "repair the file; the pod is retried automatically",
+        )
     };
     let files =
         list_files(folder, &["conf", "conflist", "json"]).map_err(|e| broken(folder, e.to_string()))?;
@@ -55,13 +58,13 @@ pub fn find_default_network(folder: &Path) -> Result<DefaultNetwork, Fault> {
     }
     Err(Fault::new(
         FaultCode::NoDefaultNetwork,
-        format!("folder {}", folder.display()),
-        "it has no CNI configuration for Ferroband to wrap",
-        "install the cluster's network plugin; the pod is tried again by itself",
+        format!("directory {}", folder.display()),
+        "no CNI configuration to wrap",
+        "install the cluster's network plugin; the pod is retried automatically",
     ))
 }
 
-/// The network at `path`: a file, or the first of a folder.
+/// Reads the network at `path`: a file, or the first network of a directory.
 pub fn read_default_network(path: &Path) -> Result<DefaultNetwork, Fault> {
     if path.is_dir() {
         return find_default_network(path);
@@ -70,21 +73,20 @@ pub fn read_default_network(path: &Path) -> Result<DefaultNetwork, Fault> {
         Ok(network) => Ok(DefaultNetwork { file: path.to_owned(), network }),
         Err(cause) => {
             let what = format!("clusterNetwork {}", path.display());
-            let remedy =
-                "correct `clusterNetwork` in the CNI configuration that calls us, or repair the file";
+            let remedy = "correct `clusterNetwork` in Ferroband's CNI configuration, or repair the file";
             Err(Fault::new(FaultCode::NoDefaultNetwork, what, cause, remedy))
         }
     }
 }
 
-/// The network called `name` in a file of `folder`.
+/// Finds the network called `name` in a file of `folder`.
 pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
     let missing = || {
         Fault::new(
             FaultCode::NoDefaultNetwork,
             format!("clusterNetwork {name}"),
-            format!("there is no definition and no file in {} of that name", folder.display()),
-            "correct `clusterNetwork` in the CNI configuration that calls us",
+            format!("no NetworkAttachmentDefinition and no file in {} has this name", folder.display()),
+            "correct `clusterNetwork` in Ferroband's CNI configuration",
         )
     };
     for file in list_files(folder, &["conf", "conflist", "json"]).map_err(|_| missing())? {
@@ -96,7 +98,6 @@ pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork,
     Err(missing())
 }
 
-/// Whether the network is a meta plugin.
 pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
     let kind = |plugin: &Map<String, Value>| {
         plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META_PLUGINS.contains(&kind))
@@ -104,7 +105,7 @@ pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
     network.plugins.iter().any(kind)
 }
 
-/// The files with one of these endings, by name. A folder that does not exist has none.
+/// Lists the files with one of these extensions, sorted by name. A missing directory has none.
 pub(super) fn list_files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -123,7 +124,6 @@ pub(super) fn list_files(folder: &Path, endings: &[&str]) -> io::Result<Vec<Path
     Ok(files)
 }
 
-/// The network in a file.
 pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     let text = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
     let object = |path: &Path| -> Result<Map<String, Value>, String> {
@@ -133,9 +133,9 @@ pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     let fields = ConfigFields(&whole);
     let name = fields.text("name").map_err(|e| e.to_string())?.unwrap_or_default().to_owned();
     if name.is_empty() {
-        return Err("it has no `name`".to_owned());
+        return Err("`name` is missing".to_owned());
     }
-    // libcni: further plugins of a list may stand in `<folder>/<network name>/*.conf`, one in each file.
+    // libcni: further plugins of a list may be in `<folder>/<network name>/*.conf`, one per file.
     let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
     if !whole.contains_key("type") && !inlined_only {
         let mut more = Vec::new();

@@ -1,4 +1,4 @@
-//! What an `ipam` object asks of us, in either front end's words.
+//! The IPAM configuration of a plugin: Whereabouts or Spiderpool.
 
 use super::WhereaboutsLegacy;
 use crate::caches::{PodFacts, PoolSelectionInput, SpiderpoolInterface};
@@ -13,22 +13,22 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
-/// Where an interface's addresses come from.
+/// Source of an interface's addresses.
 #[derive(Clone, Debug)]
 pub enum IpamSource {
-    /// Ranges of the configuration itself.
+    /// Ranges in the configuration itself.
     Whereabouts(WhereaboutsConfig),
-    /// Pools that are objects.
+    /// SpiderIPPool objects.
     Spiderpool(PoolSelection),
 }
 
 impl IpamSource {
-    /// What the configuration of a plugin asks for the interface; `around` is needed for Spiderpool alone.
+    /// Reads the configuration of a plugin for an interface. Only Spiderpool needs the context.
     pub fn from_plugin_config(
         config: &Map<String, Value>,
         facts: &PodFacts,
         interface: &SpiderpoolInterface,
-        around: Option<&PoolSelectionInput>,
+        spiderpool_context: Option<&PoolSelectionInput>,
         legacy: &WhereaboutsLegacy,
     ) -> Result<Self, Error> {
         if !SpiderpoolConfig::applies_to(config) {
@@ -37,15 +37,14 @@ impl IpamSource {
             return Ok(Self::Whereabouts(read.withholding_taken(&legacy.taken_addresses)));
         }
         let none = PoolSelectionInput::default();
-        let surroundings = around.unwrap_or(&none).for_pod(&facts.annotations, &facts.labels);
+        let surroundings = spiderpool_context.unwrap_or(&none).for_pod(&facts.annotations, &facts.labels);
         match PoolSelection::select(
             &surroundings,
             &interface.as_nic(),
             &SpiderpoolConfig::from_plugin(config)?,
         )? {
             Some(choice) => Ok(Self::Spiderpool(choice)),
-            // A function of an adapter is of use without an address: where a fabric manager is in charge, pools are
-            // optional.
+            // A virtual function is useful without an address, so pools are optional for ib-sriov.
             None if config.get("type").and_then(Value::as_str) == Some("ib-sriov") => {
                 Ok(Self::Spiderpool(PoolSelection::default()))
             }
@@ -53,7 +52,7 @@ impl IpamSource {
         }
     }
 
-    /// The same with what the runtime's arguments ask for.
+    /// Applies the addresses and gateways of `CNI_ARGS`.
     pub fn with_arguments(self, ips: &str, gateways: &str) -> Result<Self, Error> {
         match self {
             Self::Whereabouts(ipam) => ipam.with_cni_args(ips, gateways).map(Self::Whereabouts),
@@ -61,12 +60,12 @@ impl IpamSource {
         }
     }
 
-    /// Whether a plugin's configuration leaves its addresses to pools that are objects.
+    /// Whether the addresses of a plugin come from SpiderIPPool objects.
     pub fn uses_pool_objects(config: &Map<String, Value>) -> bool {
         SpiderpoolConfig::applies_to(config)
     }
 
-    /// One for each address.
+    /// Returns one request per address.
     pub fn requests(
         &self,
         pod: &PodRef,
@@ -80,7 +79,7 @@ impl IpamSource {
         }
     }
 
-    /// What has no effect.
+    /// Settings without effect.
     pub fn warnings(&self) -> &[IpamWarning] {
         match self {
             Self::Whereabouts(ipam) => &ipam.warnings,
@@ -88,20 +87,21 @@ impl IpamSource {
         }
     }
 
-    /// What the CNI side is told about `attachment`, given the assigned `places` in the order of the requests.
+    /// Builds the reply for the CNI plugin about `attachment` from the assigned `addresses`, in the order of the
+    /// requests.
     pub fn build_assigned(
         &self,
         attachment: usize,
-        mut places: Vec<(IpNet, Option<IpAddr>)>,
+        mut addresses: Vec<(IpNet, Option<IpAddr>)>,
     ) -> AssignedAddresses {
         let (routes, dns) = match self {
             Self::Whereabouts(ipam) => {
-                places.extend(ipam.static_addresses.iter().map(|fixed| (fixed.address, fixed.gateway)));
+                addresses.extend(ipam.static_addresses.iter().map(|fixed| (fixed.address, fixed.gateway)));
                 (ipam.routes.clone(), ipam.dns.clone())
             }
-            Self::Spiderpool(choice) => (choice.routes(&places), None),
+            Self::Spiderpool(choice) => (choice.routes(&addresses), None),
         };
-        let ips = places.into_iter().map(|(address, gateway)| AssignedIp { address, gateway });
+        let ips = addresses.into_iter().map(|(address, gateway)| AssignedIp { address, gateway });
         let routes = routes.into_iter().map(|route| AssignedRoute { dst: route.dst, gw: route.gw });
         AssignedAddresses { attachment, ips: ips.collect(), routes: routes.collect(), dns }
     }

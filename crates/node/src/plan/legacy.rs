@@ -1,28 +1,28 @@
-//! What Whereabouts left on the node and in the cluster: its settings file, its records.
+//! Configuration and allocations that Whereabouts left on the node and in the cluster.
 
 use ferroband_address::IpSpace;
 use ferroband_kernel::Root;
 use serde_json::{Map, Value};
 use std::{fs, net::IpAddr};
 
-/// Where its settings file is looked for; the first that exists counts.
+/// Paths of Whereabouts' flat file; the first existing one is used.
 const FLAT_FILE_PATHS: [&str; 3] = [
     "etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf",
     "etc/cni/net.d/whereabouts.d/whereabouts.conf",
     "host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
 ];
 
-/// What an `ipam` object of Whereabouts is read with.
+/// Whereabouts context for reading an `ipam` object.
 #[derive(Clone, Debug, Default)]
 pub struct WhereaboutsLegacy {
-    /// What the settings file says for networks that do not.
+    /// Defaults from the flat file.
     pub flat_file: Map<String, Value>,
     /// Addresses that Whereabouts itself has assigned.
     pub taken_addresses: Vec<(IpSpace, IpAddr)>,
 }
 
 impl WhereaboutsLegacy {
-    /// As it is now. A settings file that is missing or broken says nothing: networks need none.
+    /// Reads the current state. A missing or broken flat file is ignored, because networks do not need it.
     pub fn read(root: &Root, taken: Vec<(IpSpace, IpAddr)>) -> Self {
         let text = FLAT_FILE_PATHS.iter().find_map(|file| fs::read_to_string(root.path(file)).ok());
         let flat = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -34,8 +34,9 @@ impl WhereaboutsLegacy {
 mod tests {
     use super::*;
 
+    // Case: ipam W34
     #[test]
-    fn w34_no_file_and_a_broken_file_say_nothing() {
+    fn missing_or_broken_flat_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert!(WhereaboutsLegacy::read(&root, Vec::new()).flat_file.is_empty());

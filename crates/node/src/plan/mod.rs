@@ -1,13 +1,13 @@
-//! From a pod to a plan: which interfaces it gets, and who makes each.
+//! Builds the plan of a pod: its interfaces and the plugin that creates each.
 //!
 //! ```text
-//! pod annotations ──▶ Asked ──▶ definitions ──▶ Chosen ─┐
-//! etc/cni/net.d ──▶ default network ────────────────────┼─▶ make ──▶ Plan (carried out by ferroband-cni)
-//! kubelet ──▶ devices ──────────────────────────────────┤      └───▶ Wanted (addresses to assign meanwhile)
-//! runtimeConfig of the call ────────────────────────────┘
+//! pod annotations ──▶ RequestedNetworks ──▶ definitions ──▶ ResolvedNetwork ─┐
+//! etc/cni/net.d ──▶ DefaultNetwork ──────────────────────────────────────────┼─▶ build_plan ──▶ Plan
+//! kubelet ──▶ PodDevices ────────────────────────────────────────────────────┤       └────────▶ AttachmentIpRequests
+//! runtimeConfig of the call ─────────────────────────────────────────────────┘
 //! ```
 //!
-//! All of it is a function of objects and files: no cluster, no kernel, no clock.
+//! Everything is computed from objects and files: no API access, no kernel access, no clock.
 
 mod attachment;
 mod capability;

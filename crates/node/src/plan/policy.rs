@@ -1,21 +1,21 @@
-//! What the cluster's administrator decided about networks, for all pods.
+//! Cluster-wide settings for network selection.
 
 use ferroband_api::annotation::{NETWORKS, NetworkSelection};
 use ferroband_attach::ConfigFields;
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
-/// Where networks are looked for, and who may use which.
+/// Where networks are looked up, and which pods may use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAccessPolicy {
-    /// The namespace of the networks that `v1.multus-cni.io/default-network` and `default_networks` name without one.
+    /// Namespace of networks that `v1.multus-cni.io/default-network` and `default_networks` name without one.
     pub namespace: String,
-    /// The namespaces whose networks every pod may use; all others are for pods of the same namespace only. `None`:
-    /// every pod may use every network.
+    /// Namespaces whose networks every pod may use; other networks are restricted to pods of their namespace. `None`
+    /// disables isolation.
     pub isolation: Option<Vec<String>>,
-    /// Networks that every pod gets before those it asks for.
+    /// Networks that every pod gets before those it requests.
     pub default_networks: Vec<String>,
-    /// Pods in these namespaces do not get `default_networks`.
+    /// Namespaces whose pods do not get `default_networks`.
     pub system_namespaces: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Default for NetworkAccessPolicy {
 }
 
 impl NetworkAccessPolicy {
-    /// With isolation, if it is `isolated`; of the lists an empty one is as good as none.
+    /// Creates the settings. An empty list counts as unset.
     pub fn new(
         namespace: String,
         isolated: bool,
@@ -49,9 +49,8 @@ impl NetworkAccessPolicy {
         }
     }
 
-    /// The same, with what the configuration of a call says under the names that Multus gave these settings. A node that
-    /// moves over keeps its configuration, and must not lose its isolation by that; a configuration can switch
-    /// isolation on but not off.
+    /// Applies the Multus settings of a call's configuration. A migrated node keeps its configuration and must not
+    /// lose its isolation. A configuration can enable isolation but not disable it.
     pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
         let none = Map::new();
         let fields = ConfigFields(config.as_object().unwrap_or(&none));
@@ -79,7 +78,7 @@ impl NetworkAccessPolicy {
         Ok(policy)
     }
 
-    /// Whether a pod in `namespace` may use the network.
+    /// Checks whether a pod in `namespace` may use the network.
     pub fn check_allowed(&self, namespace: &str, selection: &NetworkSelection) -> Result<(), Fault> {
         let Some(global) = &self.isolation else { return Ok(()) };
         if selection.namespace == namespace || global.contains(&selection.namespace) {
@@ -89,14 +88,16 @@ impl NetworkAccessPolicy {
             FaultCode::InvalidAnnotation,
             format!("network {}", selection.display_name()),
             format!(
-                "namespace isolation enabled: a pod of namespace {namespace} may use networks of its own and of {}",
+                "namespace isolation enabled: pods in {namespace} may only use networks in {namespace} and {}",
                 global.join(", ")
             ),
-            format!("correct the annotation {NETWORKS}, or let the administrator share that namespace"),
+            format!(
+                "correct the annotation {NETWORKS}, or ask the administrator to make that namespace global"
+            ),
         ))
     }
 
-    /// The networks that a pod in `namespace` gets without asking.
+    /// The networks that every pod in `namespace` gets.
     pub fn cluster_wide_networks(&self, namespace: &str) -> Result<Vec<NetworkSelection>, Fault> {
         if self.system_namespaces.iter().any(|system| system == namespace) {
             return Ok(Vec::new());
@@ -108,13 +109,13 @@ impl NetworkAccessPolicy {
     }
 }
 
-/// The items of a list that is separated by commas; none if there are none.
+/// Splits a comma-separated list; `None` if it is empty.
 fn split_list(text: &str) -> Option<Vec<String>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned);
     Some(items.collect::<Vec<_>>()).filter(|items| !items.is_empty())
 }
 
-/// The namespaces that are everybody's. As with Multus, a list of one's own replaces it.
+/// Namespaces whose networks every pod may use. As with Multus, an explicit list replaces it.
 fn default_global_namespaces() -> Vec<String> {
     vec!["default".to_owned()]
 }
@@ -133,12 +134,13 @@ mod tests {
         NetworkSelection::parse_networks(text, "A").unwrap().remove(0)
     }
 
+    // Case: cni 80
     #[test]
-    fn c80_isolation_lets_through_the_pods_own_and_the_global_namespaces() {
+    fn isolation_allows_the_pods_own_and_global_namespaces() {
         assert_eq!(policy(false, &["b"], &[]), NetworkAccessPolicy::default());
         assert!(
             NetworkAccessPolicy::default().check_allowed("A", &network("b/x")).is_ok(),
-            "off unless asked for"
+            "disabled by default"
         );
         let on = policy(true, &[], &[]);
         assert!(
@@ -155,8 +157,9 @@ mod tests {
         );
     }
 
+    // Case: cni 80
     #[test]
-    fn c80_the_configuration_of_multus_is_heard_and_cannot_loosen() {
+    fn multus_configuration_is_applied_and_cannot_disable_isolation() {
         let config = json!({"namespaceIsolation": true, "globalNamespaces": "b, c", "multusNamespace": "m",
             "defaultNetworks": ["d"], "systemNamespaces": ["s"]});
         let policy = NetworkAccessPolicy::default().with_config(&config).unwrap();
@@ -177,8 +180,9 @@ mod tests {
         assert_eq!(fault.code, FaultCode::InvalidConfig);
     }
 
+    // Case: cni 85
     #[test]
-    fn c85_networks_of_everybody_are_not_for_system_pods() {
+    fn default_networks_are_not_added_to_system_pods() {
         let policy = policy(false, &[], &["d1", "other/d2"]);
         let names = |namespace: &str| -> Vec<_> {
             policy

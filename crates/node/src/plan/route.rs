@@ -1,42 +1,44 @@
-//! Which attachment the pod's default routes go through.
+//! Selects the attachments of the pod's default routes.
 
 use ferroband_api::annotation::{NETWORKS, NetworkSelection};
 use ferroband_attach::plan::{Attachment, DefaultRoute, DefaultRoutes};
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
 
-/// Tell every attachment what becomes of its default routes. `asked` are the selections by position in the plan.
+/// Sets the default routes of every attachment. `selections` are the selections by position in the plan.
 ///
-/// A gateway that is asked for takes the default route of its family away from all other interfaces; the other family
-/// stays as it is. A list without a gateway takes away both, where no other network asks for one.
+/// A requested gateway removes the default route of its family from all other interfaces; the other family is
+/// unchanged. An empty list removes both, unless another network requests a gateway.
 pub fn set_default_routes(
     attachments: &mut [Attachment],
-    asked: &[(usize, &NetworkSelection)],
+    selections: &[(usize, &NetworkSelection)],
 ) -> Result<(), Fault> {
-    let asked: Vec<_> =
-        asked.iter().filter_map(|(position, s)| Some((*position, s.default_route.as_ref()?))).collect();
-    if asked.is_empty() {
+    let selections: Vec<_> =
+        selections.iter().filter_map(|(position, s)| Some((*position, s.default_route.as_ref()?))).collect();
+    if selections.is_empty() {
         return Ok(());
     }
-    let emptied = asked.iter().any(|(_, gateways)| gateways.is_empty());
+    let remove_all = selections.iter().any(|(_, gateways)| gateways.is_empty());
     let gateway = |v4: bool| {
-        let all =
-            asked.iter().flat_map(|(position, gateways)| gateways.iter().map(move |ip| (*position, *ip)));
+        let all = selections
+            .iter()
+            .flat_map(|(position, gateways)| gateways.iter().map(move |ip| (*position, *ip)));
         let mut of_family = all.filter(|(_, gateway)| gateway.is_ipv4() == v4);
         match (of_family.next(), of_family.next()) {
             (_, Some(_)) => Err(several_gateways(v4)),
             (only, None) => Ok(only),
         }
     };
-    let wish = |only: Option<(usize, IpAddr)>, position: usize| match only {
-        Some((chosen, gateway)) if chosen == position => DefaultRoute::Via(gateway),
+    let default_route = |only: Option<(usize, IpAddr)>, position: usize| match only {
+        Some((with_gateway, gateway)) if with_gateway == position => DefaultRoute::Via(gateway),
         Some(_) => DefaultRoute::Remove,
-        None if emptied => DefaultRoute::Remove,
+        None if remove_all => DefaultRoute::Remove,
         None => DefaultRoute::Keep,
     };
     let (v4, v6) = (gateway(true)?, gateway(false)?);
     for (position, attachment) in attachments.iter_mut().enumerate() {
-        attachment.default_routes = DefaultRoutes { v4: wish(v4, position), v6: wish(v6, position) };
+        attachment.default_routes =
+            DefaultRoutes { v4: default_route(v4, position), v6: default_route(v6, position) };
     }
     Ok(())
 }
@@ -47,6 +49,6 @@ fn several_gateways(v4: bool) -> Fault {
         FaultCode::InvalidAnnotation,
         format!("annotation {NETWORKS}"),
         format!("more than one {family} default-route; ECMP is not supported"),
-        "keep one, and recreate the pod",
+        "keep only one, and recreate the pod",
     )
 }

@@ -1,17 +1,16 @@
-//! Who carries out a plugin.
+//! Builds the steps of an attachment.
 
 use ferroband_attach::plan::{PlanStep, StepKind, VfStep};
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
-/// The step of one plugin of `network`.
 fn build_step(network: &str, config: Map<String, Value>) -> Result<PlanStep, Fault> {
     let by = StepKind::from_config(&config).map_err(|e| fault_in_network(network, e.fault()))?;
     Ok(PlanStep { config, kind: by })
 }
 
-/// The steps of a network's plugins. The RDMA device of a function goes with the function: moved after it, as a chain
-/// with `rdma` says, it would take the interface away that the function brought.
+/// Builds the steps of a network's plugins. The RDMA device of a virtual function moves together with the function:
+/// moving it afterwards, as a chain with `rdma` would, removes the function's network interface.
 pub fn build_steps(
     network: &str,
     plugins: impl Iterator<Item = Map<String, Value>>,
@@ -40,7 +39,7 @@ fn is_device_of(device: Option<&str>, vf: &VfStep) -> bool {
     device.is_none_or(|device| device.parse() == Ok(vf.device))
 }
 
-/// The fault, with the network that it is about.
+/// Adds the network to a fault.
 pub fn fault_in_network(network: &str, fault: Fault) -> Fault {
     let what = match fault.code {
         FaultCode::Undecodable | FaultCode::InvalidConfig | FaultCode::IncompatibleVersion => {

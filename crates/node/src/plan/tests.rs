@@ -18,12 +18,12 @@ fn facts(networks: &str) -> PodFacts {
     }
 }
 
-/// The plan of a pod with this annotation, given these networks.
+/// Plans a pod with this annotation and these networks.
 fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<PlanOutput, Fault> {
     plan_with(&facts(annotation), networks, runtime_config, &mut PodDevices::default())
 }
 
-/// The plan of a pod, given these networks and devices. A network `<name>:<resource>` uses the devices of a resource.
+/// Plans a pod with these networks and devices. A network `<name>:<resource>` uses devices of that resource.
 fn plan_with(
     facts: &PodFacts,
     networks: &[(&str, Value)],
@@ -56,7 +56,7 @@ fn plan_with(
         Some(selection) => DefaultNetworkChoice::Resolved(Box::new(choose(selection)?)),
         None => DefaultNetworkChoice::Wrapped(DefaultNetwork { file: "10-k8s.conflist".into(), network }),
     };
-    let given = PlanInput {
+    let input = PlanInput {
         pod: &PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() },
         facts,
         container: "c1",
@@ -67,7 +67,7 @@ fn plan_with(
         spiderpool_context: None,
         legacy: &WhereaboutsLegacy::default(),
     };
-    build_plan(&given, devices)
+    build_plan(&input, devices)
 }
 
 fn ipoib() -> Value {
@@ -75,7 +75,7 @@ fn ipoib() -> Value {
 }
 
 #[test]
-fn the_pod_of_seed_000() {
+fn pod_with_default_and_ipoib_network_is_planned() {
     let planned = plan("jarvice-ipoib", &[("jarvice-ipoib", ipoib())], json!({})).unwrap();
     let [default, ib] = planned.plan.attachments.as_slice() else { panic!() };
     assert_eq!((default.network.as_str(), default.ifname.as_str(), default.default), ("k8s", "eth0", true));
@@ -84,23 +84,25 @@ fn the_pod_of_seed_000() {
     assert_eq!((ib.ifname.as_str(), ib.cni_version.as_str(), ib.default), ("net1", "0.3.1", false));
     let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
     assert_eq!(ib.steps[0].kind, StepKind::Ipoib { child, daemon_ipam: true });
-    let [wanted] = planned.ip_requests.as_slice() else { panic!() };
-    assert_eq!((wanted.attachment, wanted.network.as_str()), (1, "default/jarvice-ipoib"));
-    let request = &wanted.requests[0];
+    let [ip_request] = planned.ip_requests.as_slice() else { panic!() };
+    assert_eq!((ip_request.attachment, ip_request.network.as_str()), (1, "default/jarvice-ipoib"));
+    let request = &ip_request.requests[0];
     assert_eq!(
         (request.interface.as_str(), request.container.as_str(), request.pod.uid.as_str()),
         ("net1", "c1", "u1")
     );
 }
 
+// Case: cni 79
 #[test]
-fn c79_a_pod_without_annotation_gets_the_default_network_alone() {
+fn pod_without_annotation_gets_only_the_default_network() {
     let planned = plan("", &[], json!({})).unwrap();
     assert_eq!((planned.plan.attachments.len(), planned.ip_requests.len()), (1, 0));
 }
 
+// Case: cni 86
 #[test]
-fn c86_names_follow_the_position_and_the_same_network_may_come_twice() {
+fn interfaces_are_named_by_position_and_a_network_may_occur_twice() {
     let networks = [("a", ipoib()), ("b", ipoib())];
     let planned = plan("a, b@ib1, a", &networks, json!({})).unwrap();
     let names: Vec<_> = planned.plan.attachments.iter().map(|a| a.ifname.as_str()).collect();
@@ -111,10 +113,10 @@ fn c86_names_follow_the_position_and_the_same_network_may_come_twice() {
 }
 
 #[test]
-fn what_the_runtime_gives_goes_to_the_default_network_by_capability_and_nowhere_else() {
+fn runtime_config_goes_only_to_capable_plugins_of_the_default_network() {
     let secondary = json!({"type": "macvlan", "capabilities": {"portMappings": true, "mac": true}});
-    let given = json!({"portMappings": [{"hostPort": 80}], "dns": {}});
-    let planned = plan(r#"[{"name":"a","mac":"02:00:00:00:00:01"}]"#, &[("a", secondary)], given).unwrap();
+    let input = json!({"portMappings": [{"hostPort": 80}], "dns": {}});
+    let planned = plan(r#"[{"name":"a","mac":"02:00:00:00:00:01"}]"#, &[("a", secondary)], input).unwrap();
     let steps = &planned.plan.attachments[0].steps;
     assert_eq!(steps[0].config.get("runtimeConfig"), None);
     assert_eq!(steps[1].config["runtimeConfig"], json!({"portMappings": [{"hostPort": 80}]}));
@@ -123,8 +125,9 @@ fn what_the_runtime_gives_goes_to_the_default_network_by_capability_and_nowhere_
     assert_eq!(config["runtimeConfig"], json!({"mac": "02:00:00:00:00:01"}));
 }
 
+// Case: cni 90
 #[test]
-fn c90_a_guid_reaches_only_the_plugin_that_can_use_it() {
+fn guid_goes_only_to_plugins_with_the_capability() {
     let chain = json!({"cniVersion": "1.0.0", "plugins": [
         {"type": "sriov", "capabilities": {"infinibandGUID": true}}, {"type": "tuning"}]});
     let guid = "c2:11:22:33:44:55:66:77";
@@ -135,8 +138,9 @@ fn c90_a_guid_reaches_only_the_plugin_that_can_use_it() {
     assert_eq!(tuning.config.get("runtimeConfig"), None);
 }
 
+// Case: cni 89
 #[test]
-fn c89_cni_args_win_over_the_definition_and_keep_the_rest() {
+fn cni_args_override_the_definition_and_keep_other_args() {
     let config = json!({"type": "x", "args": {"cni": {"a": "1", "b": "1"}, "other": {"k": 1}}});
     let annotation = json!([{"name": "a", "cni-args": {"b": "2", "c": {"d": 3}}}]).to_string();
     let planned = plan(&annotation, &[("a", config)], json!({})).unwrap();
@@ -144,8 +148,9 @@ fn c89_cni_args_win_over_the_definition_and_keep_the_rest() {
     assert_eq!(*args, json!({"cni": {"a": "1", "b": "2", "c": {"d": 3}}, "other": {"k": 1}}));
 }
 
+// Case: cni 17, cni 26
 #[test]
-fn c26_and_c17_what_cannot_work_is_refused_before_anything_is_made() {
+fn invalid_configuration_is_rejected_when_planning() {
     let with = |change: Value| {
         let mut config = ipoib();
         config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -164,8 +169,9 @@ fn c26_and_c17_what_cannot_work_is_refused_before_anything_is_made() {
     }
 }
 
+// Case: cni 83
 #[test]
-fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
+fn default_network_annotation_replaces_the_default_network_and_takes_a_device() {
     let vf = json!({"cniVersion": "1.0.0", "plugins": [
         {"type": "sriov", "capabilities": {"portMappings": true, "mac": true}}, {"type": "tuning"}]});
     let mut facts = facts("ib");
@@ -187,7 +193,7 @@ fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
     assert_eq!(
         ib.steps[0].config.get("runtimeConfig"),
         None,
-        "what the runtime gives is for the default network"
+        "runtimeConfig applies to the default network only"
     );
     let device = |attachment: &Attachment| attachment.device.clone().unwrap().id;
     assert_eq!((device(default), device(ib)), ("d1".to_owned(), "d2".to_owned()), "no device twice");
@@ -197,18 +203,20 @@ fn c83_another_default_network_takes_the_place_of_the_first_and_its_device() {
     assert!(fault.code == FaultCode::InvalidAnnotation && fault.what.contains("default-network"), "{fault}");
 }
 
+// Case: cni 83
 #[test]
-fn c83_an_infiniband_default_network_is_made_by_us_and_addressed() {
+fn ipoib_default_network_is_built_in_and_gets_addresses() {
     let mut facts = facts("");
     facts.annotations.insert(DEFAULT_NETWORK.into(), "ib".into());
     let planned = plan_with(&facts, &[("ib", ipoib())], json!({}), &mut PodDevices::default()).unwrap();
     assert!(matches!(planned.plan.attachments[0].steps[0].kind, StepKind::Ipoib { daemon_ipam: true, .. }));
-    let [wanted] = planned.ip_requests.as_slice() else { panic!() };
-    assert_eq!((wanted.attachment, wanted.requests[0].interface.as_str()), (0, "eth0"));
+    let [ip_request] = planned.ip_requests.as_slice() else { panic!() };
+    assert_eq!((ip_request.attachment, ip_request.requests[0].interface.as_str()), (0, "eth0"));
 }
 
+// Case: cni 87
 #[test]
-fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
+fn networks_take_devices_in_the_kubelets_order() {
     let mut devices = PodDevices::default();
     devices.add("x/vf", ["d9".to_owned(), "d1".to_owned()]);
     devices.add("x/other", ["o1".to_owned()]);
@@ -227,8 +235,9 @@ fn c87_devices_go_to_networks_in_the_kubelets_order_until_none_is_left() {
     assert_eq!(planned.plan.attachments[3].device, None);
 }
 
+// Case: cni 88
 #[test]
-fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it() {
+fn every_plugin_gets_the_device_and_only_capable_plugins_the_capability() {
     let chain = json!({"cniVersion": "1.0.0", "plugins": [
         {"type": "sriov", "capabilities": {"deviceID": true, "CNIDeviceInfoFile": true}}, {"type": "rdma"}]});
     let mut devices = PodDevices::default();
@@ -243,24 +252,24 @@ fn c88_every_plugin_has_the_device_and_the_capability_only_those_that_declare_it
     assert_eq!(vf.config["runtimeConfig"], json!({"deviceID": "0000:3b:00.2", "CNIDeviceInfoFile": file}));
     assert_eq!(rdma.config.get("runtimeConfig"), None);
 
-    let annotation = json!([{"name": "a", "deviceID": "asked"}]).to_string();
+    let annotation = json!([{"name": "a", "deviceID": "requested"}]).to_string();
     let of = |network: &str, devices: &mut PodDevices| {
         let planned =
             plan_with(&facts(&annotation), &[(network, chain.clone())], json!({}), devices).unwrap();
         let step = &planned.plan.attachments[1].steps[0];
         (step.config["runtimeConfig"]["deviceID"].clone(), step.config.get("deviceID").cloned())
     };
-    assert_eq!(of("a", &mut PodDevices::default()), (json!("asked"), None), "capability only");
-    devices.add("x/vf", ["given".to_owned()]);
+    assert_eq!(of("a", &mut PodDevices::default()), (json!("requested"), None), "capability only");
+    devices.add("x/vf", ["allocated".to_owned()]);
     assert_eq!(
         of("a:x/vf", &mut devices),
-        (json!("given"), Some(json!("given"))),
-        "the kubelet's goes first"
+        (json!("allocated"), Some(json!("allocated"))),
+        "the kubelet's device wins"
     );
 }
 
 #[test]
-fn a_function_is_given_in_process_and_its_rdma_device_goes_with_it() {
+fn ib_sriov_is_built_in_and_includes_the_rdma_device() {
     let guid = "c2:11:22:33:44:55:66:77";
     let chain = json!({"cniVersion": "1.0.0", "plugins": [
         {"type": "ib-sriov", "capabilities": {"infinibandGUID": true}, "link_state": "enable",
@@ -276,13 +285,13 @@ fn a_function_is_given_in_process_and_its_rdma_device_goes_with_it() {
     assert_eq!((vf.device.to_string().as_str(), vf.guid), ("0000:3b:00.2", Some(guid.parse().unwrap())));
     assert_eq!((vf.isolation, &tuning.kind), (Some(true), &StepKind::Foreign));
     assert_eq!(planned.ip_requests.len(), 1);
-    // The kubelet has none left for this one.
+    // The kubelet has no device left.
     let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
     assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
 }
 
 #[test]
-fn asked_for_addresses_go_by_capability_and_in_the_old_way() {
+fn requested_addresses_go_to_capabilities_and_cni_args() {
     let config =
         json!({"type": "static", "capabilities": {"ips": true, "portMappings": true, "bandwidth": true}});
     let annotation = json!([{"name": "a", "ips": ["10.0.0.5/24", "fd00::5/64"], "mac": "02:00:00:00:00:01",
@@ -301,8 +310,9 @@ fn asked_for_addresses_go_by_capability_and_in_the_old_way() {
     );
 }
 
+// Case: cni 103, cni 104
 #[test]
-fn c103_and_c104_the_default_route_goes_through_one_network_of_each_family() {
+fn only_one_network_per_family_has_the_default_route() {
     let routes = |annotation: Value| {
         let planned = plan(&annotation.to_string(), &[("a", ipoib()), ("b", ipoib())], json!({}))?;
         Ok::<_, Fault>(
@@ -333,7 +343,7 @@ fn c103_and_c104_the_default_route_goes_through_one_network_of_each_family() {
     ] {
         assert_eq!(routes(wrong).unwrap_err().code, FaultCode::InvalidAnnotation);
     }
-    // Over both annotations as well.
+    // Also across both annotations.
     let mut facts = facts(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#);
     facts.annotations.insert(DEFAULT_NETWORK.into(), r#"[{"name":"b","default-route":["10.0.0.2"]}]"#.into());
     let networks = [("a", ipoib()), ("b", ipoib())];
@@ -342,7 +352,7 @@ fn c103_and_c104_the_default_route_goes_through_one_network_of_each_family() {
 }
 
 #[test]
-fn another_ipam_or_none_is_not_ours_to_assign() {
+fn foreign_ipam_gets_no_addresses_from_us() {
     for ipam in [json!({"type": "host-local"}), json!({}), Value::Null] {
         let config = json!({"type": "ipoib", "master": "ib0", "mtu": 2000, "ipam": ipam});
         let planned = plan("a", &[("a", config)], json!({})).unwrap();
@@ -352,8 +362,9 @@ fn another_ipam_or_none_is_not_ours_to_assign() {
     }
 }
 
+// Case: cni 99
 #[test]
-fn c99_the_uid_must_be_the_pods_unless_it_is_static() {
+fn uid_must_match_unless_the_pod_is_static() {
     let pod = |uid: &str| PodRef { namespace: "default".into(), name: "a".into(), uid: uid.into() };
     let mut facts = facts("");
     assert_eq!(resolve_uid(&pod("u1"), &facts).unwrap().uid, "u1");
@@ -364,7 +375,7 @@ fn c99_the_uid_must_be_the_pods_unless_it_is_static() {
 }
 
 #[test]
-fn the_default_network_is_the_first_that_is_not_a_meta_plugin() {
+fn default_network_is_the_first_that_is_not_a_meta_plugin() {
     let dir = tempfile::tempdir().unwrap();
     let put = |name: &str, content: Value| fs::write(dir.path().join(name), content.to_string()).unwrap();
     assert_eq!(find_default_network(dir.path()).unwrap_err().code, FaultCode::NoDefaultNetwork);
@@ -395,14 +406,14 @@ fn the_default_network_is_the_first_that_is_not_a_meta_plugin() {
     put("10-flannel.conflist", json!({"name": "cbr0"}));
     assert_eq!(types(&find_default_network(dir.path()).unwrap().network), ["portmap", "tuning"]);
 
-    // Half written: the next file is another network, so this is a fault and not a choice.
+    // A partially written file is an error, because the next file is another network.
     fs::write(dir.path().join("10-flannel.conflist"), "{").unwrap();
     let fault = find_default_network(dir.path()).unwrap_err();
     assert!(fault.what.contains("10-flannel.conflist"), "{fault}");
 }
 
 #[test]
-fn a_users_own_runtime_config_stays_until_there_is_something_to_put() {
+fn existing_runtime_config_is_kept_unless_capabilities_apply() {
     let config =
         json!({"type": "x", "capabilities": {"mac": true}, "runtimeConfig": {"ips": ["10.0.0.1/24"]}});
     let of = |annotation: &str| {
@@ -414,8 +425,9 @@ fn a_users_own_runtime_config_stays_until_there_is_something_to_put() {
     assert_eq!(of(&json!([{"name": "a", "mac": mac}]).to_string()), json!({"mac": mac}));
 }
 
+// Case: partitions 18
 #[test]
-fn case_18_the_mark_of_ib_kubernetes_counts_nowhere() {
+fn marks_of_ib_kubernetes_in_annotations_are_ignored() {
     let network =
         json!({"type": "ib-sriov", "deviceID": "0000:3b:00.2", "ibKubernetesEnabled": true, "pkey": "0x5"});
     let steps = |facts: &PodFacts| {
@@ -429,7 +441,7 @@ fn case_18_the_mark_of_ib_kubernetes_counts_nowhere() {
             .collect::<Vec<_>>()
     };
     let plain = steps(&facts("ib"));
-    assert_eq!(plain[0].1, Some(json!("0x5")), "no manager of another name is waited for");
+    assert_eq!(plain[0].1, Some(json!("0x5")), "it does not wait for ib-kubernetes");
     let mut on_the_pod = facts("ib");
     on_the_pod.annotations.insert("mellanox.infiniband.app".to_owned(), "configured".to_owned());
     assert_eq!(steps(&on_the_pod), plain);

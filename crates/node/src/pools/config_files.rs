@@ -1,7 +1,7 @@
-//! Configuration files, read again whenever they change.
+//! Pool configuration files, read again when they change.
 //!
-//! A ConfigMap in a volume is a folder whose files are links that are all swapped at once. So it is the folder that is
-//! watched, never a file.
+//! A ConfigMap volume is a directory of symbolic links that are swapped all at once, so the directory is watched and
+//! not the file.
 
 use super::{DevicePool, ParsedPoolFile, PoolDefaults, PoolProblem, parse_pool_file};
 use crate::{Error, dir_watch::WatchedDir, discover::sysfs::sorted_names, error::error_chain};
@@ -20,50 +20,45 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// Files are read this often without a sign: a folder that is mounted over gives none.
+/// Interval at which files are read without an event: mounting over a directory sends none.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Where pools are configured.
 #[derive(Clone, Debug)]
 pub struct PoolSources {
-    /// Files, and folders of files. In a folder with a file called like the node, as the operator makes it, that one
-    /// counts; else all that end in `.json`.
+    /// Files, and directories of files. If a directory contains a file named after the node, as the operator writes
+    /// it, only that file is used; otherwise all files that end in `.json`.
     pub paths: Vec<PathBuf>,
-    /// The node's name.
     pub node: String,
-    /// What a file need not say.
     pub defaults: PoolDefaults,
-    /// Pools that need no file.
+    /// Built-in pools.
     pub pools: Vec<DevicePool>,
-    /// Pools that come from policies, where there are any; files count before them.
+    /// Pools from policies. Files take precedence.
     pub policies: Option<watch::Receiver<Arc<Vec<DevicePool>>>>,
 }
 
-/// What all files say together.
+/// The pools of all sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// The pools.
     pub pools: Vec<Arc<DevicePool>>,
-    /// What is wrong.
     pub problems: Vec<PoolProblem>,
 }
 
-/// The last of every file that could be read.
+/// The last valid content of every file.
 pub(super) type LastGoodPools = BTreeMap<PathBuf, Vec<DevicePool>>;
 
 impl PoolSources {
-    /// Read everything. A file that is broken counts as it last was when it was not.
-    pub fn read(&self, memory: &mut LastGoodPools) -> PoolConfig {
+    /// Reads all sources. An invalid file keeps its last valid content.
+    pub fn read(&self, last_good: &mut LastGoodPools) -> PoolConfig {
         let mut problems = Vec::new();
         let mut pools: Vec<Arc<DevicePool>> = Vec::new();
-        let mut now = LastGoodPools::new();
+        let mut current = LastGoodPools::new();
         for path in self.files() {
             let file = path.display().to_string();
-            let known = memory.remove(&path);
-            let said = match fs::read_to_string(&path) {
+            let previous = last_good.remove(&path);
+            let parsed = match fs::read_to_string(&path) {
                 Ok(text) => parse_pool_file(&file, &text, &self.defaults),
                 Err(e) => {
-                    let cause = format!("cannot be read: {e}");
+                    let cause = format!("cannot read the file: {e}");
                     let problems = vec![PoolProblem { file, field: String::new(), cause }];
                     ParsedPoolFile {
                         problems,
@@ -72,17 +67,19 @@ impl PoolSources {
                     }
                 }
             };
-            problems.extend(said.problems);
-            let list = if said.readable { said.pools } else { known.unwrap_or_default() };
-            now.insert(path, list);
+            problems.extend(parsed.problems);
+            let list = if parsed.readable { parsed.pools } else { previous.unwrap_or_default() };
+            current.insert(path, list);
         }
-        *memory = now;
+        *last_good = current;
         let policies = self.policies.as_ref().map(|pools| pools.borrow().clone()).unwrap_or_default();
-        for pool in memory.values().flatten().chain(policies.iter()).chain(&self.pools) {
+        for pool in last_good.values().flatten().chain(policies.iter()).chain(&self.pools) {
             match pools.iter().find(|other| other.resource == pool.resource) {
                 Some(first) if first.file != pool.file => {
-                    let cause =
-                        format!("{} is configured in {}, too, which counts", pool.resource, first.file);
+                    let cause = format!(
+                        "{} is already configured in {}, which takes precedence",
+                        pool.resource, first.file
+                    );
                     problems.push(PoolProblem { file: pool.file.clone(), field: pool.field.clone(), cause });
                 }
                 Some(_) => {}
@@ -99,9 +96,9 @@ impl PoolSources {
                 files.push(path.clone());
                 continue;
             }
-            let own = path.join(&self.node);
-            match !self.node.is_empty() && own.is_file() {
-                true => files.push(own),
+            let node_file = path.join(&self.node);
+            match !self.node.is_empty() && node_file.is_file() {
+                true => files.push(node_file),
                 false => files.extend(
                     sorted_names(path)
                         .iter()
@@ -113,46 +110,46 @@ impl PoolSources {
         files
     }
 
-    /// The folders whose changes matter.
+    /// The directories to watch.
     fn watched_dirs(&self) -> BTreeSet<PathBuf> {
-        let folder = |path: &PathBuf| match (path.is_dir(), path.parent()) {
+        let watched_dir = |path: &PathBuf| match (path.is_dir(), path.parent()) {
             (false, Some(parent)) if parent != Path::new("") => parent.to_owned(),
             (false, _) => PathBuf::from("."),
             (true, _) => path.clone(),
         };
-        self.paths.iter().map(folder).collect()
+        self.paths.iter().map(watched_dir).collect()
     }
 }
 
-/// Keep `configured` as the files say, until `stop`.
+/// Keeps `configured` current until `stop`.
 pub async fn watch_pool_config(
     mut sources: PoolSources,
     configured: watch::Sender<Arc<PoolConfig>>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let sign = Arc::new(Notify::new());
-    let mut watching = JoinSet::new();
-    for folder in sources.watched_dirs() {
-        watching.spawn(notify_changes(folder, sign.clone()));
+    let notify = Arc::new(Notify::new());
+    let mut watchers = JoinSet::new();
+    for dir in sources.watched_dirs() {
+        watchers.spawn(notify_changes(dir, notify.clone()));
     }
-    let mut memory = LastGoodPools::new();
+    let mut last_good = LastGoodPools::new();
     loop {
         if let Some(policies) = &mut sources.policies {
             policies.mark_unchanged();
         }
-        let now = sources.read(&mut memory);
-        configured.send_if_modified(|known| {
-            let changed = **known != now;
-            for problem in now.problems.iter().filter(|problem| !known.problems.contains(problem)) {
-                warn!(%problem, "device configuration");
+        let current = sources.read(&mut last_good);
+        configured.send_if_modified(|previous| {
+            let changed = **previous != current;
+            for problem in current.problems.iter().filter(|problem| !previous.problems.contains(problem)) {
+                warn!(%problem, "problem in the device configuration");
             }
             if changed {
-                *known = Arc::new(now);
+                *previous = Arc::new(current);
             }
             changed
         });
         let policies = async {
-            // Its sender ends with the daemon.
+            // The sender is dropped when the daemon stops.
             let changed = match &mut sources.policies {
                 Some(policies) => policies.changed().await.is_ok(),
                 None => false,
@@ -162,7 +159,7 @@ pub async fn watch_pool_config(
             }
         };
         tokio::select! {
-            () = sign.notified() => {}
+            () = notify.notified() => {}
             () = policies => {}
             () = time::sleep(RESYNC_INTERVAL) => {}
             () = stop.cancelled() => return Ok(()),
@@ -170,20 +167,21 @@ pub async fn watch_pool_config(
     }
 }
 
-/// Give a sign whenever the folder changes, also while it comes and goes.
-async fn notify_changes(folder: PathBuf, sign: Arc<Notify>) {
+/// Notifies on every change of the directory, also when it is created or removed.
+async fn notify_changes(dir: PathBuf, notify: Arc<Notify>) {
     loop {
         let watched = async {
-            let mut watched = WatchedDir::watch_when_present(&folder).await?;
+            let mut watched = WatchedDir::watch_when_present(&dir).await?;
             loop {
-                sign.notify_one();
+                notify.notify_one();
                 if !watched.changed().await {
                     return Ok::<_, Error>(());
                 }
             }
         };
         if let Err(e) = watched.await {
-            warn!(error = %error_chain(&e), "reading it every {} s instead", RESYNC_INTERVAL.as_secs());
+            let interval = RESYNC_INTERVAL.as_secs();
+            warn!(error = %error_chain(&e), "cannot watch the configuration, reading it every {interval} s");
             time::sleep(RESYNC_INTERVAL).await;
         }
     }

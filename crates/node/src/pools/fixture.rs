@@ -1,5 +1,5 @@
-//! The node of the contract's cases: an InfiniBand adapter A with four virtual functions, its second port B in
-//! Ethernet mode, and somebody else's adapter C.
+//! A test node: an InfiniBand adapter A with four virtual functions, its second port B in Ethernet mode, and adapter
+//! C of another vendor.
 
 use super::{AdvertisedPool, DevicePool, PoolConfig, PoolDefaults, build_advertised_pools, parse_pool_file};
 use crate::discover::{
@@ -8,15 +8,13 @@ use crate::discover::{
 };
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-/// The physical function A.
 pub const A: &str = "0000:3b:00.0";
 
-/// The address of virtual function `index` of A.
+/// Address of virtual function `index` of A.
 pub fn vf_address(index: usize) -> String {
     format!("0000:3b:00.{}", index + 2)
 }
 
-/// A physical function with an interface.
 pub fn physical_function(
     pci: &str,
     id: (&str, &str),
@@ -34,12 +32,12 @@ pub fn physical_function(
     }
 }
 
-/// An RDMA device with all its files.
-pub fn rdma_device(index: usize, pci: &str, layer: &str) -> InventoryRdmaDevice {
-    let file = |word: &str, role| DeviceFile { path: format!("/dev/infiniband/{word}{index}").into(), role };
+pub fn rdma_device(index: usize, pci: &str, link_layer: &str) -> InventoryRdmaDevice {
+    let file =
+        |prefix: &str, role| DeviceFile { path: format!("/dev/infiniband/{prefix}{index}").into(), role };
     let port = InventoryPort {
         number: 1,
-        link_layer: Some(layer.to_owned()),
+        link_layer: Some(link_layer.to_owned()),
         state: "Active".to_owned(),
         ..InventoryPort::default()
     };
@@ -56,7 +54,6 @@ pub fn rdma_device(index: usize, pci: &str, layer: &str) -> InventoryRdmaDevice 
     }
 }
 
-/// The node, with `vfs` virtual functions on A.
 pub fn node(vfs: usize) -> Inventory {
     let mut a = physical_function(A, ("15b3", "1017"), ("ibs1", "infiniband"), Some(0));
     a.vfs = (0..vfs).map(vf_address).collect();
@@ -78,41 +75,38 @@ pub fn node(vfs: usize) -> Inventory {
         };
         functions.push(function);
         let mut device = rdma_device(index + 2, &vf_address(index), "InfiniBand");
-        // Idle: nobody has set its GUID and link state.
+        // Idle: its GUID and link state are not set.
         device.ports[0].state = "Down".to_owned();
         devices.push(device);
     }
     functions.sort_by(|one, other| one.pci.cmp(&other.pci));
     for function in &mut functions {
-        let own = devices.iter().filter(|device| device.pci.as_ref() == Some(&function.pci));
-        function.rdma = own.map(|device| device.name.clone()).collect();
+        let rdma_devices = devices.iter().filter(|device| device.pci.as_ref() == Some(&function.pci));
+        function.rdma = rdma_devices.map(|device| device.name.clone()).collect();
     }
     let verbs = devices.iter().filter_map(InventoryRdmaDevice::uverbs).map(PathBuf::from).collect();
     let rdma_cm = Some("/dev/infiniband/rdma_cm".into());
     Inventory { devices, functions, verbs, rdma_cm, exclusive: Some(false), ..Inventory::default() }
 }
 
-/// The pools and problems of a file.
+/// Parses a file.
 pub fn parse_config(text: &str) -> PoolConfig {
-    let read = parse_pool_file("f.json", text, &PoolDefaults { prefix: "openshift.io".to_owned() });
-    PoolConfig { pools: read.pools.into_iter().map(Arc::new).collect(), problems: read.problems }
+    let parsed = parse_pool_file("f.json", text, &PoolDefaults { prefix: "openshift.io".to_owned() });
+    PoolConfig { pools: parsed.pools.into_iter().map(Arc::new).collect(), problems: parsed.problems }
 }
 
-/// The shares of a file's pools, and every problem in words.
+/// The advertised pools of a file, and all problems as text.
 pub fn advertise(text: &str, inventory: &Inventory) -> (Vec<AdvertisedPool>, Vec<String>) {
     let configured = parse_config(text);
-    let (shares, problems) =
-        build_advertised_pools(&configured.pools, inventory, &BTreeSet::new(), &|_| true);
-    let said = configured.problems.iter().chain(&problems).map(ToString::to_string).collect();
-    (shares, said)
+    let (pools, problems) = build_advertised_pools(&configured.pools, inventory, &BTreeSet::new(), &|_| true);
+    let messages = configured.problems.iter().chain(&problems).map(ToString::to_string).collect();
+    (pools, messages)
 }
 
-/// The ids of a share.
-pub fn device_ids(share: &AdvertisedPool) -> Vec<&str> {
-    share.devices.iter().map(|unit| unit.id.as_str()).collect()
+pub fn device_ids(pool: &AdvertisedPool) -> Vec<&str> {
+    pool.devices.iter().map(|device| device.id.as_str()).collect()
 }
 
-/// JARVICE's pool.
 pub fn jarvice_pool() -> Arc<DevicePool> {
     Arc::new(DevicePool::jarvice().unwrap())
 }

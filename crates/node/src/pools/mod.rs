@@ -1,11 +1,12 @@
-//! Stage advertise, first half: which resources this node offers, and which device is whose.
+//! Stage advertise, first half: the pools of this node and the devices of each pool.
 //!
-//! Pure: files become pools, pools and an inventory become shares. Nothing here touches a device.
+//! Pure, except for reading the configuration files: files become pools, and pools and an inventory become advertised
+//! pools. Nothing here changes a device.
 //!
 //! ```text
-//! config.json (shared plugin) ┐                        Inventory
-//! resourceList (SR-IOV plugin)├──read──▶ Pools ──share──▶ Share{resource, units} for each resource
-//! JARVICE                     ┘   └─ Problem (file, field, cause) ─┘
+//! configList (shared plugin)  ┐                        Inventory
+//! resourceList (SR-IOV plugin)├─parse─▶ DevicePool ───────┴──▶ AdvertisedPool{pool, devices} per resource
+//! JARVICE                     ┘   └── PoolProblem (file, field, cause) ──┘
 //! ```
 
 mod advertised_pool;

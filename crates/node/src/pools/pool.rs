@@ -1,4 +1,4 @@
-//! A pool: a resource, and how its devices are chosen and given.
+//! A pool: a resource and the selection of its devices.
 
 use super::DeviceSelector;
 use crate::discover::DeviceClass;
@@ -6,55 +6,45 @@ use ferroband_model::ResourceName;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A resource as it is configured.
+/// A configured resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePool {
-    /// Its name in a pod's `resources`.
+    /// Name in a pod's `resources`.
     pub resource: ResourceName,
-    /// The file that it is configured in.
+    /// Configuration file.
     pub file: String,
-    /// Where in the file.
+    /// Path in the file.
     pub field: String,
-    /// What it offers.
     pub kind: DevicePoolKind,
-    /// Whether containers get the files for management datagrams too, with which they can rewrite the fabric.
+    /// Also pass umad and issm files to containers. With them, containers can reconfigure the fabric.
     pub management_files: bool,
 }
 
-/// What a pool offers.
+/// The devices of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DevicePoolKind {
-    /// All RDMA devices of the node in each unit, as the JARVICE plugin offered them.
-    WholeNode {
-        /// How many units.
-        count: usize,
-    },
-    /// All chosen RDMA devices in each unit, as the shared plugin offers them.
-    Shared {
-        /// How many units.
-        count: usize,
-        /// Which devices.
-        selector: DeviceSelector,
-    },
-    /// Each chosen function is a unit, as the SR-IOV plugin offers them.
+    /// Each device stands for all RDMA devices of the node, as in the JARVICE plugin.
+    WholeNode { count: usize },
+    /// Each device stands for all selected RDMA devices, as in the shared device plugin.
+    Shared { count: usize, selector: DeviceSelector },
+    /// Each selected function is a device, as in the SR-IOV device plugin.
     Functions(FunctionPool),
 }
 
-/// Functions, one by one.
+/// A selection of functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionPool {
-    /// What they must be.
     pub class: DeviceClass,
-    /// Which; a function that any of these chooses is in.
+    /// A function belongs to the pool if any selector matches.
     pub selectors: Vec<DeviceSelector>,
-    /// Do not tell the kubelet their NUMA nodes.
+    /// Do not report NUMA nodes to the kubelet.
     pub exclude_topology: bool,
-    /// More to tell the container about a function, by address; `*` is for all.
+    /// Additional information for the container by PCI address; `*` applies to all.
     pub additional_info: BTreeMap<String, Map<String, Value>>,
 }
 
 impl DevicePool {
-    /// All RDMA devices of the node in `count` units called `resource`.
+    /// `count` devices of `resource`, each for all RDMA devices of the node.
     pub fn whole_node(resource: ResourceName, count: usize) -> Self {
         let file = "command line".to_owned();
         Self {
@@ -66,7 +56,7 @@ impl DevicePool {
         }
     }
 
-    /// `jarvice.com/rdma`, one unit.
+    /// `jarvice.com/rdma` with one device.
     pub fn jarvice() -> Option<Self> {
         Some(Self::whole_node("jarvice.com/rdma".parse().ok()?, 1))
     }

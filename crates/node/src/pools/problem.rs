@@ -1,17 +1,16 @@
-//! What is wrong with a configuration, by file and field.
+//! Problems of a pool configuration by file and field.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Something that whoever wrote the configuration should know.
+/// A problem that the author of the configuration must fix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolProblem {
-    /// The file.
     pub file: String,
-    /// The field in it, by its way from the top: `resourceList[1].selectors.pfNames[0]`. Empty: the whole file.
+    /// Path of the field in the file: `resourceList[1].selectors.pfNames[0]`. Empty: the whole file.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong and what is expected.
     pub cause: String,
 }
 

@@ -1,39 +1,38 @@
-//! Choosing functions.
+//! Selection of functions.
 
 use super::PfVfRange;
 use crate::discover::{Inventory, InventoryFunction};
 
-/// What a function must be to be chosen. An empty list asks for nothing; within a list any entry will do.
+/// Selects functions. All fields must match. An empty list matches everything; otherwise any entry of the list must
+/// match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSelector {
-    /// Vendors: `15b3`.
+    /// Vendor ids: `15b3`.
     pub vendors: Vec<String>,
-    /// Devices: `1018`.
+    /// Device ids: `1018`.
     pub devices: Vec<String>,
     /// Drivers: `mlx5_core`.
     pub drivers: Vec<String>,
-    /// PCI addresses.
     pub pci_addresses: Vec<String>,
-    /// Indexes in the firmware's tables.
     pub acpi_indexes: Vec<String>,
-    /// Interfaces of physical functions, with ranges of virtual ones.
+    /// Interface names of physical functions, with VF ranges.
     pub pf_names: Option<Vec<PfVfRange>>,
-    /// Addresses of physical functions, with ranges of virtual ones.
+    /// PCI addresses of physical functions, with VF ranges.
     pub root_devices: Option<Vec<PfVfRange>>,
-    /// What the interface speaks: `infiniband`.
+    /// Link types of the interface: `infiniband`.
     pub link_types: Vec<String>,
-    /// The first P_Key.
+    /// First entry of the P_Key table.
     pub pkeys: Vec<String>,
-    /// Interfaces of the function itself.
+    /// Interface names of the function itself.
     pub if_names: Vec<String>,
-    /// It must be an RDMA device, which containers get.
+    /// The function must have an RDMA device, which containers get.
     pub rdma: bool,
-    /// Containers get the files of vhost-net, too.
+    /// Containers also get the vhost-net files.
     pub vhost_net: bool,
 }
 
 impl DeviceSelector {
-    /// The first field that keeps `function` out; nothing when it is chosen. The order is upstream's.
+    /// The first field that does not match `function`; `None` if all match. The order is upstream's.
     pub fn rejecting_field(
         &self,
         function: &InventoryFunction,
@@ -42,21 +41,22 @@ impl DeviceSelector {
         let pf = function.pf.as_deref().and_then(|pf| inventory.function(pf));
         let pf_netdev = pf.and_then(|pf| pf.netdevs.first());
         let link = function.netdevs.first().or(pf_netdev).and_then(|netdev| netdev.link_type.as_deref());
-        let any = |list: &[String], value: Option<&str>| list.is_empty() || contains_ignore_case(list, value);
-        let ranged = |list: &Option<Vec<PfVfRange>>, name: Option<&str>| {
+        let matches_any =
+            |list: &[String], value: Option<&str>| list.is_empty() || contains_ignore_case(list, value);
+        let in_range = |list: &Option<Vec<PfVfRange>>, name: Option<&str>| {
             let Some(list) = list else { return true };
-            name.is_some_and(|name| list.iter().any(|one| one.matches(name, function.vf_index)))
+            name.is_some_and(|name| list.iter().any(|entry| entry.matches(name, function.vf_index)))
         };
         let own_name = function.netdevs.iter().any(|netdev| self.if_names.contains(&netdev.name));
         let checks = [
-            ("vendors", any(&self.vendors, Some(&function.vendor))),
-            ("devices", any(&self.devices, Some(&function.device))),
-            ("drivers", any(&self.drivers, function.driver.as_deref())),
-            ("pciAddresses", any(&self.pci_addresses, Some(&function.pci))),
-            ("acpiIndexes", any(&self.acpi_indexes, function.acpi_index.as_deref())),
-            ("pfNames", ranged(&self.pf_names, pf_netdev.map(|netdev| netdev.name.as_str()))),
-            ("rootDevices", ranged(&self.root_devices, function.pf.as_deref())),
-            ("linkTypes", any(&self.link_types, link)),
+            ("vendors", matches_any(&self.vendors, Some(&function.vendor))),
+            ("devices", matches_any(&self.devices, Some(&function.device))),
+            ("drivers", matches_any(&self.drivers, function.driver.as_deref())),
+            ("pciAddresses", matches_any(&self.pci_addresses, Some(&function.pci))),
+            ("acpiIndexes", matches_any(&self.acpi_indexes, function.acpi_index.as_deref())),
+            ("pfNames", in_range(&self.pf_names, pf_netdev.map(|netdev| netdev.name.as_str()))),
+            ("rootDevices", in_range(&self.root_devices, function.pf.as_deref())),
+            ("linkTypes", matches_any(&self.link_types, link)),
             ("pKeys", self.pkeys.is_empty() || self.has_pkey(function, link)),
             ("ifNames", self.if_names.is_empty() || own_name),
             ("isRdma", !self.rdma || is_rdma(function, pf, inventory)),
@@ -71,26 +71,26 @@ impl DeviceSelector {
 }
 
 fn contains_ignore_case(list: &[String], value: Option<&str>) -> bool {
-    value.is_some_and(|value| list.iter().any(|one| one.eq_ignore_ascii_case(value)))
+    value.is_some_and(|value| list.iter().any(|entry| entry.eq_ignore_ascii_case(value)))
 }
 
-/// Written in full, a key is compared as it is written, membership included. A short one, which upstream never
-/// matches though its documentation uses it, means the partition, whatever the membership.
-fn pkey_matches(asked: &str, table: &str) -> bool {
+/// A key of four digits is compared as written, membership bit included. A shorter one, which upstream never matches
+/// although its documentation uses it, selects the partition regardless of membership.
+fn pkey_matches(requested: &str, table: &str) -> bool {
     let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-    if asked.eq_ignore_ascii_case(table) {
+    if requested.eq_ignore_ascii_case(table) {
         return true;
     }
-    let short = asked.trim_start_matches("0x").len() < 4;
-    match (number(asked), number(table)) {
-        (Some(asked), Some(table)) => short && asked & 0x7fff == table & 0x7fff,
+    let short = requested.trim_start_matches("0x").len() < 4;
+    match (number(requested), number(table)) {
+        (Some(requested), Some(table)) => short && requested & 0x7fff == table & 0x7fff,
         _ => false,
     }
 }
 
-/// In exclusive mode the RDMA device of a virtual function that a pod has is out of sight, and the physical
-/// function tells what it is.
+/// In exclusive mode the RDMA device of a virtual function in a pod is not visible. Its physical function then
+/// decides.
 fn is_rdma(function: &InventoryFunction, pf: Option<&InventoryFunction>, inventory: &Inventory) -> bool {
-    let away = || inventory.exclusive == Some(true) && pf.is_some_and(|pf| !pf.rdma.is_empty());
-    !function.rdma.is_empty() || away()
+    let moved_to_pod = || inventory.exclusive == Some(true) && pf.is_some_and(|pf| !pf.rdma.is_empty());
+    !function.rdma.is_empty() || moved_to_pod()
 }

@@ -1,4 +1,4 @@
-//! The shared RDMA plugin's `configList`.
+//! The `configList` of the shared RDMA device plugin.
 
 use super::{
     DevicePool, DevicePoolKind, DeviceSelector,
@@ -7,62 +7,63 @@ use super::{
 };
 use std::time::Duration;
 
-/// How often upstream looks at the hardware when its configuration does not say.
+/// Upstream's default interval of hardware scans.
 const DEFAULT_UPDATE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// One entry.
 pub(super) fn parse_entry(
     mut fields: JsonFields,
     _: &PoolDefaults,
-    notes: &mut ProblemLog,
+    problems: &mut ProblemLog,
 ) -> Result<DevicePool, InvalidEntry> {
-    let resource = take_resource_name(&mut fields, "rdma", false, notes)?;
-    let count = fields.take_count("rdmaHcaMax", notes)?.unwrap_or_default();
-    let management = fields.take_bool("managementDevices", notes)?;
+    let resource = take_resource_name(&mut fields, "rdma", false, problems)?;
+    let count = fields.take_count("rdmaHcaMax", problems)?.unwrap_or_default();
+    let management_files = fields.take_bool("managementDevices", problems)?;
     let selector = match (fields.has("selectors"), fields.has("devices")) {
         (true, false) => {
             let value = fields.take("selectors").unwrap_or_default();
-            let mut inner = JsonFields::from_value(value, &fields.path_of("selectors"), notes)?;
+            let mut inner = JsonFields::from_value(value, &fields.path_of("selectors"), problems)?;
             let selector = DeviceSelector {
-                vendors: inner.take_strings("vendors", notes)?,
-                devices: inner.take_strings("deviceIDs", notes)?,
-                drivers: inner.take_strings("drivers", notes)?,
-                if_names: inner.take_strings("ifNames", notes)?,
-                link_types: inner.take_strings("linkTypes", notes)?,
+                vendors: inner.take_strings("vendors", problems)?,
+                devices: inner.take_strings("deviceIDs", problems)?,
+                drivers: inner.take_strings("drivers", problems)?,
+                if_names: inner.take_strings("ifNames", problems)?,
+                link_types: inner.take_strings("linkTypes", problems)?,
                 ..DeviceSelector::default()
             };
-            inner.report_unknown("vendors, deviceIDs, drivers, ifNames, linkTypes", notes);
+            inner.report_unknown("vendors, deviceIDs, drivers, ifNames, linkTypes", problems);
             selector
         }
-        (false, true) => {
-            DeviceSelector { if_names: fields.take_strings("devices", notes)?, ..DeviceSelector::default() }
-        }
+        (false, true) => DeviceSelector {
+            if_names: fields.take_strings("devices", problems)?,
+            ..DeviceSelector::default()
+        },
         (both, _) => {
-            let found = if both { "both are" } else { "neither is" };
-            notes.add(
+            let which = if both { "both are" } else { "neither is" };
+            problems.add(
                 &fields.path_of("selectors"),
-                format!("one of selectors and devices, and {found} given"),
+                format!("exactly one of selectors and devices is required, but {which} given"),
             );
             return Err(InvalidEntry);
         }
     };
     fields.report_unknown(
         "resourceName, resourcePrefix, rdmaHcaMax, selectors, devices, managementDevices",
-        notes,
+        problems,
     );
-    let file = notes.file().to_owned();
+    let file = problems.file().to_owned();
     Ok(DevicePool {
         resource,
         file,
         field: String::new(),
         kind: DevicePoolKind::Shared { count, selector },
-        management_files: management,
+        management_files,
     })
 }
 
-/// How often upstream would look at the hardware; nothing for never. We see changes at once, so this is only checked.
-pub(super) fn update_interval(fields: &mut JsonFields, notes: &mut ProblemLog) -> Option<Duration> {
-    match fields.take_count("periodicUpdateInterval", notes) {
+/// Upstream's interval of hardware scans; `None` for never. Ferroband sees changes at once, so the value is only
+/// checked.
+pub(super) fn update_interval(fields: &mut JsonFields, problems: &mut ProblemLog) -> Option<Duration> {
+    match fields.take_count("periodicUpdateInterval", problems) {
         Ok(Some(0)) => None,
         Ok(Some(seconds)) => Some(Duration::from_secs(seconds as u64)),
         Ok(None) | Err(InvalidEntry) => Some(DEFAULT_UPDATE_INTERVAL),

@@ -1,4 +1,4 @@
-//! The SR-IOV plugin's `resourceList`.
+//! The `resourceList` of the SR-IOV device plugin.
 
 use super::{
     DevicePool, DevicePoolKind, DeviceSelector, FunctionPool, PfVfRange,
@@ -9,106 +9,109 @@ use crate::discover::DeviceClass;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// One entry.
 pub(super) fn parse_entry(
     mut fields: JsonFields,
     defaults: &PoolDefaults,
-    notes: &mut ProblemLog,
+    problems: &mut ProblemLog,
 ) -> Result<DevicePool, InvalidEntry> {
-    let resource = take_resource_name(&mut fields, &defaults.prefix, true, notes)?;
-    let kind = fields.take_string("deviceType", notes)?.unwrap_or_default();
-    let class = match kind.to_lowercase().as_str() {
+    let resource = take_resource_name(&mut fields, &defaults.prefix, true, problems)?;
+    let device_type = fields.take_string("deviceType", problems)?.unwrap_or_default();
+    let class = match device_type.to_lowercase().as_str() {
         "" | "netdevice" => DeviceClass::Network,
         "accelerator" => DeviceClass::Accelerator,
         _ => {
-            let cause = format!("`{kind}` is not one of netDevice, accelerator");
-            notes.add(&fields.path_of("deviceType"), cause);
+            let cause = format!("`{device_type}` is not one of netDevice, accelerator");
+            problems.add(&fields.path_of("deviceType"), cause);
             return Err(InvalidEntry);
         }
     };
-    let at = fields.path_of("selectors");
+    let path = fields.path_of("selectors");
     let selectors = match fields.take("selectors") {
         None => vec![DeviceSelector::default()],
         Some(Value::Array(list)) => {
-            let one = |(index, value)| parse_selector(value, &format!("{at}[{index}]"), notes);
-            list.into_iter().enumerate().map(one).collect::<Result<_, _>>()?
+            let parse = |(index, value)| parse_selector(value, &format!("{path}[{index}]"), problems);
+            list.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?
         }
-        Some(value) => vec![parse_selector(value, &at, notes)?],
+        Some(value) => vec![parse_selector(value, &path, problems)?],
     };
     let functions = FunctionPool {
         class,
         selectors,
-        exclude_topology: fields.take_bool("excludeTopology", notes)?,
-        additional_info: take_additional_info(&mut fields, notes)?,
+        exclude_topology: fields.take_bool("excludeTopology", problems)?,
+        additional_info: take_additional_info(&mut fields, problems)?,
     };
-    let management = fields.take_bool("managementDevices", notes)?;
+    let management_files = fields.take_bool("managementDevices", problems)?;
     fields.report_unknown(
         "resourceName, resourcePrefix, deviceType, excludeTopology, selectors, additionalInfo, managementDevices",
-        notes,
+        problems,
     );
-    let file = notes.file().to_owned();
+    let file = problems.file().to_owned();
     Ok(DevicePool {
         resource,
         file,
         field: String::new(),
         kind: DevicePoolKind::Functions(functions),
-        management_files: management,
+        management_files,
     })
 }
 
-fn parse_selector(value: Value, at: &str, notes: &mut ProblemLog) -> Result<DeviceSelector, InvalidEntry> {
-    let mut fields = JsonFields::from_value(value, at, notes)?;
+fn parse_selector(
+    value: Value,
+    path: &str,
+    problems: &mut ProblemLog,
+) -> Result<DeviceSelector, InvalidEntry> {
+    let mut fields = JsonFields::from_value(value, path, problems)?;
     let selector = DeviceSelector {
-        vendors: fields.take_strings("vendors", notes)?,
-        devices: fields.take_strings("devices", notes)?,
-        drivers: fields.take_strings("drivers", notes)?,
-        pci_addresses: fields.take_strings("pciAddresses", notes)?,
-        acpi_indexes: fields.take_strings("acpiIndexes", notes)?,
-        pf_names: take_pf_vf_ranges("pfNames", &mut fields, notes)?,
-        root_devices: take_pf_vf_ranges("rootDevices", &mut fields, notes)?,
-        link_types: fields.take_strings("linkTypes", notes)?,
-        pkeys: fields.take_strings("pKeys", notes)?,
+        vendors: fields.take_strings("vendors", problems)?,
+        devices: fields.take_strings("devices", problems)?,
+        drivers: fields.take_strings("drivers", problems)?,
+        pci_addresses: fields.take_strings("pciAddresses", problems)?,
+        acpi_indexes: fields.take_strings("acpiIndexes", problems)?,
+        pf_names: take_pf_vf_ranges("pfNames", &mut fields, problems)?,
+        root_devices: take_pf_vf_ranges("rootDevices", &mut fields, problems)?,
+        link_types: fields.take_strings("linkTypes", problems)?,
+        pkeys: fields.take_strings("pKeys", problems)?,
         if_names: Vec::new(),
-        rdma: fields.take_bool("isRdma", notes)?,
-        vhost_net: fields.take_bool("needVhostNet", notes)?,
+        rdma: fields.take_bool("isRdma", problems)?,
+        vhost_net: fields.take_bool("needVhostNet", problems)?,
     };
-    let vdpa = fields.take_string("vdpaType", notes)?.filter(|kind| !kind.is_empty());
-    let profiles = fields.take_strings("ddpProfiles", notes)?;
-    let cannot = match (vdpa, profiles.is_empty()) {
-        (Some(_), _) if selector.rdma => Some(("vdpaType", "cannot be together with isRdma")),
-        (Some(_), _) => Some(("vdpaType", "vDPA devices are not offered by Ferroband")),
-        (None, false) => Some(("ddpProfiles", "profiles of Intel's adapters are not known to Ferroband")),
+    let vdpa = fields.take_string("vdpaType", problems)?.filter(|vdpa| !vdpa.is_empty());
+    let profiles = fields.take_strings("ddpProfiles", problems)?;
+    let unsupported = match (vdpa, profiles.is_empty()) {
+        (Some(_), _) if selector.rdma => Some(("vdpaType", "cannot be combined with isRdma")),
+        (Some(_), _) => Some(("vdpaType", "Ferroband does not support vDPA devices")),
+        (None, false) => Some(("ddpProfiles", "Ferroband does not support Intel DDP profiles")),
         (None, true) => None,
     };
-    if let Some((key, cause)) = cannot {
-        notes.add(&fields.path_of(key), cause);
+    if let Some((key, cause)) = unsupported {
+        problems.add(&fields.path_of(key), cause);
         return Err(InvalidEntry);
     }
     fields.report_unknown(
         "vendors, devices, drivers, pciAddresses, acpiIndexes, pfNames, rootDevices, linkTypes, pKeys, isRdma, \
          needVhostNet",
-        notes,
+        problems,
     );
     Ok(selector)
 }
 
-/// An entry that cannot be read chooses nothing, as upstream has it; but it is named.
+/// An invalid entry selects nothing, as upstream; but it is reported.
 fn take_pf_vf_ranges(
     key: &str,
     fields: &mut JsonFields,
-    notes: &mut ProblemLog,
+    problems: &mut ProblemLog,
 ) -> Result<Option<Vec<PfVfRange>>, InvalidEntry> {
-    let texts = fields.take_strings(key, notes)?;
-    if texts.is_empty() {
+    let entries = fields.take_strings(key, problems)?;
+    if entries.is_empty() {
         return Ok(None);
     }
     let mut list = Vec::new();
-    for (index, text) in texts.iter().enumerate() {
-        match PfVfRange::parse(text) {
-            Some(one) => list.push(one),
+    for (index, entry) in entries.iter().enumerate() {
+        match PfVfRange::parse(entry) {
+            Some(range) => list.push(range),
             None => {
-                let cause = format!("`{text}` is not NAME or NAME#LIST, with a list like 0,3-5,7");
-                notes.add(&format!("{}[{index}]", fields.path_of(key)), cause);
+                let cause = format!("`{entry}` is not NAME or NAME#LIST; example of a list: 0,3-5,7");
+                problems.add(&format!("{}[{index}]", fields.path_of(key)), cause);
             }
         }
     }
@@ -117,12 +120,12 @@ fn take_pf_vf_ranges(
 
 fn take_additional_info(
     fields: &mut JsonFields,
-    notes: &mut ProblemLog,
+    problems: &mut ProblemLog,
 ) -> Result<BTreeMap<String, Map<String, Value>>, InvalidEntry> {
-    let at = fields.path_of("additionalInfo");
+    let path = fields.path_of("additionalInfo");
     let Some(value) = fields.take("additionalInfo") else { return Ok(BTreeMap::new()) };
     serde_json::from_value(value).map_err(|e| {
-        notes.add(&at, format!("must be an object of objects by PCI address or `*`: {e}"));
+        problems.add(&path, format!("must be an object of objects by PCI address or `*`: {e}"));
         InvalidEntry
     })
 }

@@ -1,4 +1,4 @@
-//! The contract's cases about configurations and selection, by their ids.
+//! Parsing and selection.
 
 use super::{
     DevicePoolKind, PoolDefaults, PoolSources, build_advertised_pools,
@@ -8,124 +8,137 @@ use super::{
 use crate::pools::json_fields::{JsonFields, ProblemLog};
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
-/// One SR-IOV pool with this selector.
-fn sriov(selectors: &str) -> String {
+/// A configuration with one SR-IOV pool.
+fn sriov_config(selectors: &str) -> String {
     format!(r#"{{"resourceList":[{{"resourceName":"ib_vfs","selectors":{selectors}}}]}}"#)
 }
 
-fn chosen(selectors: &str) -> Vec<String> {
-    let (shares, problems) = advertise(&sriov(selectors), &node(4));
+fn selected(selectors: &str) -> Vec<String> {
+    let (pools, problems) = advertise(&sriov_config(selectors), &node(4));
     assert_eq!(problems, [] as [&str; 0]);
-    device_ids(&shares[0]).into_iter().map(str::to_owned).collect()
+    device_ids(&pools[0]).into_iter().map(str::to_owned).collect()
 }
 
+// Case: operator C73
 #[test]
-fn c73_every_idle_vf_is_a_healthy_unit_on_its_numa_node() {
-    let (shares, problems) = advertise(&sriov(r#"{"isRdma":true,"linkTypes":["infiniband"]}"#), &node(4));
+fn idle_vfs_are_healthy_devices_on_their_numa_node() {
+    let (pools, problems) =
+        advertise(&sriov_config(r#"{"isRdma":true,"linkTypes":["infiniband"]}"#), &node(4));
     assert_eq!(problems, [] as [&str; 0]);
-    assert_eq!(shares[0].pool.resource.to_string(), "openshift.io/ib_vfs");
-    assert_eq!(device_ids(&shares[0]), [vf_address(0), vf_address(1), vf_address(2), vf_address(3)]);
-    assert!(shares[0].devices.iter().all(|unit| unit.healthy && unit.numa == Some(0) && unit.uplink == A));
+    assert_eq!(pools[0].pool.resource.to_string(), "openshift.io/ib_vfs");
+    assert_eq!(device_ids(&pools[0]), [vf_address(0), vf_address(1), vf_address(2), vf_address(3)]);
+    assert!(
+        pools[0].devices.iter().all(|device| device.healthy && device.numa == Some(0) && device.uplink == A)
+    );
 }
 
+// Case: operator C74
 #[test]
-fn c74_keys_in_any_casing_and_what_the_operator_leaves_behind() {
+fn keys_are_case_insensitive_and_null_fields_are_ignored() {
     for key in ["IsRdma", "isRdma", "ISRDMA"] {
-        assert_eq!(chosen(&format!(r#"{{"Vendors":["15b3"],"{key}":true,"pfnames":["ibs1"]}}"#)).len(), 4);
+        assert_eq!(selected(&format!(r#"{{"Vendors":["15b3"],"{key}":true,"pfnames":["ibs1"]}}"#)).len(), 4);
     }
     let operator = r#"{"resourceList":[{"resourceName":"r","excludeTopology":true,"selectors":
         {"vendors":["15b3"],"pfNames":["ibs1#0-1"],"IsRdma":true,"NeedVhostNet":false},"SelectorObj":null}]}"#;
-    let (shares, problems) = advertise(operator, &node(4));
-    assert_eq!((device_ids(&shares[0]).len(), problems.len()), (2, 0));
+    let (pools, problems) = advertise(operator, &node(4));
+    assert_eq!((device_ids(&pools[0]).len(), problems.len()), (2, 0));
     assert_eq!(parse_config(r#"{"resourceList":null}"#), Default::default());
 }
 
 #[test]
-fn an_unknown_key_is_named_and_the_rest_stands() {
+fn unknown_keys_are_reported_and_ignored() {
     let text =
         r#"{"resourceList":[{"resourceName":"r","selectors":{"pfName":["ibs1"],"isRdma":true}}],"x":1}"#;
-    let (shares, problems) = advertise(text, &node(4));
-    // Nothing keeps B out, which has no virtual functions.
-    assert_eq!(device_ids(&shares[0]).len(), 5);
+    let (pools, problems) = advertise(text, &node(4));
+    // B matches as well: it has no virtual functions.
+    assert_eq!(device_ids(&pools[0]).len(), 5);
     assert!(problems[0].starts_with("f.json: resourceList[0].selectors.pfName: unknown"), "{problems:?}");
     assert!(problems[1].starts_with("f.json: x: unknown"), "{problems:?}");
 }
 
+// Case: operator C75
 #[test]
-fn c75_ranges_of_a_physical_function() {
-    assert_eq!(chosen(r#"{"pfNames":["ibs1#0,2-3"]}"#), [vf_address(0), vf_address(2), vf_address(3)]);
-    assert_eq!(chosen(r#"{"rootDevices":["0000:3B:00.0#1"]}"#), [vf_address(1)]);
-    // Two entries for one function: upstream forgets the second.
-    assert_eq!(chosen(r#"{"pfNames":["ibs1#0","ibs1#3"]}"#), [vf_address(0), vf_address(3)]);
+fn vf_ranges_of_a_physical_function_are_selected() {
+    assert_eq!(selected(r#"{"pfNames":["ibs1#0,2-3"]}"#), [vf_address(0), vf_address(2), vf_address(3)]);
+    assert_eq!(selected(r#"{"rootDevices":["0000:3B:00.0#1"]}"#), [vf_address(1)]);
+    // Two entries for one function: upstream ignores the second.
+    assert_eq!(selected(r#"{"pfNames":["ibs1#0","ibs1#3"]}"#), [vf_address(0), vf_address(3)]);
     assert_eq!(
-        chosen(r#"[{"pfNames":["ibs1#3"]},{"pciAddresses":["0000:3b:00.2"]}]"#),
+        selected(r#"[{"pfNames":["ibs1#3"]},{"pciAddresses":["0000:3b:00.2"]}]"#),
         [vf_address(0), vf_address(3)]
     );
 }
 
+// Case: operator C76
 #[test]
-fn c76_topology_is_left_out_where_unknown_or_unwanted() {
+fn topology_is_omitted_if_unknown_or_excluded() {
     let mut inventory = node(2);
     inventory.functions.iter_mut().find(|function| function.pci == vf_address(0)).unwrap().numa = None;
-    let (one, _) = advertise(&sriov(r#"{"isRdma":true,"pfNames":["ibs1"]}"#), &inventory);
-    assert_eq!(one[0].devices.iter().map(|unit| unit.numa).collect::<Vec<_>>(), [None, Some(0)]);
+    let (one, _) = advertise(&sriov_config(r#"{"isRdma":true,"pfNames":["ibs1"]}"#), &inventory);
+    assert_eq!(one[0].devices.iter().map(|device| device.numa).collect::<Vec<_>>(), [None, Some(0)]);
     let text =
         r#"{"resourceList":[{"resourceName":"r","excludeTopology":true,"selectors":{"pfNames":["ibs1"]}}]}"#;
-    let (none, _) = advertise(text, &inventory);
-    assert!(none[0].devices.iter().all(|unit| unit.numa.is_none()));
+    let (empty, _) = advertise(text, &inventory);
+    assert!(empty[0].devices.iter().all(|device| device.numa.is_none()));
 }
 
+// Case: operator C82
 #[test]
-fn c82_p_keys_as_written_and_short_ones_by_number() {
-    let with = |table: &str, asked: &str| {
+fn pkeys_match_as_written_and_short_ones_by_number() {
+    let is_selected = |table: &str, requested: &str| {
         let mut inventory = node(1);
         let function = inventory.functions.iter_mut().find(|function| function.pci == vf_address(0)).unwrap();
         function.first_pkey = Some(table.to_owned());
-        let (shares, _) = advertise(&sriov(&format!(r#"{{"pKeys":["{asked}"]}}"#)), &inventory);
-        !shares[0].devices.is_empty()
+        let (pools, _) = advertise(&sriov_config(&format!(r#"{{"pKeys":["{requested}"]}}"#)), &inventory);
+        !pools[0].devices.is_empty()
     };
-    assert!(with("0x7fff", "0x7fff") && with("0x8001", "0x1") && with("0x0001", "0x1"));
-    assert!(!with("0xffff", "0x7fff") && !with("0x8002", "0x1"));
+    assert!(is_selected("0x7fff", "0x7fff") && is_selected("0x8001", "0x1") && is_selected("0x0001", "0x1"));
+    assert!(!is_selected("0xffff", "0x7fff") && !is_selected("0x8002", "0x1"));
 }
 
+// Case: operator C83
 #[test]
-fn c83_what_the_node_needs_is_never_offered() {
+fn functions_with_default_route_or_vfs_are_never_advertised() {
     let mut inventory = node(4);
-    let (before, _) = advertise(&sriov("{}"), &inventory);
-    assert!(!device_ids(&before[0]).contains(&A), "a function that is split up");
+    let (before, _) = advertise(&sriov_config("{}"), &inventory);
+    assert!(!device_ids(&before[0]).contains(&A), "a function with virtual functions");
     assert!(device_ids(&before[0]).contains(&"0000:d8:00.0"));
     inventory.functions.iter_mut().find(|function| function.vendor == "8086").unwrap().default_route = true;
-    let (after, _) = advertise(&sriov("{}"), &inventory);
+    let (after, _) = advertise(&sriov_config("{}"), &inventory);
     assert!(!device_ids(&after[0]).contains(&"0000:d8:00.0"));
 }
 
+// Case: operator C85
 #[test]
-fn c85_a_name_twice_is_named_and_another_prefix_is_another_name() {
+fn duplicate_resource_name_is_reported_unless_the_prefix_differs() {
     let text = r#"{"resourceList":[
         {"resourceName":"r","selectors":{"pfNames":["ibs1#0"]}},
         {"resourceName":"r","selectors":{"pfNames":["ibs1#1"]}},
         {"resourceName":"r","resourcePrefix":"example.com","selectors":{"pfNames":["ibs1#2"]}}]}"#;
-    let (shares, problems) = advertise(text, &node(4));
+    let (pools, problems) = advertise(text, &node(4));
     assert_eq!(
-        shares.iter().map(device_ids).collect::<Vec<_>>(),
+        pools.iter().map(device_ids).collect::<Vec<_>>(),
         [[vf_address(0).as_str()], [vf_address(2).as_str()]]
     );
     let [problem] = problems.as_slice() else { panic!("{problems:?}") };
-    assert!(problem.starts_with("f.json: resourceList[1].resourceName: openshift.io/r is configured before"));
+    assert!(
+        problem.starts_with("f.json: resourceList[1].resourceName: openshift.io/r is already configured")
+    );
 }
 
+// Case: operator C86
 #[test]
-fn c86_rdma_and_vdpa_exclude_each_other_and_the_other_pools_stand() {
+fn invalid_pools_are_reported_and_the_others_are_used() {
     let text = r#"{"resourceList":[
         {"resourceName":"a","selectors":{"isRdma":true,"vdpaType":"vhost"}},
         {"resourceName":"b","deviceType":"spaceship"},
         {"resourceName":"junk.net.0"},
         {"resourceName":"c","selectors":{"vendors":"15b3"}},
         {"resourceName":"sriov-net_0","selectors":[{"isRdma":true,"pfNames":["ibs1#0","pf#x"]}]}]}"#;
-    let (shares, problems) = advertise(text, &node(4));
-    assert_eq!((shares.len(), device_ids(&shares[0])), (1, vec![vf_address(0).as_str()]));
+    let (pools, problems) = advertise(text, &node(4));
+    assert_eq!((pools.len(), device_ids(&pools[0])), (1, vec![vf_address(0).as_str()]));
     let starts = [
-        "f.json: resourceList[0].selectors.vdpaType: cannot be together with isRdma",
+        "f.json: resourceList[0].selectors.vdpaType: cannot be combined with isRdma",
         "f.json: resourceList[1].deviceType: `spaceship` is not",
         "f.json: resourceList[2].resourceName: `openshift.io/junk.net.0`",
         "f.json: resourceList[3].selectors.vendors: must be a list",
@@ -137,46 +150,49 @@ fn c86_rdma_and_vdpa_exclude_each_other_and_the_other_pools_stand() {
     }
 }
 
+// Case: operator C87
 #[test]
-fn c87_a_vf_whose_rdma_device_is_in_a_pod_still_counts() {
+fn vf_with_its_rdma_device_in_a_pod_stays_advertised() {
     let mut inventory = node(2);
     inventory.exclusive = Some(true);
     inventory.devices.retain(|device| device.pci.as_deref() != Some(vf_address(0).as_str()));
     inventory.functions.iter_mut().find(|function| function.pci == vf_address(0)).unwrap().rdma.clear();
-    let (shares, _) = advertise(&sriov(r#"{"isRdma":true,"pfNames":["ibs1"]}"#), &inventory);
-    assert_eq!(device_ids(&shares[0]), [vf_address(0), vf_address(1)]);
+    let (pools, _) = advertise(&sriov_config(r#"{"isRdma":true,"pfNames":["ibs1"]}"#), &inventory);
+    assert_eq!(device_ids(&pools[0]), [vf_address(0), vf_address(1)]);
 }
 
 #[test]
-fn a_device_in_two_pools_is_the_first_ones_and_told() {
+fn device_in_two_pools_belongs_to_the_first_and_is_reported() {
     let text = r#"{"resourceList":[
         {"resourceName":"a","selectors":{"pfNames":["ibs1#0-2"]}},
         {"resourceName":"b","selectors":{"pfNames":["ibs1#2-3"]}}]}"#;
-    let (shares, problems) = advertise(text, &node(4));
-    assert_eq!((device_ids(&shares[0]).len(), device_ids(&shares[1])), (3, vec![vf_address(3).as_str()]));
+    let (pools, problems) = advertise(text, &node(4));
+    assert_eq!((device_ids(&pools[0]).len(), device_ids(&pools[1])), (3, vec![vf_address(3).as_str()]));
     let [problem] = problems.as_slice() else { panic!("{problems:?}") };
     assert!(problem.contains(&vf_address(2)) && problem.contains("openshift.io/a"), "{problem}");
 }
 
 #[test]
-fn a_selector_that_chooses_nothing_says_what_there_is() {
-    let (shares, problems) = advertise(&sriov(r#"{"vendors":["15b3"],"pfNames":["ens7"]}"#), &node(1));
-    assert!(shares[0].devices.is_empty());
+fn selector_without_matches_lists_the_interfaces_of_the_node() {
+    let (pools, problems) = advertise(&sriov_config(r#"{"vendors":["15b3"],"pfNames":["ens7"]}"#), &node(1));
+    assert!(pools[0].devices.is_empty());
     let [problem] = problems.as_slice() else { panic!("{problems:?}") };
     assert!(problem.contains("pfNames") && problem.contains("ibs1 (15b3:1017 at 0000:3b:00.0)"), "{problem}");
 }
 
-/// One shared pool.
-fn one_shared(rest: &str) -> String {
+/// A configuration with one shared pool.
+fn shared_config(rest: &str) -> String {
     format!(r#"{{"configList":[{{"resourceName":"hca_a",{rest}}}]}}"#)
 }
 
+// Case: operator C92
 #[test]
-fn c92_the_interval_is_checked() {
+fn periodic_update_interval_is_validated() {
     let interval = |text: &str| {
-        let mut notes = ProblemLog::for_file("f");
-        let mut fields = JsonFields::from_value(serde_json::from_str(text).unwrap(), "", &mut notes).unwrap();
-        (shared_plugin::update_interval(&mut fields, &mut notes), notes.problems.len())
+        let mut problems = ProblemLog::for_file("f");
+        let mut fields =
+            JsonFields::from_value(serde_json::from_str(text).unwrap(), "", &mut problems).unwrap();
+        (shared_plugin::update_interval(&mut fields, &mut problems), problems.problems.len())
     };
     assert_eq!(interval("{}"), (Some(Duration::from_secs(60)), 0));
     assert_eq!(interval(r#"{"periodicUpdateInterval":300}"#), (Some(Duration::from_secs(300)), 0));
@@ -184,31 +200,34 @@ fn c92_the_interval_is_checked() {
     assert_eq!(interval(r#"{"periodicUpdateInterval":-1}"#).1, 1);
 }
 
+// Case: operator C93
 #[test]
-fn c93_so_many_units_of_the_chosen_interface() {
-    let (shares, problems) =
-        advertise(&one_shared(r#""rdmaHcaMax":3,"selectors":{"ifNames":["ibs1"]}"#), &node(4));
+fn shared_pool_has_the_configured_number_of_devices() {
+    let (pools, problems) =
+        advertise(&shared_config(r#""rdmaHcaMax":3,"selectors":{"ifNames":["ibs1"]}"#), &node(4));
     assert_eq!(problems, [] as [&str; 0]);
-    assert_eq!(shares[0].pool.resource.to_string(), "rdma/hca_a");
-    assert_eq!(device_ids(&shares[0]), ["0", "1", "2"]);
-    let files: Vec<_> = shares[0].files.iter().map(|file| file.path.display().to_string()).collect();
+    assert_eq!(pools[0].pool.resource.to_string(), "rdma/hca_a");
+    assert_eq!(device_ids(&pools[0]), ["0", "1", "2"]);
+    let files: Vec<_> = pools[0].files.iter().map(|file| file.path.display().to_string()).collect();
     assert_eq!(files, ["/dev/infiniband/uverbs0"], "no umad, no issm, no VF");
 }
 
+// Case: operator C94
 #[test]
-fn c94_selectors_or_devices() {
-    let both = one_shared(r#""rdmaHcaMax":1,"devices":["ibs1"],"selectors":{}"#);
-    let neither = one_shared(r#""rdmaHcaMax":1"#);
+fn exactly_one_of_selectors_and_devices_is_required() {
+    let both = shared_config(r#""rdmaHcaMax":1,"devices":["ibs1"],"selectors":{}"#);
+    let neither = shared_config(r#""rdmaHcaMax":1"#);
     for (text, word) in [(both, "both"), (neither, "neither")] {
-        let (shares, problems) = advertise(&text, &node(0));
-        assert!(shares.is_empty() && problems[0].contains(word), "{problems:?}");
+        let (pools, problems) = advertise(&text, &node(0));
+        assert!(pools.is_empty() && problems[0].contains(word), "{problems:?}");
     }
-    let (shares, _) = advertise(&one_shared(r#""rdmaHcaMax":2,"devices":["ibs1"]"#), &node(0));
-    assert_eq!(device_ids(&shares[0]), ["0", "1"]);
+    let (pools, _) = advertise(&shared_config(r#""rdmaHcaMax":2,"devices":["ibs1"]"#), &node(0));
+    assert_eq!(device_ids(&pools[0]), ["0", "1"]);
 }
 
+// Case: operator C96
 #[test]
-fn c96_names_and_counts() {
+fn shared_pool_names_and_counts_are_validated() {
     let pool = |name: &str, max: i32| {
         let text = format!(
             r#"{{"configList":[{{"resourceName":"{name}","rdmaHcaMax":{max},"selectors":{{"ifNames":["ibs1"]}}}}]}}"#
@@ -217,13 +236,14 @@ fn c96_names_and_counts() {
     };
     assert!(pool("hca-a", 1).is_none() && pool("hca_a", -1).is_none());
     assert_eq!(pool("hca_a", 1).unwrap().devices.len(), 1);
-    let none = pool("hca_a", 0).unwrap();
-    assert!(none.devices.is_empty() && none.advertise_when_empty());
+    let empty = pool("hca_a", 0).unwrap();
+    assert!(empty.devices.is_empty() && empty.advertise_when_empty());
 }
 
+// Case: operator C97
 #[test]
-fn c97_the_units_go_and_come_with_the_adapter() {
-    let text = one_shared(r#""rdmaHcaMax":3,"selectors":{"ifNames":["ibs1"]}"#);
+fn shared_devices_follow_the_adapter() {
+    let text = shared_config(r#""rdmaHcaMax":3,"selectors":{"ifNames":["ibs1"]}"#);
     let mut without = node(0);
     without.functions.retain(|function| function.pci != A);
     without.devices.retain(|device| device.pci.as_deref() != Some(A));
@@ -231,92 +251,94 @@ fn c97_the_units_go_and_come_with_the_adapter() {
     assert_eq!((count(&node(0)), count(&without), count(&node(0))), (3, 0, 3));
 }
 
+// Case: operator C98
 #[test]
-fn c98_issm_is_not_needed_but_uverbs_is() {
-    let text = one_shared(r#""rdmaHcaMax":1,"selectors":{"ifNames":["ibs1"]}"#);
+fn shared_pool_needs_uverbs_but_not_issm() {
+    let text = shared_config(r#""rdmaHcaMax":1,"selectors":{"ifNames":["ibs1"]}"#);
     let mut inventory = node(0);
     inventory.devices[0].files.truncate(1);
     assert_eq!(advertise(&text, &inventory).0[0].devices.len(), 1);
     inventory.devices[0].files.clear();
-    let (none, problems) = advertise(&text, &inventory);
-    assert!(none[0].devices.is_empty() && problems[0].contains("uverbs"), "{problems:?}");
+    let (empty, problems) = advertise(&text, &inventory);
+    assert!(empty[0].devices.is_empty() && problems[0].contains("uverbs"), "{problems:?}");
 }
 
+// Case: operator C99
 #[test]
-fn c99_exclusive_mode_offers_nothing_shared_and_says_so() {
+fn exclusive_mode_disables_shared_pools_with_a_problem() {
     let mut inventory = node(0);
     inventory.exclusive = Some(true);
-    let (none, problems) = advertise(&one_shared(r#""rdmaHcaMax":1,"devices":["ibs1"]"#), &inventory);
-    assert!(none[0].devices.is_empty() && problems[0].contains("exclusive mode"), "{problems:?}");
+    let (empty, problems) = advertise(&shared_config(r#""rdmaHcaMax":1,"devices":["ibs1"]"#), &inventory);
+    assert!(empty[0].devices.is_empty() && problems[0].contains("exclusive mode"), "{problems:?}");
     let (whole, problems) =
         build_advertised_pools(&[jarvice_pool()], &inventory, &BTreeSet::new(), &|_| true);
     assert!(whole[0].devices.is_empty() && problems.len() == 1);
 }
 
 #[test]
-fn shared_pools_leave_out_what_an_sriov_pool_has() {
+fn shared_pools_exclude_functions_of_sriov_pools() {
     let text = r#"{"resourceList":[{"resourceName":"v","selectors":{"pfNames":["ibs1#0-1"],"isRdma":true}}],
         "configList":[{"resourceName":"s","rdmaHcaMax":1,"selectors":{"vendors":["15b3"]}}]}"#;
-    let mut pools = parse_config(text).pools;
-    pools.push(jarvice_pool());
-    let (shares, _) = build_advertised_pools(&pools, &node(4), &BTreeSet::new(), &|_| true);
+    let mut configured = parse_config(text).pools;
+    configured.push(jarvice_pool());
+    let (pools, _) = build_advertised_pools(&configured, &node(4), &BTreeSet::new(), &|_| true);
     let files = |index: usize| -> Vec<String> {
-        let names = shares[index].files.iter().filter_map(|file| file.path.file_name());
+        let names = pools[index].files.iter().filter_map(|file| file.path.file_name());
         names.map(|name| name.to_string_lossy().into_owned()).collect()
     };
-    assert_eq!(device_ids(&shares[0]), [vf_address(0), vf_address(1)]);
+    assert_eq!(device_ids(&pools[0]), [vf_address(0), vf_address(1)]);
     for index in [1, 2] {
         let mut files = files(index);
         files.sort();
         assert_eq!(files, ["uverbs0", "uverbs1", "uverbs4", "uverbs5"]);
     }
-    // The SR-IOV pool goes from the files while a pod holds one of its functions.
-    let (shares, _) =
-        build_advertised_pools(&pools[1..], &node(4), &BTreeSet::from([vf_address(0)]), &|_| true);
-    let has = |name: &str| shares[0].files.iter().any(|file| file.path.ends_with(name));
+    // The SR-IOV pool is removed from the files while a pod holds one of its functions.
+    let (pools, _) =
+        build_advertised_pools(&configured[1..], &node(4), &BTreeSet::from([vf_address(0)]), &|_| true);
+    let has = |name: &str| pools[0].files.iter().any(|file| file.path.ends_with(name));
     assert!(!has("uverbs2") && has("uverbs3"));
 }
 
 #[test]
-fn files_are_read_in_folders_and_a_broken_one_counts_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
+fn directories_are_read_and_an_invalid_file_keeps_its_last_content() {
+    let dir = tempfile::tempdir().unwrap();
     let defaults = PoolDefaults { prefix: "a.b".to_owned() };
     let sources = PoolSources {
-        paths: vec![folder.path().to_owned()],
+        paths: vec![dir.path().to_owned()],
         node: "n1".to_owned(),
         defaults,
         pools: Vec::new(),
         policies: None,
     };
-    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     let pool = |name: &str| format!(r#"{{"resourceList":[{{"resourceName":"{name}"}}]}}"#);
-    let mut memory = Default::default();
+    let mut last_good = Default::default();
     let mut names = |sources: &PoolSources| -> (Vec<String>, usize) {
-        let now = sources.read(&mut memory);
-        assert!(now.pools.iter().all(|pool| matches!(pool.kind, DevicePoolKind::Functions(_))));
-        (now.pools.iter().map(|pool| pool.resource.to_string()).collect(), now.problems.len())
+        let config = sources.read(&mut last_good);
+        assert!(config.pools.iter().all(|pool| matches!(pool.kind, DevicePoolKind::Functions(_))));
+        (config.pools.iter().map(|pool| pool.resource.to_string()).collect(), config.problems.len())
     };
     put("a.json", &pool("one"));
     put("b.json", &pool("two"));
-    put("notes.txt", "not ours");
+    put("notes.txt", "not a pool file");
     assert_eq!(names(&sources), (vec!["a.b/one".to_owned(), "a.b/two".to_owned()], 0));
     put("a.json", "{");
     assert_eq!(names(&sources), (vec!["a.b/one".to_owned(), "a.b/two".to_owned()], 1));
     put("b.json", &pool("three"));
     assert_eq!(names(&sources), (vec!["a.b/one".to_owned(), "a.b/three".to_owned()], 1));
-    // The operator's ConfigMap has a key for each node.
+    // The operator's ConfigMap has one key per node.
     put("n1", &pool("mine"));
     put("n2", &pool("yours"));
     assert_eq!(names(&sources), (vec!["a.b/mine".to_owned()], 0));
-    fs::remove_file(folder.path().join("n1")).unwrap();
-    let missing = PoolSources { paths: vec![folder.path().join("none.json")], ..sources };
+    fs::remove_file(dir.path().join("n1")).unwrap();
+    let missing = PoolSources { paths: vec![dir.path().join("none.json")], ..sources };
     assert_eq!(names(&missing), (vec![], 1));
 }
 
 #[tokio::test]
-async fn a_change_of_a_file_is_seen_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config.json");
+async fn file_change_is_noticed_within_a_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.json");
     let defaults = PoolDefaults { prefix: "a.b".to_owned() };
     let sources = PoolSources {
         paths: vec![path.clone()],
@@ -325,17 +347,17 @@ async fn a_change_of_a_file_is_seen_at_once() {
         pools: Vec::new(),
         policies: None,
     };
-    let (sender, mut seen) = tokio::sync::watch::channel(Arc::default());
+    let (sender, mut receiver) = tokio::sync::watch::channel(Arc::default());
     let stop = tokio_util::sync::CancellationToken::new();
     let reading = tokio::spawn(super::watch_pool_config(sources, sender, stop.clone()));
     fs::write(&path, r#"{"resourceList":[{"resourceName":"one"}]}"#).unwrap();
-    let soon = Duration::from_secs(1);
-    let has = |count| move |now: &Arc<super::PoolConfig>| now.pools.len() == count;
-    tokio::time::timeout(soon, seen.wait_for(has(1))).await.expect("within a second").unwrap();
-    let next = folder.path().join(".next");
+    let limit = Duration::from_secs(1);
+    let has = |count| move |config: &Arc<super::PoolConfig>| config.pools.len() == count;
+    tokio::time::timeout(limit, receiver.wait_for(has(1))).await.expect("within a second").unwrap();
+    let next = dir.path().join(".next");
     fs::write(&next, r#"{"resourceList":[{"resourceName":"one"},{"resourceName":"two"}]}"#).unwrap();
     fs::rename(next, &path).unwrap();
-    tokio::time::timeout(soon, seen.wait_for(has(2))).await.expect("within a second").unwrap();
+    tokio::time::timeout(limit, receiver.wait_for(has(2))).await.expect("within a second").unwrap();
     stop.cancel();
     reading.await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! One connection: one CNI call.
+//! One connection, which is one CNI call.
 
 use super::CniHandler;
 use crate::{address::DetectionMode, plan::AttachmentIpRequests};
@@ -13,53 +13,49 @@ use std::{os::fd::OwnedFd, time::Duration};
 use tokio::{runtime::Handle, task::JoinHandle};
 use tracing::{Span, debug, info, info_span, warn};
 
-/// How long the first message may take; it is sent right after connecting.
+/// How long the first message may take. It is sent right after connecting.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the CNI side may be busy between two messages: foreign plugins take their time, and the kubelet gives
-/// up after four minutes (its runtime request timeout is two, doubled).
+/// How long the CNI plugin may take between two messages. Foreign plugins may be slow, and the kubelet gives up after
+/// four minutes (twice its runtime request timeout of two minutes).
 const NEXT_MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What is under way on this connection.
+/// State of an ADD on this connection.
 struct AddSession {
-    /// The plan as it was given out.
+    /// The plan that was sent.
     plan: Plan,
-    /// The pod as the API server knows it.
+    /// The pod with the UID of the API server.
     pod: PodRef,
-    /// The addresses, being assigned.
+    /// The running address assignment.
     assigning: Option<JoinHandle<Result<Vec<AssignedAddresses>, Fault>>>,
-    /// What they were asked from.
     ip_requests: Vec<AttachmentIpRequests>,
-    /// What was given.
     assigned: Vec<AssignedAddresses>,
-    /// The sandbox.
     netns: Option<Netns>,
-    /// For the log.
     span: Span,
 }
 
-/// Answer until the other side is done.
-pub(super) fn serve_connection(mut channel: Channel, decider: &CniHandler, runtime: &Handle) {
+/// Serves a connection until the peer closes it.
+pub(super) fn serve_connection(mut channel: Channel, handler: &CniHandler, runtime: &Handle) {
     match channel.peer_uid() {
         Ok(0) => {}
-        // The folder keeps others out already; this holds if somebody hands the socket on.
-        Ok(uid) => return warn!(uid, "refused a CNI call of a user who is not root"),
-        Err(e) => return warn!(error = %e, "cannot tell who calls"),
+        // The directory's permissions keep others out already; this also covers a socket that was passed on.
+        Ok(uid) => return warn!(uid, "rejected a CNI call from a non-root user"),
+        Err(e) => return warn!(error = %e, "cannot read the peer's credentials"),
     }
-    if let Err(e) = serve_messages(&mut channel, decider, runtime) {
-        debug!(error = %e, "a CNI call ended");
+    if let Err(e) = serve_messages(&mut channel, handler, runtime) {
+        debug!(error = %e, "CNI connection failed");
     }
 }
 
-fn serve_messages(channel: &mut Channel, decider: &CniHandler, runtime: &Handle) -> Result<(), ChannelError> {
+fn serve_messages(channel: &mut Channel, handler: &CniHandler, runtime: &Handle) -> Result<(), ChannelError> {
     channel.set_timeout(Some(FIRST_MESSAGE_TIMEOUT))?;
-    let mut adding = None;
+    let mut session = None;
     loop {
         let (request, fds) = match channel.recv_with_fds::<DaemonRequest>() {
             Err(ChannelError::Closed) => return Ok(()),
             other => other?,
         };
         channel.set_timeout(Some(NEXT_MESSAGE_TIMEOUT))?;
-        let reply = handle_request(request, fds, &mut adding, decider, runtime);
+        let reply = handle_request(request, fds, &mut session, handler, runtime);
         channel.send(&reply)?;
     }
 }
@@ -67,8 +63,8 @@ fn serve_messages(channel: &mut Channel, decider: &CniHandler, runtime: &Handle)
 fn handle_request(
     request: DaemonRequest,
     fds: Vec<OwnedFd>,
-    adding: &mut Option<AddSession>,
-    decider: &CniHandler,
+    session: &mut Option<AddSession>,
+    handler: &CniHandler,
     runtime: &Handle,
 ) -> DaemonReply {
     match request {
@@ -76,103 +72,104 @@ fn handle_request(
             let pod = call.pod.as_ref().map(ToString::to_string);
             let span = info_span!("add", container = call.container, pod);
             let _entered = span.clone().entered();
-            // The namespace is the CNI side's to work in; here it is only listened in.
+            // The CNI plugin works in the namespace; the daemon only sends probes in it.
             let netns = fds.into_iter().next().and_then(|fd| Netns::from_fd(fd).ok());
-            match decider.plan(&call, runtime) {
-                Ok((planned, known)) => {
+            match handler.plan(&call, runtime) {
+                Ok((planned, pod)) => {
                     let plan = planned.plan;
                     let networks: Vec<_> = plan.attachments.iter().map(|a| a.network.as_str()).collect();
                     info!(?networks, "planned");
-                    let wanted = planned.ip_requests;
-                    let addresses = Some(runtime.spawn(decider.assign_addresses(wanted.clone())));
+                    let ip_requests = planned.ip_requests;
+                    let addresses = Some(runtime.spawn(handler.assign_addresses(ip_requests.clone())));
                     let assigned = Vec::new();
-                    *adding = Some(AddSession {
+                    *session = Some(AddSession {
                         plan: plan.clone(),
-                        pod: known,
+                        pod,
                         assigning: addresses,
                         span,
-                        ip_requests: wanted,
+                        ip_requests,
                         assigned,
                         netns,
                     });
                     DaemonReply::Plan(plan)
                 }
                 Err(fault) => {
-                    warn!(%fault, "cannot be planned");
-                    decider.report_failure(call.pod.as_ref(), &fault, runtime);
+                    warn!(%fault, "planning failed");
+                    handler.report_failure(call.pod.as_ref(), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
             }
         }
         DaemonRequest::Members(members) => {
-            let Some(AddSession { plan, pod: known, span, .. }) = adding else {
+            let Some(AddSession { plan, pod, span, .. }) = session else {
                 return unexpected_message("Members");
             };
             let _entered = span.clone().entered();
-            match runtime.block_on(decider.wait_for_partitions(plan, &members)) {
+            match runtime.block_on(handler.wait_for_partitions(plan, &members)) {
                 Ok(()) => DaemonReply::Done,
                 Err(fault) => {
-                    warn!(%fault, "not a member");
-                    decider.report_failure(Some(known), &fault, runtime);
+                    warn!(%fault, "waiting for partition membership failed");
+                    handler.report_failure(Some(pod), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
             }
         }
         DaemonRequest::DeviceOp(work) => {
-            let _entered = info_span!("unbroken", ?work).entered();
+            let _entered = info_span!("device operation", ?work).entered();
             let mut fds = fds.into_iter();
-            // Held until the work is done: a call about the same device waits for it, even if this caller is killed.
+            // Held until the operation is done: another call for the same device waits for it, even if this caller is
+            // killed.
             let _lock = fds.next();
-            match decider.run_device_op(&work, fds.next()) {
+            match handler.run_device_op(&work, fds.next()) {
                 Ok(()) => {
-                    info!("done");
+                    info!("device operation done");
                     DaemonReply::Done
                 }
                 Err(fault) => {
-                    warn!(%fault, "cannot be done");
+                    warn!(%fault, "device operation failed");
                     DaemonReply::Fault(fault)
                 }
             }
         }
         DaemonRequest::Addresses => {
-            let Some(adding) = adding else { return unexpected_message("Addresses") };
-            let _entered = adding.span.clone().entered();
-            let Some(assigning) = adding.assigning.take() else { return unexpected_message("Addresses") };
-            let known = &adding.pod;
-            let assigned = runtime.block_on(assigning).map(|assigned| match (assigned, &adding.netns) {
-                (Ok(assigned), Some(netns)) if decider.probing.has_mode(DetectionMode::Enforce) => {
-                    decider.replace_duplicates(&adding.plan, &adding.ip_requests, assigned, netns, runtime)
+            let Some(session) = session else { return unexpected_message("Addresses") };
+            let _entered = session.span.clone().entered();
+            let Some(assigning) = session.assigning.take() else { return unexpected_message("Addresses") };
+            let pod = &session.pod;
+            let assigned = runtime.block_on(assigning).map(|assigned| match (assigned, &session.netns) {
+                (Ok(assigned), Some(netns)) if handler.probing.has_mode(DetectionMode::Enforce) => {
+                    handler.replace_duplicates(&session.plan, &session.ip_requests, assigned, netns, runtime)
                 }
                 (assigned, _) => assigned,
             });
             match assigned {
                 Ok(Ok(assigned)) => {
-                    adding.assigned = assigned.clone();
+                    session.assigned = assigned.clone();
                     DaemonReply::Addresses(assigned)
                 }
                 Ok(Err(fault)) => {
-                    warn!(%fault, "no addresses");
-                    decider.report_failure(Some(known), &fault, runtime);
+                    warn!(%fault, "address assignment failed");
+                    handler.report_failure(Some(pod), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
                 Err(e) => DaemonReply::Fault(protocol_fault(e.to_string())),
             }
         }
         DaemonRequest::Attached(outcomes) => {
-            let Some(AddSession { plan, pod: known, span, assigned, netns, .. }) = adding.take() else {
+            let Some(AddSession { plan, pod, span, assigned, netns, .. }) = session.take() else {
                 return unexpected_message("Attached");
             };
             let _entered = span.entered();
-            match runtime.block_on(decider.record_network_status(&plan, &known, &outcomes)) {
+            match runtime.block_on(handler.record_network_status(&plan, &pod, &outcomes)) {
                 Ok(()) => {
                     info!("attached");
-                    if let Some(netns) = netns.filter(|_| decider.probing.has_mode(DetectionMode::Warn)) {
-                        decider.probe_in_background(&plan, &assigned, netns, &known, runtime);
+                    if let Some(netns) = netns.filter(|_| handler.probing.has_mode(DetectionMode::Warn)) {
+                        handler.probe_in_background(&plan, &assigned, netns, &pod, runtime);
                     }
                     DaemonReply::Done
                 }
                 Err(fault) => {
-                    warn!(%fault, "cannot record the pod's networks");
+                    warn!(%fault, "cannot write network-status");
                     DaemonReply::Fault(fault)
                 }
             }
@@ -181,35 +178,35 @@ fn handle_request(
             let pod = call.pod.as_ref().map(ToString::to_string);
             let _entered =
                 info_span!("assign", container = call.container, ifname = call.ifname, pod).entered();
-            match runtime.block_on(decider.assign_interface(&call)) {
+            match runtime.block_on(handler.assign_interface(&call)) {
                 Ok(assigned) => DaemonReply::Addresses(vec![assigned]),
                 Err(fault) => {
-                    warn!(%fault, "no addresses");
-                    decider.report_failure(call.pod.as_ref(), &fault, runtime);
+                    warn!(%fault, "address assignment failed");
+                    handler.report_failure(call.pod.as_ref(), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
             }
         }
         DaemonRequest::Release { container, ifname } => {
             let _entered = info_span!("release", container, ifname).entered();
-            match runtime.block_on(decider.release(container, ifname)) {
+            match runtime.block_on(handler.release(container, ifname)) {
                 Ok(()) => DaemonReply::Done,
                 Err(fault) => {
-                    info!(%fault, "not released yet");
+                    info!(%fault, "release postponed");
                     DaemonReply::Fault(fault)
                 }
             }
         }
-        DaemonRequest::Status => match decider.check_ready() {
+        DaemonRequest::Status => match handler.check_ready() {
             Ok(()) => DaemonReply::Done,
             Err(fault) => DaemonReply::Fault(fault),
         },
-        _ => unexpected_message("a message of a newer version"),
+        _ => unexpected_message("message of a newer version"),
     }
 }
 
 fn unexpected_message(what: &str) -> DaemonReply {
-    DaemonReply::Fault(protocol_fault(format!("{what} came where it has no meaning")))
+    DaemonReply::Fault(protocol_fault(format!("unexpected message: {what}")))
 }
 
 fn protocol_fault(cause: String) -> Fault {
@@ -217,6 +214,6 @@ fn protocol_fault(cause: String) -> Fault {
         FaultCode::DaemonAway,
         "node daemon",
         cause,
-        "see that the CNI program and the daemon are of one version: restart the pod ferroband-node of this node",
+        "check that the CNI plugin and the daemon have the same version: restart the ferroband-node pod on this node",
     )
 }

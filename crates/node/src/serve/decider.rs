@@ -1,6 +1,6 @@
-//! What the answers are made from.
+//! Handles the requests of a CNI call.
 
-use super::PartitionManager;
+use super::PartitionMembership;
 use crate::{
     address::{AddressBlockCache, AllocatorHandle, DetectionSettings},
     caches::{
@@ -32,68 +32,56 @@ use tracing::warn;
 
 /// How long an ADD waits for the caches of a daemon that has just started.
 const CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a DEL waits for its release; after that the addresses are owed and settled later. Less than the two
-/// seconds that the CNI side listens, so that it hears of it.
+/// How long a DEL waits for its release before it becomes a pending release. Less than the two seconds that the CNI
+/// plugin waits, so that it receives the answer.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Longer than any call.
 const LONGER_THAN_ANY_CALL: Duration = Duration::from_secs(3600);
 
-/// Everything that a CNI call needs of the daemon.
+/// Everything that CNI calls need from the daemon.
 pub struct CniHandler {
-    /// The machine.
     pub host: Arc<dyn Host>,
-    /// Its adapters, if it has any.
     pub hardware: Option<Arc<dyn Hardware>>,
-    /// Who brings the ports of pods into their partitions.
-    pub partitions: Arc<dyn PartitionManager>,
-    /// The folder of the default network's configuration.
+    pub partitions: Arc<dyn PartitionMembership>,
+    /// Directory of the default network's configuration.
     pub net_d: PathBuf,
-    /// The folder of the configurations that definitions leave to the node.
+    /// Directory of configurations that definitions refer to by name.
     pub multus_conf_d: PathBuf,
-    /// What the administrator decided.
     pub policy: NetworkAccessPolicy,
-    /// Who knows the devices of pods.
     pub pod_resources: PodResourcesClient,
-    /// The pods of this node.
     pub pods: NodePodCache,
-    /// The network attachment definitions.
     pub networks: NetworkDefinitionCache,
-    /// Pools of addresses, and who may use them.
+    /// SpiderIPPools and related objects.
     pub spiderpool: SpiderpoolCache,
-    /// What pods reach through this node.
+    /// Cluster settings for coordinator plugins.
     pub coordinator_context: CoordinatorDefaults,
-    /// What is known of the granules.
     pub blocks: Arc<AddressBlockCache>,
-    /// Where addresses are had.
     pub allocator: AllocatorHandle,
-    /// What is asked on the wire.
+    /// Duplicate address and gateway detection.
     pub probing: DetectionSettings,
-    /// Records of Whereabouts.
+    /// Allocations of Whereabouts.
     pub whereabouts_records: WhereaboutsRecords,
-    /// Whether what lives here stands in the granules.
+    /// Whether the allocations of running pods have been restored to the address blocks.
     pub allocations_restored: watch::Receiver<bool>,
-    /// Where failures are told.
     pub events: PodEventRecorder,
-    /// Where successes are recorded.
     pub network_status: NetworkStatusWriter,
 }
 
 impl CniHandler {
-    /// The plan for an ADD, and the pod as the API server knows it.
+    /// Builds the plan for an ADD. Also returns the pod with the UID of the API server.
     pub fn plan(&self, call: &CniCall, runtime: &Handle) -> Result<(PlanOutput, PodRef), Fault> {
-        let asked = pod_of(call)?;
+        let call_pod = pod_of(call)?;
         let policy = self.policy.with_config(&call.config)?;
-        let (facts, found) = runtime.block_on(async {
+        let (facts, definitions) = runtime.block_on(async {
             self.wait_for_caches_or_fault().await?;
-            let facts = self.find_pod(asked).await?;
-            let found = self.find_definitions(asked, &facts, &policy, call).await?;
-            Ok::<_, Fault>((facts, found))
+            let facts = self.find_pod(call_pod).await?;
+            let definitions = self.find_definitions(call_pod, &facts, &policy, call).await?;
+            Ok::<_, Fault>((facts, definitions))
         })?;
-        let pod = resolve_uid(asked, &facts)?;
-        let (default, networks) = self.resolve_networks(found, call)?;
+        let pod = resolve_uid(call_pod, &facts)?;
+        let (default, networks) = self.resolve_networks(definitions, call)?;
         let mut devices = self.pod_devices(&pod, &default, &networks, runtime)?;
-        let around =
+        let spiderpool_context =
             match uses_pool_objects(&default, &networks) {
                 true => Some(runtime.block_on(
                     self.spiderpool.selection_input(&pod.namespace, definition_namespaces(&policy)),
@@ -102,7 +90,7 @@ impl CniHandler {
             };
         let none = Map::new();
         let legacy = WhereaboutsLegacy::read(self.host.root(), self.whereabouts_records.recorded_addresses());
-        let mut given = PlanInput {
+        let mut input = PlanInput {
             pod: &pod,
             facts: &facts,
             container: &call.container,
@@ -110,29 +98,31 @@ impl CniHandler {
             default: &default,
             runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
             networks: &networks,
-            spiderpool_context: around.as_ref(),
+            spiderpool_context: spiderpool_context.as_ref(),
             legacy: &legacy,
         };
         let reread;
-        let mut planned = match build_plan(&given, &mut devices.clone()) {
-            Err(fault) if fault.code == FaultCode::NoPool && around.is_some() => {
+        let mut planned = match build_plan(&input, &mut devices.clone()) {
+            Err(fault) if fault.code == FaultCode::NoPool && spiderpool_context.is_some() => {
                 reread = runtime
-                    .block_on(self.spiderpool.with_fresh_pools(around.clone().unwrap_or_default()))
+                    .block_on(
+                        self.spiderpool.with_fresh_pools(spiderpool_context.clone().unwrap_or_default()),
+                    )
                     .map_err(|_| fault)?;
-                given.spiderpool_context = Some(&reread);
-                build_plan(&given, &mut devices)?
+                input.spiderpool_context = Some(&reread);
+                build_plan(&input, &mut devices)?
             }
-            made => made?,
+            built => built?,
         };
-        for warning in planned.ip_requests.iter().flat_map(|wanted| wanted.ipam.warnings()) {
-            warn!(%warning, "in an ipam object");
+        for warning in planned.ip_requests.iter().flat_map(|request| request.ipam.warnings()) {
+            warn!(%warning, "ipam configuration");
         }
         self.check_parents(&planned.plan)?;
         planned.plan.membership = self.partitions.begin_add(&planned.plan, &call.container)?;
         Ok((planned, PodRef { uid: facts.uid.clone(), ..pod }))
     }
 
-    /// A parent that is missing is told before anything is made.
+    /// Checks that IPoIB parents exist before anything is set up.
     fn check_parents(&self, plan: &Plan) -> Result<(), Fault> {
         for attachment in &plan.attachments {
             for step in &attachment.steps {
@@ -147,7 +137,7 @@ impl CniHandler {
         Ok(())
     }
 
-    /// A name that is wrong is best mended by seeing the right ones.
+    /// Lists the available interfaces in the remedy of a missing parent.
     fn with_interface_names(&self, fault: Fault) -> Fault {
         if fault.code != FaultCode::NoParent {
             return fault;
@@ -157,88 +147,93 @@ impl CniHandler {
         if names.is_empty() {
             return fault;
         }
-        let remedy = format!("set `master` to an interface that this node has: {}", names.join(", "));
+        let remedy = format!("set `master` to one of the node's interfaces: {}", names.join(", "));
         Fault { remedy, ..fault }
     }
 
-    /// Assign the addresses of a plan. All networks at once: they are one sandbox's, all or none.
+    /// Assigns the addresses of a plan. All networks of a sandbox are assigned together, all or none.
     pub fn assign_addresses(
         &self,
-        wanted: Vec<AttachmentIpRequests>,
+        ip_requests: Vec<AttachmentIpRequests>,
     ) -> impl Future<Output = Result<Vec<AssignedAddresses>, Fault>> + use<> {
-        let desk = self.allocator.clone();
+        let allocator = self.allocator.clone();
         async move {
-            let names: Vec<_> = wanted.iter().map(|wanted| wanted.network.as_str()).collect();
+            let names: Vec<_> = ip_requests.iter().map(|attachment| attachment.network.as_str()).collect();
             let what = match names.as_slice() {
                 [name] => format!("network {name}"),
                 names => format!("networks {}", names.join(", ")),
             };
-            let requests = wanted.iter().flat_map(|wanted| wanted.requests.clone()).collect();
-            let mut places = desk.assign(what, requests).await?.into_iter();
-            let share = |wanted: &AttachmentIpRequests| {
-                let places = places.by_ref().take(wanted.requests.len()).collect();
-                wanted.build_assigned(places)
+            let requests = ip_requests.iter().flat_map(|attachment| attachment.requests.clone()).collect();
+            let mut addresses = allocator.assign(what, requests).await?.into_iter();
+            let build = |attachment: &AttachmentIpRequests| {
+                let addresses = addresses.by_ref().take(attachment.requests.len()).collect();
+                attachment.build_assigned(addresses)
             };
-            Ok(wanted.iter().map(share).collect())
+            Ok(ip_requests.iter().map(build).collect())
         }
     }
 
-    /// Assign the addresses of one interface, for a plugin that delegates to us.
+    /// Assigns the addresses of one interface, for a plugin that delegates IPAM to us.
     pub async fn assign_interface(&self, call: &CniCall) -> Result<AssignedAddresses, Fault> {
-        let asked = pod_of(call)?;
+        let call_pod = pod_of(call)?;
         self.wait_for_caches_or_fault().await?;
-        let facts = self.find_pod(asked).await?;
-        let pod = resolve_uid(asked, &facts)?;
+        let facts = self.find_pod(call_pod).await?;
+        let pod = resolve_uid(call_pod, &facts)?;
         let policy = self.policy.with_config(&call.config)?;
         let interface = find_interface(&requested_networks(&facts, &pod.namespace, &policy)?, &call.ifname);
         let none = Map::new();
-        let around = match IpamSource::uses_pool_objects(call.config.as_object().unwrap_or(&none)) {
+        let spiderpool_context = match IpamSource::uses_pool_objects(call.config.as_object().unwrap_or(&none))
+        {
             true => {
                 Some(self.spiderpool.selection_input(&pod.namespace, definition_namespaces(&policy)).await?)
             }
             false => None,
         };
         let legacy = WhereaboutsLegacy::read(self.host.root(), self.whereabouts_records.recorded_addresses());
-        let wanted = |around: Option<&PoolSelectionInput>| {
-            AttachmentIpRequests::for_call(call, &pod, &facts, &interface, around, &legacy)
+        let build = |spiderpool_context: Option<&PoolSelectionInput>| {
+            AttachmentIpRequests::for_call(call, &pod, &facts, &interface, spiderpool_context, &legacy)
         };
-        let wanted = match (wanted(around.as_ref()), around) {
-            (Err(fault), Some(around)) if fault.code == FaultCode::NoPool => {
-                let around = self.spiderpool.with_fresh_pools(around).await.map_err(|_| fault)?;
-                wanted(Some(&around))?
+        let ip_requests = match (build(spiderpool_context.as_ref()), spiderpool_context) {
+            (Err(fault), Some(spiderpool_context)) if fault.code == FaultCode::NoPool => {
+                let spiderpool_context =
+                    self.spiderpool.with_fresh_pools(spiderpool_context).await.map_err(|_| fault)?;
+                build(Some(&spiderpool_context))?
             }
-            (wanted, _) => wanted?,
+            (ip_requests, _) => ip_requests?,
         };
-        let places =
-            self.allocator.assign(format!("network {}", wanted.network), wanted.requests.clone()).await?;
-        Ok(wanted.build_assigned(places))
+        let addresses = self
+            .allocator
+            .assign(format!("network {}", ip_requests.network), ip_requests.requests.clone())
+            .await?;
+        Ok(ip_requests.build_assigned(addresses))
     }
 
-    /// Wait until the ports of a pod are in their partitions. One that is deleted meanwhile waits no more: the kubelet does not
-    /// take its sandbox down before this call has ended.
+    /// Waits until the pod's ports are members of their partitions. Stops if the pod is deleted: the kubelet does not
+    /// tear down its sandbox before this call has ended.
     pub async fn wait_for_partitions(&self, plan: &Plan, members: &[PortMember]) -> Result<(), Fault> {
         let pod = &plan.pod;
-        let leaves = |facts: &PodFacts| facts.uid == pod.uid && facts.terminating;
-        let leaving = self.pods.cache().wait_for(&pod.namespace, &pod.name, LONGER_THAN_ANY_CALL, leaves);
+        let is_deleted = |facts: &PodFacts| facts.uid == pod.uid && facts.terminating;
+        let deleted = self.pods.cache().wait_for(&pod.namespace, &pod.name, LONGER_THAN_ANY_CALL, is_deleted);
         tokio::select! {
-            joined = self.partitions.wait_until_member(plan, members) => joined,
-            _ = leaving => Err(Fault::new(
+            result = self.partitions.wait_until_member(plan, members) => result,
+            _ = deleted => Err(Fault::new(
                 FaultCode::PodNotFound,
                 format!("pod {pod}"),
-                "it is deleted while it waits for its partitions",
-                "nothing",
+                "the pod was deleted while waiting for its partitions",
+                "no action needed",
             )),
         }
     }
 
-    /// Do what the CNI side must not do itself. "Here" is the host's network namespace.
-    pub fn run_device_op(&self, work: &DeviceOp, sandbox: Option<OwnedFd>) -> Result<(), Fault> {
+    /// Performs a device operation for the CNI plugin. "Here" is the host's network namespace.
+    pub fn run_device_op(&self, operation: &DeviceOp, sandbox: Option<OwnedFd>) -> Result<(), Fault> {
         let hardware = self.hardware.as_deref().ok_or_else(|| ferroband_kernel::Error::NoRdma.fault())?;
         let sandbox = sandbox.map(Netns::from_fd).transpose().map_err(|e| e.fault())?;
-        work.perform(hardware.root(), hardware, sandbox.as_ref()).map_err(|e| e.fault())
+        operation.perform(hardware.root(), hardware, sandbox.as_ref()).map_err(|e| e.fault())
     }
 
-    /// Free what a sandbox, or one interface of it, held. A fault means that it is owed.
+    /// Releases the addresses of a sandbox, or of one interface of it. On a fault, the CNI plugin stores a pending
+    /// release.
     pub async fn release(&self, container: String, interface: Option<String>) -> Result<(), Fault> {
         let what = format!("addresses of sandbox {container}");
         self.partitions.remove_sandbox(&container, interface.as_deref());
@@ -248,66 +243,68 @@ impl CniHandler {
         Err(Fault::new(
             FaultCode::ApiUnavailable,
             what,
-            "the API server did not take the release in time",
-            "nothing: it is done when the API server is back",
+            "the API server did not confirm the release in time",
+            "no action needed; retried automatically when the API server is available",
         ))
     }
 
-    /// Record on the pod what it got.
+    /// Writes the pod's network-status annotation.
     pub async fn record_network_status(
         &self,
         plan: &Plan,
-        known: &PodRef,
+        pod: &PodRef,
         outcomes: &[AttachmentOutcome],
     ) -> Result<(), Fault> {
-        let facts =
-            self.pods.cache().get(&known.namespace, &known.name).filter(|facts| facts.uid == known.uid);
-        let asked = facts.as_ref().and_then(|facts| facts.annotations.get(NETWORKS)).map(String::as_str);
+        let facts = self.pods.cache().get(&pod.namespace, &pod.name).filter(|facts| facts.uid == pod.uid);
+        let annotation = facts.as_ref().and_then(|facts| facts.annotations.get(NETWORKS)).map(String::as_str);
         let marks = self.partitions.annotation_marks(plan);
-        self.network_status.record(plan, known, outcomes, asked.map(|asked| (asked, marks.as_slice()))).await
+        self.network_status
+            .record(plan, pod, outcomes, annotation.map(|annotation| (annotation, marks.as_slice())))
+            .await
     }
 
-    /// Tell the pod's readers what went wrong. Not waited for: the CNI side has the fault already.
+    /// Records an event on the pod. Not awaited: the CNI plugin returns the fault as well.
     pub fn report_failure(&self, pod: Option<&PodRef>, fault: &Fault, runtime: &Handle) {
         let Some(pod) = pod.cloned() else { return };
-        let known = self.pods.cache().get(&pod.namespace, &pod.name);
-        let pod = match known {
+        let cached = self.pods.cache().get(&pod.namespace, &pod.name);
+        let pod = match cached {
             Some(facts) if !facts.uid.is_empty() => PodRef { uid: facts.uid.clone(), ..pod },
             _ => pod,
         };
         runtime.spawn(self.events.clone().warn(pod, fault.clone()));
     }
 
-    /// Whether an ADD could be served.
+    /// Checks whether an ADD could be served.
     pub fn check_ready(&self) -> Result<(), Fault> {
         let waiting = if !self.pods.cache().is_synced() {
-            "the pods of this node"
+            "pods of this node"
         } else if !self.networks.cache().is_synced() {
-            "the network attachment definitions"
+            "network attachment definitions"
         } else if !self.blocks.is_synced() {
-            "the address granules"
+            "address blocks"
         } else if !self.whereabouts_records.cache().is_synced() {
-            "the records of Whereabouts"
+            "allocations of Whereabouts"
         } else {
             return find_default_network(&self.net_d).map(|_| ());
         };
         Err(caches_not_synced(waiting))
     }
 
-    /// Returns once every cache has been filled; also waited for before the runtime is sent to us.
+    /// Waits until every cache is complete. The CNI configuration is installed only after this, too.
     pub async fn wait_for_caches(&self) {
         self.pods.cache().wait_synced().await;
         self.networks.cache().wait_synced().await;
         self.blocks.wait_synced().await;
         self.whereabouts_records.cache().wait_synced().await;
-        // After a restore of etcd, what lives here is written down again before anything new is given out.
-        let _ = self.allocations_restored.clone().wait_for(|asserted| *asserted).await;
+        // After a restore of etcd, the allocations of running pods are written again before new addresses are
+        // assigned.
+        let _ = self.allocations_restored.clone().wait_for(|restored| *restored).await;
     }
 
     async fn wait_for_caches_or_fault(&self) -> Result<(), Fault> {
         match timeout(CACHE_SYNC_TIMEOUT, self.wait_for_caches()).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(self.check_ready().err().unwrap_or_else(|| caches_not_synced("its objects"))),
+            Err(_) => Err(self.check_ready().err().unwrap_or_else(|| caches_not_synced("all objects"))),
         }
     }
 
@@ -317,24 +314,24 @@ impl CniHandler {
             Fault::new(
                 FaultCode::PodNotFound,
                 format!("pod {pod}"),
-                "the API server does not know it",
-                "nothing if it was just deleted; else check that runtime and daemon use the same cluster",
+                "pod not found",
+                "no action needed if it was just deleted; otherwise check that the daemon uses the same cluster",
             )
         })
     }
 }
 
-/// Whether a network leaves its addresses to pools that are objects.
+/// Whether any network gets its addresses from SpiderIPPool objects.
 fn uses_pool_objects(default: &DefaultNetworkChoice, networks: &[ResolvedNetwork]) -> bool {
     let default = match default {
-        DefaultNetworkChoice::Resolved(chosen) => Some(chosen.as_ref()),
+        DefaultNetworkChoice::Resolved(network) => Some(network.as_ref()),
         DefaultNetworkChoice::Wrapped(_) => None,
     };
-    let mut all = default.into_iter().chain(networks);
-    all.any(|chosen| chosen.config.plugins.iter().any(IpamSource::uses_pool_objects))
+    let mut networks_with_default = default.into_iter().chain(networks);
+    networks_with_default.any(|network| network.config.plugins.iter().any(IpamSource::uses_pool_objects))
 }
 
-/// Where a network is looked for that a pool names without a namespace.
+/// Namespaces to search for a network that a pool names without a namespace.
 fn definition_namespaces(policy: &NetworkAccessPolicy) -> Vec<String> {
     vec![policy.namespace.clone(), "kube-system".to_owned(), "spiderpool".to_owned()]
 }
@@ -344,7 +341,7 @@ fn pod_of(call: &CniCall) -> Result<&PodRef, Fault> {
         Fault::new(
             FaultCode::BadCall,
             format!("sandbox {}", call.container),
-            "CNI_ARGS names no pod (K8S_POD_NAMESPACE, K8S_POD_NAME)",
+            "CNI_ARGS does not name a pod (K8S_POD_NAMESPACE, K8S_POD_NAME)",
             "call Ferroband from a Kubernetes runtime",
         )
     })
@@ -354,7 +351,7 @@ fn caches_not_synced(waiting: &str) -> Fault {
     Fault::new(
         FaultCode::ApiUnavailable,
         "node daemon",
-        format!("the API server has not yet sent {waiting}"),
-        "the pod is tried again by itself; check that the API server is up and `ferroband crds apply` was run",
+        format!("cache not complete yet: {waiting}"),
+        "the pod is retried automatically; check that the API server is up and that `ferroband crds apply` was run",
     )
 }

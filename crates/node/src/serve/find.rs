@@ -1,4 +1,4 @@
-//! From what a pod asks for to what there is: definitions, their configurations, devices.
+//! Resolves a pod's networks to definitions, configurations and devices.
 
 use super::CniHandler;
 use crate::{
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 impl CniHandler {
-    /// The networks that the pod is to get, with their definitions.
+    /// Finds the definitions of the pod's networks.
     pub(super) async fn find_definitions(
         &self,
         pod: &PodRef,
@@ -30,7 +30,7 @@ impl CniHandler {
         policy: &NetworkAccessPolicy,
         call: &CniCall,
     ) -> Result<NetworkDefinitions, Fault> {
-        let RequestedNetworks { default, cluster_wide: of_everybody, networks } =
+        let RequestedNetworks { default, cluster_wide, networks } =
             requested_networks(facts, &pod.namespace, policy)?;
         let find = |selection: NetworkSelection| async move {
             let definition = self.networks.find(&selection.namespace, &selection.name).await;
@@ -47,12 +47,12 @@ impl CniHandler {
         Ok(NetworkDefinitions {
             default,
             cluster,
-            networks: try_join_all(of_everybody.into_iter().chain(networks).map(find)).await?,
+            networks: try_join_all(cluster_wide.into_iter().chain(networks).map(find)).await?,
         })
     }
 
-    /// The default network as the configuration of a Multus names it: a definition, else a file by its network's name; or
-    /// a folder or file by its path.
+    /// Finds the default network that Multus' `clusterNetwork` names: a definition, a file by its network's name, or
+    /// a directory or file by path.
     async fn find_cluster_network(
         &self,
         name: &str,
@@ -63,40 +63,44 @@ impl CniHandler {
         }
         let mut selections =
             NetworkSelection::parse_networks(name, &policy.namespace).map_err(|e| e.fault())?;
-        let found = match selections.first() {
-            Some(one) => self.networks.find(&one.namespace, &one.name).await.map_err(|e: Error| e.fault())?,
+        let definition = match selections.first() {
+            Some(selection) => self
+                .networks
+                .find(&selection.namespace, &selection.name)
+                .await
+                .map_err(|e: Error| e.fault())?,
             None => None,
         };
-        match found {
+        match definition {
             Some(definition) => Ok((Some((selections.remove(0), definition)), None)),
             None => Ok((None, Some(find_network_by_name(&self.multus_conf_d, name)?))),
         }
     }
 
-    /// The configurations of what was found, and the default network.
+    /// Reads the configurations of the definitions, and the default network.
     pub(super) fn resolve_networks(
         &self,
-        found: NetworkDefinitions,
+        definitions: NetworkDefinitions,
         call: &CniCall,
     ) -> Result<(DefaultNetworkChoice, Vec<ResolvedNetwork>), Fault> {
         let folders = [self.multus_conf_d.clone(), self.net_d.clone()];
-        let choose = |(selection, definition): DefinedNetwork| {
-            let mut chosen = ResolvedNetwork::from_definition(selection, &definition, &folders)?;
-            let coordinators = chosen.config.plugins.iter_mut().filter(|plugin| is_coordinator(plugin));
+        let resolve = |(selection, definition): DefinedNetwork| {
+            let mut network = ResolvedNetwork::from_definition(selection, &definition, &folders)?;
+            let coordinators = network.config.plugins.iter_mut().filter(|plugin| is_coordinator(plugin));
             coordinators.for_each(|plugin| self.coordinator_context.fill(plugin));
-            Ok::<_, Fault>(chosen)
+            Ok::<_, Fault>(network)
         };
-        let networks = found.networks.into_iter().map(choose).collect::<Result<_, _>>()?;
-        let default = match found.default {
-            Some(defined) => DefaultNetworkChoice::Resolved(Box::new(choose(defined)?)),
+        let networks = definitions.networks.into_iter().map(resolve).collect::<Result<_, _>>()?;
+        let default = match definitions.default {
+            Some(defined) => DefaultNetworkChoice::Resolved(Box::new(resolve(defined)?)),
             None => DefaultNetworkChoice::Wrapped(
-                found.cluster.map_or_else(|| self.find_wrapped_network(call), Ok)?,
+                definitions.cluster.map_or_else(|| self.find_wrapped_network(call), Ok)?,
             ),
         };
         Ok((default, networks))
     }
 
-    /// The cluster's default network: as its owner has it now, else as the configuration of the call wraps it.
+    /// Returns the cluster's default network from its file, or from the call's configuration if the file is missing.
     fn find_wrapped_network(&self, call: &CniCall) -> Result<DefaultNetwork, Fault> {
         find_default_network(&self.net_d).or_else(|fault| {
             let delegate =
@@ -106,7 +110,7 @@ impl CniHandler {
         })
     }
 
-    /// The devices of the pod; the kubelet is asked only if a network uses any.
+    /// Returns the pod's devices. Queries the kubelet only if a network uses any.
     pub(super) fn pod_devices(
         &self,
         pod: &PodRef,
@@ -115,26 +119,26 @@ impl CniHandler {
         runtime: &Handle,
     ) -> Result<PodDevices, Fault> {
         let default = match default {
-            DefaultNetworkChoice::Resolved(chosen) => Some(chosen.as_ref()),
+            DefaultNetworkChoice::Resolved(network) => Some(network.as_ref()),
             DefaultNetworkChoice::Wrapped(_) => None,
         };
-        if !default.into_iter().chain(networks).any(|chosen| chosen.resource.is_some()) {
+        if !default.into_iter().chain(networks).any(|network| network.resource.is_some()) {
             return Ok(PodDevices::default());
         }
         runtime.block_on(self.pod_resources.pod_devices(pod)).map_err(|e| e.fault())
     }
 }
 
-/// A network and its definition.
+/// A selection and its definition.
 type DefinedNetwork = (NetworkSelection, Arc<NetworkAttachmentDefinition>);
 
-/// The definitions of a pod's networks.
+/// Definitions of a pod's networks.
 pub(super) struct NetworkDefinitions {
-    /// In place of the cluster's default network.
+    /// Replaces the cluster's default network.
     default: Option<DefinedNetwork>,
-    /// The cluster's, where the configuration of the call names it.
+    /// The cluster's default network, if the call's configuration names it.
     cluster: Option<DefaultNetwork>,
-    /// The others, in order.
+    /// The additional networks, in order.
     networks: Vec<DefinedNetwork>,
 }
 
@@ -148,6 +152,6 @@ fn no_network_fault(selection: &NetworkSelection) -> Fault {
         FaultCode::NoNetworkFound,
         format!("network {namespace}/{name}"),
         format!("cannot find a network-attachment-definition ({name}) in namespace ({namespace})"),
-        "create it, or correct the annotation k8s.v1.cni.cncf.io/networks; once it is there the pod starts by itself",
+        "create it, or correct the annotation k8s.v1.cni.cncf.io/networks; the pod starts automatically once it exists",
     )
 }

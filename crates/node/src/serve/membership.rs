@@ -1,9 +1,9 @@
-//! Partitions, seen from an ADD.
+//! Partition management during a CNI call.
 //!
 //! ```text
-//! plan made ── begin ──▶ whoever manages partitions starts to bring the pod's ports in
-//! interfaces exist ── await_member ──▶ answers when the ports' own tables show their keys
-//! sandbox gone ── end ──▶ the ports go out again
+//! plan built ── begin_add ──▶ starts to make the pod's ports members
+//! interfaces exist ── wait_until_member ──▶ completes when the ports' P_Key tables contain their keys
+//! sandbox gone ── remove_sandbox ──▶ removes the memberships
 //! ```
 
 use ferroband_api::annotation::IbKubernetesMark;
@@ -11,40 +11,41 @@ use ferroband_attach::{message::PortMember, plan::Plan};
 use ferroband_model::Fault;
 use futures::future::{BoxFuture, ready};
 
-/// Who brings the ports of pods into their partitions.
-pub trait PartitionManager: Send + Sync {
-    /// An ADD begins, for this container. Says whether the CNI side has to ask, before anything is sent, whether all
-    /// ports are members. A fault refuses the pod before anything is made. Must not block.
+/// Manages the partition memberships of pods' ports.
+pub trait PartitionMembership: Send + Sync {
+    /// Starts an ADD for this container. Returns whether the CNI plugin must wait for membership before it sends
+    /// anything. A fault rejects the pod before anything is set up. Must not block.
     fn begin_add(&self, plan: &Plan, container: &str) -> Result<bool, Fault>;
 
-    /// Completes when the table of every port shows its key. The interfaces exist, without addresses yet. A wait that
-    /// takes too long ends with a fault whose code says "try again".
+    /// Completes when the P_Key table of every port contains its key. The interfaces exist, but have no addresses
+    /// yet. A timeout returns a fault with the CNI code "try again later".
     fn wait_until_member<'a>(
         &'a self,
         plan: &'a Plan,
         members: &'a [PortMember],
     ) -> BoxFuture<'a, Result<(), Fault>>;
 
-    /// The sandbox, or one interface of it, is gone from the node. May be told twice, or of one never heard of.
+    /// Removes the memberships of a sandbox, or of one interface of it. May be called repeatedly, and for unknown
+    /// sandboxes.
     fn remove_sandbox(&self, container: &str, interface: Option<&str>);
 
-    /// What others are to read about a pod's functions, by attachment; nothing where nobody manages partitions.
+    /// Returns the marks for the networks annotation, by attachment; empty if partitions are unmanaged.
     fn annotation_marks(&self, plan: &Plan) -> Vec<(usize, IbKubernetesMark)> {
         let _ = plan;
         Vec::new()
     }
 
-    /// The sandboxes that have members, each with its pod's UID, so that one that is lost is found.
+    /// Lists the sandboxes that have members, each with its pod's UID, so that leaked ones can be found.
     fn list_sandboxes(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 }
 
-/// Nobody manages partitions: every port is in those that the subnet manager has it in.
+/// Partitions are unmanaged: the subnet manager's configuration is left unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnmanagedPartitions;
 
-impl PartitionManager for UnmanagedPartitions {
+impl PartitionMembership for UnmanagedPartitions {
     fn begin_add(&self, _: &Plan, _: &str) -> Result<bool, Fault> {
         Ok(false)
     }

@@ -1,12 +1,12 @@
-//! The CNI socket: `ferroband-cni` asks, the daemon decides.
+//! The CNI socket, on which `ferroband-cni` talks to the daemon.
 //!
 //! ```text
-//! Socket ── accepts on a thread of its own ──▶ one thread per call ── Conversation ──▶ Decider (plans, addresses,
-//!   0600, root only, a bounded number of calls                                          releases, records)
+//! CniSocket ── accept thread ──▶ one thread per call ── connection ──▶ CniHandler (plans, addresses, releases, status)
+//!   mode 0600, root only, a limited number of calls
 //! ```
 //!
-//! The threads are plain ones: a call may look at interfaces, and that is blocking work which has no place on the
-//! async runtime's threads.
+//! Calls run on plain threads: they may access interfaces, which is blocking work and must not run on the async
+//! runtime.
 
 mod conversation;
 mod decider;
@@ -19,6 +19,6 @@ mod tests;
 mod wire;
 
 pub use decider::CniHandler;
-pub use membership::{PartitionManager, UnmanagedPartitions};
+pub use membership::{PartitionMembership, UnmanagedPartitions};
 pub use running::CallLimiter;
 pub use socket::CniSocket;

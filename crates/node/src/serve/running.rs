@@ -1,28 +1,27 @@
-//! How many calls are running.
+//! Limits and counts running calls.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Counts calls, bounds them, and lets somebody wait for their end.
+/// Limits the number of concurrent calls and waits for their end.
 #[derive(Clone, Debug)]
 pub struct CallLimiter {
     shared: Arc<(Mutex<usize>, Condvar)>,
     max_calls: usize,
 }
 
-/// One running call; it ends when this is dropped.
+/// A running call, until it is dropped.
 #[derive(Debug)]
 pub struct CallPermit(Arc<(Mutex<usize>, Condvar)>);
 
 impl CallLimiter {
-    /// None yet, and never more than `most`.
     pub fn new(most: usize) -> Self {
         Self { shared: Arc::default(), max_calls: most }
     }
 
-    /// Begin a call, waiting for room.
+    /// Starts a call, waiting for a free slot.
     pub fn acquire(&self) -> CallPermit {
         let (count, changed) = &*self.shared;
         let count = count.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +32,7 @@ impl CallLimiter {
         CallPermit(self.shared.clone())
     }
 
-    /// Wait until none is running; `false` if that takes longer than `patience`.
+    /// Waits until no call is running. Returns `false` if that takes longer than `patience`.
     pub fn wait_idle(&self, patience: Duration) -> bool {
         let (count, changed) = &*self.shared;
         let end = Instant::now() + patience;

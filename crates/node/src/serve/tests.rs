@@ -21,7 +21,7 @@ use std::{fs, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duratio
 use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
 
-/// A machine with one IPoIB interface, `ib0`.
+/// A host with one IPoIB interface, `ib0`.
 struct FakeIpoibHost(Root);
 
 impl Host for FakeIpoibHost {
@@ -47,14 +47,14 @@ impl Host for FakeIpoibHost {
     }
 
     fn create_ipoib_child(&self, _: &str, _: &IpoibChild) -> Result<(), Error> {
-        panic!("the daemon makes no interfaces")
+        panic!("the daemon creates no interfaces")
     }
 }
 
-/// A daemon's serving half, with its API server.
+/// The CNI server of a daemon with a fake API server.
 struct CniServerFixture {
     api: FakeApi,
-    decider: Arc<CniHandler>,
+    handler: Arc<CniHandler>,
     socket: CniSocket,
     path: PathBuf,
     runtime: Runtime,
@@ -63,7 +63,7 @@ struct CniServerFixture {
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NADS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
-const GRANULES: &str = "/apis/ferroband.io/v1alpha1/addressblocks";
+const BLOCKS: &str = "/apis/ferroband.io/v1alpha1/addressblocks";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn definition(name: &str, master: &str) -> Value {
@@ -92,13 +92,13 @@ impl CniServerFixture {
         let api = FakeApi::default();
         let _inside = runtime.enter();
         let client = api.client();
-        let ledger = Arc::new(AddressBlockCache::default());
-        ledger.begin_list();
-        ledger.finish_list();
-        let (desk, committer) =
-            address::create_allocator("n1".into(), ledger.clone(), ApiBlockStore::new(client.clone()));
-        runtime.spawn(committer.run());
-        let decider = Arc::new(CniHandler {
+        let blocks = Arc::new(AddressBlockCache::default());
+        blocks.begin_list();
+        blocks.finish_list();
+        let (allocator, batch_writer) =
+            address::create_allocator("n1".into(), blocks.clone(), ApiBlockStore::new(client.clone()));
+        runtime.spawn(batch_writer.run());
+        let handler = Arc::new(CniHandler {
             coordinator_context: Default::default(),
             hardware: None,
             partitions: Arc::new(super::UnmanagedPartitions),
@@ -110,37 +110,37 @@ impl CniServerFixture {
             pods: NodePodCache::new(client.clone()),
             networks: NetworkDefinitionCache::new(client.clone()),
             spiderpool: SpiderpoolCache::new(client.clone(), "n1".into()),
-            blocks: ledger,
-            allocator: desk,
+            blocks,
+            allocator,
             probing: DetectionSettings { duplicates: DetectionMode::Off, gateways: DetectionMode::Off },
             whereabouts_records: WhereaboutsRecords::new(client.clone()),
             allocations_restored: tokio::sync::watch::channel(true).1,
             events: PodEventRecorder::new(client.clone(), "n1".into()),
             network_status: NetworkStatusWriter::new(client),
         });
-        decider.pods.cache().apply(Event::InitDone);
-        decider.networks.cache().apply(Event::InitDone);
-        decider.spiderpool.mark_synced();
-        decider.whereabouts_records.cache().apply(Event::InitDone);
+        handler.pods.cache().apply(Event::InitDone);
+        handler.networks.cache().apply(Event::InitDone);
+        handler.spiderpool.mark_synced();
+        handler.whereabouts_records.cache().apply(Event::InitDone);
         let path = folder.path().join("cni.sock");
-        let socket = CniSocket::open(&path, decider.clone(), Handle::current()).unwrap();
+        let socket = CniSocket::open(&path, handler.clone(), Handle::current()).unwrap();
         drop(_inside);
-        Self { api, decider, socket, path, runtime, folder }
+        Self { api, handler, socket, path, runtime, folder }
     }
 
-    fn network(&self, name: &str, master: &str) {
+    fn add_network(&self, name: &str, master: &str) {
         let object = serde_json::from_value(definition(name, master)).unwrap();
-        self.decider.networks.cache().apply(Event::Apply((("default".into(), name.into()), Some(object))));
+        self.handler.networks.cache().apply(Event::Apply((("default".into(), name.into()), Some(object))));
     }
 
-    fn pod(&self, name: &str, networks: Option<&str>) {
+    fn add_pod(&self, name: &str, networks: Option<&str>) {
         let annotations = networks.map(|networks| (NETWORKS.to_owned(), networks.to_owned()));
         let facts = PodFacts {
             uid: format!("uid-{name}"),
             annotations: annotations.into_iter().collect(),
             ..PodFacts::default()
         };
-        self.decider.pods.cache().apply(Event::Apply((("default".into(), name.into()), Some(facts))));
+        self.handler.pods.cache().apply(Event::Apply((("default".into(), name.into()), Some(facts))));
     }
 
     fn connect(&self) -> Channel {
@@ -149,19 +149,19 @@ impl CniServerFixture {
         channel
     }
 
-    fn ask(&self, request: &DaemonRequest) -> DaemonReply {
-        ask(&mut self.connect(), request)
+    fn send_request(&self, request: &DaemonRequest) -> DaemonReply {
+        send_request(&mut self.connect(), request)
     }
 
-    fn refused(&self, pod: &str) -> Fault {
-        match self.ask(&DaemonRequest::Add(call(pod))) {
+    fn add_fault(&self, pod: &str) -> Fault {
+        match self.send_request(&DaemonRequest::Add(call(pod))) {
             DaemonReply::Fault(fault) => fault,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Wait until `what` holds; events are told after the answer.
-    fn eventually(&self, what: impl Fn(&FakeApi) -> bool) {
+    /// Waits until `what` holds; events are written after the reply.
+    fn wait_until(&self, what: impl Fn(&FakeApi) -> bool) {
         for _ in 0..250 {
             if what(&self.api) {
                 return;
@@ -172,7 +172,7 @@ impl CniServerFixture {
     }
 }
 
-fn ask(channel: &mut Channel, request: &DaemonRequest) -> DaemonReply {
+fn send_request(channel: &mut Channel, request: &DaemonRequest) -> DaemonReply {
     channel.send(request).unwrap();
     channel.recv().unwrap()
 }
@@ -187,17 +187,17 @@ fn call(pod: &str) -> CniCall {
 }
 
 fn add(channel: &mut Channel, pod: &str) -> Plan {
-    match ask(channel, &DaemonRequest::Add(call(pod))) {
+    match send_request(channel, &DaemonRequest::Add(call(pod))) {
         DaemonReply::Plan(plan) => plan,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
+fn add_reads_nothing_and_writes_one_block_and_one_patch() {
     let node = CniServerFixture::start();
-    node.network("ib", "ib0");
-    node.pod("a", Some("ib"));
+    node.add_network("ib", "ib0");
+    node.add_pod("a", Some("ib"));
     let mut channel = node.connect();
     let plan = add(&mut channel, "a");
     let names: Vec<_> = plan.attachments.iter().map(|a| (a.network.as_str(), a.ifname.as_str())).collect();
@@ -205,7 +205,9 @@ fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
     assert_eq!(plan.attachments[0].steps[1].config["runtimeConfig"]["portMappings"][0]["hostPort"], 80);
     assert!(matches!(plan.attachments[1].steps[0].kind, StepKind::Ipoib { daemon_ipam: true, .. }));
 
-    let DaemonReply::Addresses(assigned) = ask(&mut channel, &DaemonRequest::Addresses) else { panic!() };
+    let DaemonReply::Addresses(assigned) = send_request(&mut channel, &DaemonRequest::Addresses) else {
+        panic!()
+    };
     assert_eq!(
         (assigned[0].attachment, assigned[0].ips[0].address.to_string()),
         (1, "192.168.0.1/24".to_owned())
@@ -217,21 +219,21 @@ fn an_add_reads_nothing_and_writes_one_granule_and_one_patch() {
         device_info: None,
     };
     let outcomes = vec![outcome(0, "eth0", "10.1.0.2/24"), outcome(1, "net1", "192.168.0.1/24")];
-    assert_eq!(ask(&mut channel, &DaemonRequest::Attached(outcomes)), DaemonReply::Done);
-    assert_eq!(node.api.list_calls(), [format!("POST {GRANULES}"), format!("PATCH {PODS}/a/status")]);
+    assert_eq!(send_request(&mut channel, &DaemonRequest::Attached(outcomes)), DaemonReply::Done);
+    assert_eq!(node.api.list_calls(), [format!("POST {BLOCKS}"), format!("PATCH {PODS}/a/status")]);
     let patch = node.api.last_body("PATCH", &format!("{PODS}/a/status"));
     assert!(patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().contains("192.168.0.1"));
 
     let release = DaemonRequest::Release { container: "c-a".into(), ifname: None };
-    assert_eq!(node.ask(&release), DaemonReply::Done);
-    let granule = node.api.get_object(&format!("{GRANULES}/default-192.168.0.0")).unwrap();
-    assert_eq!((&granule["spec"]["entries"], &granule["spec"]["used"]), (&json!({}), &json!(0)));
-    assert_eq!(node.ask(&release), DaemonReply::Done, "a second DEL");
-    assert_eq!(node.api.list_calls().len(), 3, "one write frees: {:?}", node.api.list_calls());
+    assert_eq!(node.send_request(&release), DaemonReply::Done);
+    let block = node.api.get_object(&format!("{BLOCKS}/default-192.168.0.0")).unwrap();
+    assert_eq!((&block["spec"]["entries"], &block["spec"]["used"]), (&json!({}), &json!(0)));
+    assert_eq!(node.send_request(&release), DaemonReply::Done, "a second DEL");
+    assert_eq!(node.api.list_calls().len(), 3, "one write releases: {:?}", node.api.list_calls());
 }
 
-/// Seed 001's pool, and one for the other rails.
-fn pool(node: &CniServerFixture, name: &str, third: u8) {
+/// Adds a SpiderIPPool with the subnet 172.`third`.0.0/16.
+fn add_pool(node: &CniServerFixture, name: &str, third: u8) {
     let object = json!({
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
         "spec": {
@@ -241,10 +243,10 @@ fn pool(node: &CniServerFixture, name: &str, third: u8) {
     });
     let object = serde_json::from_value(object).unwrap();
     let reading = ferroband_daemon::addresses::parse_pool(&object).map(Arc::new);
-    node.decider.spiderpool.pools().apply(Event::Apply(((String::new(), name.into()), Some(reading))));
+    node.handler.spiderpool.pools().apply(Event::Apply(((String::new(), name.into()), Some(reading))));
 }
 
-fn pooled(name: &str, pools: &[&str]) -> Value {
+fn spiderpool_definition(name: &str, pools: &[&str]) -> Value {
     let config = json!({
         "cniVersion": "0.3.1", "type": "ipoib", "name": name, "master": "ib0",
         "ipam": {"type": "spiderpool", "default_ipv4_ippool": pools},
@@ -255,20 +257,23 @@ fn pooled(name: &str, pools: &[&str]) -> Value {
     })
 }
 
+// Case: ipam A01
 #[test]
-fn a01_pools_give_addresses_gateways_and_routes_of_all_networks_in_one_round() {
+fn pools_provide_addresses_gateways_and_routes_of_all_networks_at_once() {
     let node = CniServerFixture::start();
     for (rail, third) in (91..99).enumerate() {
-        pool(&node, &format!("v4-{third}"), third);
+        add_pool(&node, &format!("v4-{third}"), third);
         let name = format!("rail{rail}");
-        let object = serde_json::from_value(pooled(&name, &[&format!("v4-{third}")])).unwrap();
-        node.decider.networks.cache().apply(Event::Apply((("default".into(), name), Some(object))));
+        let object = serde_json::from_value(spiderpool_definition(&name, &[&format!("v4-{third}")])).unwrap();
+        node.handler.networks.cache().apply(Event::Apply((("default".into(), name), Some(object))));
     }
     let networks: Vec<_> = (0..8).map(|rail| format!("rail{rail}")).collect();
-    node.pod("a", Some(&networks.join(",")));
+    node.add_pod("a", Some(&networks.join(",")));
     let mut channel = node.connect();
     add(&mut channel, "a");
-    let DaemonReply::Addresses(assigned) = ask(&mut channel, &DaemonRequest::Addresses) else { panic!() };
+    let DaemonReply::Addresses(assigned) = send_request(&mut channel, &DaemonRequest::Addresses) else {
+        panic!()
+    };
     for (rail, assigned) in assigned.iter().enumerate() {
         let third = 91 + rail;
         assert_eq!(assigned.ips[0].address.to_string(), format!("172.{third}.0.100/16"));
@@ -276,65 +281,68 @@ fn a01_pools_give_addresses_gateways_and_routes_of_all_networks_in_one_round() {
         let route = assigned.routes[0];
         assert_eq!((route.dst.to_string().as_str(), route.gw), ("0.0.0.0/0", assigned.ips[0].gateway));
     }
-    assert_eq!((assigned.len(), node.api.list_calls().len()), (8, 8), "one write for each rail's granule");
+    assert_eq!((assigned.len(), node.api.list_calls().len()), (8, 8), "one write for each rail's block");
 
-    // Called by somebody else's plugin for one interface: the same address, as the same owner asks.
+    // A foreign plugin delegates IPAM for one interface: it gets the same address, as the owner is the same.
     let config: Value =
-        serde_json::from_str(pooled("rail2", &["v4-93"])["spec"]["config"].as_str().unwrap()).unwrap();
+        serde_json::from_str(spiderpool_definition("rail2", &["v4-93"])["spec"]["config"].as_str().unwrap())
+            .unwrap();
     let again = CniCall { ifname: "net3".into(), config, ..call("a") };
-    let DaemonReply::Addresses(again) = node.ask(&DaemonRequest::Assign(again)) else { panic!() };
+    let DaemonReply::Addresses(again) = node.send_request(&DaemonRequest::Assign(again)) else { panic!() };
     assert_eq!(again[0].ips[0].address.to_string(), "172.93.0.100/16");
     assert_eq!(node.api.list_calls().len(), 8);
 }
 
 #[test]
-fn a_pool_that_comes_late_is_found_and_one_that_does_not_is_named() {
+fn missing_pool_is_read_from_the_api_server_and_named_in_the_error() {
     let node = CniServerFixture::start();
-    let object = serde_json::from_value(pooled("ib", &["v4-91"])).unwrap();
-    node.decider.networks.cache().apply(Event::Apply((("default".into(), "ib".into()), Some(object))));
-    node.pod("a", Some("ib"));
-    let fault = node.refused("a");
+    let object = serde_json::from_value(spiderpool_definition("ib", &["v4-91"])).unwrap();
+    node.handler.networks.cache().apply(Event::Apply((("default".into(), "ib".into()), Some(object))));
+    node.add_pod("a", Some("ib"));
+    let fault = node.add_fault("a");
     assert_eq!(fault.code, FaultCode::NoPool, "{fault}");
     assert!(fault.cause.contains("v4-91 does not exist") && fault.cause.contains("net1"), "{fault}");
     assert!(
         node.api.list_calls().iter().any(|call| call.ends_with("/spiderippools")),
-        "the API server was asked"
+        "the API server was queried"
     );
 }
 
+// Case: cni 81
 #[test]
-fn c81_a_network_that_is_missing_is_named_told_once_and_found_when_it_comes() {
+fn missing_network_is_named_reported_once_and_found_once_created() {
     let node = CniServerFixture::start();
-    node.pod("a", Some("ib"));
-    let fault = node.refused("a");
+    node.add_pod("a", Some("ib"));
+    let fault = node.add_fault("a");
     assert_eq!((fault.code, fault.what.as_str()), (FaultCode::NoNetworkFound, "network default/ib"));
-    node.eventually(|api| api.list_calls().contains(&format!("POST {EVENTS}")));
+    node.wait_until(|api| api.list_calls().contains(&format!("POST {EVENTS}")));
     let event = node.api.last_body("POST", EVENTS);
     assert_eq!((&event["reason"], &event["type"]), (&json!("NoNetworkFound"), &json!("Warning")));
     assert_eq!(event["involvedObject"]["uid"], "uid-a");
     assert!(event["message"].as_str().unwrap().contains("default/ib"), "{event}");
-    // The kubelet tries again and again.
-    node.refused("a");
-    node.refused("a");
+    // The kubelet retries continuously.
+    node.add_fault("a");
+    node.add_fault("a");
     assert_eq!(node.api.list_calls().iter().filter(|call| call.contains("events")).count(), 1);
 
-    // Made a moment ago, it is in the API server but not yet in the cache.
+    // A new definition is in the API server but not yet in the cache.
     node.api.insert_object(&format!("{NADS}/ib"), definition("ib", "ib0"));
     add(&mut node.connect(), "a");
 }
 
+// Case: cni 91
 #[test]
-fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
+fn kubelet_is_queried_only_if_a_network_uses_devices() {
     let node = CniServerFixture::start();
-    node.network("ib", "ib0");
-    node.pod("a", Some("ib"));
+    node.add_network("ib", "ib0");
+    node.add_pod("a", Some("ib"));
     add(&mut node.connect(), "a");
     let mut object: Value = definition("vf", "ib0");
     object["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": "x/vf"});
     let object = serde_json::from_value(object).unwrap();
-    node.decider.networks.cache().apply(Event::Apply((("default".into(), "vf".into()), Some(object))));
-    node.pod("b", Some("vf"));
-    let fault = node.refused("b");
+    node.handler.networks.cache().apply(Event::Apply((("default".into(), "vf".into()), Some(object))));
+    node.add_pod("b", Some("vf"));
+    let fault = node.add_fault("b");
     assert!(fault.code.cni_code() == 11 && fault.what.contains("default/b"), "{fault}");
 
     let folder = node.folder.path().join("var/lib/kubelet/device-plugins");
@@ -347,102 +355,105 @@ fn c91_the_kubelet_is_asked_only_when_a_network_uses_devices() {
     assert_eq!(plan.attachments[1].steps[0].config["deviceID"], "d1");
 }
 
+// Case: cni 114
 #[test]
-fn c114_the_device_behind_a_network_is_told_on_the_pod() {
+fn network_status_contains_the_device_info() {
     let node = CniServerFixture::start();
-    node.network("ib", "ib0");
-    node.pod("a", Some("ib"));
+    node.add_network("ib", "ib0");
+    node.add_pod("a", Some("ib"));
     let mut channel = node.connect();
     add(&mut channel, "a");
-    ask(&mut channel, &DaemonRequest::Addresses);
+    send_request(&mut channel, &DaemonRequest::Addresses);
     let info = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:3b:00.2"}});
     let result = json!({"interfaces": [{"name": "net1", "sandbox": "/x"}]});
     let outcome = AttachmentOutcome { attachment: 1, result, device_info: Some(info.clone()) };
-    assert_eq!(ask(&mut channel, &DaemonRequest::Attached(vec![outcome])), DaemonReply::Done);
+    assert_eq!(send_request(&mut channel, &DaemonRequest::Attached(vec![outcome])), DaemonReply::Done);
     let patch = node.api.last_body("PATCH", &format!("{PODS}/a/status"));
-    let told = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().to_owned();
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((&told[0]["name"], &told[0]["device-info"]), (&json!("default/ib"), &info));
+    let status = patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().to_owned();
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!((&status[0]["name"], &status[0]["device-info"]), (&json!("default/ib"), &info));
 }
 
+// Case: cni 80, cni 85
 #[test]
-fn c80_and_c85_through_the_socket() {
+fn isolation_and_default_networks_of_the_call_are_applied() {
     let node = CniServerFixture::start();
-    node.network("ib", "ib0");
-    node.pod("a", Some("ib"));
+    node.add_network("ib", "ib0");
+    node.add_pod("a", Some("ib"));
     let with = |more: Value| {
         let mut call = call("a");
         call.config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        node.ask(&DaemonRequest::Add(call))
+        node.send_request(&DaemonRequest::Add(call))
     };
     assert!(matches!(with(json!({"namespaceIsolation": true})), DaemonReply::Plan(_)), "its own namespace");
-    node.pod("a", Some("other/ib"));
+    node.add_pod("a", Some("other/ib"));
     let DaemonReply::Fault(fault) = with(json!({"namespaceIsolation": true})) else { panic!() };
     assert!(fault.code == FaultCode::InvalidAnnotation && fault.what.contains("other/ib"), "{fault}");
 
-    node.pod("a", Some("ib"));
-    let everybodys = json!({"defaultNetworks": ["ib", "ib"], "multusNamespace": "default"});
-    let DaemonReply::Plan(plan) = with(everybodys) else { panic!() };
+    node.add_pod("a", Some("ib"));
+    let cluster_wide = json!({"defaultNetworks": ["ib", "ib"], "multusNamespace": "default"});
+    let DaemonReply::Plan(plan) = with(cluster_wide) else { panic!() };
     let names: Vec<_> = plan.attachments.iter().map(|a| a.ifname.as_str()).collect();
     assert_eq!(names, ["eth0", "net1", "net2", "net3"]);
 }
 
 #[test]
-fn the_wrapped_network_of_the_call_stands_in_for_a_missing_file() {
+fn wrapped_network_of_the_call_replaces_a_missing_file() {
     let node = CniServerFixture::start();
-    node.pod("a", None);
-    fs::remove_file(node.decider.net_d.join("10-k8s.conflist")).unwrap();
-    assert_eq!(node.refused("a").code, FaultCode::NoDefaultNetwork);
+    node.add_pod("a", None);
+    fs::remove_file(node.handler.net_d.join("10-k8s.conflist")).unwrap();
+    assert_eq!(node.add_fault("a").code, FaultCode::NoDefaultNetwork);
     let mut call = call("a");
     call.config["delegates"] = json!([{"cniVersion": "1.0.0", "name": "cbr0", "type": "bridge"}]);
-    let DaemonReply::Plan(plan) = node.ask(&DaemonRequest::Add(call)) else { panic!() };
+    let DaemonReply::Plan(plan) = node.send_request(&DaemonRequest::Add(call)) else { panic!() };
     assert_eq!(plan.attachments[0].network, "cbr0");
 }
 
 #[test]
-fn a_missing_parent_is_told_before_anything_is_made() {
+fn missing_parent_is_reported_when_planning() {
     let node = CniServerFixture::start();
-    node.network("ib", "ib9");
-    node.pod("a", Some("ib"));
-    let fault = node.refused("a");
+    node.add_network("ib", "ib9");
+    node.add_pod("a", Some("ib"));
+    let fault = node.add_fault("a");
     assert_eq!(fault.code, FaultCode::NoParent);
     assert!(fault.what.contains("default/ib") && fault.what.contains("ib9"), "{fault}");
-    node.eventually(|api| api.list_calls() == [format!("POST {EVENTS}")]);
+    node.wait_until(|api| api.list_calls() == [format!("POST {EVENTS}")]);
     assert_eq!(node.api.last_body("POST", EVENTS)["reason"], "NoParent");
 }
 
+// Case: cni 99
 #[test]
-fn c99_the_sandbox_of_a_pod_that_was_made_again_is_refused() {
+fn sandbox_of_a_recreated_pod_is_rejected() {
     let node = CniServerFixture::start();
-    node.pod("a", None);
+    node.add_pod("a", None);
     let mut call = call("a");
-    call.pod.as_mut().unwrap().uid = "uid-of-before".into();
+    call.pod.as_mut().unwrap().uid = "uid-old".into();
     let pod = json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}});
     node.api.insert_object(&format!("{PODS}/a"), pod);
-    let DaemonReply::Fault(fault) = node.ask(&DaemonRequest::Add(call)) else { panic!() };
+    let DaemonReply::Fault(fault) = node.send_request(&DaemonRequest::Add(call)) else { panic!() };
     assert_eq!(fault.code, FaultCode::PodReplaced);
-    assert!(fault.cause.contains("uid-of-before") && fault.cause.contains("uid-a"), "{fault}");
+    assert!(fault.cause.contains("uid-old") && fault.cause.contains("uid-a"), "{fault}");
 }
 
 #[test]
-fn the_successor_of_a_pod_is_waited_for() {
+fn add_waits_until_a_recreated_pod_is_in_the_cache() {
     let node = CniServerFixture::start();
-    node.pod("a", None);
+    node.add_pod("a", None);
     let mut call = call("a");
-    call.pod.as_mut().unwrap().uid = "uid-of-after".into();
-    let decider = node.decider.clone();
+    call.pod.as_mut().unwrap().uid = "uid-new".into();
+    let handler = node.handler.clone();
     let coming = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
-        let facts = PodFacts { uid: "uid-of-after".into(), ..PodFacts::default() };
-        decider.pods.cache().apply(Event::Apply((("default".into(), "a".into()), Some(facts))));
+        let facts = PodFacts { uid: "uid-new".into(), ..PodFacts::default() };
+        handler.pods.cache().apply(Event::Apply((("default".into(), "a".into()), Some(facts))));
     });
-    assert!(matches!(node.ask(&DaemonRequest::Add(call)), DaemonReply::Plan(_)));
+    assert!(matches!(node.send_request(&DaemonRequest::Add(call)), DaemonReply::Plan(_)));
     coming.join().unwrap();
     assert_eq!(node.api.list_calls(), Vec::<String>::new());
 }
 
 #[test]
-fn a_pod_that_comes_late_to_the_cache_is_waited_for_then_read_once() {
+fn pod_missing_in_the_cache_is_read_once_from_the_api_server() {
     let node = CniServerFixture::start();
     let path = format!("{PODS}/late");
     let pod = json!({"metadata": {"name": "late", "namespace": "default", "uid": "uid-late"}});
@@ -451,62 +462,61 @@ fn a_pod_that_comes_late_to_the_cache_is_waited_for_then_read_once() {
     assert_eq!(plan.attachments.len(), 1);
     assert_eq!(node.api.list_calls(), [format!("GET {path}")]);
 
-    let fault = node.refused("nobody");
+    let fault = node.add_fault("unknown");
     assert_eq!(fault.code, FaultCode::PodNotFound);
 }
 
 #[test]
-fn whereabouts_alone_assigns_one_interface() {
+fn delegated_whereabouts_assigns_one_interface() {
     let node = CniServerFixture::start();
-    node.pod("a", None);
+    node.add_pod("a", None);
     let mut call = call("a");
     call.ifname = "net7".into();
     call.config = json!({"name": "x", "type": "macvlan", "ipam": {"type": "whereabouts", "range": "10.7.0.0/24",
         "routes": [{"dst": "10.8.0.0/16"}]}});
-    let DaemonReply::Addresses(assigned) = node.ask(&DaemonRequest::Assign(call)) else { panic!() };
+    let DaemonReply::Addresses(assigned) = node.send_request(&DaemonRequest::Assign(call)) else { panic!() };
     assert_eq!(assigned[0].ips[0].address.to_string(), "10.7.0.1/24");
     assert_eq!(assigned[0].routes[0].dst.to_string(), "10.8.0.0/16");
     let other = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net1".into()) };
-    assert_eq!(node.ask(&other), DaemonReply::Done);
-    let used =
-        || node.api.get_object(&format!("{GRANULES}/default-10.7.0.0")).unwrap()["spec"]["used"].clone();
-    assert_eq!(used(), 1, "another interface's release");
-    let ours = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net7".into()) };
-    assert_eq!(node.ask(&ours), DaemonReply::Done);
+    assert_eq!(node.send_request(&other), DaemonReply::Done);
+    let used = || node.api.get_object(&format!("{BLOCKS}/default-10.7.0.0")).unwrap()["spec"]["used"].clone();
+    assert_eq!(used(), 1, "the release was for another interface");
+    let same_interface = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net7".into()) };
+    assert_eq!(node.send_request(&same_interface), DaemonReply::Done);
     assert_eq!(used(), 0);
 }
 
 #[test]
-fn messages_out_of_turn_are_answered() {
+fn unexpected_messages_return_a_fault() {
     let node = CniServerFixture::start();
     for request in [DaemonRequest::Addresses, DaemonRequest::Attached(Vec::new())] {
-        assert!(matches!(node.ask(&request), DaemonReply::Fault(_)));
+        assert!(matches!(node.send_request(&request), DaemonReply::Fault(_)));
     }
-    assert_eq!(node.ask(&DaemonRequest::Status), DaemonReply::Done);
-    fs::remove_file(node.decider.net_d.join("10-k8s.conflist")).unwrap();
-    let DaemonReply::Fault(fault) = node.ask(&DaemonRequest::Status) else { panic!() };
+    assert_eq!(node.send_request(&DaemonRequest::Status), DaemonReply::Done);
+    fs::remove_file(node.handler.net_d.join("10-k8s.conflist")).unwrap();
+    let DaemonReply::Fault(fault) = node.send_request(&DaemonRequest::Status) else { panic!() };
     assert_eq!(fault.code, FaultCode::NoDefaultNetwork);
 }
 
 #[test]
-fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
+fn closed_socket_accepts_no_calls_but_finishes_running_ones() {
     use std::os::unix::fs::PermissionsExt;
     let node = CniServerFixture::start();
     assert_eq!(fs::metadata(&node.path).unwrap().permissions().mode() & 0o777, 0o600);
-    node.network("ib", "ib0");
-    node.pod("a", Some("ib"));
+    node.add_network("ib", "ib0");
+    node.add_pod("a", Some("ib"));
     let mut channel = node.connect();
     add(&mut channel, "a");
 
     let running = node.socket.close();
     assert!(!running.wait_idle(Duration::from_millis(50)), "an ADD is running");
-    assert!(matches!(ask(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(_)));
+    assert!(matches!(send_request(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(_)));
     drop(channel);
-    // The accepting thread gives its own place back as well.
+    // The accept thread releases its slot as well.
     assert!(running.wait_idle(Duration::from_secs(5)));
     let late = UnixStream::connect(&node.path);
     if let Ok(stream) = late {
-        // It was queued before the listener was gone; nobody answers.
+        // It was queued before the listener was closed; nobody answers.
         let mut channel = Channel::from(stream);
         let _ = channel.send(&DaemonRequest::Status);
         channel.recv::<DaemonReply>().unwrap_err();
@@ -514,13 +524,14 @@ fn a_closed_socket_takes_no_call_but_finishes_those_that_run() {
     drop(node.runtime);
 }
 
+// Case: cni 84
 #[test]
-fn c84_the_default_network_as_the_configuration_of_multus_names_it() {
+fn cluster_network_is_resolved_by_name_directory_and_file() {
     let node = CniServerFixture::start();
-    node.pod("a", None);
+    node.add_pod("a", None);
     let network = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "bridge"}).to_string();
     let folder = node.path.parent().unwrap().join("networks");
-    let conf_d = node.decider.multus_conf_d.clone();
+    let conf_d = node.handler.multus_conf_d.clone();
     for folder in [&folder, &conf_d] {
         fs::create_dir_all(folder).unwrap();
     }
@@ -530,15 +541,15 @@ fn c84_the_default_network_as_the_configuration_of_multus_names_it() {
     let default = |named: &str| {
         let mut call = call("a");
         call.config["clusterNetwork"] = json!(named);
-        match node.ask(&DaemonRequest::Add(call)) {
+        match node.send_request(&DaemonRequest::Add(call)) {
             DaemonReply::Plan(plan) => Ok(plan.attachments[0].network.clone()),
             DaemonReply::Fault(fault) => Err(fault),
             other => panic!("{other:?}"),
         }
     };
-    // Paths are the host's, whose root is the test's folder.
+    // Paths are relative to the host's root, which is the test's directory.
     let below = |path: &std::path::Path| {
-        let root = node.decider.host.root().base().to_owned();
+        let root = node.handler.host.root().base().to_owned();
         format!("/{}", path.strip_prefix(&root).unwrap().display())
     };
     assert_eq!(default("by-name").unwrap(), "by-name");

@@ -1,4 +1,4 @@
-//! What the wire says about the addresses of a pod, and what follows.
+//! Duplicate address and gateway detection (ARP/NDP).
 
 use super::CniHandler;
 use crate::{
@@ -13,51 +13,51 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-/// So many addresses in a row may be somebody else's.
+/// How many duplicate addresses in a row are replaced.
 const MAX_ATTEMPTS: usize = 4;
-/// How long a change of the granules is waited for.
+/// Timeout of a write to the address blocks.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl CniHandler {
-    /// Before the pod gets them: addresses that somebody else has are put aside, and others take their place.
+    /// Probes the addresses before the pod uses them. Duplicates are quarantined and replaced.
     pub(super) fn replace_duplicates(
         &self,
         plan: &Plan,
-        wanted: &[AttachmentIpRequests],
+        ip_requests: &[AttachmentIpRequests],
         mut assigned: Vec<AssignedAddresses>,
         netns: &Netns,
         runtime: &Handle,
     ) -> Result<Vec<AssignedAddresses>, Fault> {
         for _ in 0..MAX_ATTEMPTS {
-            let questions = self.probing.questions_for(DetectionMode::Enforce, plan, &assigned);
-            let found = match detect(netns, &questions) {
+            let probes = self.probing.probes_for(DetectionMode::Enforce, plan, &assigned);
+            let found = match detect(netns, &probes) {
                 Ok(found) => found,
                 Err(e) => {
-                    warn!(error = %e, "the wire cannot be asked");
+                    warn!(error = %e, "ARP/NDP probe failed");
                     return Ok(assigned);
                 }
             };
             let Some(first) = found.first() else { return Ok(assigned) };
-            // A gateway that is silent now is silent for the next address too.
+            // An unreachable gateway is also unreachable from another address.
             if found.iter().any(|finding| !finding.duplicate) {
                 return Err(first.fault.clone());
             }
             for DetectionFinding { index: place, fault, .. } in &found {
-                warn!(%fault, "put aside");
+                warn!(%fault, "address quarantined");
                 let address = assigned[place.position].ips[place.ip].address.addr();
-                let requests = &wanted[place.position].requests;
+                let requests = &ip_requests[place.position].requests;
                 runtime.block_on(self.quarantine(requests, address)).map_err(|_| fault.clone())?;
             }
-            assigned = runtime.block_on(self.assign_addresses(wanted.to_vec()))?;
+            assigned = runtime.block_on(self.assign_addresses(ip_requests.to_vec()))?;
         }
-        let questions = self.probing.questions_for(DetectionMode::Enforce, plan, &assigned);
-        match detect(netns, &questions).ok().and_then(|found| found.into_iter().next()) {
+        let probes = self.probing.probes_for(DetectionMode::Enforce, plan, &assigned);
+        match detect(netns, &probes).ok().and_then(|found| found.into_iter().next()) {
             Some(finding) => Err(finding.fault),
             None => Ok(assigned),
         }
     }
 
-    /// After the pod has them, on a thread of its own: what is wrong is told.
+    /// Probes the addresses after the ADD, on a separate thread, and reports problems.
     pub(super) fn probe_in_background(
         &self,
         plan: &Plan,
@@ -66,36 +66,37 @@ impl CniHandler {
         pod: &PodRef,
         runtime: &Handle,
     ) {
-        let questions = self.probing.questions_for(DetectionMode::Warn, plan, assigned);
-        if questions.is_empty() {
+        let probes = self.probing.probes_for(DetectionMode::Warn, plan, assigned);
+        if probes.is_empty() {
             return;
         }
         let (events, pod, runtime) = (self.events.clone(), pod.clone(), runtime.clone());
-        let looking = move || match detect(&netns, &questions) {
+        let probe = move || match detect(&netns, &probes) {
             Ok(found) => {
                 for DetectionFinding { duplicate, fault, .. } in found {
                     if duplicate {
-                        warn!(%fault, "on the wire");
+                        warn!(%fault, "duplicate address detected");
                         runtime.block_on(events.clone().warn(pod.clone(), fault));
                     } else {
-                        // A rail seldom has a gateway that answers; who depends on it enforces it.
-                        info!(%fault, "on the wire");
+                        // The gateway of a rail rarely answers; users who depend on it enable enforcement.
+                        info!(%fault, "gateway not reachable");
                     }
                 }
             }
-            Err(e) => info!(error = %e, "the wire cannot be asked"),
+            Err(e) => info!(error = %e, "ARP/NDP probe failed"),
         };
         if let Err(e) =
-            std::thread::Builder::new().name("probe".to_owned()).stack_size(256 << 10).spawn(looking)
+            std::thread::Builder::new().name("probe".to_owned()).stack_size(256 << 10).spawn(probe)
         {
-            warn!(error = %e, "cannot start a thread");
+            warn!(error = %e, "cannot start the probe thread");
         }
     }
 
-    /// Take the address from the sandbox and give it to nobody.
+    /// Takes an address from the sandbox and assigns it to the quarantine owner.
     async fn quarantine(&self, requests: &[AddressRequest], address: IpAddr) -> Result<(), Fault> {
-        let keeps = |request: &&AddressRequest| request.pools.iter().any(|pool| pool.can_keep(address));
-        let Some(request) = requests.iter().find(keeps) else { return Ok(()) };
+        let contains_address =
+            |request: &&AddressRequest| request.pools.iter().any(|pool| pool.can_keep(address));
+        let Some(request) = requests.iter().find(contains_address) else { return Ok(()) };
         let Some(pool) = request.pools.iter().find(|pool| pool.can_keep(address)) else { return Ok(()) };
         let release = AddressRelease {
             container: request.container.clone(),
@@ -105,7 +106,7 @@ impl CniHandler {
         let window = [(address, address)];
         let only = AddressPool::new(pool.name(), pool.space().clone(), pool.subnet(), window, &[], None);
         let Ok(only) = only else { return Ok(()) };
-        let nobody = AddressRequest {
+        let quarantine_request = AddressRequest {
             pools: vec![Arc::new(only)],
             pod: PodRef {
                 namespace: QUARANTINE_UID.into(),
@@ -113,11 +114,11 @@ impl CniHandler {
                 uid: QUARANTINE_UID.into(),
             },
             sticky: false,
-            // One owner each: the key of an address that is put aside is the address.
+            // Every quarantined address has its own owner key.
             interface: "-".into(),
             ordinal: 0,
             container: format!("{QUARANTINE_UID}-{address}"),
         };
-        self.allocator.assign(format!("address {address}"), vec![nobody]).await.map(drop)
+        self.allocator.assign(format!("address {address}"), vec![quarantine_request]).await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! The node's adapters brought to what is wanted, on simulated hardware in a network namespace of its own.
+//! Configuration of adapters on simulated hardware, each test in its own network namespace.
 
 use ferroband_kernel::{Hardware, NetnsMode, Root, firmware::query};
 use ferroband_model::{PciAddress, ResourceName};
@@ -18,7 +18,7 @@ const PF: &str = "0000:86:00.0";
 
 struct ConfiguratorFixture {
     folder: tempfile::TempDir,
-    desk: Configurator,
+    configurator: Configurator,
     pools: watch::Receiver<Arc<Vec<DevicePool>>>,
 }
 
@@ -26,20 +26,20 @@ impl ConfiguratorFixture {
     fn new(profile: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("var/lib/kubelet")).unwrap();
-        let node = Self::again(folder, profile);
-        fs::create_dir_all(&node.desk.device_plugins_dir).unwrap();
+        let node = Self::boot(folder, profile);
+        fs::create_dir_all(&node.configurator.device_plugins_dir).unwrap();
         node
     }
 
-    /// The machine is switched on, and a daemon starts there.
-    fn again(folder: tempfile::TempDir, profile: &str) -> Self {
+    /// Boots the host and starts a daemon.
+    fn boot(folder: tempfile::TempDir, profile: &str) -> Self {
         let root = Root::at(folder.path());
         fs::create_dir_all(root.run("ferroband")).unwrap();
         let options = SimulationOptions { seed: "node-1".to_owned(), uplink: None };
         Simulation::up(&root, Profile::builtin(profile).unwrap(), options).unwrap();
         let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&root).unwrap().into();
-        let (offer, pools) = watch::channel(Arc::default());
-        let desk = Configurator {
+        let (pools_sender, pools) = watch::channel(Arc::default());
+        let configurator = Configurator {
             original_states: OriginalStateStore::open(hardware.root()).unwrap(),
             firmware: ferroband_sim::firmware(&root).unwrap().into(),
             hardware,
@@ -50,46 +50,46 @@ impl ConfiguratorFixture {
             }),
             device_plugins_dir: root.path("var/lib/kubelet/device-plugins"),
             pods: Arc::new(WatchCache::<PodOwner>::default()),
-            pools: offer,
+            pools: pools_sender,
             prefix: "spidernet.io".to_owned(),
         };
-        Self { folder, desk, pools }
+        Self { folder, configurator, pools }
     }
 
-    /// What a boot takes is taken, and the machine comes up again.
+    /// Reboots the host, which clears /run.
     fn reboot(self, profile: &str) -> Self {
         let Self { folder, .. } = self;
         fs::remove_dir_all(folder.path().join("run")).unwrap();
         let _ = Command::new("ip").args(["link", "delete", "ibs5f0"]).output();
-        Self::again(folder, profile)
+        Self::boot(folder, profile)
     }
 
     #[track_caller]
-    fn settle(&self, spec: Value) -> (ConfigurationPass, Vec<String>) {
-        let (look, failures) = self
-            .desk
+    fn reconcile(&self, spec: Value) -> (ConfigurationPass, Vec<String>) {
+        let (round, failures) = self
+            .configurator
             .converge(&DesiredNodeConfig::from_spec(&serde_json::from_value(spec).unwrap()))
             .unwrap();
-        let faults = look.faults.iter().chain(&failures).map(ToString::to_string).collect();
-        (look, faults)
+        let faults = round.faults.iter().chain(&failures).map(ToString::to_string).collect();
+        (round, faults)
     }
 
-    /// Everything below sysfs, by path and content.
-    fn machine(&self) -> String {
+    /// Everything below sysfs, by path and checksum.
+    fn sysfs_snapshot(&self) -> String {
         let sys = self.folder.path().join("var/lib/ferroband/sim/sys");
-        let seen = Command::new("sh")
+        let listing = Command::new("sh")
             .args(["-c", "find . | sort; find . -type f | sort | xargs md5sum"])
             .current_dir(sys)
             .output();
-        // Counters of the interfaces and the numbers of what is made anew go on.
-        let text = String::from_utf8(seen.unwrap().stdout).unwrap();
+        // Counters of interfaces and indexes of recreated ones differ.
+        let text = String::from_utf8(listing.unwrap().stdout).unwrap();
         text.lines()
             .filter(|line| !line.contains("counters") && !line.contains("statistics"))
             .collect::<Vec<_>>()
             .join("\n")
     }
 
-    fn offered(&self) -> Vec<(ResourceName, usize)> {
+    fn advertised(&self) -> Vec<(ResourceName, usize)> {
         let count = |pool: &DevicePool| match &pool.kind {
             DevicePoolKind::Functions(functions) => {
                 functions.selectors.iter().map(|s| s.pci_addresses.len()).sum()
@@ -99,13 +99,18 @@ impl ConfiguratorFixture {
         self.pools.borrow().iter().map(|pool| (pool.resource.clone(), count(pool))).collect()
     }
 
-    fn hold(&self, vf: &str, uid: &str) {
+    fn allocate_to_pod(&self, vf: &str, uid: &str) {
         let entry = json!({"PodUID": uid, "ContainerName": "c", "ResourceName": "spidernet.io/r", "DeviceIDs": {"0": [vf]}});
-        let notes = json!({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1});
-        fs::write(self.desk.device_plugins_dir.join("kubelet_internal_checkpoint"), notes.to_string())
-            .unwrap();
+        let checkpoint = json!({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1});
+        fs::write(
+            self.configurator.device_plugins_dir.join("kubelet_internal_checkpoint"),
+            checkpoint.to_string(),
+        )
+        .unwrap();
         let owner = PodOwner { uid: uid.to_owned(), ..PodOwner::default() };
-        self.desk.pods.apply(Event::Apply((("default".to_owned(), "holder".to_owned()), Some(owner))));
+        self.configurator
+            .pods
+            .apply(Event::Apply((("default".to_owned(), "holder".to_owned()), Some(owner))));
     }
 }
 
@@ -116,8 +121,8 @@ fn spec(count: usize) -> Value {
     }]})
 }
 
-/// On a thread with a network namespace of its own.
-fn alone(test: impl FnOnce() + Send + 'static) {
+/// Runs a test on a thread with its own network namespace.
+fn in_own_netns(test: impl FnOnce() + Send + 'static) {
     let done = thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         test();
@@ -127,208 +132,218 @@ fn alone(test: impl FnOnce() + Send + 'static) {
     }
 }
 
+// Case: operator C43, operator C45
 #[test]
-fn c43_c45_functions_are_made_once_named_for_good_and_taken_back() {
-    alone(|| {
+fn functions_are_created_once_with_stable_guids_and_removed_with_the_policy() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
-        let before = node.machine();
-        let (look, faults) = node.settle(spec(12));
+        let before = node.sysfs_snapshot();
+        let (round, faults) = node.reconcile(spec(12));
         assert_eq!(faults, [] as [&str; 0]);
-        let vfs = &look.observed.adapters[0].vfs;
+        let vfs = &round.observed.adapters[0].vfs;
         assert_eq!(vfs.len(), 12);
         let guids: Vec<_> = vfs.iter().map(|vf| vf.guid.unwrap().to_string()).collect();
         assert!(guids.iter().all(|guid| guid.starts_with("02:")), "{guids:?}");
-        assert_eq!(node.offered(), [("spidernet.io/r".parse().unwrap(), 12)]);
-        // Nothing is written a second time, by another daemon either.
-        let made = node.machine();
-        let (look, _) = node.settle(spec(12));
-        assert!(look.ready.is_empty());
-        assert_eq!(node.machine(), made);
-        // The same GUIDs when they are made again, and after a boot.
-        node.settle(json!({}));
-        assert_eq!(node.machine(), before, "deleting the policy returns the node to the start");
-        assert_eq!(node.offered(), []);
+        assert_eq!(node.advertised(), [("spidernet.io/r".parse().unwrap(), 12)]);
+        // Reconciling again writes nothing, also by another daemon.
+        let after_creation = node.sysfs_snapshot();
+        let (round, _) = node.reconcile(spec(12));
+        assert!(round.ready.is_empty());
+        assert_eq!(node.sysfs_snapshot(), after_creation);
+        // Recreated functions have the same GUIDs, also after a reboot.
+        node.reconcile(json!({}));
+        assert_eq!(node.sysfs_snapshot(), before, "deleting the policy restores the node");
+        assert_eq!(node.advertised(), []);
         let node = node.reboot("default");
-        let (look, _) = node.settle(spec(12));
+        let (round, _) = node.reconcile(spec(12));
         let again: Vec<_> =
-            look.observed.adapters[0].vfs.iter().map(|vf| vf.guid.unwrap().to_string()).collect();
+            round.observed.adapters[0].vfs.iter().map(|vf| vf.guid.unwrap().to_string()).collect();
         assert_eq!(guids, again);
-        let status = &look.observed.adapters[0].status;
+        let status = &round.observed.adapters[0].status;
         assert_eq!(
             (status.link_type.as_deref(), status.total_vfs, status.num_vfs),
             (Some("IB"), Some(16), Some(12))
         );
-        assert_eq!(status.vfs[3].guid.as_deref(), Some(again[3].as_str()), "told as sysfs has it");
+        assert_eq!(status.vfs[3].guid.as_deref(), Some(again[3].as_str()), "reported as in sysfs");
     });
 }
 
+// Case: operator C44
 #[test]
-fn c44_holders_keep_their_functions_until_they_are_gone() {
-    alone(|| {
+fn pods_keep_their_functions_until_they_are_gone() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
-        node.settle(spec(8));
-        node.hold("0000:86:00.7", "u1"); // function 5
-        // Fewer: nothing is touched, nobody has to go.
-        let made = node.machine();
-        let (look, _) = node.settle(spec(4));
-        assert!(look.holders.is_empty());
-        assert_eq!((node.machine(), node.offered()[0].1), (made.clone(), 4));
-        // More: the holder has to, and meanwhile nobody gets one.
-        let (look, _) = node.settle(spec(12));
+        node.reconcile(spec(8));
+        node.allocate_to_pod("0000:86:00.7", "u1"); // function 5
+        // Fewer functions: nothing is changed, and no pod has to be evicted.
+        let after_creation = node.sysfs_snapshot();
+        let (round, _) = node.reconcile(spec(4));
+        assert!(round.holders.is_empty());
+        assert_eq!((node.sysfs_snapshot(), node.advertised()[0].1), (after_creation.clone(), 4));
+        // More functions: the holder has to be evicted, and meanwhile nothing is advertised.
+        let (round, _) = node.reconcile(spec(12));
         assert_eq!(
-            look.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
+            round.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
             [("holder", 1)]
         );
-        assert_eq!((node.machine(), node.offered()), (made, vec![]));
-        // It is gone, though the kubelet's notes still have it.
-        node.desk.pods.apply(Event::Delete((("default".to_owned(), "holder".to_owned()), None)));
-        let (look, _) = node.settle(spec(12));
-        assert_eq!((look.observed.adapters[0].vfs.len(), node.offered()[0].1), (12, 12));
+        assert_eq!((node.sysfs_snapshot(), node.advertised()), (after_creation, vec![]));
+        // The pod is gone, although the kubelet's checkpoint still lists it.
+        node.configurator.pods.apply(Event::Delete((("default".to_owned(), "holder".to_owned()), None)));
+        let (round, _) = node.reconcile(spec(12));
+        assert_eq!((round.observed.adapters[0].vfs.len(), node.advertised()[0].1), (12, 12));
     });
 }
 
+// Case: operator C45
 #[test]
-fn c45_another_daemon_finds_what_was_begun_and_goes_on() {
-    alone(|| {
+fn restarted_daemon_completes_interrupted_work() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
         let pf: PciAddress = PF.parse().unwrap();
-        // Killed after the functions were made, before their GUIDs were given.
-        let wanted = DesiredNodeConfig::from_spec(&serde_json::from_value(spec(4)).unwrap());
-        let look = node.desk.prepare(&wanted).unwrap();
-        node.desk.apply_ready(&look);
-        assert_eq!(node.desk.prepare(&wanted).unwrap().observed.adapters[0].vfs.len(), 4);
-        // And in the middle of one: without a driver.
-        node.desk.hardware.unbind_driver("0000:86:00.3".parse().unwrap()).unwrap();
-        assert_eq!(node.offered(), [], "nothing half-made is offered");
-        let (look, faults) = node.settle(spec(4));
+        // Killed after the functions were created, before their GUIDs were set.
+        let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(spec(4)).unwrap());
+        let round = node.configurator.prepare(&desired).unwrap();
+        node.configurator.apply_ready(&round);
+        assert_eq!(node.configurator.prepare(&desired).unwrap().observed.adapters[0].vfs.len(), 4);
+        // Killed in the middle of one function: it has no driver.
+        node.configurator.hardware.unbind_driver("0000:86:00.3".parse().unwrap()).unwrap();
+        assert_eq!(node.advertised(), [], "incomplete functions are not advertised");
+        let (round, faults) = node.reconcile(spec(4));
         assert_eq!(faults, [] as [&str; 0]);
-        assert!(look.observed.adapters[0].vfs.iter().all(|vf| vf.driver.is_some() && vf.guid.is_some()));
-        // Killed after the functions were taken away, before the record was.
-        node.desk.hardware.set_vf_count(pf, 0).unwrap();
-        node.settle(json!({}));
-        assert!(node.desk.original_states.read_all().unwrap().is_empty());
+        assert!(round.observed.adapters[0].vfs.iter().all(|vf| vf.driver.is_some() && vf.guid.is_some()));
+        // Killed after the functions were removed, before their record was.
+        node.configurator.hardware.set_vf_count(pf, 0).unwrap();
+        node.reconcile(json!({}));
+        assert!(node.configurator.original_states.read_all().unwrap().is_empty());
     });
 }
 
+// Case: operator C50, operator C55
 #[test]
-fn c50_c55_guids_that_somebody_took_and_drivers_that_somebody_changed() {
-    alone(|| {
+fn cleared_guids_and_changed_drivers_are_repaired() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
         let pf: PciAddress = PF.parse().unwrap();
-        node.settle(spec(2));
+        node.reconcile(spec(2));
         let kind = [ferroband_kernel::rtnetlink::GuidKind::Node, ferroband_kernel::rtnetlink::GuidKind::Port];
         for kind in kind {
-            node.desk.hardware.set_vf_guid(pf, 0, kind, ferroband_model::Guid::new(0)).unwrap();
+            node.configurator.hardware.set_vf_guid(pf, 0, kind, ferroband_model::Guid::new(0)).unwrap();
         }
         let vf: PciAddress = "0000:86:00.2".parse().unwrap();
-        node.desk.hardware.unbind_driver(vf).unwrap();
-        node.desk.hardware.probe_driver(vf).unwrap();
+        node.configurator.hardware.unbind_driver(vf).unwrap();
+        node.configurator.hardware.probe_driver(vf).unwrap();
         assert_eq!(
-            node.desk
+            node.configurator
                 .prepare(&DesiredNodeConfig::from_spec(&serde_json::from_value(spec(2)).unwrap()))
                 .unwrap()
                 .ready
                 .len(),
             1
         );
-        let (look, _) = node.settle(spec(2));
-        assert!(look.observed.adapters[0].vfs[0].guid.is_some_and(|guid| !guid.is_unset()));
+        let (round, _) = node.reconcile(spec(2));
+        assert!(round.observed.adapters[0].vfs[0].guid.is_some_and(|guid| !guid.is_unset()));
     });
 }
 
 #[test]
-fn never_touched_unless_selected() {
-    alone(|| {
+fn adapters_without_a_policy_are_not_changed() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("connectx-6");
         let pf: PciAddress = "0000:d8:00.0".parse().unwrap();
-        node.desk.hardware.set_vf_count(pf, 3).unwrap();
-        let before = node.machine();
-        let (look, _) = node.settle(json!({}));
-        assert_eq!(look.observed.adapters.len(), 2);
-        assert_eq!((node.machine(), node.desk.original_states.read_all().unwrap().len()), (before, 0));
+        node.configurator.hardware.set_vf_count(pf, 3).unwrap();
+        let before = node.sysfs_snapshot();
+        let (round, _) = node.reconcile(json!({}));
+        assert_eq!(round.observed.adapters.len(), 2);
+        assert_eq!(
+            (node.sysfs_snapshot(), node.configurator.original_states.read_all().unwrap().len()),
+            (before, 0)
+        );
     });
 }
 
+// Case: operator C46, operator C56, operator C58
 #[test]
-fn c46_c56_c58_more_functions_and_another_link_by_way_of_the_firmware() {
-    alone(|| {
+fn vf_count_and_link_type_are_changed_through_firmware_and_reboot() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
         let pf: PciAddress = PF.parse().unwrap();
-        let (look, faults) = node.settle(spec(32));
-        assert_eq!((look.reboot.len(), faults.len()), (1, 0), "{faults:?}");
-        assert!(look.observed.adapters[0].vfs.is_empty());
-        let now = query(node.desk.firmware.as_ref(), pf).unwrap();
+        let (round, faults) = node.reconcile(spec(32));
+        assert_eq!((round.reboot.len(), faults.len()), (1, 0), "{faults:?}");
+        assert!(round.observed.adapters[0].vfs.is_empty());
+        let now = query(node.configurator.firmware.as_ref(), pf).unwrap();
         assert_eq!((now["NUM_OF_VFS"].current.as_str(), now["NUM_OF_VFS"].next.as_str()), ("16", "32"));
         let node = node.reboot("default");
-        let (look, faults) = node.settle(spec(32));
+        let (round, faults) = node.reconcile(spec(32));
         assert_eq!(
-            (look.reboot.len(), faults.len(), look.observed.adapters[0].vfs.len()),
+            (round.reboot.len(), faults.len(), round.observed.adapters[0].vfs.len()),
             (0, 0, 32),
             "{faults:?}"
         );
-        // Left out, the firmware says nothing, and the numbers are named.
+        // Without the firmware plugin, the fault names both numbers.
         let mut without = spec(64);
         without["system"] = json!({"disablePlugins": ["mellanox"]});
-        let (_, faults) = node.settle(without);
+        let (_, faults) = node.reconcile(without);
         assert!(faults[0].contains("64") && faults[0].contains("32"), "{faults:?}");
-        node.settle(json!({}));
+        node.reconcile(json!({}));
         let mut ethernet = spec(4);
         ethernet["interfaces"][0]["linkType"] = json!("ETH");
-        let (look, _) = node.settle(ethernet.clone());
-        assert_eq!(look.reboot, ["firmware of 0000:86:00.0"]);
+        let (round, _) = node.reconcile(ethernet.clone());
+        assert_eq!(round.reboot, ["firmware of 0000:86:00.0"]);
         let node = node.reboot("default");
-        let (look, _) = node.settle(ethernet);
+        let (round, _) = node.reconcile(ethernet);
         assert_eq!(
-            (look.reboot.len(), look.observed.adapters[0].status.link_type.as_deref()),
+            (round.reboot.len(), round.observed.adapters[0].status.link_type.as_deref()),
             (0, Some("ETH"))
         );
     });
 }
 
+// Case: operator C63
 #[test]
-fn c63_the_rdma_mode_is_changed_once_and_kept() {
-    alone(|| {
+fn rdma_mode_is_changed_once_and_persisted() {
+    in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
-        let wanted = json!({"system": {"rdmaMode": "exclusive"}});
-        let (_, faults) = node.settle(wanted.clone());
+        let desired = json!({"system": {"rdmaMode": "exclusive"}});
+        let (_, faults) = node.reconcile(desired.clone());
         assert_eq!(faults, [] as [&str; 0]);
-        assert_eq!(node.desk.hardware.rdma_netns_mode().unwrap(), NetnsMode::Exclusive);
+        assert_eq!(node.configurator.hardware.rdma_netns_mode().unwrap(), NetnsMode::Exclusive);
         let options = node.folder.path().join("etc/modprobe.d/ferroband.conf");
         assert_eq!(fs::read_to_string(&options).unwrap(), "options ib_core netns_mode=0\n");
-        let (look, _) = node.settle(wanted);
-        assert!(look.reboot.is_empty());
-        node.settle(json!({}));
+        let (round, _) = node.reconcile(desired);
+        assert!(round.reboot.is_empty());
+        node.reconcile(json!({}));
         assert!(!options.exists());
     });
 }
 
-/// The kernel that runs this test has no RDMA; that of the `vm` tier has.
+/// The kernel of this test has no RDMA; that of the `vm` tier has.
+// Case: operator C64
 #[test]
-fn c64_a_host_without_ib_core_has_no_mode_and_other_work_goes_on() {
+fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
     if ferroband_kernel::RdmaSocket::open().is_ok() {
         return;
     }
-    alone(|| {
+    in_own_netns(|| {
         let mut node = ConfiguratorFixture::new("ethernet");
-        let root = node.desk.hardware.root().clone();
+        let root = node.configurator.hardware.root().clone();
         fs::remove_dir_all(root.sys("class/infiniband")).unwrap();
-        node.desk.hardware = Arc::new(ferroband_kernel::LinuxHost::new(root));
-        let survey = node.desk.prepare(&DesiredNodeConfig::default()).unwrap().observed;
-        let (adapter, interface) = survey
+        node.configurator.hardware = Arc::new(ferroband_kernel::LinuxHost::new(root));
+        let observed = node.configurator.prepare(&DesiredNodeConfig::default()).unwrap().observed;
+        let (adapter, interface) = observed
             .adapters
             .iter()
             .find_map(|adapter| Some((adapter.pci, adapter.interface.clone()?)))
             .expect("an adapter");
-        assert_eq!(survey.rdma_mode, None);
-        // The mode that nobody can give is passed over, the MTU is set.
+        assert_eq!(observed.rdma_mode, None);
+        // The mode is skipped, and the MTU is set.
         let mtu = interface.mtu + 100;
-        let (look, faults) = node.settle(json!({
+        let (round, faults) = node.reconcile(json!({
             "system": {"rdmaMode": "exclusive"},
             "interfaces": [{"pciAddress": adapter.to_string(), "numVfs": 0, "mtu": mtu}],
         }));
-        assert_eq!((look.observed.rdma_mode, look.reboot.len()), (None, 0));
+        assert_eq!((round.observed.rdma_mode, round.reboot.len()), (None, 0));
         assert_eq!(faults, [] as [&str; 0]);
-        let now = look.observed.adapters.into_iter().find(|one| one.pci == adapter).unwrap().interface;
+        let now = round.observed.adapters.into_iter().find(|one| one.pci == adapter).unwrap().interface;
         assert_eq!(now.map(|interface| interface.mtu), Some(mtu));
         assert!(!node.folder.path().join("etc/modprobe.d/ferroband.conf").exists());
     });

@@ -1,12 +1,13 @@
-//! A device file beside the RDMA ones.
+//! Discovery of `/dev/knem`.
 
 use ferroband_kernel::Root;
 use ferroband_node::discover::Inventory;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use std::fs;
 
+// Case: operator C102
 #[test]
-fn c102_a_character_device_called_knem_is_seen() {
+fn character_device_knem_is_discovered() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     fs::create_dir_all(root.dev("")).unwrap();

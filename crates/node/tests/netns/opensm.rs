@@ -1,4 +1,4 @@
-//! A real opensm over ibsim, kept by the supervisor; neither root nor namespaces are needed.
+//! A real opensm over ibsim, run by the supervisor. Needs neither root nor namespaces.
 
 use ferroband_kernel::Root;
 use ferroband_model::Guid;
@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A node at the first adapter for managers of a fabric.
+/// A node whose adapter is the first one for subnet managers of the simulated fabric.
 struct OpensmFixture {
     bed: OpensmTestbed,
     folder: TempDir,
@@ -34,8 +34,8 @@ impl OpensmFixture {
         variables.fold(program, |program, (name, value)| program.with_env(&name, value))
     }
 
-    /// A daemon's supervisor, as after a start.
-    fn daemon(&self) -> SupervisorFixture {
+    /// The supervisor of a daemon that has just started.
+    fn start_supervisor(&self) -> SupervisorFixture {
         SupervisorFixture::of(self.program())
     }
 
@@ -51,31 +51,31 @@ impl OpensmFixture {
         self.log().matches("HEAVY SWEEP").count()
     }
 
-    /// Waits until a port's table holds these keys. Which slot a key is in is opensm's memory.
+    /// Waits until a port's P_Key table contains exactly these keys, in any slot.
     #[track_caller]
-    fn shows(&self, port: usize, wanted: &[u16]) {
+    fn wait_for_pkeys(&self, port: usize, pkeys: &[u16]) {
         let until = Instant::now() + Duration::from_secs(60);
-        while !self.has(port, wanted) {
+        while !self.has_pkeys(port, pkeys) {
             let found = || self.bed.pkey_table(self.ports[port]);
             assert!(Instant::now() < until, "port {port} has {:04x?}; {}", found(), self.log());
             sleep(Duration::from_millis(20));
         }
     }
 
-    fn has(&self, port: usize, wanted: &[u16]) -> bool {
+    fn has_pkeys(&self, port: usize, pkeys: &[u16]) -> bool {
         let found: BTreeSet<u16> = self.bed.pkey_table(self.ports[port]).unwrap().into_iter().collect();
-        found == wanted.iter().copied().collect()
+        found == pkeys.iter().copied().collect()
     }
 }
 
 impl Drop for OpensmFixture {
     fn drop(&mut self) {
-        // Whatever a test has left running.
+        // Stops what the test left running.
         SupervisorFixture::of(self.program()).supervisor.reconcile(None, Instant::now());
     }
 }
 
-/// A supervisor and the clock of its steps, so that nobody waits for its pauses.
+/// A supervisor with its own clock, so that tests do not wait for its delays.
 struct SupervisorFixture {
     supervisor: OpensmSupervisor,
     now: Instant,
@@ -83,7 +83,7 @@ struct SupervisorFixture {
 
 impl SupervisorFixture {
     fn of(program: OpensmProgram) -> Self {
-        let chosen = |label: &str| match label {
+        let select_port = |label: &str| match label {
             "other" => Err("the node has no InfiniBand port \"other\"".to_owned()),
             _ => Ok(SmPort {
                 device: String::new(),
@@ -92,19 +92,19 @@ impl SupervisorFixture {
                 lids: (0, 0),
             }),
         };
-        Self { supervisor: OpensmSupervisor::new(program, chosen), now: Instant::now() }
+        Self { supervisor: OpensmSupervisor::new(program, select_port), now: Instant::now() }
     }
 
-    /// A step, this much later.
-    fn step(&mut self, wish: &mut DesiredOpensm, later: u64) -> (String, String) {
+    /// Reconciles after this many seconds.
+    fn step(&mut self, desired: &mut DesiredOpensm, later: u64) -> (String, String) {
         self.now += Duration::from_secs(later);
-        let status = self.supervisor.reconcile(Some(wish), self.now);
-        wish.reported = (status.written, status.signalled);
+        let status = self.supervisor.reconcile(Some(desired), self.now);
+        desired.reported = (status.written, status.signalled);
         (status.state, status.problem.unwrap_or_default())
     }
 }
 
-fn wish(members: &[(u16, Guid)], serial: i64, signal: i64) -> DesiredOpensm {
+fn desired_members(members: &[(u16, Guid)], serial: i64, signal: i64) -> DesiredOpensm {
     let table: MembershipTable =
         members.iter().map(|(key, guid)| (PKeyBase::new(*key).unwrap(), *guid, Membership::Full)).collect();
     DesiredOpensm { members: render(None, &table).unwrap(), serial, signal, ..DesiredOpensm::default() }
@@ -115,28 +115,30 @@ fn state(text: &str) -> (String, String) {
 }
 
 #[test]
-fn it_runs_when_every_host_has_the_file_and_reads_what_it_may() {
+fn opensm_starts_once_all_hosts_have_the_file_and_loads_allowed_serials() {
     let node = OpensmFixture::new();
-    let mut daemon = node.daemon();
-    let mut first = wish(&[(5, node.ports[0])], 1, 0);
+    let mut daemon = node.start_supervisor();
+    let mut first = desired_members(&[(5, node.ports[0])], 1, 0);
     assert_eq!(daemon.step(&mut first, 1), state("stopped"));
-    assert_eq!(first.reported, (1, 0), "written, and read by nobody: others may not have it yet");
+    assert_eq!(first.reported, (1, 0), "written but not loaded: other hosts may not have it yet");
     assert!(node.file().contains("fb0005=0x0005"), "{}", node.file());
     first.signal = 1;
     assert_eq!(daemon.step(&mut first, 1), state("running"));
     assert_eq!(first.reported, (1, 1));
-    node.shows(0, &[0x8005, 0x7fff]);
-    // The next change: in the file at once, in the tables when it may be.
-    let mut next =
-        DesiredOpensm { reported: first.reported, ..wish(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1) };
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
+    // The next change is in the file at once, and in the tables when it may be loaded.
+    let mut next = DesiredOpensm {
+        reported: first.reported,
+        ..desired_members(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1)
+    };
     let before = node.sweeps();
     assert_eq!(daemon.step(&mut next, 1), state("running"));
     assert_eq!((next.reported, node.sweeps()), ((2, 1), before));
     next.signal = 2;
     daemon.step(&mut next, 1);
-    node.shows(0, &[0x8006, 0x7fff]);
-    node.shows(1, &[0x8005, 0x7fff]);
-    // Again and again the same is no work.
+    node.wait_for_pkeys(0, &[0x8006, 0x7fff]);
+    node.wait_for_pkeys(1, &[0x8005, 0x7fff]);
+    // Reconciling the same state again has no effect.
     daemon.step(&mut next, 3);
     sleep(Duration::from_millis(500));
     let before = node.sweeps();
@@ -148,139 +150,140 @@ fn it_runs_when_every_host_has_the_file_and_reads_what_it_may() {
 }
 
 #[test]
-fn a_daemon_that_comes_after_one_that_was_killed_takes_it_over_as_it_is() {
+fn restarted_daemon_adopts_the_running_opensm() {
     let node = OpensmFixture::new();
-    let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
-    let mut first = node.daemon();
-    first.step(&mut wanted, 1);
-    node.shows(0, &[0x8005, 0x7fff]);
+    let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
+    let mut first = node.start_supervisor();
+    first.step(&mut desired, 1);
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
     let (pid, sweeps) = (first.supervisor.pid(), node.sweeps());
-    // Killed: nothing is done any more, nothing is written down.
+    // The daemon is killed without cleaning up.
     drop(first);
-    let mut second = node.daemon();
-    assert_eq!(second.step(&mut wanted, 1), state("running"));
+    let mut second = node.start_supervisor();
+    assert_eq!(second.step(&mut desired, 1), state("running"));
     assert_eq!(second.supervisor.pid(), pid, "the same process");
     for _ in 0..3 {
-        second.step(&mut wanted, 10);
+        second.step(&mut desired, 10);
     }
     sleep(Duration::from_millis(300));
-    assert_eq!(node.sweeps(), sweeps, "nobody on the fabric has noticed");
-    // What changed meanwhile is done.
-    let mut next = DesiredOpensm { reported: wanted.reported, ..wish(&[(6, node.ports[0])], 2, 2) };
+    assert_eq!(node.sweeps(), sweeps, "the fabric was not disturbed");
+    // Changes made meanwhile are applied.
+    let mut next =
+        DesiredOpensm { reported: desired.reported, ..desired_members(&[(6, node.ports[0])], 2, 2) };
     second.step(&mut next, 1);
-    node.shows(0, &[0x8006, 0x7fff]);
+    node.wait_for_pkeys(0, &[0x8006, 0x7fff]);
 }
 
 #[test]
-fn one_that_is_killed_is_started_again_with_pauses() {
+fn killed_opensm_is_restarted_with_backoff() {
     let node = OpensmFixture::new();
-    let mut daemon = node.daemon();
-    let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
-    daemon.step(&mut wanted, 1);
-    node.shows(0, &[0x8005, 0x7fff]);
+    let mut daemon = node.start_supervisor();
+    let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
+    daemon.step(&mut desired, 1);
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
     for round in 0..2 {
         let pid = daemon.supervisor.pid().unwrap();
         kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-        // The kernel takes a moment.
+        // The kernel takes a moment to end the process.
         let until = Instant::now() + Duration::from_secs(10);
-        let (said, problem) = loop {
-            let said = daemon.step(&mut wanted, 0);
-            if said.0 == "stopped" || Instant::now() > until {
-                break said;
+        let (status, problem) = loop {
+            let status = daemon.step(&mut desired, 0);
+            if status.0 == "stopped" || Instant::now() > until {
+                break status;
             }
         };
-        assert_eq!(said, "stopped", "round {round}: not at once");
-        assert!(problem.contains("has ended") && problem.contains("opensm.log"), "{problem}");
+        assert_eq!(status, "stopped", "round {round}: not restarted immediately");
+        assert!(problem.contains("opensm exited") && problem.contains("opensm.log"), "{problem}");
         assert_eq!(daemon.supervisor.pid(), None);
-        assert_eq!(daemon.step(&mut wanted, 2 + round), state("running"));
+        assert_eq!(daemon.step(&mut desired, 2 + round), state("running"));
         assert_ne!(daemon.supervisor.pid(), Some(pid));
-        node.shows(0, &[0x8005, 0x7fff]);
+        node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
     }
 }
 
 #[test]
-fn a_program_that_is_missing_is_told_with_a_remedy_and_found_when_it_is_there() {
+fn missing_program_is_reported_with_a_remedy_and_found_once_installed() {
     let node = OpensmFixture::new();
     let file = node.folder.path().join("opensm");
     let variables = node.bed.client_env(0).into_iter();
     let program = OpensmProgram::new(&Root::at(node.folder.path()), &file);
     let program = variables.fold(program, |program, (name, value)| program.with_env(&name, value));
     let mut daemon = SupervisorFixture::of(program);
-    let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
-    let (said, problem) = daemon.step(&mut wanted, 1);
-    assert_eq!(said, "stopped");
-    assert!(problem.contains("no program") && problem.contains("--opensm"), "{problem}");
-    assert_eq!(wanted.reported, (1, 1), "the file is there; whenever one starts, it reads it");
+    let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
+    let (status, problem) = daemon.step(&mut desired, 1);
+    assert_eq!(status, "stopped");
+    assert!(problem.contains("not found") && problem.contains("--opensm"), "{problem}");
+    assert_eq!(desired.reported, (1, 1), "the file is written; opensm reads it when it starts");
     let found = ["/usr/sbin/opensm", "/usr/bin/opensm"].into_iter().find(|file| Path::new(file).exists());
     std::os::unix::fs::symlink(found.unwrap(), &file).unwrap();
-    assert_eq!(daemon.step(&mut wanted, 11), state("running"));
-    node.shows(0, &[0x8005, 0x7fff]);
-    // A port that is not there is told, and what runs is left alone.
-    let mut nowhere = DesiredOpensm { port: "other".to_owned(), ..wanted.clone() };
-    let (said, problem) = daemon.step(&mut nowhere, 1);
-    assert!(said == "running" && problem.contains("\"other\""), "{said} {problem}");
+    assert_eq!(daemon.step(&mut desired, 11), state("running"));
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
+    // A missing port is reported, and the running opensm is left alone.
+    let mut nowhere = DesiredOpensm { port: "other".to_owned(), ..desired.clone() };
+    let (status, problem) = daemon.step(&mut nowhere, 1);
+    assert!(status == "running" && problem.contains("\"other\""), "{status} {problem}");
 }
 
 #[test]
-fn a_file_that_somebody_broke_is_put_right_also_by_a_daemon_that_has_just_started() {
+fn modified_partitions_file_is_restored_also_by_a_restarted_daemon() {
     let node = OpensmFixture::new();
     let path = node.program().partitions_file();
-    let mut daemon = node.daemon();
-    let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
-    daemon.step(&mut wanted, 1);
-    node.shows(0, &[0x8005, 0x7fff]);
-    // The administrator's own partition, outside of our marks, stays.
-    let theirs = format!("storage=0x0100: ALL=limited;\n{}", node.file());
-    fs::write(&path, theirs).unwrap();
-    daemon.step(&mut wanted, 1);
+    let mut daemon = node.start_supervisor();
+    let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
+    daemon.step(&mut desired, 1);
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
+    // A partition of the administrator outside our markers is kept.
+    let with_admin_partition = format!("storage=0x0100: ALL=limited;\n{}", node.file());
+    fs::write(&path, with_admin_partition).unwrap();
+    daemon.step(&mut desired, 1);
     kill(Pid::from_raw(daemon.supervisor.pid().unwrap()), Signal::SIGHUP).unwrap();
-    node.shows(0, &[0x8005, 0x7fff, 0x0100]);
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff, 0x0100]);
     for (restarted, broken) in
         [(false, ""), (true, "Default=0x7fff: ALL=full;\nfb0005=0x5: 0xnonsense;\n"), (true, "# nothing\n")]
     {
         fs::write(&path, broken).unwrap();
         kill(Pid::from_raw(daemon.supervisor.pid().unwrap()), Signal::SIGHUP).unwrap();
         if restarted {
-            daemon = node.daemon();
+            daemon = node.start_supervisor();
         }
-        daemon.step(&mut wanted, 1);
+        daemon.step(&mut desired, 1);
         assert!(node.file().contains("fb0005=0x0005"), "{}", node.file());
-        // One that was told to look at the wrong moment is told again.
+        // A SIGHUP that was lost is repeated.
         sleep(Duration::from_millis(300));
-        daemon.step(&mut wanted, 4);
-        node.shows(1, &[0x7fff, 0x0100]);
+        daemon.step(&mut desired, 4);
+        node.wait_for_pkeys(1, &[0x7fff, 0x0100]);
     }
-    node.shows(0, &[0x8005, 0x7fff, 0x0100]);
+    node.wait_for_pkeys(0, &[0x8005, 0x7fff, 0x0100]);
 }
 
 #[test]
-fn it_yields_to_a_stranger_and_stands_by_its_own() {
+fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
     let node = OpensmFixture::new();
-    let stranger = node.bed.start_opensm(1, 0).unwrap();
-    let mut daemon = node.daemon();
-    let mut wanted = wish(&[(5, node.ports[0])], 1, 1);
-    let (said, problem) = daemon.step(&mut wanted, 1);
-    assert_eq!(said, "yielding");
+    let foreign = node.bed.start_opensm(1, 0).unwrap();
+    let mut daemon = node.start_supervisor();
+    let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
+    let (status, problem) = daemon.step(&mut desired, 1);
+    assert_eq!(status, "yielding");
     assert!(
         problem.contains(&OpensmTestbed::manager_port(1).to_string())
             && problem.contains("ferroband.io/subnet-manager"),
         "{problem}"
     );
-    assert_eq!(daemon.supervisor.pid(), None, "it is not even started");
-    // The cluster daemon says that it is one of ours.
+    assert_eq!(daemon.supervisor.pid(), None, "opensm is not started");
+    // The cluster daemon reports the other port as a managed opensm.
     let mut known =
-        DesiredOpensm { own_ports: BTreeSet::from([OpensmTestbed::manager_port(1)]), ..wanted.clone() };
+        DesiredOpensm { own_ports: BTreeSet::from([OpensmTestbed::manager_port(1)]), ..desired.clone() };
     assert_eq!(daemon.step(&mut known, 11), state("running"));
     let until = Instant::now() + Duration::from_secs(60);
     while !node.log().contains("Entering STANDBY state") && !node.log().contains("Entering MASTER state") {
         assert!(Instant::now() < until, "{}", node.log());
         sleep(Duration::from_millis(50));
     }
-    // It goes, and ours has the fabric, with the same file: also when it died while the two greeted each other, at which
-    // opensm over ibsim hangs (one time of ten).
-    stranger.kill();
+    // The other opensm dies, and ours takes over with the same file. This also works if it died during the SMInfo
+    // exchange, when opensm over ibsim hangs (about one time in ten).
+    foreign.kill();
     let until = Instant::now() + Duration::from_secs(90);
-    while !node.has(0, &[0x8005, 0x7fff]) {
+    while !node.has_pkeys(0, &[0x8005, 0x7fff]) {
         assert!(Instant::now() < until, "{}", node.log());
         sleep(Duration::from_secs(1));
         daemon.step(&mut known, 1);
@@ -288,15 +291,15 @@ fn it_yields_to_a_stranger_and_stands_by_its_own() {
 }
 
 #[test]
-fn who_is_not_chosen_any_more_ends_it_and_nobody_elses() {
+fn node_that_loses_its_label_stops_only_its_own_opensm() {
     let node = OpensmFixture::new();
-    let mut daemon = node.daemon();
-    let mut wanted = wish(&[], 1, 1);
-    daemon.step(&mut wanted, 1);
+    let mut daemon = node.start_supervisor();
+    let mut desired = desired_members(&[], 1, 1);
+    daemon.step(&mut desired, 1);
     let pid = daemon.supervisor.pid().unwrap();
     let other = node.bed.start_opensm(1, 0).unwrap();
-    // Also by a daemon that finds it so at its start.
-    let mut daemon = node.daemon();
+    // This also works for a daemon that has just started.
+    let mut daemon = node.start_supervisor();
     let status = daemon.supervisor.reconcile(None, Instant::now());
     assert_eq!((status.state.as_str(), status.written), ("stopped", 0));
     let gone = |pid: i32| {

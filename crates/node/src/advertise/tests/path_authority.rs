@@ -1,19 +1,19 @@
-//! The kubelet's plugin watcher, byte by byte: no client in Rust will send what it sends.
+//! The kubelet's plugin watcher, as raw bytes: no Rust client sends such a request.
 
-use super::{inventory, offer};
+use super::{inventory, start_jarvice};
 use std::fs;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// A call as gRPC for Go makes it when it dials a bare path: the authority is the path, percent-encoded.
+/// grpc-go sends the percent-encoded path as authority when it dials a bare path.
 #[tokio::test]
-async fn a_kubelet_that_dials_by_path_is_answered() {
+async fn call_with_a_path_as_authority_is_answered() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("plugins_registry");
     fs::create_dir_all(&registry).unwrap();
-    let _offering = offer(dir.path(), inventory(&["uverbs0"]));
+    let _fixture = start_jarvice(dir.path(), inventory(&["uverbs0"]));
     let socket = registry.join("ferroband-jarvice.com-rdma.sock");
     let mut kubelet = timeout(Duration::from_secs(5), async {
         loop {
@@ -27,7 +27,7 @@ async fn a_kubelet_that_dials_by_path_is_answered() {
     .expect("a socket in time");
     let text =
         |name: u8, value: &str| [&[name, u8::try_from(value.len()).unwrap()][..], value.as_bytes()].concat();
-    // POST and http are entries 3 and 6 of the static table; then authority, path and content type.
+    // POST and http are entries 3 and 6 of the static table, followed by authority, path and content type.
     let block = [
         vec![0x83, 0x86],
         text(0x41, "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fferroband-jarvice.com-rdma.sock"),
@@ -42,25 +42,25 @@ async fn a_kubelet_that_dials_by_path_is_answered() {
     let (settings, headers, data) =
         (frame(4, 0, 0, &[]), frame(1, 4, 1, &block), frame(0, 1, 1, &[0, 0, 0, 0, 0]));
     let call = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), settings, headers, data].concat();
-    // In two parts that split a frame: nothing depends on how the bytes arrive.
+    // Sent in two parts that split a frame, because the result must not depend on how the bytes arrive.
     for part in [&call[..60], &call[60..]] {
         kubelet.write_all(part).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let answer = timeout(Duration::from_secs(5), async {
+    let response = timeout(Duration::from_secs(5), async {
         loop {
             let mut head = [0; 9];
             kubelet.read_exact(&mut head).await.unwrap();
             let mut payload = vec![0; usize::from(head[1]) * 256 + usize::from(head[2])];
             kubelet.read_exact(&mut payload).await.unwrap();
-            // RST_STREAM is the refusal, DATA the answer.
+            // RST_STREAM is a rejection, DATA the response.
             match head[3] {
-                3 => panic!("refused: {payload:?}"),
+                3 => panic!("rejected: {payload:?}"),
                 0 if !payload.is_empty() => break payload,
                 _ => {}
             }
         }
     });
-    let answer = answer.await.expect("an answer in time");
-    assert!(String::from_utf8_lossy(&answer).contains("jarvice.com/rdma"), "{answer:?}");
+    let response = response.await.expect("a response in time");
+    assert!(String::from_utf8_lossy(&response).contains("jarvice.com/rdma"), "{response:?}");
 }

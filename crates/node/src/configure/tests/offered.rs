@@ -1,52 +1,57 @@
-//! What policies offer. Upstream writes a ConfigMap that selects by vendor, device and name; here the functions themselves
-//! are named, and nothing is written.
+//! Pools of policies. Upstream writes a ConfigMap that selects by vendor, device and name; here the pools name the
+//! functions themselves, and nothing is written.
 
-use super::{A, adapter, guids, pci, want};
+use super::{A, desired_adapter, guids, observed_adapter, pci};
 use crate::configure::{DesiredAdapter, DesiredNodeConfig, ObservedNode, offer::ready_pools};
 use crate::pools::{DevicePool, DevicePoolKind};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn pools(wants: Option<DesiredAdapter>) -> Vec<DevicePool> {
-    let adapters: BTreeMap<_, _> = wants.map(|want| (pci(A), want)).into_iter().collect();
-    let survey = ObservedNode { adapters: vec![adapter(4)], rdma_mode: None };
+fn pools_of(desired: Option<DesiredAdapter>) -> Vec<DevicePool> {
+    let adapters: BTreeMap<_, _> = desired.map(|desired| (pci(A), desired)).into_iter().collect();
+    let observed_node = ObservedNode { adapters: vec![observed_adapter(4)], rdma_mode: None };
     ready_pools(
         &DesiredNodeConfig { adapters, ..DesiredNodeConfig::default() },
-        &survey,
+        &observed_node,
         &guids(),
         &BTreeSet::new(),
         "openshift.io",
     )
 }
 
+// Case: operator C31
 #[test]
-fn c31_c33_a_policys_functions_are_its_pool_with_their_rdma_devices() {
-    let seen = pools(Some(want(json!({}))));
-    let [pool] = &seen[..] else { panic!("{seen:?}") };
+fn pool_of_a_policy_contains_its_functions_with_their_rdma_devices() {
+    let pools = pools_of(Some(desired_adapter(json!({}))));
+    let [pool] = &pools[..] else { panic!("{pools:?}") };
     assert_eq!((pool.resource.to_string().as_str(), pool.file.as_str()), ("openshift.io/r", "policy p"));
     let DevicePoolKind::Functions(functions) = &pool.kind else { panic!("{pool:?}") };
     let [selector] = &functions.selectors[..] else { panic!("{functions:?}") };
-    let all: Vec<String> = adapter(4).vfs.iter().map(|vf| vf.pci.to_string()).collect();
+    let all: Vec<String> = observed_adapter(4).vfs.iter().map(|vf| vf.pci.to_string()).collect();
     assert_eq!((&selector.pci_addresses, selector.rdma, selector.vhost_net), (&all, true, false));
 }
 
+// Case: operator C32
 #[test]
-fn c32_functions_of_vfio_have_no_rdma_device() {
-    let group = json!({"resourceName": "r", "deviceType": "vfio-pci", "vfRange": "0-3", "isRdma": true, "policyName": "p"});
-    let want = want(json!({"vfGroups": [group]}));
-    let mut bound = adapter(4);
+fn vfio_functions_have_no_rdma_device() {
+    let group = json!({
+        "resourceName": "r", "deviceType": "vfio-pci", "vfRange": "0-3", "isRdma": true, "policyName": "p",
+    });
+    let desired = desired_adapter(json!({"vfGroups": [group]}));
+    let mut bound = observed_adapter(4);
     bound.vfs.iter_mut().for_each(|vf| vf.driver = Some("vfio-pci".to_owned()));
-    let survey = ObservedNode { adapters: vec![bound], rdma_mode: None };
-    let wanted =
-        DesiredNodeConfig { adapters: BTreeMap::from([(pci(A), want)]), ..DesiredNodeConfig::default() };
-    let seen = ready_pools(&wanted, &survey, &guids(), &BTreeSet::new(), "openshift.io");
-    let Some(DevicePoolKind::Functions(functions)) = seen.first().map(|pool| &pool.kind) else {
-        panic!("{seen:?}")
+    let observed_node = ObservedNode { adapters: vec![bound], rdma_mode: None };
+    let config =
+        DesiredNodeConfig { adapters: BTreeMap::from([(pci(A), desired)]), ..DesiredNodeConfig::default() };
+    let pools = ready_pools(&config, &observed_node, &guids(), &BTreeSet::new(), "openshift.io");
+    let Some(DevicePoolKind::Functions(functions)) = pools.first().map(|pool| &pool.kind) else {
+        panic!("{pools:?}")
     };
     assert!(functions.selectors.iter().all(|selector| !selector.rdma), "{functions:?}");
 }
 
+// Case: operator C34
 #[test]
-fn c34_without_a_policy_nothing_is_offered() {
-    assert_eq!(pools(None).len(), 0);
+fn no_policy_means_no_pool() {
+    assert_eq!(pools_of(None).len(), 0);
 }

@@ -1,4 +1,4 @@
-//! What the kernel counts.
+//! Collects counters from sysfs.
 
 use super::{
     MetricsSandbox, PodWithController, PodsByPciAddress,
@@ -17,41 +17,39 @@ use std::{
 };
 use tracing::debug;
 
-/// Where to read, and for whom.
 #[derive(Clone)]
 pub struct RdmaCounterCollector {
-    /// The machine.
     pub hardware: Arc<dyn Hardware>,
-    /// The name of this node.
     pub node: String,
 }
 
 impl RdmaCounterCollector {
-    /// Read all counters of all RDMA devices of the host's namespace, and in exclusive mode of those of `sandboxes`.
+    /// Collects the counters of all RDMA devices in the host's network namespace and, in exclusive mode, in
+    /// `sandboxes`.
     pub fn collect(&self, holders: &PodsByPciAddress, sandboxes: &[MetricsSandbox]) -> MetricFamilies {
         let mut metrics = MetricFamilies::default();
-        // Only simulated trees need it; what cannot be brought up to date is shown as it was.
+        // Only simulated hardware needs the refresh. If it fails, the old values are shown.
         let _ = self.hardware.refresh();
         let root = self.hardware.root();
         self.collect_namespace(root, None, &|pci| holders.get(pci).cloned(), &mut metrics);
         let mode = read_text(&root.sys("module/ib_core/parameters/netns_mode"));
         if mode.as_deref() == Some("N") {
             for sandbox in sandboxes {
-                // One that is gone or going has no devices.
+                // A namespace that is gone has no devices.
                 let Ok(netns) = Netns::open(&sandbox.netns) else { continue };
                 let owner = |_: &str| Some(sandbox.pod.clone());
-                let looked = self.hardware.with_netns_sysfs(&netns, &mut |root| {
+                let collected = self.hardware.with_netns_sysfs(&netns, &mut |root| {
                     self.collect_namespace(root, Some(&netns), &owner, &mut metrics);
                 });
-                if let Err(e) = looked {
-                    debug!(netns = %sandbox.netns.display(), error = %error_chain(&e), "cannot look inside");
+                if let Err(e) = collected {
+                    debug!(netns = %sandbox.netns.display(), error = %error_chain(&e), "cannot read counters");
                 }
             }
         }
         metrics
     }
 
-    /// Read what the trees under `root` show, which are those of `netns`.
+    /// Collects the devices that are visible under `root`, the file system view of `netns`.
     fn collect_namespace(
         &self,
         root: &Root,
@@ -66,7 +64,7 @@ impl RdmaCounterCollector {
             device.add_counters(counters::device(root, &name).unwrap_or_default(), None, metrics);
             device.add_traffic_class(metrics);
             for port in sorted_names(&device.folder.join("ports")) {
-                // A device that vanishes while it is read has counted nothing.
+                // A device that disappears meanwhile has no counters.
                 let number = port.parse().unwrap_or_default();
                 let counted = counters::port(root, &name, number).unwrap_or_default();
                 device.add_counters(counted.port, Some(&port), metrics);
@@ -101,7 +99,7 @@ impl RdmaCounterCollector {
     }
 }
 
-/// Says whose the function at an address is.
+/// Returns the pod that holds the device at a PCI address.
 type PodLookup<'a> = dyn Fn(&str) -> Option<PodWithController> + Sync + 'a;
 
 struct RdmaDeviceMetrics {
@@ -120,9 +118,9 @@ impl RdmaDeviceMetrics {
             let name = format!("rdma_{}_total", counter.to_lowercase());
             let help = || match counter.as_str() {
                 "port_xmit_data" | "port_rcv_data" => {
-                    format!("The kernel's counter {counter}, in words of four bytes.")
+                    format!("Kernel counter {counter}, in units of four bytes.")
                 }
-                _ => format!("The kernel's counter {counter}."),
+                _ => format!("Kernel counter {counter}."),
             };
             metrics.add(name, MetricKind::Counter, help, self.labels(port), value);
         }
@@ -132,7 +130,7 @@ impl RdmaDeviceMetrics {
         let class = read_text(&self.folder.join("tc/1/traffic_class"));
         let class = class.and_then(|text| text.lines().next()?.rsplit('=').next()?.trim().parse().ok());
         if let Some(class) = class {
-            let help = || "The traffic class that the device is set to.".to_owned();
+            let help = || "Traffic class configured on the device.".to_owned();
             metrics.add(
                 "rdma_device_tos_total".to_owned(),
                 MetricKind::Counter,
@@ -150,9 +148,9 @@ impl RdmaDeviceMetrics {
         };
         let gauges: [(&str, &str, Option<u64>); 4] = [
             ("rdma_port_state", "State of the port: 1 down, 2 init, 3 armed, 4 active.", numbered("state")),
-            ("rdma_port_physical_state", "Physical state of the port: 5 is a link.", numbered("phys_state")),
-            ("rdma_port_lid", "Local identifier of the port; 0 without one.", hex("lid")),
-            ("rdma_port_sm_lid", "Local identifier of the subnet manager; 0 without one.", hex("sm_lid")),
+            ("rdma_port_physical_state", "Physical state of the port: 5 is LinkUp.", numbered("phys_state")),
+            ("rdma_port_lid", "LID of the port; 0 if unassigned.", hex("lid")),
+            ("rdma_port_sm_lid", "LID of the subnet manager; 0 if unknown.", hex("sm_lid")),
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {
@@ -170,7 +168,7 @@ impl RdmaDeviceMetrics {
             read_text(&folder.join("rate")).and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         if let Some(rate) = rate.filter(|rate| *rate >= 0.0) {
             let name = "rdma_vport_speed_mbps_total".to_owned();
-            let help = || "The rate of the port in megabits a second.".to_owned();
+            let help = || "Rate of the port in Mbit/s.".to_owned();
             metrics.add(
                 name,
                 MetricKind::Counter,

@@ -1,6 +1,7 @@
-//! A server for one page.
+//! The HTTP endpoint `/metrics`.
 //!
-//! A scrape is one short request from a trusted network, so a few lines of HTTP/1.1 do: read the head, answer, close.
+//! A scrape is one short request from a trusted network, so a minimal HTTP/1.1 server is enough: read the head,
+//! respond, close.
 
 use super::{PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
 use crate::{
@@ -20,43 +21,38 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// A client that takes longer is sent away.
+/// Timeout of one request.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest head of a request.
 const MAX_HEAD_BYTES: usize = 8192;
-/// So many are answered at once.
 const MAX_CONCURRENT_SCRAPES: usize = 4;
 
-/// Serves the metrics.
 #[derive(Clone)]
 pub struct MetricsExporter {
-    /// What is counted.
     pub counters: RdmaCounterCollector,
-    /// The kubelet's folder of device plugins, with its notes.
+    /// The kubelet's device plugin directory, which contains its checkpoint.
     pub device_plugins_dir: PathBuf,
-    /// The pods of this node.
     pub pods: Arc<WatchCache<PodOwner>>,
 }
 
 impl MetricsExporter {
-    /// Listen at `address`. A port that is taken is a mistake in the configuration, and no reason to keep pods waiting.
+    /// Listens on `address`. A port in use must not block pods, so binding is retried.
     pub async fn serve(self, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
         let serving = async {
             let listener = loop {
                 match TcpListener::bind(address).await {
                     Ok(listener) => break listener,
-                    Err(e) => warn!(%address, error = %e, "cannot serve metrics; trying again"),
+                    Err(e) => warn!(%address, error = %e, "cannot serve metrics, retrying"),
                 }
                 sleep(CLIENT_TIMEOUT).await;
             };
-            info!(address = ?listener.local_addr().ok(), "metrics");
+            info!(address = ?listener.local_addr().ok(), "serving metrics");
             self.accept_connections(listener).await;
         };
         stop.run_until_cancelled(serving).await;
         Ok(())
     }
 
-    /// Answer whoever comes.
+    /// Serves connections of `listener`.
     pub async fn accept_connections(self, listener: TcpListener) {
         let room = Arc::new(Semaphore::new(MAX_CONCURRENT_SCRAPES));
         loop {
@@ -66,15 +62,15 @@ impl MetricsExporter {
                     let exporter = self.clone();
                     tokio::spawn(async move {
                         match timeout(CLIENT_TIMEOUT, exporter.respond(stream)).await {
-                            Ok(Err(e)) => debug!(error = %error_chain(&e), "a scrape ended early"),
-                            Err(_) => debug!("a scrape took too long"),
+                            Ok(Err(e)) => debug!(error = %error_chain(&e), "metrics request failed"),
+                            Err(_) => debug!("metrics request timed out"),
                             Ok(Ok(())) => {}
                         }
                         drop(permit);
                     });
                 }
                 Err(e) => {
-                    warn!(error = %e, "cannot accept");
+                    warn!(error = %e, "cannot accept a metrics connection");
                     sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -94,7 +90,7 @@ impl MetricsExporter {
         let (status, body) = match (method, path.split('?').next()) {
             ("GET" | "HEAD", Some("/metrics")) => ("200 OK", self.render_page().await),
             ("GET" | "HEAD", _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
-            _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+            _ => ("405 Method Not Allowed", "only GET is allowed\n".to_owned()),
         };
         let length = body.len();
         let kind = "text/plain; version=0.0.4; charset=utf-8";
@@ -111,8 +107,8 @@ impl MetricsExporter {
     async fn render_page(&self) -> String {
         let exporter = self.clone();
         let page = spawn_blocking(move || {
-            let held = read_checkpoint(&exporter.device_plugins_dir).unwrap_or_default();
-            let holders = PodsByPciAddress::from_checkpoint(&held, &exporter.pods);
+            let held_devices = read_checkpoint(&exporter.device_plugins_dir).unwrap_or_default();
+            let holders = PodsByPciAddress::from_checkpoint(&held_devices, &exporter.pods);
             let sandboxes = list_sandboxes(exporter.counters.hardware.root(), &exporter.pods);
             exporter.counters.collect(&holders, &sandboxes).render()
         });

@@ -1,27 +1,26 @@
-//! The exposition format (Prometheus, version 0.0.4).
+//! Prometheus exposition format, version 0.0.4.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-/// What a metric counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only grows.
+    /// A value that only grows.
     Counter,
-    /// It goes up and down.
     Gauge,
 }
 
-/// Label and value.
+/// Label names and values.
 pub type MetricLabels = Vec<(&'static str, String)>;
 
-/// Metrics, by name.
+/// Metric families by name.
 #[derive(Debug, Default)]
 pub struct MetricFamilies {
     families: BTreeMap<String, (MetricKind, String, BTreeMap<MetricLabels, u64>)>,
 }
 
 impl MetricFamilies {
-    /// Add a value. Of two with the same name and labels the first counts: twice the same would spoil the whole scrape.
+    /// Adds a sample. A second sample with the same name and labels is ignored, because duplicates make Prometheus
+    /// reject the whole scrape.
     pub fn add(
         &mut self,
         name: String,
@@ -34,7 +33,7 @@ impl MetricFamilies {
         values.entry(labels).or_insert(value);
     }
 
-    /// All of it as text.
+    /// Renders all families.
     pub fn render(&self) -> String {
         let mut out = String::new();
         for (name, (kind, help, values)) in &self.families {

@@ -1,13 +1,14 @@
-//! Counters of the RDMA devices, for Prometheus.
+//! Prometheus metrics of the RDMA devices.
 //!
-//! Names and labels are Spiderpool's, so its dashboards go on working: `rdma_` + the kernel's name + `_total`. What it
-//! lacks is added under the same rule: the ports' own counters (data, packets, errors), which InfiniBand panels need.
+//! Names and labels are those of Spiderpool, so its dashboards keep working: `rdma_` + the kernel's name + `_total`.
+//! The port counters that Spiderpool lacks (data, packets, errors), which InfiniBand panels need, follow the same
+//! rule.
 //!
 //! ```text
-//! GET /metrics ──serve──▶ counters: sysfs, read at that moment, no program started ──text──▶ exposition format
-//!                            ├─ pods: who holds the function, from the kubelet's notes and the cache of pods
-//!                            ├─ sandbox: devices that live in a pod's namespace
-//!                            └─ vport: what the drivers of their interfaces count
+//! GET /metrics ──exporter──▶ counters: read from sysfs per scrape, no process is started ──exposition──▶ text
+//!                               ├─ pods: the pod that holds a device, from the kubelet's checkpoint and the pod cache
+//!                               ├─ sandbox: devices in the network namespaces of pods
+//!                               └─ vport: driver statistics of their interfaces
 //! ```
 
 mod counters;

@@ -1,4 +1,4 @@
-//! Which pod a function belongs to.
+//! Maps devices to the pods that hold them.
 
 use crate::{
     advertise::HeldDevices,
@@ -6,22 +6,19 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A pod, and what it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodWithController {
-    /// The pod's namespace.
     pub namespace: String,
-    /// The pod's name.
     pub name: String,
-    /// The API version, kind and name of its controller.
+    /// API version, kind and name of the controller.
     pub controller: Option<(String, String, String)>,
 }
 
 impl PodWithController {
-    /// Spiderpool's labels for it.
+    /// Returns Spiderpool's labels.
     pub(super) fn labels(&self) -> Vec<(&'static str, String)> {
         let (version, kind, name) = self.controller.clone().unwrap_or_default();
-        // Whoever owns a pod is in its namespace.
+        // The controller of a pod is in the pod's namespace.
         let namespace = if name.is_empty() { String::new() } else { self.namespace.clone() };
         vec![
             ("pod_namespace", self.namespace.clone()),
@@ -34,16 +31,17 @@ impl PodWithController {
     }
 }
 
-/// The pods that hold a function, by its address.
+/// Pods that hold a device, by its PCI address.
 #[derive(Clone, Debug, Default)]
 pub struct PodsByPciAddress(BTreeMap<String, PodWithController>);
 
 impl PodsByPciAddress {
-    /// From what the kubelet notes and the pods that are known. Units that are no function are shared, and no pod's.
-    pub fn from_checkpoint(held: &HeldDevices, pods: &WatchCache<PodOwner>) -> Self {
+    /// Joins the kubelet's checkpoint with the pod cache. Device IDs that are no PCI addresses are shared devices and
+    /// belong to no pod.
+    pub fn from_checkpoint(held_devices: &HeldDevices, pods: &WatchCache<PodOwner>) -> Self {
         let mut by_uid: BTreeMap<&str, Option<PodWithController>> = BTreeMap::new();
         let mut holders = BTreeMap::new();
-        for ((_, id), uid) in held {
+        for ((_, id), uid) in held_devices {
             if id.parse::<ferroband_model::PciAddress>().is_err() {
                 continue;
             }
@@ -56,7 +54,7 @@ impl PodsByPciAddress {
         Self(holders)
     }
 
-    /// Who holds `pci`.
+    /// Returns the pod that holds `pci`.
     pub fn get(&self, pci: &str) -> Option<&PodWithController> {
         self.0.get(pci)
     }

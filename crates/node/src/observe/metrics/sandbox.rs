@@ -1,7 +1,7 @@
-//! RDMA devices that live in a pod's namespace.
+//! RDMA devices in the network namespaces of pods.
 //!
-//! In exclusive mode a device is out of the host's sight as soon as it is a pod's; it is looked for in the namespaces of
-//! which we keep a journal, which are those of all pods. They are open only while they are looked at.
+//! In exclusive mode the host cannot see a device that was moved to a pod. The journals list the namespaces of all
+//! pods. A namespace is open only while it is read.
 
 use super::PodWithController;
 use crate::{
@@ -12,16 +12,14 @@ use ferroband_kernel::Root;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A pod's namespace, and whose it is.
+/// A pod and its network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSandbox {
-    /// Where the namespace is.
     pub netns: PathBuf,
-    /// The pod.
     pub pod: PodWithController,
 }
 
-/// The sandboxes of which we keep a journal.
+/// Lists the sandboxes that have a journal.
 pub fn list_sandboxes(root: &Root, pods: &WatchCache<PodOwner>) -> Vec<MetricsSandbox> {
     let folder = root.state("journal");
     let journals = sorted_names(&folder).into_iter().filter(|name| name.ends_with(".json"));

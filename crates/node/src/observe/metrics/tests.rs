@@ -10,13 +10,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-fn put(path: &Path, text: &str) {
+fn write_file(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-/// A virtual function with an RDMA device, as sysfs shows it.
-fn plug(base: &Path) {
+/// Creates the sysfs files of a virtual function with an RDMA device.
+fn create_vf(base: &Path) {
     let bus = base.join("sys/devices/pci0000:3a");
     let function = bus.join("0000:3b:00.2");
     fs::create_dir_all(bus.join("0000:3b:00.0/net/ibs1")).unwrap();
@@ -36,7 +36,7 @@ fn plug(base: &Path) {
         ("ports/1/hw_counters/lifespan", "10\n"),
         ("ports/1/hw_counters/broken", "N/A (no PMA)\n"),
     ] {
-        put(&device.join(name), text);
+        write_file(&device.join(name), text);
     }
     symlink("../../../devices/pci0000:3a/0000:3b:00.2", device.join("device")).unwrap();
 }
@@ -49,11 +49,11 @@ const HOST: &str = "node_name=\"n1\",ifname=\"mlx5_2\",net_dev_name=\"ibs1v0\",i
     node_guid=\"b859:9f03:00a1:b2c4\",sys_image_guid=\"b859:9f03:00a1:b2c0\",rdma_parent_name=\"ibs1\"";
 
 #[test]
-fn counters_are_what_sysfs_says_under_spiderpools_names() {
+fn counters_have_sysfs_values_and_spiderpools_names() {
     let folder = tempfile::tempdir().unwrap();
-    plug(folder.path());
-    let at = counters(folder.path());
-    let text = at.collect(&PodsByPciAddress::default(), &[]).render();
+    create_vf(folder.path());
+    let collector = counters(folder.path());
+    let text = collector.collect(&PodsByPciAddress::default(), &[]).render();
     for line in [
         "# TYPE rdma_out_of_sequence_total counter".to_owned(),
         format!("rdma_out_of_sequence_total{{{HOST},port=\"1\"}} 7"),
@@ -69,33 +69,34 @@ fn counters_are_what_sysfs_says_under_spiderpools_names() {
     }
     assert!(!text.contains("lifespan") && !text.contains("broken"), "{text}");
     let names: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-    assert_eq!(text.matches("# HELP").count(), names.len(), "each is explained once");
+    assert_eq!(text.matches("# HELP").count(), names.len(), "every family has one HELP line");
 }
 
+// Case: ipam R01
 #[test]
-fn a_pods_function_carries_the_pod() {
+fn device_of_a_pod_has_pod_labels() {
     let folder = tempfile::tempdir().unwrap();
-    plug(folder.path());
-    let at = counters(folder.path());
+    create_vf(folder.path());
+    let collector = counters(folder.path());
     let owner = PodWithController {
         namespace: "ml".to_owned(),
         name: "train-\"0\"".to_owned(),
         controller: Some(("apps/v1".to_owned(), "StatefulSet".to_owned(), "train".to_owned())),
     };
-    let text = at.collect(&PodsByPciAddress::single("0000:3b:00.2", owner), &[]).render();
+    let text = collector.collect(&PodsByPciAddress::single("0000:3b:00.2", owner), &[]).render();
     let labels = "pod_namespace=\"ml\",pod_name=\"train-\\\"0\\\"\",owner_api_version=\"apps/v1\",\
         owner_kind=\"StatefulSet\",owner_namespace=\"ml\",owner_name=\"train\"";
     assert!(text.contains(&format!("rdma_vl15_dropped_total{{{HOST},{labels},port=\"1\"}} 3")), "{text}");
 }
 
 #[test]
-fn the_namespaces_of_pods_are_those_of_the_journals() {
+fn sandboxes_are_listed_from_journals() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let journal =
         r#"{"container":"c1","netns":"/run/netns/a","pod":{"namespace":"ml","name":"p","uid":"u1"}}"#;
-    put(&root.state("journal/c1.json"), journal);
-    put(&root.state("journal/c2.json"), "half of a jour");
+    write_file(&root.state("journal/c1.json"), journal);
+    write_file(&root.state("journal/c2.json"), "half of a jour");
     let pods: WatchCache<PodOwner> = WatchCache::default();
     let controller = Some(("batch/v1".to_owned(), "Job".to_owned(), "j".to_owned()));
     let facts = PodOwner { uid: "u1".to_owned(), controller: controller.clone() };
@@ -105,11 +106,11 @@ fn the_namespaces_of_pods_are_those_of_the_journals() {
 }
 
 #[tokio::test]
-async fn the_page_is_served_with_the_pods_of_the_kubelets_notes() {
+async fn metrics_page_has_pod_labels_from_the_kubelets_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
-    plug(folder.path());
-    let notes = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"u1","ResourceName":"a.b/v","DeviceIDs":{"0":["0000:3b:00.2"]}}]}}"#;
-    fs::write(folder.path().join("kubelet_internal_checkpoint"), notes).unwrap();
+    create_vf(folder.path());
+    let checkpoint = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"u1","ResourceName":"a.b/v","DeviceIDs":{"0":["0000:3b:00.2"]}}]}}"#;
+    fs::write(folder.path().join("kubelet_internal_checkpoint"), checkpoint).unwrap();
     let pods: Arc<WatchCache<PodOwner>> = Arc::default();
     let facts = PodOwner { uid: "u1".to_owned(), ..PodOwner::default() };
     let name = ("ml".to_owned(), "p".to_owned());
@@ -122,17 +123,17 @@ async fn the_page_is_served_with_the_pods_of_the_kubelets_notes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(exporter.accept_connections(listener));
-    let ask = async |request: &str| {
+    let request_page = async |request: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
     };
-    let page = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let page = request_page("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("version=0.0.4"), "{page}");
     assert!(page.contains("pod_namespace=\"ml\",pod_name=\"p\""), "{page}");
-    assert!(ask("GET / HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
-    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 405"));
+    assert!(request_page("GET / HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
+    assert!(request_page("POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 405"));
     serving.abort();
 }

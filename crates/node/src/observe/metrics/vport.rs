@@ -1,9 +1,9 @@
-//! What the driver of an interface counts about the port that it shares with RDMA.
+//! Driver statistics of network interfaces that share a port with RDMA.
 
 use super::exposition::{MetricFamilies, MetricKind, MetricLabels};
 
-/// Add what Spiderpool shows of a driver's statistics: everything about the virtual port, and pauses and discards by
-/// priority, which are one metric each.
+/// Adds the driver statistics that Spiderpool exports: all virtual port counters, and pauses and discards with the
+/// priority as a label.
 pub fn add_driver_statistics(counted: &[(String, u64)], labels: &MetricLabels, metrics: &mut MetricFamilies) {
     for (name, value) in counted {
         let (short, priority) = match split_priority(name) {
@@ -16,14 +16,14 @@ pub fn add_driver_statistics(counted: &[(String, u64)], labels: &MetricLabels, m
         let mut labels = labels.clone();
         labels.extend(priority.map(|priority| ("priority", priority.to_owned())));
         let help = || match priority {
-            Some(_) => format!("The driver's statistics {short} of the interface, by priority."),
-            None => format!("The driver's statistic {short} of the interface."),
+            Some(_) => format!("Driver statistic {short} of the interface, by priority."),
+            None => format!("Driver statistic {short} of the interface."),
         };
         metrics.add(format!("rdma_{short}_total"), MetricKind::Counter, help, labels, *value);
     }
 }
 
-/// `rx_prio3_pause` as `rx_pause` and `3`.
+/// Splits `rx_prio3_pause` into `rx_pause` and `3`.
 fn split_priority(name: &str) -> Option<(String, &str)> {
     let (way, rest) = name.split_once("_prio")?;
     let (priority, what) = rest.split_once('_')?;
@@ -32,7 +32,8 @@ fn split_priority(name: &str) -> Option<(String, &str)> {
     (known && number).then(|| (format!("{way}_{what}"), priority))
 }
 
-/// The name as Prometheus takes it: `rxVport` is `rx_vport`, and what is no letter, digit or underscore becomes one.
+/// Converts a name to a valid Prometheus name: `rxVport` becomes `rx_vport`, and other characters than letters,
+/// digits and underscores become underscores.
 fn to_snake_case(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_spiderpools() {
+    fn names_match_spiderpool() {
         let counted: Vec<(String, u64)> = [
             ("rx_vport_rdma_unicast_bytes", 7),
             ("tx_prio3_pause", 5),

@@ -1,4 +1,4 @@
-//! GUIDs that pods ask for: taken when a sandbox is made, given back when it is gone.
+//! Claims GUIDs that pods request, and releases them after their sandboxes are gone.
 
 use super::guid_leases::{GuidLease, GuidLeases};
 use super::node_partitions_state::NodePartitionsState;
@@ -12,20 +12,18 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-/// How often those that are needed no more are looked for.
+/// How often to look for unused leases.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The GUIDs that this node's pods asked for.
-pub struct GuidLeaseManager {
+pub struct RequestedGuids {
     claims: GuidClaimClient,
     hardware: Arc<dyn Hardware>,
     leases: Mutex<GuidLeases>,
-    /// Held while a claim is made or given back: one is not given back while somebody takes it up again.
+    /// Held while a GUID is claimed or released, so that a lease is not released while an ADD claims it again.
     gate: tokio::sync::Mutex<()>,
 }
 
-impl GuidLeaseManager {
-    /// Claimed by way of `claims`.
+impl RequestedGuids {
     pub fn new(claims: GuidClaimClient, hardware: Arc<dyn Hardware>) -> Self {
         Self { claims, hardware, leases: Mutex::default(), gate: tokio::sync::Mutex::default() }
     }
@@ -34,36 +32,36 @@ impl GuidLeaseManager {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims one for an interface of a sandbox. An error says whose it is.
+    /// Claims a GUID for an interface of a sandbox. The error names the current owner.
     pub async fn acquire(
         &self,
         container: &str,
         ifname: &str,
         network: &str,
-        holding: GuidLease,
+        lease: GuidLease,
     ) -> Result<(), Fault> {
         let _gate = self.gate.lock().await;
-        self.claims.claim(network, holding.1, holding.0).await?;
-        self.leases().add(&NodePartitionsState::member_name(container, ifname), holding);
+        self.claims.claim(network, lease.1, lease.0).await?;
+        self.leases().add(&NodePartitionsState::member_name(container, ifname), lease);
         Ok(())
     }
 
-    /// A sandbox, or one interface of it, is gone.
+    /// Ends the use by a sandbox, or by one interface of it.
     pub fn remove_sandbox(&self, container: &str, ifname: Option<&str>) {
         self.leases().remove_sandbox(container, ifname);
     }
 
-    /// Give back what is needed no more, for ever.
+    /// Releases unused GUIDs, forever.
     pub async fn run_release_loop(self: Arc<Self>) {
         loop {
             match self.claims.list_node_leases().await {
-                Ok(found) => {
+                Ok(existing) => {
                     let now = Instant::now();
-                    found.into_iter().for_each(|holding| self.leases().add_existing(holding, now));
+                    existing.into_iter().for_each(|lease| self.leases().add_existing(lease, now));
                     break;
                 }
                 Err(error) => {
-                    warn!(error = %error_chain(&error), "claimed GUIDs are not to be had; trying again");
+                    warn!(error = %error_chain(&error), "cannot list claimed GUIDs, retrying");
                 }
             }
             sleep(RELEASE_INTERVAL).await;
@@ -79,16 +77,16 @@ impl GuidLeaseManager {
     async fn release_unused(&self) {
         let _gate = self.gate.lock().await;
         let hardware = self.hardware.clone();
-        let seen = spawn_blocking(move || ports::list_function_guids(hardware.root())).await;
-        let Ok(Some(seen)) = seen else { return };
-        let idle = self.leases().list_releasable(&seen, Instant::now());
-        for holding in idle {
-            if let Err(error) = self.claims.release(holding).await {
-                debug!(error = %error_chain(&error), guid = %holding.1, "a GUID is not given back yet");
+        let function_guids = spawn_blocking(move || ports::list_function_guids(hardware.root())).await;
+        let Ok(Some(function_guids)) = function_guids else { return };
+        let releasable = self.leases().list_releasable(&function_guids, Instant::now());
+        for lease in releasable {
+            if let Err(error) = self.claims.release(lease).await {
+                debug!(error = %error_chain(&error), guid = %lease.1, "cannot release the GUID yet");
                 return;
             }
-            info!(function = %holding.0, guid = %holding.1, "a GUID is given back");
-            self.leases().remove(holding);
+            info!(function = %lease.0, guid = %lease.1, "GUID released");
+            self.leases().remove(lease);
         }
     }
 }

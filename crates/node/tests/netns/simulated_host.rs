@@ -1,4 +1,4 @@
-//! A machine with simulated hardware, in a network namespace of the test's own.
+//! A host with simulated hardware in its own network namespace.
 
 use ferroband_kernel::{Hardware, Netns, Root};
 use ferroband_sim::{Profile, Simulation, SimulationChange, SimulationOptions};
@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use std::{sync::Arc, thread};
 use tempfile::TempDir;
 
-/// The machine; the calling thread is in its namespace.
+/// The calling thread is in the host's network namespace.
 pub struct SimulatedHostFixture {
     pub root: Root,
     pub hardware: Arc<dyn Hardware>,
@@ -14,7 +14,8 @@ pub struct SimulatedHostFixture {
 }
 
 impl SimulatedHostFixture {
-    /// Brings it up. What the thread starts from now on, a runtime's threads too, is in its namespace.
+    /// Starts the simulation. Threads that this thread starts from now on, also those of a runtime, are in its
+    /// namespace.
     pub fn up(profile: Profile) -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
         let folder = tempfile::tempdir().unwrap();
@@ -25,17 +26,17 @@ impl SimulatedHostFixture {
         Self { root, hardware, _folder: folder }
     }
 
-    /// Does something to the hardware.
+    /// Applies a change to the simulated hardware.
     pub fn change(&self, change: &SimulationChange) {
         Simulation::change(&self.root, change).unwrap();
     }
 }
 
-/// A network namespace as a pod has one.
-pub fn pod() -> Netns {
-    let made = thread::spawn(|| {
+/// Creates a network namespace like that of a pod.
+pub fn create_pod_netns() -> Netns {
+    let netns = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         Netns::current().unwrap()
     });
-    made.join().unwrap()
+    netns.join().unwrap()
 }
