@@ -1,4 +1,4 @@
-//! The leader's work, put together: the caches it needs, and what wakes what.
+//! Starts the leader's controllers and the caches they share.
 
 use crate::{
     ControllerContext, Error, address,
@@ -10,18 +10,18 @@ use crate::{
 };
 use ferroband_daemon::tasks::TaskSet;
 
-/// Start all of it. It ends with `tasks`, when the lease is lost or the daemon stops.
+/// Starts all controllers. They end with `tasks`, when the lease is lost or the daemon stops.
 pub fn start(
     context: &ControllerContext,
-    sources: &networks::NetworkCaches,
-    kept: &webhook::WebhookObjects,
+    network_caches: &networks::NetworkCaches,
+    webhook_objects: &webhook::WebhookObjects,
     tasks: &mut TaskSet<Error>,
 ) {
-    let seen = PolicyCaches::start(context, tasks);
-    PolicyController::start(context, &seen, tasks);
-    DrainController::start(context, &seen, tasks);
-    networks::start(context, sources, tasks);
-    webhook::start_leader_tasks(context, sources, kept, tasks);
+    let policy_caches = PolicyCaches::start(context, tasks);
+    PolicyController::start(context, &policy_caches, tasks);
+    DrainController::start(context, &policy_caches, tasks);
+    networks::start(context, network_caches, tasks);
+    webhook::start_leader_tasks(context, network_caches, webhook_objects, tasks);
     address::start(context, tasks);
     PartitionController::start(context, tasks);
 }

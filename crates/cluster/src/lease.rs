@@ -1,8 +1,9 @@
-//! Who leads: a Lease object that only one replica holds at a time.
+//! Leader election: a Lease object that only one replica holds at a time.
 //!
-//! The holder renews it well before it runs out. A replica that could not renew stops leading *before* anybody else may
-//! begin: it counts from when it asked, others from when they saw the renewal arrive. Others trust no clock but their
-//! own: a lease has run out when its renewal time has not changed for its whole length, as seen from here.
+//! The holder renews the lease well before it expires. A replica that cannot renew stops leading *before* another one
+//! may start: it counts from when it sent its last successful renewal, the others from when they observed it. Clocks
+//! of other machines are not trusted: a lease has expired when its renewal time, as observed locally, has not changed
+//! for its whole duration.
 
 mod lease_object;
 
@@ -16,10 +17,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
-/// The object's name.
 const LEASE_NAME: &str = "ferroband-cluster";
 
-/// The lease.
+/// The Lease object that elects the leader.
 #[derive(Clone)]
 pub struct LeaderLease {
     api: Api<v1::Lease>,
@@ -28,7 +28,7 @@ pub struct LeaderLease {
 }
 
 impl LeaderLease {
-    /// The lease in the daemon's namespace.
+    /// Uses the Lease in the daemon's namespace.
     pub fn new(client: Client, settings: &ClusterSettings) -> Self {
         Self {
             api: Api::namespaced(client, &settings.namespace),
@@ -37,19 +37,19 @@ impl LeaderLease {
         }
     }
 
-    /// Returns when the lease is ours.
+    /// Returns when this replica holds the lease.
     pub async fn acquire(&self) {
-        let mut seen = LeaseObserver::default();
-        let mut trouble = String::new();
+        let mut observer = LeaseObserver::default();
+        let mut last_error = String::new();
         loop {
-            match self.try_acquire(&mut seen).await {
+            match self.try_acquire(&mut observer).await {
                 Ok(true) => return,
-                Ok(false) => trouble.clear(),
+                Ok(false) => last_error.clear(),
                 Err(e) => {
                     let problem = error_chain(&e);
-                    if problem != trouble {
-                        warn!(error = problem, "cannot take the lease; trying again");
-                        trouble = problem;
+                    if problem != last_error {
+                        warn!(error = problem, "cannot acquire the lease; retrying");
+                        last_error = problem;
                     }
                 }
             }
@@ -57,31 +57,31 @@ impl LeaderLease {
         }
     }
 
-    /// Keeps the lease; returns when it is lost, or may be.
+    /// Renews the lease; returns when it is or may be lost.
     pub async fn renew_until_lost(&self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.retry_interval()).await;
-            let asked = Instant::now();
-            // A renewal that takes too long is none.
-            let left = self.renew_deadline().saturating_sub(renewed.elapsed());
-            match timeout(left, self.renew()).await {
-                Ok(Ok(true)) => renewed = asked,
+            let sent_at = Instant::now();
+            // A renewal that takes too long does not count.
+            let remaining = self.renew_deadline().saturating_sub(renewed.elapsed());
+            match timeout(remaining, self.renew()).await {
+                Ok(Ok(true)) => renewed = sent_at,
                 Ok(Ok(false)) => return warn!("another replica holds the lease"),
-                Ok(Err(e)) => debug!(error = %error_chain(&e), "the lease is not renewed yet"),
+                Ok(Err(e)) => debug!(error = %error_chain(&e), "cannot renew the lease; retrying"),
                 Err(_) => {}
             }
             if renewed.elapsed() >= self.renew_deadline() {
-                return warn!("the lease could not be renewed in time");
+                return warn!("the lease was not renewed before its deadline");
             }
         }
     }
 
-    /// Let others have it at once.
+    /// Releases the lease, so that another replica can acquire it at once.
     pub async fn release(&self) {
-        let given = async {
+        let released = async {
             let lease = with_timeout(self.api.get(LEASE_NAME)).await?;
-            if LeaseHolder::from_lease(&lease).is_some_and(|held| held.identity == self.identity) {
+            if LeaseHolder::from_lease(&lease).is_some_and(|holder| holder.identity == self.identity) {
                 with_timeout(self.api.replace(
                     LEASE_NAME,
                     &PostParams::default(),
@@ -91,23 +91,23 @@ impl LeaderLease {
             }
             Ok::<_, kube::Error>(())
         };
-        if let Err(e) = given.await {
-            debug!(error = %error_chain(&e), "the lease runs out by itself");
+        if let Err(e) = released.await {
+            debug!(error = %error_chain(&e), "cannot release the lease; it will expire");
         }
     }
 
-    async fn try_acquire(&self, seen: &mut LeaseObserver) -> kube::Result<bool> {
+    async fn try_acquire(&self, observer: &mut LeaseObserver) -> kube::Result<bool> {
         let now = Timestamp::now();
         match with_timeout(self.api.get_opt(LEASE_NAME)).await? {
             None => {
                 let new = lease_object::new_lease(LEASE_NAME, &self.identity, self.lease_duration, now);
                 succeeded_unless_conflict(with_timeout(self.api.create(&PostParams::default(), &new)).await)
             }
-            Some(lease) if seen.observe_availability(&lease, &self.identity, Instant::now()) => {
-                let mine = lease_object::acquire(lease, &self.identity, self.lease_duration, now);
-                // The version it was read at goes along: of two that try, one succeeds.
+            Some(lease) if observer.observe_availability(&lease, &self.identity, Instant::now()) => {
+                let acquired = lease_object::acquire(lease, &self.identity, self.lease_duration, now);
+                // The replace carries the resourceVersion that was read: if two replicas try, one succeeds.
                 succeeded_unless_conflict(
-                    with_timeout(self.api.replace(LEASE_NAME, &PostParams::default(), &mine)).await,
+                    with_timeout(self.api.replace(LEASE_NAME, &PostParams::default(), &acquired)).await,
                 )
             }
             Some(_) => Ok(false),
@@ -116,26 +116,26 @@ impl LeaderLease {
 
     async fn renew(&self) -> kube::Result<bool> {
         let Some(lease) = self.api.get_opt(LEASE_NAME).await? else { return Ok(false) };
-        if LeaseHolder::from_lease(&lease).is_none_or(|held| held.identity != self.identity) {
+        if LeaseHolder::from_lease(&lease).is_none_or(|holder| holder.identity != self.identity) {
             return Ok(false);
         }
         let renewed = lease_object::renew(lease, Timestamp::now());
         succeeded_unless_conflict(self.api.replace(LEASE_NAME, &PostParams::default(), &renewed).await)
     }
 
-    /// The pause between two attempts or renewals.
+    /// The interval between attempts and between renewals.
     fn retry_interval(&self) -> Duration {
         self.lease_duration / 5
     }
 
-    /// How long a renewal is trusted here: less than others wait.
+    /// How long the holder relies on a renewal: less than other replicas wait.
     fn renew_deadline(&self) -> Duration {
         self.lease_duration * 2 / 3
     }
 }
 
-fn succeeded_unless_conflict(answer: kube::Result<v1::Lease>) -> kube::Result<bool> {
-    match answer {
+fn succeeded_unless_conflict(result: kube::Result<v1::Lease>) -> kube::Result<bool> {
+    match result {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         Err(e) => Err(e),

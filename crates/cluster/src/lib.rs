@@ -1,17 +1,18 @@
-//! The cluster daemon: what is decided once for all nodes. It meets the node daemons in objects of the API server and
-//! never speaks to them.
+//! The cluster daemon: controllers that run once per cluster. It exchanges state with the node daemons only through API
+//! objects and never connects to them.
 //!
-//! Two replicas run; one holds the lease and does the leader's work, the other waits. Every piece of that work has a
-//! folder of its own and one shape: *look at the caches, compute what should be, write what differs*. A pass that is
-//! cut short anywhere is made good by the next one, so losing the lease, the process or the API server loses nothing.
+//! Two replicas run. The one that holds the lease is the leader and runs the controllers; the other waits. Each
+//! controller has its own directory and the same shape: *read the caches, compute the desired state, write the
+//! difference*. An interrupted pass is completed by the next one, so losing the lease, the process or the API server
+//! loses nothing.
 //!
 //! ```text
-//!  API server ──watched──▶ caches ──changed──▶ work: pass ──▶ writes (server-side apply), conditions, events
-//!                             │                  ▲ again on failure, with longer and longer pauses
-//!  lease ── held? ──yes──▶ lead: every work
+//!  API server ──watch──▶ caches ──change──▶ reconcile ──▶ writes (server-side apply), conditions, events
+//!                                              ▲ retried with backoff after a failure
+//!  lease ── held? ──yes──▶ lead: start all controllers
 //!               └──no───▶ wait
 //!
-//!  every replica: webhook, answering the API server from the caches of the networks
+//!  every replica: webhook, answering the API server from the network caches
 //! ```
 
 mod address;

@@ -1,4 +1,4 @@
-//! The daemon, put together.
+//! Starts the daemon: leader election, webhook, controllers.
 
 use crate::{
     ClusterSettings, ControllerContext, Error, lead, lease::LeaderLease, networks::NetworkCaches, webhook,
@@ -9,37 +9,41 @@ use ferroband_daemon::{
 };
 use tracing::info;
 
-/// Run the daemon until SIGTERM or SIGINT.
+/// Runs the daemon until SIGTERM or SIGINT.
 pub async fn run(settings: ClusterSettings) -> Result<(), Error> {
-    let asked = shutdown_signal()
+    let shutdown = shutdown_signal()
         .map_err(|e| TaskEnded { task: "waiting for signals", source: Some(Box::new(e)) })?;
     let client = api_client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
     let lease = LeaderLease::new(client.clone(), &settings);
     let context = ControllerContext::new(client, settings);
     let mut tasks = TaskSet::default();
-    let sources = NetworkCaches::start(&context.client, &mut tasks);
-    let kept = webhook::WebhookObjects::start(&context.client, &context.settings.namespace, &mut tasks);
-    webhook::start(&context, &sources, &kept, &mut tasks)?;
-    tasks.start("leading", lead_while_held(lease.clone(), context, (sources, kept), tasks.stop.clone()));
-    let ended = tasks.run_until(asked).await;
+    let network_caches = NetworkCaches::start(&context.client, &mut tasks);
+    let webhook_objects =
+        webhook::WebhookObjects::start(&context.client, &context.settings.namespace, &mut tasks);
+    webhook::start(&context, &network_caches, &webhook_objects, &mut tasks)?;
+    tasks.start(
+        "leader election",
+        lead_while_held(lease.clone(), context, (network_caches, webhook_objects), tasks.stop.clone()),
+    );
+    let ended = tasks.run_until(shutdown).await;
     info!("stopping");
     tasks.stop_all().await;
-    // The other replica need not wait for the lease to run out.
+    // The other replica need not wait for the lease to expire.
     lease.release().await;
     ended
 }
 
-/// Lead whenever the lease is ours.
+/// Runs the controllers whenever this replica holds the lease.
 async fn lead_while_held(
     lease: LeaderLease,
     context: ControllerContext,
-    (sources, kept): (NetworkCaches, webhook::WebhookObjects),
+    (network_caches, webhook_objects): (NetworkCaches, webhook::WebhookObjects),
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<(), Error> {
     while stop.run_until_cancelled(lease.acquire()).await.is_some() {
-        info!("leading");
+        info!("started leading");
         let mut tasks = TaskSet::default();
-        lead::start(&context, &sources, &kept, &mut tasks);
+        lead::start(&context, &network_caches, &webhook_objects, &mut tasks);
         let lost = async {
             tokio::select! {
                 () = lease.renew_until_lost() => {}
@@ -49,7 +53,7 @@ async fn lead_while_held(
         let ended = tasks.run_until(lost).await;
         tasks.stop_all().await;
         ended?;
-        info!("not leading any more");
+        info!("stopped leading");
     }
     Ok(())
 }

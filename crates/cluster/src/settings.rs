@@ -1,32 +1,31 @@
-//! What the daemon is told when it starts.
+//! Settings of the cluster daemon.
 
 use std::time::Duration;
 
-/// How a cluster daemon is to run.
+/// Command-line settings of the cluster daemon.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
-    /// Who it is: the name of its pod.
+    /// Lease holder identity: the pod's name.
     pub identity: String,
-    /// The namespace it lives in.
+    /// The daemon's own namespace.
     pub namespace: String,
-    /// How long a lease counts after it was last renewed: the longest time nobody leads after a leader died.
+    /// Validity of the lease after its last renewal: the longest time without a leader after a leader died.
     pub lease_duration: Duration,
-    /// What stands before a resource name that has no prefix of its own: `spidernet.io`.
+    /// Prefix for resource names that have none: `spidernet.io`.
     pub resource_prefix: String,
-    /// Where the webhook is served.
     pub webhook_port: u16,
 }
 
 impl ClusterSettings {
-    /// The namespaces whose objects count for the whole cluster: ours, and those where the documents of the systems
-    /// replaced put them.
+    /// The namespaces whose objects apply to the whole cluster: the daemon's own, and those that the documentation of
+    /// the replaced systems uses.
     pub fn system_namespaces(&self) -> Vec<&str> {
         let mut all = vec![self.namespace.as_str(), "kube-system", "spiderpool"];
         all.dedup();
         all
     }
 
-    /// Whether objects in `namespace` count for the whole cluster.
+    /// Whether objects in `namespace` apply to the whole cluster.
     pub fn is_system_namespace(&self, namespace: &str) -> bool {
         self.system_namespaces().contains(&namespace)
     }

@@ -1,4 +1,4 @@
-//! The caches of a leader: one for each kind, shared by everything that needs it.
+//! Caches of API objects: one for each kind, shared by the controllers that need it.
 
 use ferroband_daemon::{
     tasks::TaskSet,
@@ -12,10 +12,10 @@ use tracing::warn;
 
 use crate::Error;
 
-/// What is kept of an object; `None` if it is of no use.
+/// Reduces an object to what is cached of it; `None` if it is not needed.
 pub type ReduceFn<K, V> = fn(K) -> Option<V>;
 
-/// A kind of object that is being watched.
+/// A watch on one kind of object and its cache.
 #[derive(Debug)]
 pub struct Reflector<V>(Arc<WatchCache<V>>);
 
@@ -34,10 +34,10 @@ impl<V> Deref for Reflector<V> {
 }
 
 impl<V: Send + Sync + 'static> Reflector<V> {
-    /// Watch the objects of `api`, keeping of each what `reduce` says.
+    /// Watches the objects of `api` and caches what `reduce` returns for each.
     ///
-    /// An object that cannot be read is told in the log and left out: one bad object must not hide the others. A kind
-    /// that is not defined is asked for again and again; until then the cache is not complete.
+    /// An object that cannot be decoded is logged and skipped: one bad object must not hide the others. If the CRD does
+    /// not exist, the watch is retried; until then the cache is not synced.
     pub fn start<K>(
         tasks: &mut TaskSet<Error>,
         what: &'static str,
@@ -51,13 +51,13 @@ impl<V: Send + Sync + 'static> Reflector<V> {
         DeserializeGuard<K>: Resource,
     {
         let cache = Arc::new(WatchCache::default());
-        let kept = cache.clone();
+        let writer = cache.clone();
         let watching = watch_forever(what, api, config, move |event| {
-            kept.apply(map_event(event, |object: DeserializeGuard<K>| {
+            writer.apply(map_event(event, |object: DeserializeGuard<K>| {
                 let name = (object.namespace().unwrap_or_default(), object.name_any());
                 let value = match object.0 {
                     Ok(mut object) => {
-                        // Half of an object's size, and nobody's business here.
+                        // Half of an object's size, and not needed here.
                         object.meta_mut().managed_fields = None;
                         reduce(object)
                     }
@@ -66,7 +66,7 @@ impl<V: Send + Sync + 'static> Reflector<V> {
                             what,
                             object = format!("{}/{}", name.0, name.1),
                             error = e.error,
-                            "cannot be read"
+                            "cannot decode object; ignoring it"
                         );
                         None
                     }
@@ -78,12 +78,12 @@ impl<V: Send + Sync + 'static> Reflector<V> {
         Self(cache)
     }
 
-    /// Wake `wake` on every change.
-    pub fn notify_on_change(&self, wake: Arc<Notify>) -> impl Future<Output = ()> + Send + 'static {
+    /// Notifies `notify` on every change.
+    pub fn notify_on_change(&self, notify: Arc<Notify>) -> impl Future<Output = ()> + Send + 'static {
         let mut changes: watch::Receiver<u64> = self.0.changes();
         async move {
             while changes.changed().await.is_ok() {
-                wake.notify_one();
+                notify.notify_one();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The shape of the leader's work.
+//! The controller loop that all of the leader's controllers share.
 
 use crate::{ClusterSettings, Error, Reflector};
 use ferroband_daemon::{error_chain, tasks::TaskSet};
@@ -10,38 +10,35 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time};
 use tracing::{debug, info, warn};
 
-/// The pause between two passes of one work: changes come in bursts, and one pass serves a whole burst.
+/// The pause between two passes of a controller: changes come in bursts, and one pass handles a whole burst.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// The pauses after a failed pass.
+/// Bounds of the pause after a failed pass.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A pass is made this often even if nothing was seen to change.
+/// A controller reconciles at least this often, even without an observed change.
 const RESYNC_PERIOD: Duration = Duration::from_secs(300);
 
-/// One piece of the leader's work.
+/// A controller that runs on the leader.
 pub trait Controller: Send + Sync + 'static {
-    /// What it is called in the log.
+    /// The controller's name in the log.
     const NAME: &'static str;
 
-    /// Make a pass: compare what should be with what is, by the caches, and write what differs. It returns when it
-    /// wants another pass though nothing changes, if it does.
+    /// Compares the desired state with the caches and writes the difference. Returns after which time to reconcile
+    /// again even if nothing changes, if that is needed.
     ///
-    /// A pass that finds everything in order writes nothing.
+    /// A pass that finds no difference writes nothing.
     fn reconcile(&self) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 }
 
-/// What every work has to do with.
+/// What every controller needs.
 #[derive(Clone)]
 pub struct ControllerContext {
-    /// The API server.
     pub client: Client,
-    /// How this daemon runs.
     pub settings: Arc<ClusterSettings>,
     recorder: Recorder,
 }
 
 impl ControllerContext {
-    /// For this daemon.
     pub fn new(client: Client, settings: ClusterSettings) -> Self {
         let reporter = Reporter {
             controller: "ferroband-cluster".to_owned(),
@@ -51,7 +48,7 @@ impl ControllerContext {
         Self { client, settings: Arc::new(settings), recorder }
     }
 
-    /// Tell an event about `object`. Repetitions are counted on the same event. Failing to tell fails nothing.
+    /// Publishes an event about `object`. Repetitions increment the count of the same event. Errors are only logged.
     pub async fn publish_event<K>(&self, object: &K, kind: EventType, reason: &str, note: String)
     where
         K: Resource,
@@ -66,53 +63,52 @@ impl ControllerContext {
         };
         let about = object.object_ref(&K::DynamicType::default());
         if let Err(e) = self.recorder.publish(&event, &about).await {
-            debug!(error = %error_chain(&e), "cannot tell the event");
+            debug!(error = %error_chain(&e), "cannot publish event");
         }
     }
 }
 
-/// Wakes a work.
+/// Triggers a pass of a controller.
 #[derive(Clone, Default)]
 pub struct Trigger(Arc<Notify>);
 
 impl Trigger {
-    /// On every change of `watched`.
+    /// Also triggers a pass on every change of `watched`.
     #[must_use]
     pub fn on_change<V: Send + Sync + 'static>(
         self,
         tasks: &mut TaskSet<Error>,
         watched: &Reflector<V>,
     ) -> Self {
-        tasks.start_endless("waking", watched.notify_on_change(self.0.clone()));
+        tasks.start_endless("controller trigger", watched.notify_on_change(self.0.clone()));
         self
     }
 
-    /// Now.
     pub fn fire(&self) {
         self.0.notify_one();
     }
 }
 
-/// Make passes of `work` whenever `wake` says so, for ever.
-pub async fn run_controller<W: Controller>(work: W, wake: Trigger) {
+/// Runs `controller` forever: a pass on every trigger, a retry with backoff after a failure.
+pub async fn run_controller<W: Controller>(controller: W, trigger: Trigger) {
     let mut pause = MIN_BACKOFF;
-    let mut trouble = String::new();
+    let mut last_error = String::new();
     loop {
-        let next = match work.reconcile().await {
-            Ok(wish) => {
-                if !trouble.is_empty() {
-                    info!(work = W::NAME, "goes on");
-                    trouble.clear();
+        let next = match controller.reconcile().await {
+            Ok(requeue_after) => {
+                if !last_error.is_empty() {
+                    info!(controller = W::NAME, "recovered");
+                    last_error.clear();
                 }
                 pause = MIN_BACKOFF;
-                wish.unwrap_or(RESYNC_PERIOD)
+                requeue_after.unwrap_or(RESYNC_PERIOD)
             }
             Err(e) => {
                 let problem = error_chain(&e);
-                // Once for each kind of trouble: this may go on for hours.
-                if problem != trouble {
-                    warn!(work = W::NAME, error = problem, "failed; trying again");
-                    trouble = problem;
+                // Logged once per distinct error, which may last for hours.
+                if problem != last_error {
+                    warn!(controller = W::NAME, error = problem, "reconciliation failed; retrying");
+                    last_error = problem;
                 }
                 let wait = pause;
                 pause = (pause * 2).min(MAX_BACKOFF);
@@ -120,8 +116,8 @@ pub async fn run_controller<W: Controller>(work: W, wake: Trigger) {
                 Duration::ZERO
             }
         };
-        // Either way; a work that is woken all the time still rests in between.
-        let _ = time::timeout(next, wake.0.notified()).await;
+        // In both cases; a controller that is triggered all the time still pauses in between.
+        let _ = time::timeout(next, trigger.0.notified()).await;
         time::sleep(DEBOUNCE).await;
     }
 }
@@ -146,25 +142,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_of_changes_is_one_pass_and_failures_get_rarer() {
+    async fn a_burst_of_changes_is_one_pass_and_failures_back_off() {
         let passes = Arc::new(AtomicU32::new(0));
-        let wake = Trigger::default();
-        let keeping = tokio::spawn(run_controller(CountingController(passes.clone(), 0), wake.clone()));
+        let trigger = Trigger::default();
+        let task = tokio::spawn(run_controller(CountingController(passes.clone(), 0), trigger.clone()));
         time::sleep(Duration::from_secs(1)).await;
         assert_eq!(passes.load(Ordering::Relaxed), 1);
         for _ in 0..100 {
-            wake.fire();
+            trigger.fire();
             time::sleep(Duration::from_millis(1)).await;
         }
         time::sleep(Duration::from_secs(1)).await;
         assert!(passes.load(Ordering::Relaxed) <= 3, "{passes:?}");
-        keeping.abort();
+        task.abort();
 
         let passes = Arc::new(AtomicU32::new(0));
-        let keeping =
+        let task =
             tokio::spawn(run_controller(CountingController(passes.clone(), u32::MAX), Trigger::default()));
         time::sleep(Duration::from_secs(60)).await;
         assert!((5..=8).contains(&passes.load(Ordering::Relaxed)), "{passes:?}");
-        keeping.abort();
+        task.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! The caches that this work needs.
+//! The caches of the address controllers.
 
 use super::{node_fencing::NodeFencing, statefulset::StatefulSetOrdinals};
 use crate::{ControllerContext, Error, Reflector};
@@ -15,42 +15,35 @@ use ferroband_daemon::{
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
 use kube::{Api, runtime::watcher};
 
-/// A granule and the state it was seen in.
+/// A block and the version of its object.
 #[derive(Clone, Debug)]
 pub struct CachedBlock {
-    /// Its contents.
     pub block: IpBlock,
-    /// Its version.
     pub version: ResourceVersion,
-    /// Its object's UID.
+    /// UID of the object.
     pub uid: String,
 }
 
-/// The caches.
+/// The caches of the address controllers.
 #[derive(Clone)]
 pub struct AddressCaches {
-    /// All granules.
     pub blocks: Reflector<CachedBlock>,
-    /// All nodes.
     pub nodes: Reflector<NodeFencing>,
-    /// All StatefulSets.
     pub stateful_sets: Reflector<StatefulSetOrdinals>,
-    /// All pools.
     pub ip_pools: Reflector<SpiderIPPool>,
-    /// All endpoints.
     pub endpoints: Reflector<SpiderEndpoint>,
-    /// The records that Whereabouts itself wrote.
+    /// The IPPools that Whereabouts itself wrote.
     pub whereabouts_pools: Reflector<IPPool>,
 }
 
 impl AddressCaches {
-    /// Watch everything.
+    /// Starts all watches.
     pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
         let client = || context.client.clone();
         let config = watcher::Config::default;
         Self {
-            blocks: Reflector::start(tasks, "address granules", Api::all(client()), config(), cached_block),
-            nodes: Reflector::start(tasks, "nodes", Api::all(client()), config(), |node: Node| {
+            blocks: Reflector::start(tasks, "AddressBlocks", Api::all(client()), config(), cached_block),
+            nodes: Reflector::start(tasks, "Nodes", Api::all(client()), config(), |node: Node| {
                 Some(NodeFencing::from_node(&node))
             }),
             stateful_sets: Reflector::start(
@@ -74,6 +67,6 @@ impl AddressCaches {
 }
 
 fn cached_block(object: AddressBlock) -> Option<CachedBlock> {
-    let (granule, version) = block_from_object(&object).ok()?;
-    Some(CachedBlock { block: granule, version, uid: object.metadata.uid.unwrap_or_default() })
+    let (block, version) = block_from_object(&object).ok()?;
+    Some(CachedBlock { block, version, uid: object.metadata.uid.unwrap_or_default() })
 }

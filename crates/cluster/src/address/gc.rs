@@ -1,4 +1,4 @@
-//! Taking back what is lost.
+//! Reclaims leaked addresses and deletes empty blocks.
 
 use super::{
     caches::{AddressCaches, CachedBlock},
@@ -25,22 +25,22 @@ use std::{
 };
 use tracing::info;
 
-/// How long a granule without entries is left alone: pods come back, and to make it again costs a write.
+/// How long an empty block is kept: pods come back, and creating it again costs a write.
 const EMPTY_BLOCK_GRACE_PERIOD: Duration = Duration::from_secs(60);
-/// So many addresses of one granule have an event each: a node that goes with thousands must not flood the API server.
+/// Events per block: a lost node with thousands of addresses must not flood the API server.
 const MAX_EVENTS_PER_BLOCK: usize = 4;
-/// How often what is only a matter of time is looked at.
+/// How often blocks that wait for a grace period are checked.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The work.
+/// The controller that reclaims leaked addresses.
 pub struct AddressGc {
     context: ControllerContext,
     caches: AddressCaches,
-    /// Since when a granule has been empty, in which version.
+    /// By block: the version in which it became empty, and when.
     empty_since: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
-/// What is known, the doubtful cases asked.
+/// Nodes and StatefulSets that look lost in the caches, as read from the API server.
 #[derive(Default)]
 struct ConfirmedState {
     nodes: BTreeMap<String, Option<NodeFencing>>,
@@ -49,7 +49,7 @@ struct ConfirmedState {
 
 impl ReclaimEvidence for ConfirmedState {
     fn node(&self, name: &str) -> Option<NodeFencing> {
-        // What was not asked is not doubted.
+        // A node that was not read again is not fenced according to the cache.
         self.nodes.get(name).copied().unwrap_or(Some(NodeFencing::NotFenced))
     }
 
@@ -60,18 +60,17 @@ impl ReclaimEvidence for ConfirmedState {
 }
 
 impl AddressGc {
-    /// Of these granules.
-    pub fn new(context: &ControllerContext, books: AddressCaches) -> Self {
-        Self { context: context.clone(), caches: books, empty_since: Mutex::default() }
+    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
+        Self { context: context.clone(), caches, empty_since: Mutex::default() }
     }
 
-    /// Ask the API server about everything that the caches would take back: they may be behind.
-    async fn confirm_with_api_server(&self, granules: &[CachedBlock]) -> Result<ConfirmedState, Error> {
-        let mut asked = ConfirmedState::default();
-        let entries = || granules.iter().flat_map(|seen| seen.block.entries.values());
-        let holders = granules.iter().filter_map(|seen| seen.block.node.as_deref());
+    /// Confirms with the API server what would be reclaimed according to the caches, which may be behind.
+    async fn confirm_with_api_server(&self, blocks: &[CachedBlock]) -> Result<ConfirmedState, Error> {
+        let mut confirmed = ConfirmedState::default();
+        let entries = || blocks.iter().flat_map(|cached| cached.block.entries.values());
+        let holders = blocks.iter().filter_map(|cached| cached.block.node.as_deref());
         for name in entries().map(|entry| entry.node.as_str()).chain(holders) {
-            if asked.nodes.contains_key(name)
+            if confirmed.nodes.contains_key(name)
                 || self.caches.nodes.get("", name).as_deref() == Some(&NodeFencing::NotFenced)
             {
                 continue;
@@ -79,7 +78,7 @@ impl AddressGc {
             let api: Api<Node> = Api::all(self.context.client.clone());
             let found =
                 with_timeout(api.get_opt(name)).await.map_err(Error::api("get", format!("Node {name}")))?;
-            asked.nodes.insert(name.to_owned(), found.map(|node| NodeFencing::from_node(&node)));
+            confirmed.nodes.insert(name.to_owned(), found.map(|node| NodeFencing::from_node(&node)));
         }
         for entry in entries().filter(|entry| entry.sticky) {
             let (namespace, pod) = entry.pod.split_once('/').unwrap_or(("", &entry.pod));
@@ -89,33 +88,35 @@ impl AddressGc {
                 continue;
             }
             let key = (namespace.to_owned(), set.to_owned());
-            if let std::collections::btree_map::Entry::Vacant(unasked) = asked.stateful_sets.entry(key) {
+            if let std::collections::btree_map::Entry::Vacant(vacant) = confirmed.stateful_sets.entry(key) {
                 let api: Api<StatefulSet> = Api::namespaced(self.context.client.clone(), namespace);
                 let what = format!("StatefulSet {namespace}/{set}");
                 let found = with_timeout(api.get_opt(set)).await.map_err(Error::api("get", what))?;
-                unasked.insert(found.map(|set| StatefulSetOrdinals::from_set(&set)));
+                vacant.insert(found.map(|set| StatefulSetOrdinals::from_set(&set)));
             }
         }
-        Ok(asked)
+        Ok(confirmed)
     }
 
-    async fn write_block(&self, seen: &CachedBlock, taken: ReclaimOutcome) -> Result<(), Error> {
-        let Some(left) = taken.updated_block else { return Ok(()) };
+    async fn write_block(&self, cached: &CachedBlock, outcome: ReclaimOutcome) -> Result<(), Error> {
+        let Some(updated) = outcome.updated_block else { return Ok(()) };
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
-        let (name, object) = (left.object_name(), block_to_object(&left, Some(&seen.version)));
+        let (name, object) = (updated.object_name(), block_to_object(&updated, Some(&cached.version)));
         match with_timeout(api.replace(&name, &PostParams::default(), &object)).await {
             Ok(written) => {
                 let mut notes = Vec::new();
-                for (offset, entry, why) in taken.released {
-                    let address = left.address(offset);
-                    let why = why.describe(&entry);
-                    info!(%address, pod = entry.pod, interface = entry.interface, why, "taken back");
-                    notes.push(format!("{address} of {} ({}): {why}", entry.pod, entry.interface));
+                for (offset, entry, reason) in outcome.released {
+                    let address = updated.address(offset);
+                    let reason = reason.describe(&entry);
+                    info!(%address, pod = entry.pod, interface = entry.interface, reason, "address reclaimed");
+                    notes.push(format!("{address} of {} ({}): {reason}", entry.pod, entry.interface));
                 }
                 if notes.len() > MAX_EVENTS_PER_BLOCK {
                     let more = notes.len() - MAX_EVENTS_PER_BLOCK;
                     notes.truncate(MAX_EVENTS_PER_BLOCK);
-                    notes.push(format!("and {more} more addresses of {name}; the log has them all"));
+                    notes.push(format!(
+                        "and {more} more addresses of {name}; see the log of ferroband-cluster"
+                    ));
                 }
                 for note in notes {
                     self.context
@@ -124,65 +125,65 @@ impl AddressGc {
                 }
                 Ok(())
             }
-            // Somebody uses it: the next pass sees how.
+            // The block was written concurrently: the next pass sees the result.
             Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => Ok(()),
             Err(e) => Err(Error::api("replace", format!("AddressBlock {name}"))(e)),
         }
     }
 
-    /// Remove granules that have been empty for a while, so that what is listed is what is used.
-    async fn delete_empty_blocks(&self, granules: &[CachedBlock]) -> Result<bool, Error> {
+    /// Deletes blocks that have been empty for the grace period. Returns whether any block is empty.
+    async fn delete_empty_blocks(&self, blocks: &[CachedBlock]) -> Result<bool, Error> {
         let now = Instant::now();
         let mut due = Vec::new();
         {
             let mut empty = self.empty_since.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut still = BTreeMap::new();
-            for seen in granules.iter().filter(|seen| seen.block.entries.is_empty()) {
-                let name = seen.block.object_name();
-                let known = empty.get(&name).filter(|(version, _)| *version == seen.version.0);
+            let mut still_empty = BTreeMap::new();
+            for cached in blocks.iter().filter(|cached| cached.block.entries.is_empty()) {
+                let name = cached.block.object_name();
+                let known = empty.get(&name).filter(|(version, _)| *version == cached.version.0);
                 let since = known.map_or(now, |(_, since)| *since);
                 if now.duration_since(since) >= EMPTY_BLOCK_GRACE_PERIOD {
-                    due.push(seen.clone());
+                    due.push(cached.clone());
                 } else {
-                    still.insert(name, (seen.version.0.clone(), since));
+                    still_empty.insert(name, (cached.version.0.clone(), since));
                 }
             }
-            *empty = still;
+            *empty = still_empty;
         }
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
-        for seen in due {
-            let name = seen.block.object_name();
-            // Exactly this state: whoever assigns from it meanwhile wins.
+        for cached in due {
+            let name = cached.block.object_name();
+            // Only this version: a concurrent allocation from the block wins.
             let preconditions = Preconditions {
-                resource_version: Some(seen.version.0.clone()),
-                uid: Some(seen.uid.clone()).filter(|uid| !uid.is_empty()),
+                resource_version: Some(cached.version.0.clone()),
+                uid: Some(cached.uid.clone()).filter(|uid| !uid.is_empty()),
             };
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             match with_timeout(api.delete(&name, &parameters)).await {
-                Ok(_) => info!(granule = name, "empty; removed"),
+                Ok(_) => info!(block = name, "empty block deleted"),
                 Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {}
                 Err(e) => return Err(Error::api("delete", format!("AddressBlock {name}"))(e)),
             }
         }
-        Ok(granules.iter().any(|seen| seen.block.entries.is_empty()))
+        Ok(blocks.iter().any(|cached| cached.block.entries.is_empty()))
     }
 }
 
 impl Controller for AddressGc {
-    const NAME: &'static str = "collecting addresses";
+    const NAME: &'static str = "address GC";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let AddressCaches { blocks: granules, nodes, stateful_sets: sets, .. } = &self.caches;
-        if !(granules.is_synced() && nodes.is_synced() && sets.is_synced()) {
+        let AddressCaches { blocks, nodes, stateful_sets, .. } = &self.caches;
+        if !(blocks.is_synced() && nodes.is_synced() && stateful_sets.is_synced()) {
             return Ok(Some(RECHECK_INTERVAL));
         }
-        let granules: Vec<CachedBlock> =
-            granules.list().into_iter().map(|(_, seen)| (*seen).clone()).collect();
-        let asked = self.confirm_with_api_server(&granules).await?;
-        for seen in &granules {
-            self.write_block(seen, reclaim_block(&seen.block, &asked)).await?;
+        let blocks: Vec<CachedBlock> =
+            blocks.list().into_iter().map(|(_, cached)| (*cached).clone()).collect();
+        let confirmed = self.confirm_with_api_server(&blocks).await?;
+        for cached in &blocks {
+            self.write_block(cached, reclaim_block(&cached.block, &confirmed)).await?;
         }
-        let again = self.delete_empty_blocks(&granules).await?;
-        Ok(again.then_some(RECHECK_INTERVAL))
+        let any_empty = self.delete_empty_blocks(&blocks).await?;
+        Ok(any_empty.then_some(RECHECK_INTERVAL))
     }
 }

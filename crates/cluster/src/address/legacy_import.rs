@@ -1,10 +1,10 @@
-//! What the systems before us had given out, taken over while its pods live.
+//! Imports allocations of Whereabouts and Spiderpool while their pods are running.
 //!
 //! ```text
-//!  record of Whereabouts or Spiderpool ─▶ its pod is there, and says it has the address ─▶ an entry in the granule: from
-//!                                     │                                          then on the node releases it like ours
-//!                                     ├─▶ there is no such pod, on any node    ─▶ the record is nobody's
-//!                                     └─▶ anything else                        ─▶ the record stands, and is given to nobody
+//!  Whereabouts or Spiderpool record ─┬─▶ its pod exists and reports the address ─▶ import an entry into the block;
+//!                                    │                                             its node releases it like any other
+//!                                    ├─▶ no such pod on any node                ─▶ the record is stale
+//!                                    └─▶ anything else                          ─▶ keep the record, do not assign it
 //! ```
 
 use super::{
@@ -32,73 +32,73 @@ use std::{
 };
 use tracing::info;
 
-/// How long there must be no pod.
+/// How long a pod must be absent before its record is stale.
 const ABSENCE_GRACE_PERIOD: Duration = Duration::from_secs(30);
 
-/// One record.
+/// An allocation recorded by Whereabouts or Spiderpool.
 #[derive(Clone, Debug)]
 pub struct LegacyAllocation {
-    /// Where the address is unique.
+    /// The IP space in which the address is unique.
     pub space: IpSpace,
-    /// The address.
     pub address: IpAddr,
     /// The pod, `<namespace>/<name>`.
     pub pod: String,
-    /// Its UID, where the record has it.
+    /// The pod's UID, if recorded.
     pub uid: Option<String>,
-    /// Its interface, where the record has it.
+    /// The pod's interface, if recorded.
     pub interface: Option<String>,
-    /// Its sandbox, where the record has it.
+    /// The sandbox ID, if recorded.
     pub container: Option<String>,
-    /// The range or pool.
+    /// The Whereabouts range or SpiderIPPool.
     pub pool: String,
 }
 
-/// What becomes of a record.
+/// What to do with a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportDecision {
-    /// It is right: this is its entry.
+    /// The pod has the address: import this entry.
     Import(AddressAllocation),
-    /// It is nobody's.
+    /// No pod has the address.
     Stale,
-    /// That cannot be said, or not yet.
+    /// Not known, or not yet.
     Undecided,
 }
 
-/// The judge.
+/// Decides about records and imports them into blocks.
 pub struct LegacyImporter {
     context: ControllerContext,
     caches: AddressCaches,
-    /// Since when there has been no such pod.
+    /// Since when the pod of a record has been absent.
     absent_since: Mutex<BTreeMap<(String, IpAddr), Instant>>,
 }
 
 impl LegacyImporter {
-    /// By what these books say.
-    pub fn new(context: &ControllerContext, books: AddressCaches) -> Self {
-        Self { context: context.clone(), caches: books, absent_since: Mutex::default() }
+    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
+        Self { context: context.clone(), caches, absent_since: Mutex::default() }
     }
 
-    /// What becomes of the record. The API server is asked: a cache may be behind.
-    pub async fn decide(&self, claim: &LegacyAllocation) -> Result<ImportDecision, Error> {
-        let Some((namespace, name)) = claim.pod.split_once('/') else { return Ok(ImportDecision::Undecided) };
+    /// Decides about a record. Reads the pod from the API server, because a cache may be behind.
+    pub async fn decide(&self, allocation: &LegacyAllocation) -> Result<ImportDecision, Error> {
+        let Some((namespace, name)) = allocation.pod.split_once('/') else {
+            return Ok(ImportDecision::Undecided);
+        };
         let api: Api<Pod> = Api::namespaced(self.context.client.clone(), namespace);
-        let what = format!("pod {}", claim.pod);
+        let what = format!("pod {}", allocation.pod);
         let pod = with_timeout(api.get_opt(name)).await.map_err(Error::api("get", what))?;
-        let set = split_pod_name(name).and_then(|(set, ordinal)| {
+        let expected = split_pod_name(name).and_then(|(set, ordinal)| {
             Some(self.caches.stateful_sets.get(namespace, set)?.contains(ordinal))
         });
-        let verdict = decide_import(claim, pod.as_ref(), set.unwrap_or_default());
-        if verdict == ImportDecision::Stale && !self.confirm_stale(claim).await? {
+        let decision = decide_import(allocation, pod.as_ref(), expected.unwrap_or_default());
+        if decision == ImportDecision::Stale && !self.confirm_stale(allocation).await? {
             return Ok(ImportDecision::Undecided);
         }
-        Ok(verdict)
+        Ok(decision)
     }
 
-    /// Whether a pod that is not there has no sandbox either: for a while there has been none, and every node answers, so
-    /// its kubelet has ended what it should not run.
-    async fn confirm_stale(&self, claim: &LegacyAllocation) -> Result<bool, Error> {
-        let record = (claim.pod.clone(), claim.address);
+    /// Whether an absent pod has no sandbox either: it has been absent for the grace period and every node reports,
+    /// so its kubelet has stopped what it should not run. Records since when the pod has been absent.
+    async fn confirm_stale(&self, allocation: &LegacyAllocation) -> Result<bool, Error> {
+        let record = (allocation.pod.clone(), allocation.address);
         let since = *self
             .absent_since
             .lock()
@@ -114,24 +114,30 @@ impl LegacyImporter {
         Ok(nodes.items.iter().all(is_reporting))
     }
 
-    /// Write the entries into their granules; what another writes there meanwhile wins, and the next pass tries again.
-    pub async fn import(&self, held: Vec<(LegacyAllocation, AddressAllocation)>) -> Result<(), Error> {
-        let mut granules: BTreeMap<IpBlockId, BTreeMap<u8, AddressAllocation>> = BTreeMap::new();
-        for (claim, entry) in held {
-            let (id, offset) = IpBlockId::containing(&claim.space, claim.address);
-            info!(address = %claim.address, pod = entry.pod, interface = entry.interface, "taken over");
-            granules.entry(id).or_default().insert(offset, entry);
+    /// Writes the entries into their blocks. A concurrent write wins, and the next pass retries.
+    pub async fn import(&self, allocations: Vec<(LegacyAllocation, AddressAllocation)>) -> Result<(), Error> {
+        let mut blocks: BTreeMap<IpBlockId, BTreeMap<u8, AddressAllocation>> = BTreeMap::new();
+        for (allocation, entry) in allocations {
+            let (id, offset) = IpBlockId::containing(&allocation.space, allocation.address);
+            info!(
+                address = %allocation.address,
+                pod = entry.pod,
+                interface = entry.interface,
+                "legacy allocation imported"
+            );
+            blocks.entry(id).or_default().insert(offset, entry);
         }
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
-        for (id, entries) in granules {
+        for (id, entries) in blocks {
             let name = id.object_name();
-            let seen = self.caches.blocks.get("", &name);
-            let mut granule = seen.as_ref().map_or_else(|| IpBlock::new(id, None), |seen| seen.block.clone());
+            let cached = self.caches.blocks.get("", &name);
+            let mut block =
+                cached.as_ref().map_or_else(|| IpBlock::new(id, None), |cached| cached.block.clone());
             for (offset, entry) in entries {
-                granule.entries.entry(offset).or_insert(entry);
+                block.entries.entry(offset).or_insert(entry);
             }
-            let object = block_to_object(&granule, seen.as_ref().map(|seen| &seen.version));
-            let written = match seen {
+            let object = block_to_object(&block, cached.as_ref().map(|cached| &cached.version));
+            let written = match cached {
                 Some(_) => with_timeout(api.replace(&name, &PostParams::default(), &object)).await,
                 None => with_timeout(api.create(&PostParams::default(), &object)).await,
             };
@@ -145,20 +151,21 @@ impl LegacyImporter {
         Ok(())
     }
 
-    /// The records of a pool that Spiderpool wrote and that still count; those of living pods are taken over.
+    /// Imports the records of running pods that Spiderpool wrote into a pool, and returns all records that are not
+    /// stale.
     pub async fn import_spiderpool_records(
         &self,
         pool: &SpiderIPPool,
-        held: &PoolAllocations<'_>,
+        allocations: &PoolAllocations<'_>,
     ) -> Result<Vec<(IpAddr, SpiderpoolRecord)>, Error> {
-        let mut standing = Vec::new();
-        let mut right = Vec::new();
-        // One that stands in our books is shown from there.
-        let foreign = |(address, record): &(IpAddr, SpiderpoolRecord)| {
-            !record.is_managed() && !held.contains_key(address)
+        let mut remaining = Vec::new();
+        let mut to_import = Vec::new();
+        // An address that has a block entry is reported from there.
+        let is_foreign = |(address, record): &(IpAddr, SpiderpoolRecord)| {
+            !record.is_managed() && !allocations.contains_key(address)
         };
-        for (address, record) in allocation_records(pool).into_iter().filter(foreign) {
-            let claim = LegacyAllocation {
+        for (address, record) in allocation_records(pool).into_iter().filter(is_foreign) {
+            let allocation = LegacyAllocation {
                 space: IpSpace::default_space(),
                 address,
                 pod: record.pod.clone(),
@@ -167,21 +174,21 @@ impl LegacyImporter {
                 container: None,
                 pool: pool.name_any(),
             };
-            match self.decide(&claim).await? {
+            match self.decide(&allocation).await? {
                 ImportDecision::Stale => {
-                    info!(%address, pod = record.pod, "a record of Spiderpool is nobody's");
+                    info!(%address, pod = record.pod, "stale Spiderpool allocation removed");
                     continue;
                 }
-                ImportDecision::Import(entry) => right.push((claim, entry)),
+                ImportDecision::Import(entry) => to_import.push((allocation, entry)),
                 ImportDecision::Undecided => {}
             }
-            standing.push((address, record));
+            remaining.push((address, record));
         }
-        self.import(right).await?;
-        Ok(standing)
+        self.import(to_import).await?;
+        Ok(remaining)
     }
 
-    /// The interface that the pod's endpoint has the address on.
+    /// The interface that has the address according to the pod's SpiderEndpoint.
     fn endpoint_interface(&self, record: &SpiderpoolRecord, address: IpAddr) -> Option<String> {
         let (namespace, name) = record.pod.split_once('/')?;
         let endpoint = self.caches.endpoints.get(namespace, name)?;
@@ -195,21 +202,21 @@ impl LegacyImporter {
     }
 }
 
-/// Whether the node tells what it runs, or runs nothing.
+/// Whether the node reports its pods, or is fenced and runs none.
 fn is_reporting(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
     ready || NodeFencing::from_node(node) == NodeFencing::OutOfService
 }
 
-/// What becomes of the record, given its pod, and whether a StatefulSet has one of that name.
-fn decide_import(claim: &LegacyAllocation, pod: Option<&Pod>, awaited: bool) -> ImportDecision {
-    let same = |pod: &&Pod| claim.uid.is_none() || claim.uid == pod.uid();
+/// Decides about a record, given its pod and whether a StatefulSet expects a pod of that name.
+fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: bool) -> ImportDecision {
+    let same = |pod: &&Pod| allocation.uid.is_none() || allocation.uid == pod.uid();
     let Some(pod) = pod.filter(same) else {
-        // Spiderpool keeps the addresses of StatefulSets from one pod of a name to the next.
-        return match (&claim.uid, &claim.interface) {
-            (Some(uid), Some(interface)) if awaited => {
-                ImportDecision::Import(block_entry(claim, uid, "", interface, String::new(), true))
+        // Spiderpool keeps the addresses of a StatefulSet's pod for the next pod of the same name.
+        return match (&allocation.uid, &allocation.interface) {
+            (Some(uid), Some(interface)) if expected => {
+                ImportDecision::Import(block_entry(allocation, uid, "", interface, String::new(), true))
             }
             _ => ImportDecision::Stale,
         };
@@ -218,15 +225,24 @@ fn decide_import(claim: &LegacyAllocation, pod: Option<&Pod>, awaited: bool) -> 
     let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else {
         return ImportDecision::Undecided;
     };
-    let Some(said) = reported_interface(pod, claim.address) else { return ImportDecision::Undecided };
-    let interface = claim.interface.clone().unwrap_or(said);
-    // Spiderpool does not write the sandbox down. The node looks for the address in its namespaces then.
-    let container = claim.container.clone().unwrap_or_else(|| format!("before-{uid}"));
-    ImportDecision::Import(block_entry(claim, &uid, node, &interface, container, is_stateful(&pod.metadata)))
+    let Some(reported) = reported_interface(pod, allocation.address) else {
+        return ImportDecision::Undecided;
+    };
+    let interface = allocation.interface.clone().unwrap_or(reported);
+    // Spiderpool does not record the sandbox. The node then looks for the address in its network namespaces.
+    let container = allocation.container.clone().unwrap_or_else(|| format!("before-{uid}"));
+    ImportDecision::Import(block_entry(
+        allocation,
+        &uid,
+        node,
+        &interface,
+        container,
+        is_stateful(&pod.metadata),
+    ))
 }
 
 fn block_entry(
-    claim: &LegacyAllocation,
+    allocation: &LegacyAllocation,
     uid: &str,
     node: &str,
     interface: &str,
@@ -234,18 +250,18 @@ fn block_entry(
     sticky: bool,
 ) -> AddressAllocation {
     AddressAllocation {
-        pod: claim.pod.clone(),
+        pod: allocation.pod.clone(),
         uid: uid.to_owned(),
         sticky,
         interface: interface.to_owned(),
         ordinal: 0,
         container,
         node: node.to_owned(),
-        pool: claim.pool.clone(),
+        pool: allocation.pool.clone(),
     }
 }
 
-/// The interface that the pod says it has the address on.
+/// The interface that has the address according to the pod's network-status annotation or podIPs.
 fn reported_interface(pod: &Pod, address: IpAddr) -> Option<String> {
     let is = |text: &str| text.parse() == Ok(address);
     let status: Vec<Value> = pod
@@ -268,7 +284,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn claim(uid: Option<&str>) -> LegacyAllocation {
+    fn allocation(uid: Option<&str>) -> LegacyAllocation {
         LegacyAllocation {
             space: IpSpace::default_space(),
             address: [10, 0, 0, 5].into(),
@@ -291,34 +307,38 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
+    // Case: ipam A28
     #[test]
-    fn a_record_counts_as_long_as_its_pod_says_so() {
+    fn a_record_is_imported_while_its_pod_reports_the_address() {
         let has = json!([{"name": "x", "interface": "net1", "ips": ["10.0.0.5"]}]);
-        let ImportDecision::Import(held) = decide_import(&claim(None), Some(&pod(&has, "ReplicaSet")), false)
+        let ImportDecision::Import(imported) =
+            decide_import(&allocation(None), Some(&pod(&has, "ReplicaSet")), false)
         else {
             panic!()
         };
         assert_eq!(
-            (held.interface.as_str(), held.container.as_str(), held.node.as_str()),
+            (imported.interface.as_str(), imported.container.as_str(), imported.node.as_str()),
             ("net1", "c", "n")
         );
-        assert_eq!((held.uid.as_str(), held.sticky), ("u", false));
+        assert_eq!((imported.uid.as_str(), imported.sticky), ("u", false));
         let other = json!([{"name": "x", "interface": "net1", "ips": ["10.0.0.6"]}]);
         assert_eq!(
-            decide_import(&claim(None), Some(&pod(&other, "ReplicaSet")), false),
+            decide_import(&allocation(None), Some(&pod(&other, "ReplicaSet")), false),
             ImportDecision::Undecided
         );
-        assert_eq!(decide_import(&claim(None), None, true), ImportDecision::Stale);
-        let default = LegacyAllocation { address: [10, 1, 0, 1].into(), ..claim(Some("u")) };
-        let ImportDecision::Import(held) = decide_import(&default, Some(&pod(&other, "ReplicaSet")), false)
+        assert_eq!(decide_import(&allocation(None), None, true), ImportDecision::Stale);
+        let default = LegacyAllocation { address: [10, 1, 0, 1].into(), ..allocation(Some("u")) };
+        let ImportDecision::Import(imported) =
+            decide_import(&default, Some(&pod(&other, "ReplicaSet")), false)
         else {
             panic!()
         };
-        assert_eq!((held.interface.as_str(), held.container.as_str()), ("eth0", "before-u"));
+        assert_eq!((imported.interface.as_str(), imported.container.as_str()), ("eth0", "before-u"));
     }
 
+    // Case: ipam G01
     #[test]
-    fn g01_a_node_that_nobody_reaches_may_still_have_what_it_had() {
+    fn an_unreachable_node_counts_as_running_its_pods_until_it_is_fenced() {
         let node = |ready: &str, taints: Value| -> Node {
             let object = json!({"metadata": {"name": "n"}, "spec": {"taints": taints},
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}});
@@ -330,18 +350,17 @@ mod tests {
         assert!(is_reporting(&node("Unknown", fenced)));
     }
 
+    // Case: ipam A28
     #[test]
-    fn s_records_of_a_statefulset_wait_for_the_next_pod_of_that_name() {
+    fn statefulset_records_are_kept_for_the_next_pod_of_the_same_name() {
         let has = json!([{"name": "x", "interface": "net1", "ips": ["10.0.0.5"]}]);
         let pod = pod(&has, "StatefulSet");
-        assert!(
-            matches!(decide_import(&claim(Some("u")), Some(&pod), true), ImportDecision::Import(held) if held.sticky)
-        );
-        let known = LegacyAllocation { interface: Some("net1".into()), ..claim(Some("old")) };
-        assert!(
-            matches!(decide_import(&known, Some(&pod), true), ImportDecision::Import(held) if held.is_reserved())
-        );
-        assert_eq!(decide_import(&known, Some(&pod), false), ImportDecision::Stale);
-        assert_eq!(decide_import(&claim(Some("old")), None, true), ImportDecision::Stale);
+        let decision = decide_import(&allocation(Some("u")), Some(&pod), true);
+        assert!(matches!(decision, ImportDecision::Import(imported) if imported.sticky));
+        let with_interface = LegacyAllocation { interface: Some("net1".into()), ..allocation(Some("old")) };
+        let decision = decide_import(&with_interface, Some(&pod), true);
+        assert!(matches!(decision, ImportDecision::Import(imported) if imported.is_reserved()));
+        assert_eq!(decide_import(&with_interface, Some(&pod), false), ImportDecision::Stale);
+        assert_eq!(decide_import(&allocation(Some("old")), None, true), ImportDecision::Stale);
     }
 }

@@ -1,17 +1,18 @@
-//! Addresses, seen from the cluster: what was lost is taken back, and what is assigned is shown where people look.
+//! Address controllers: reclaim leaked addresses, and publish allocations in the objects of Whereabouts and Spiderpool.
 //!
 //! ```text
-//!  granules ─┬─ collect: entries of fenced nodes, addresses that wait for pods that will not come, empty granules
-//!            ├─ pools:   status, conditions and finalizers of SpiderIPPools; SpiderEndpoints
-//!            ├─ ranges:  IPPools and OverlappingRangeIPReservations, as Whereabouts wrote them
-//!            └─ before:  what Whereabouts and Spiderpool had given out before us, taken over while its pods live
+//!  blocks ─┬─ gc:                     entries of fenced nodes, reservations for pods that are gone, empty blocks
+//!          ├─ spider_pools:           status, conditions and finalizers of SpiderIPPools; SpiderEndpoints
+//!          ├─ whereabouts_projection: IPPools and OverlappingRangeIPReservations, as Whereabouts writes them
+//!          ├─ whereabouts_cleanup:    records that Whereabouts wrote, removed as their pods go
+//!          └─ legacy_import:          allocations of Whereabouts and Spiderpool, imported while their pods are running
 //! ```
 //!
-//! Time alone frees nothing. A node that nobody reaches may still run its pods, so its addresses stay until it is
-//! *fenced*: its Node object is deleted, or it carries the taint `node.kubernetes.io/out-of-service`, by which an
-//! administrator vouches that it is off. Everything else about a sandbox its own node tells.
+//! No address is reclaimed by a timeout alone. An unreachable node may still run its pods, so its addresses are kept
+//! until it is *fenced*: its Node object is deleted, or it has the taint `node.kubernetes.io/out-of-service`, with
+//! which an administrator confirms that it is off. In all other cases the node itself reports that a sandbox is gone.
 //!
-//! None of this is on the way of a pod: what is shown may be seconds behind.
+//! None of this is on the path of a pod's start: published objects may be seconds behind.
 
 mod caches;
 mod gc;
@@ -29,30 +30,28 @@ use crate::{ControllerContext, Error, Trigger, run_controller};
 use caches::AddressCaches;
 use ferroband_daemon::tasks::TaskSet;
 
-/// Start all of it.
+/// Starts the address controllers.
 pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
-    let books = AddressCaches::watch(context, tasks);
-    let wake = Trigger::default()
-        .on_change(tasks, &books.blocks)
-        .on_change(tasks, &books.nodes)
-        .on_change(tasks, &books.stateful_sets);
+    let caches = AddressCaches::watch(context, tasks);
+    let trigger = Trigger::default()
+        .on_change(tasks, &caches.blocks)
+        .on_change(tasks, &caches.nodes)
+        .on_change(tasks, &caches.stateful_sets);
+    tasks.start_endless("address GC", run_controller(gc::AddressGc::new(context, caches.clone()), trigger));
+    let trigger = Trigger::default().on_change(tasks, &caches.blocks).on_change(tasks, &caches.ip_pools);
     tasks.start_endless(
-        "collecting addresses",
-        run_controller(gc::AddressGc::new(context, books.clone()), wake),
+        "SpiderIPPools",
+        run_controller(spider_pools::SpiderPoolController::new(context, caches.clone()), trigger),
     );
-    let wake = Trigger::default().on_change(tasks, &books.blocks).on_change(tasks, &books.ip_pools);
+    let trigger = Trigger::default().on_change(tasks, &caches.blocks);
     tasks.start_endless(
-        "showing pools",
-        run_controller(spider_pools::SpiderPoolController::new(context, books.clone()), wake),
+        "Whereabouts projection",
+        run_controller(whereabouts_projection::WhereaboutsProjection::new(context, caches.clone()), trigger),
     );
-    let wake = Trigger::default().on_change(tasks, &books.blocks);
+    let trigger =
+        Trigger::default().on_change(tasks, &caches.blocks).on_change(tasks, &caches.whereabouts_pools);
     tasks.start_endless(
-        "showing ranges",
-        run_controller(whereabouts_projection::WhereaboutsProjection::new(context, books.clone()), wake),
-    );
-    let wake = Trigger::default().on_change(tasks, &books.blocks).on_change(tasks, &books.whereabouts_pools);
-    tasks.start_endless(
-        "taking over ranges",
-        run_controller(whereabouts_cleanup::WhereaboutsCleanup::new(context, books), wake),
+        "Whereabouts cleanup",
+        run_controller(whereabouts_cleanup::WhereaboutsCleanup::new(context, caches), trigger),
     );
 }

@@ -1,21 +1,21 @@
-//! Whether a node can still be running pods.
+//! Node fencing: whether a node may still be running pods.
 
 use k8s_openapi::api::core::v1::Node;
 
-/// The taint by which an administrator says that a node is off.
+/// The taint with which an administrator confirms that a node is off.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// What a Node object says about that.
+/// Fencing state of a Node object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFencing {
-    /// It may be running.
+    /// The node may be running pods.
     NotFenced,
-    /// It is certainly not.
+    /// The node is off.
     OutOfService,
 }
 
 impl NodeFencing {
-    /// What the object says. That it is not ready says nothing: it may only be unreachable.
+    /// Reads the taint. A NotReady condition does not count: the node may only be unreachable.
     pub fn from_node(node: &Node) -> Self {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         match taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE) {
@@ -30,8 +30,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    // Case: ipam G01
     #[test]
-    fn g01_only_the_taint_of_an_administrator_fences() {
+    fn only_the_out_of_service_taint_fences_a_node() {
         let node = |key: &str| {
             let object =
                 json!({"metadata": {"name": "n"}, "spec": {"taints": [{"key": key, "effect": "NoExecute"}]}});

@@ -1,79 +1,78 @@
-//! What may be taken back, as far as that is a function of what is known.
+//! Decides which addresses of a block are leaked. Pure.
 
 use super::{node_fencing::NodeFencing, statefulset::split_pod_name};
 use ferroband_address::{AddressAllocation, IpBlock};
 
-/// What the API server says, asked in doubt too: a cache may be behind.
+/// State of nodes and StatefulSets, confirmed with the API server where a cache may be behind.
 pub trait ReclaimEvidence {
-    /// What becomes of a node; `None` if there is none of that name.
+    /// Whether a node is fenced; `None` if it does not exist.
     fn node(&self, name: &str) -> Option<NodeFencing>;
-    /// Whether a StatefulSet has the pod.
+    /// Whether a StatefulSet has a pod with this ordinal.
     fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool;
 }
 
-/// What is taken back of one granule.
+/// The leaked addresses of one block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReclaimOutcome {
-    /// The granule as it should be, if it should change.
+    /// The block without them, if it changes.
     pub updated_block: Option<IpBlock>,
-    /// The addresses that are free, or wait for their pod, from then on.
+    /// The addresses that become free or are reserved for the next pod of a StatefulSet.
     pub released: Vec<(u8, AddressAllocation, ReclaimReason)>,
 }
 
-/// Why an address is taken back.
+/// Why an address is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReclaimReason {
-    /// The node is fenced.
+    /// The node has the out-of-service taint.
     NodeOutOfService,
-    /// The node does not exist.
+    /// The Node object does not exist.
     NodeDeleted,
-    /// The StatefulSet has no such pod any more.
+    /// The StatefulSet no longer has such a pod.
     PodNotExpected,
 }
 
 impl ReclaimReason {
-    /// As the end of a sentence.
     pub fn describe(self, entry: &AddressAllocation) -> String {
         match self {
             Self::NodeOutOfService => format!("node {} is out of service", entry.node),
             Self::NodeDeleted => format!("node {} is deleted", entry.node),
-            Self::PodNotExpected => format!("no StatefulSet has a pod {} any more", entry.pod),
+            Self::PodNotExpected => format!("no StatefulSet has pod {} any longer", entry.pod),
         }
     }
 }
 
-/// What can be taken back of `granule`.
-pub fn reclaim_block(granule: &IpBlock, witness: &impl ReclaimEvidence) -> ReclaimOutcome {
-    let mut left = granule.clone();
-    let mut freed = Vec::new();
-    let lost = |node: &str| match witness.node(node) {
+/// Finds the leaked addresses of a block.
+pub fn reclaim_block(block: &IpBlock, evidence: &impl ReclaimEvidence) -> ReclaimOutcome {
+    let mut updated = block.clone();
+    let mut released = Vec::new();
+    let loss_of = |node: &str| match evidence.node(node) {
         None => Some(ReclaimReason::NodeDeleted),
         Some(NodeFencing::OutOfService) => Some(ReclaimReason::NodeOutOfService),
         Some(NodeFencing::NotFenced) => None,
     };
-    for (offset, entry) in &granule.entries {
-        let awaited = || {
+    for (offset, entry) in &block.entries {
+        let is_expected = || {
             let (namespace, pod) = entry.pod.split_once('/').unwrap_or(("", &entry.pod));
-            split_pod_name(pod).is_some_and(|(set, ordinal)| witness.expects_pod(namespace, set, ordinal))
+            split_pod_name(pod).is_some_and(|(set, ordinal)| evidence.expects_pod(namespace, set, ordinal))
         };
-        let why = if entry.is_reserved() {
-            (!awaited()).then_some(ReclaimReason::PodNotExpected)
+        let reason = if entry.is_reserved() {
+            (!is_expected()).then_some(ReclaimReason::PodNotExpected)
         } else {
-            lost(&entry.node)
+            loss_of(&entry.node)
         };
-        let Some(why) = why else { continue };
-        if entry.sticky && !entry.is_reserved() && awaited() {
-            // The sandbox is gone with its node; the address waits for the next pod of that name.
-            left.entries.insert(*offset, AddressAllocation { container: String::new(), ..entry.clone() });
+        let Some(reason) = reason else { continue };
+        if entry.sticky && !entry.is_reserved() && is_expected() {
+            // The sandbox is gone with its node; the address is reserved for the next pod of the same name.
+            updated.entries.insert(*offset, AddressAllocation { container: String::new(), ..entry.clone() });
         } else {
-            left.entries.remove(offset);
+            updated.entries.remove(offset);
         }
-        freed.push((*offset, entry.clone(), why));
+        released.push((*offset, entry.clone(), reason));
     }
-    if left.node.as_deref().is_some_and(|node| lost(node).is_some()) {
-        left.node = None;
+    if updated.node.as_deref().is_some_and(|node| loss_of(node).is_some()) {
+        updated.node = None;
     }
-    ReclaimOutcome { updated_block: Some(left).filter(|left| left != granule), released: freed }
+    ReclaimOutcome { updated_block: Some(updated).filter(|updated| updated != block), released }
 }
 
 #[cfg(test)]
@@ -97,9 +96,9 @@ mod tests {
         }
     }
 
-    fn granule(holder: &str, entries: &[(u8, &str, &str, bool, &str)]) -> IpBlock {
+    fn block(holder: &str, entries: &[(u8, &str, &str, bool, &str)]) -> IpBlock {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-        let mut granule = IpBlock::new(id, Some(holder.to_owned()));
+        let mut block = IpBlock::new(id, Some(holder.to_owned()));
         for (offset, pod, node, sticky, container) in entries {
             let entry = AddressAllocation {
                 pod: (*pod).into(),
@@ -111,30 +110,33 @@ mod tests {
                 node: (*node).into(),
                 pool: String::new(),
             };
-            granule.entries.insert(*offset, entry);
+            block.entries.insert(*offset, entry);
         }
-        granule
+        block
     }
 
+    // Case: ipam G01
     #[test]
-    fn g01_addresses_of_a_node_that_is_not_fenced_stay() {
-        let kept =
-            granule("unreachable", &[(1, "ns/a", "up", false, "c"), (2, "ns/b", "unreachable", false, "c")]);
-        assert_eq!(reclaim_block(&kept, &FakeEvidence), ReclaimOutcome::default());
-        let lost = granule(
+    fn addresses_of_a_node_are_kept_until_it_is_fenced() {
+        let not_fenced =
+            block("unreachable", &[(1, "ns/a", "up", false, "c"), (2, "ns/b", "unreachable", false, "c")]);
+        assert_eq!(reclaim_block(&not_fenced, &FakeEvidence), ReclaimOutcome::default());
+        let lost = block(
             "off",
             &[(1, "ns/a", "off", false, "c"), (2, "ns/b", "gone", false, "c"), (3, "ns/c", "up", false, "c")],
         );
-        let taken = reclaim_block(&lost, &FakeEvidence);
-        let why: Vec<_> = taken.released.iter().map(|(offset, _, why)| (*offset, *why)).collect();
-        assert_eq!(why, [(1, ReclaimReason::NodeOutOfService), (2, ReclaimReason::NodeDeleted)]);
-        let left = taken.updated_block.unwrap();
-        assert_eq!((left.entries.keys().copied().collect::<Vec<_>>(), left.node), (vec![3], None));
+        let outcome = reclaim_block(&lost, &FakeEvidence);
+        let reasons: Vec<_> =
+            outcome.released.iter().map(|(offset, _, reasons)| (*offset, *reasons)).collect();
+        assert_eq!(reasons, [(1, ReclaimReason::NodeOutOfService), (2, ReclaimReason::NodeDeleted)]);
+        let updated = outcome.updated_block.unwrap();
+        assert_eq!((updated.entries.keys().copied().collect::<Vec<_>>(), updated.node), (vec![3], None));
     }
 
+    // Case: ipam A24
     #[test]
-    fn a24_what_waits_goes_when_its_set_has_no_such_pod_any_more() {
-        let held = granule(
+    fn a_reserved_address_is_freed_when_its_statefulset_no_longer_has_the_pod() {
+        let block_of_set = block(
             "up",
             &[
                 (1, "ns/db-1", "up", true, ""),
@@ -144,9 +146,9 @@ mod tests {
                 (5, "other/db-0", "up", true, ""),
             ],
         );
-        let left = reclaim_block(&held, &FakeEvidence).updated_block.unwrap();
-        assert_eq!(left.entries.keys().copied().collect::<Vec<_>>(), [1, 3, 4]);
-        assert!(left.entries[&4].is_reserved(), "its node is off, and its pod will come");
-        assert!(!left.entries[&3].is_reserved(), "a sandbox is never taken from a node that is up");
+        let updated = reclaim_block(&block_of_set, &FakeEvidence).updated_block.unwrap();
+        assert_eq!(updated.entries.keys().copied().collect::<Vec<_>>(), [1, 3, 4]);
+        assert!(updated.entries[&4].is_reserved(), "its node is off, and its pod is expected again");
+        assert!(!updated.entries[&3].is_reserved(), "an address in use on a running node is never reclaimed");
     }
 }

@@ -1,4 +1,4 @@
-//! SpiderEndpoints: the addresses of one pod, under its name.
+//! SpiderEndpoints: one object per pod, which lists the pod's addresses.
 
 use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
 use crate::{ControllerContext, Error};
@@ -23,39 +23,38 @@ use std::{
     net::IpAddr,
 };
 
-/// Writes at once.
 const MAX_CONCURRENT_WRITES: usize = 8;
 
-/// Make, change and remove endpoints until they show what the pools' entries say.
+/// Creates, updates and deletes SpiderEndpoints to match the allocations of the pools.
 pub async fn sync(
     context: &ControllerContext,
-    books: &AddressCaches,
-    held: &HashMap<&str, PoolAllocations<'_>>,
+    caches: &AddressCaches,
+    allocations: &HashMap<&str, PoolAllocations<'_>>,
     pools: &BTreeMap<String, SpiderIPPool>,
 ) -> Result<(), Error> {
-    if !books.endpoints.is_synced() {
+    if !caches.endpoints.is_synced() {
         return Ok(());
     }
-    let mut wanted: BTreeMap<&str, Vec<(IpAddr, &AddressAllocation)>> = BTreeMap::new();
-    // A range has a slash in its name; those are shown elsewhere.
-    for (_, entries) in held.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
+    let mut desired: BTreeMap<&str, Vec<(IpAddr, &AddressAllocation)>> = BTreeMap::new();
+    // Whereabouts ranges have a slash in their name; they have no SpiderEndpoints.
+    for (_, entries) in allocations.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
         for (address, entry) in entries {
-            wanted.entry(&entry.pod).or_default().push((*address, entry));
+            desired.entry(&entry.pod).or_default().push((*address, entry));
         }
     }
-    let present: BTreeMap<String, _> = books
+    let present: BTreeMap<String, _> = caches
         .endpoints
         .list()
         .into_iter()
         .map(|((ns, name), object)| (format!("{ns}/{name}"), object))
         .collect();
-    let mut work = Vec::new();
-    for (pod, entries) in &wanted {
+    let mut changes = Vec::new();
+    for (pod, entries) in &desired {
         let detail = endpoint_detail(entries, pools);
-        let shown = present.get(*pod).and_then(|object| object.status.as_ref());
+        let published = present.get(*pod).and_then(|object| object.status.as_ref());
         let foreign = present.get(*pod).is_some_and(|object| !is_managed(object.as_ref()));
-        if foreign || shown.is_none_or(|status| status.current != detail) {
-            work.push(EndpointChange::Apply {
+        if foreign || published.is_none_or(|status| status.current != detail) {
+            changes.push(EndpointChange::Apply {
                 pod,
                 entry: entries[0].1,
                 detail,
@@ -63,18 +62,18 @@ pub async fn sync(
             });
         }
     }
-    for (pod, object) in present.iter().filter(|(pod, _)| !wanted.contains_key(pod.as_str())) {
+    for (pod, object) in present.iter().filter(|(pod, _)| !desired.contains_key(pod.as_str())) {
         let terminating = object.metadata.deletion_timestamp.is_some();
         match is_managed(object.as_ref()) {
-            true => work.push(EndpointChange::Delete { pod }),
-            // Its pod is gone, and so is the controller that it waits for.
+            true => changes.push(EndpointChange::Delete { pod }),
+            // Its pod is gone, and so is the controller that would remove the finalizer.
             false if terminating && !object.finalizers().is_empty() => {
-                work.push(EndpointChange::RemoveFinalizers { pod });
+                changes.push(EndpointChange::RemoveFinalizers { pod });
             }
             false => {}
         }
     }
-    stream::iter(work.into_iter().map(Ok))
+    stream::iter(changes.into_iter().map(Ok))
         .try_for_each_concurrent(MAX_CONCURRENT_WRITES, |change| change.execute(context))
         .await
 }
@@ -92,7 +91,7 @@ impl EndpointChange<'_> {
         };
         let Some((namespace, name)) = pod.split_once('/') else { return Ok(()) };
         let api: Api<SpiderEndpoint> = Api::namespaced(context.client.clone(), namespace);
-        let done = match self {
+        let result = match self {
             Self::Delete { .. } => with_timeout(api.delete(name, &DeleteParams::default())).await.map(drop),
             Self::RemoveFinalizers { .. } => {
                 let patch = json!({"metadata": {"finalizers": null}});
@@ -100,7 +99,7 @@ impl EndpointChange<'_> {
                 with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
             }
             Self::Apply { detail, exists: true, .. } => {
-                // One of Spiderpool's becomes ours with its addresses; nobody is left to take its finalizer off.
+                // Takes over an endpoint of Spiderpool with its addresses. Nothing else would remove the finalizer.
                 let patch = json!({
                     "metadata": {"labels": {MANAGED_LABEL.0: MANAGED_LABEL.1}, "finalizers": null}, "status": {"current": detail},
                 });
@@ -114,8 +113,8 @@ impl EndpointChange<'_> {
                 with_timeout(api.create(&PostParams::default(), &object)).await.map(drop)
             }
         };
-        match done {
-            // Gone, or there already: the next pass sees how it is.
+        match result {
+            // Deleted or created concurrently: the next pass sees the result.
             Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
                 Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e))
             }
@@ -124,7 +123,7 @@ impl EndpointChange<'_> {
     }
 }
 
-/// The object of a pod that has none yet; `None` if the pod itself is gone.
+/// A new endpoint for a pod; `None` if the pod is gone.
 async fn new_endpoint(
     context: &ControllerContext,
     namespace: &str,
@@ -133,7 +132,7 @@ async fn new_endpoint(
     current: EndpointDetail,
 ) -> Result<Option<SpiderEndpoint>, Error> {
     let (kind, controller, owners) = if entry.sticky {
-        // It outlives the pod, as the addresses do.
+        // The endpoint outlives the pod, as its addresses do.
         ("StatefulSet".to_owned(), split_pod_name(name).map_or(name, |(set, _)| set).to_owned(), None)
     } else {
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(context.client.clone(), namespace);

@@ -1,4 +1,4 @@
-//! What SpiderIPPools show: how far they are used, by whom, and whether they can be.
+//! Status of SpiderIPPools: allocations, counts and the Ready condition.
 
 use super::{caches::AddressCaches, legacy_import::LegacyImporter, legacy_lease, spider_endpoints};
 use crate::{Controller, ControllerContext, Error};
@@ -25,12 +25,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The shortest time between two writes of one pool's status.
+/// Minimum time between two writes of one pool's status.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Keeps a pool that is in use from disappearing. Spiderpool's own name for it.
+/// Keeps a pool that is in use from being deleted. The name is Spiderpool's.
 const FINALIZER: &str = "spiderpool.spidernet.io";
 
-/// The work.
+/// The controller that writes the status of SpiderIPPools.
 pub struct SpiderPoolController {
     context: ControllerContext,
     caches: AddressCaches,
@@ -38,14 +38,12 @@ pub struct SpiderPoolController {
     last_write: Mutex<HashMap<String, Instant>>,
 }
 
-/// Who has what of a pool.
 pub type PoolAllocations<'a> = BTreeMap<IpAddr, &'a AddressAllocation>;
 
 impl SpiderPoolController {
-    /// Of these granules.
-    pub fn new(context: &ControllerContext, books: AddressCaches) -> Self {
-        let before = LegacyImporter::new(context, books.clone());
-        Self { context: context.clone(), caches: books, importer: before, last_write: Mutex::default() }
+    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
+        let importer = LegacyImporter::new(context, caches.clone());
+        Self { context: context.clone(), caches, importer, last_write: Mutex::default() }
     }
 
     fn may_write(&self, name: &str) -> bool {
@@ -60,7 +58,7 @@ impl SpiderPoolController {
             .insert(name.to_owned(), Instant::now());
     }
 
-    /// Write what differs; `false` if that has to wait.
+    /// Updates finalizer and status; `false` if the status must wait because it was written recently.
     async fn update_pool(
         &self,
         pool: &SpiderIPPool,
@@ -69,14 +67,14 @@ impl SpiderPoolController {
     ) -> Result<bool, Error> {
         let name = pool.name_any();
         let api: Api<SpiderIPPool> = Api::all(self.context.client.clone());
-        let forgiven = |e: kube::Error, action| match classify(&e) {
+        let ignore_conflict = |e: kube::Error, action| match classify(&e) {
             ApiFailure::Conflict | ApiFailure::NotFound => Ok(()),
             _ => Err(Error::api(action, format!("SpiderIPPool {name}"))(e)),
         };
         let terminating = pool.metadata.deletion_timestamp.is_some();
-        let guarded = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        // One that is being deleted takes no new finalizer.
-        let change = if guarded { terminating && !used } else { !terminating };
+        let has_finalizer = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        // The API server rejects a new finalizer on an object that is being deleted.
+        let change = if has_finalizer { terminating && !used } else { !terminating };
         if change {
             let mut finalizers = pool.finalizers().to_vec();
             finalizers.retain(|finalizer| finalizer != FINALIZER);
@@ -88,7 +86,7 @@ impl SpiderPoolController {
             let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
             match with_timeout(api.patch(&name, &parameters, &patch)).await {
                 Ok(_) => {}
-                Err(e) => forgiven(e, "patch")?,
+                Err(e) => ignore_conflict(e, "patch")?,
             }
         }
         if is_up_to_date(pool.status.as_ref(), &status) {
@@ -101,13 +99,13 @@ impl SpiderPoolController {
         self.record_write(&name);
         match with_timeout(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))).await {
             Ok(_) => Ok(true),
-            Err(e) => forgiven(e, "patch the status of").map(|()| true),
+            Err(e) => ignore_conflict(e, "patch the status of").map(|()| true),
         }
     }
 }
 
 impl Controller for SpiderPoolController {
-    const NAME: &'static str = "showing pools";
+    const NAME: &'static str = "SpiderIPPools";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !(self.caches.blocks.is_synced() && self.caches.ip_pools.is_synced()) {
@@ -116,24 +114,24 @@ impl Controller for SpiderPoolController {
         if legacy_lease::is_held_anywhere(&self.context.client, legacy_lease::SPIDERPOOL_LEASE).await? {
             return Ok(Some(MIN_WRITE_INTERVAL));
         }
-        let granules: Vec<_> = self.caches.blocks.list().into_iter().map(|(_, seen)| seen).collect();
-        let mut held: HashMap<&str, PoolAllocations<'_>> = HashMap::new();
-        for seen in granules.iter().filter(|seen| seen.block.space == IpSpace::default_space()) {
-            for (offset, entry) in &seen.block.entries {
-                held.entry(&entry.pool).or_default().insert(seen.block.address(*offset), entry);
+        let blocks: Vec<_> = self.caches.blocks.list().into_iter().map(|(_, cached)| cached).collect();
+        let mut allocations: HashMap<&str, PoolAllocations<'_>> = HashMap::new();
+        for cached in blocks.iter().filter(|cached| cached.block.space == IpSpace::default_space()) {
+            for (offset, entry) in &cached.block.entries {
+                allocations.entry(&entry.pool).or_default().insert(cached.block.address(*offset), entry);
             }
         }
         let mut pools: Vec<_> = self.caches.ip_pools.list().into_iter().map(|(_, pool)| pool).collect();
-        // The older one was there first.
+        // Of two pools that overlap, the older one is ready.
         pools.sort_by_key(|pool| (pool.creation_timestamp().map(|at| at.0), pool.name_any()));
-        let mut standing: Vec<IpPool> = Vec::new();
-        let mut all_shown = true;
+        let mut accepted: Vec<IpPool> = Vec::new();
+        let mut all_written = true;
         for pool in &pools {
             let none = PoolAllocations::new();
-            let held = held.get(pool.name_any().as_str()).unwrap_or(&none);
-            let reading = parse_pool(pool);
-            let conflict = reading.as_ref().ok().and_then(|pool| find_conflicts(pool, &standing).next());
-            let (ready, reason, message) = match (&reading, &conflict) {
+            let allocations = allocations.get(pool.name_any().as_str()).unwrap_or(&none);
+            let parsed = parse_pool(pool);
+            let conflict = parsed.as_ref().ok().and_then(|pool| find_conflicts(pool, &accepted).next());
+            let (ready, reason, message) = match (&parsed, &conflict) {
                 (Err(e), _) => (false, "Invalid", e.to_string()),
                 (Ok(_), Some(conflict)) => (false, conflict_reason(conflict), conflict.to_string()),
                 (Ok(pool), None) => (true, "Ready", ready_message(pool)),
@@ -143,22 +141,22 @@ impl Controller for SpiderPoolController {
                 observed_generation: pool.metadata.generation,
                 ..condition(before, "Ready", Some(ready), reason, message)
             };
-            let foreign = self.importer.import_spiderpool_records(pool, held).await?;
-            all_shown &= foreign.is_empty();
-            let records = allocation_records(held, foreign);
+            let foreign = self.importer.import_spiderpool_records(pool, allocations).await?;
+            all_written &= foreign.is_empty();
+            let records = allocation_records(allocations, foreign);
             let status = SpiderIPPoolStatus {
                 allocated_ip_count: Some(count(records.len())),
-                total_ip_count: Some(total_addresses(reading.as_ref().ok())),
+                total_ip_count: Some(total_addresses(parsed.as_ref().ok())),
                 allocated_ips: (!records.is_empty()).then(|| serde_json::to_string(&records).ok()).flatten(),
                 conditions: vec![ready],
             };
             let used = status.allocated_ips.is_some();
-            all_shown &= self.update_pool(pool, status, used).await?;
-            standing.extend(reading.ok().filter(|_| conflict.is_none()));
+            all_written &= self.update_pool(pool, status, used).await?;
+            accepted.extend(parsed.ok().filter(|_| conflict.is_none()));
         }
-        let gateways = pools.iter().map(|pool| (pool.name_any(), (**pool).clone())).collect();
-        spider_endpoints::sync(&self.context, &self.caches, &held, &gateways).await?;
-        Ok((!all_shown).then_some(MIN_WRITE_INTERVAL))
+        let pools_by_name = pools.iter().map(|pool| (pool.name_any(), (**pool).clone())).collect();
+        spider_endpoints::sync(&self.context, &self.caches, &allocations, &pools_by_name).await?;
+        Ok((!all_written).then_some(MIN_WRITE_INTERVAL))
     }
 }
 
@@ -171,7 +169,7 @@ fn conflict_reason(conflict: &PoolConflict) -> &'static str {
 
 fn ready_message(pool: &IpPool) -> String {
     let warnings: Vec<_> = pool.warnings.iter().map(ToString::to_string).collect();
-    if warnings.is_empty() { "gives out addresses".to_owned() } else { warnings.join("; ") }
+    if warnings.is_empty() { "the pool can allocate addresses".to_owned() } else { warnings.join("; ") }
 }
 
 fn count(number: usize) -> i64 {
@@ -182,12 +180,12 @@ fn total_addresses(pool: Option<&IpPool>) -> i64 {
     pool.map_or(0, |pool| i64::try_from(pool.total()).unwrap_or(i64::MAX))
 }
 
-/// The records as Spiderpool writes them, and those that it wrote itself.
+/// All allocations in Spiderpool's format, including those that Spiderpool itself wrote.
 fn allocation_records(
-    held: &PoolAllocations<'_>,
+    allocations: &PoolAllocations<'_>,
     foreign: Vec<(IpAddr, SpiderpoolRecord)>,
 ) -> BTreeMap<IpAddr, SpiderpoolRecord> {
-    let ours = held.iter().map(|(address, entry)| {
+    let own = allocations.iter().map(|(address, entry)| {
         let record = SpiderpoolRecord {
             pod: entry.pod.clone(),
             pod_uid: entry.uid.clone(),
@@ -196,10 +194,9 @@ fn allocation_records(
         };
         (*address, record)
     });
-    foreign.into_iter().chain(ours).collect()
+    foreign.into_iter().chain(own).collect()
 }
 
-/// Whether what is shown is what should be.
-fn is_up_to_date(shown: Option<&SpiderIPPoolStatus>, wanted: &SpiderIPPoolStatus) -> bool {
-    shown == Some(wanted)
+fn is_up_to_date(current: Option<&SpiderIPPoolStatus>, desired: &SpiderIPPoolStatus) -> bool {
+    current == Some(desired)
 }

@@ -1,8 +1,8 @@
-//! Which pods a StatefulSet has.
+//! The pods that a StatefulSet has.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-/// The ordinals of a StatefulSet's pods: from `start` on, `count` of them.
+/// The ordinals of a StatefulSet's pods: `count` of them, from `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatefulSetOrdinals {
     start: i64,
@@ -10,7 +10,6 @@ pub struct StatefulSetOrdinals {
 }
 
 impl StatefulSetOrdinals {
-    /// Those that the object asks for.
     pub fn from_set(set: &StatefulSet) -> Self {
         let spec = set.spec.as_ref();
         let start = spec.and_then(|spec| spec.ordinals.as_ref()).and_then(|ordinals| ordinals.start);
@@ -18,13 +17,13 @@ impl StatefulSetOrdinals {
         Self { start: start.unwrap_or_default().into(), count: count.unwrap_or(1).into() }
     }
 
-    /// Whether the set has the pod with this ordinal.
+    /// Whether the set has a pod with this ordinal.
     pub fn contains(self, ordinal: i64) -> bool {
         (self.start..self.start.saturating_add(self.count)).contains(&ordinal)
     }
 }
 
-/// The set and the ordinal that a pod's name is made of.
+/// Splits a pod's name into the name of its StatefulSet and its ordinal.
 pub fn split_pod_name(pod: &str) -> Option<(&str, i64)> {
     let (set, ordinal) = pod.rsplit_once('-')?;
     Some((set, ordinal.parse().ok()?))
@@ -35,8 +34,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    // Case: ipam A24
     #[test]
-    fn a24_only_the_ordinals_that_a_set_has_are_kept() {
+    fn only_current_ordinals_belong_to_a_statefulset() {
         let set = |spec| {
             let mut spec: serde_json::Value = spec;
             spec["selector"] = json!({});

@@ -1,4 +1,4 @@
-//! Whereabouts' own records, struck out one by one as their pods go.
+//! Imports the records that Whereabouts wrote, and removes each one when its pod is gone.
 
 use super::{
     caches::AddressCaches,
@@ -26,42 +26,41 @@ use std::{
 use tokio::sync::Mutex;
 use tracing::info;
 
-/// How often records that nothing can be said of are looked at.
+/// How often undecided records are checked.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The work.
+/// The controller that imports and removes Whereabouts' records.
 pub struct WhereaboutsCleanup {
     context: ControllerContext,
     caches: AddressCaches,
     importer: LegacyImporter,
-    /// Records that were seen in the granules: when they are not there any more, their sandboxes are gone.
+    /// Records that had an entry in a block: when the entry is gone, so is the sandbox.
     known_in_blocks: Mutex<BTreeSet<(IpSpace, IpAddr, String)>>,
 }
 
 impl WhereaboutsCleanup {
-    /// Of these books.
-    pub fn new(context: &ControllerContext, books: AddressCaches) -> Self {
-        let before = LegacyImporter::new(context, books.clone());
-        Self { context: context.clone(), caches: books, importer: before, known_in_blocks: Mutex::default() }
+    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
+        let importer = LegacyImporter::new(context, caches.clone());
+        Self { context: context.clone(), caches, importer, known_in_blocks: Mutex::default() }
     }
 
-    /// Write the pool without the records at `offsets`. An empty one goes: Whereabouts makes it again if it needs it.
+    /// Writes the pool without the records at `offsets`. Deletes an empty pool: Whereabouts creates it again if needed.
     async fn remove_records(&self, pool: &IPPool, offsets: &BTreeSet<String>) -> Result<(), Error> {
         let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
         let api: Api<IPPool> = Api::namespaced(self.context.client.clone(), &namespace);
-        let mut left = pool.clone();
-        left.spec.allocations.retain(|offset, _| !offsets.contains(offset));
-        let written = if left.spec.allocations.is_empty() {
-            // Exactly this state: whoever writes a record meanwhile wins.
+        let mut remaining = pool.clone();
+        remaining.spec.allocations.retain(|offset, _| !offsets.contains(offset));
+        let written = if remaining.spec.allocations.is_empty() {
+            // Only this version: a concurrently written record wins.
             let preconditions = Preconditions { resource_version: pool.resource_version(), uid: pool.uid() };
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             with_timeout(api.delete(&name, &parameters)).await.map(drop)
         } else {
-            with_timeout(api.replace(&name, &PostParams::default(), &left)).await.map(drop)
+            with_timeout(api.replace(&name, &PostParams::default(), &remaining)).await.map(drop)
         };
         match written {
-            Ok(()) => info!(pool = name, records = offsets.len(), "struck out"),
-            // The next pass sees how it is.
+            Ok(()) => info!(pool = name, records = offsets.len(), "stale Whereabouts records removed"),
+            // Changed concurrently: the next pass sees the result.
             Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => return Ok(()),
             Err(e) => return Err(Error::api("write", format!("IPPool {namespace}/{name}"))(e)),
         }
@@ -90,47 +89,46 @@ impl WhereaboutsCleanup {
     }
 }
 
-/// What a record is to the books.
+/// A record compared with the blocks.
 #[derive(Debug, PartialEq)]
 enum RecordState {
-    /// It stands there.
+    /// The block has its entry.
     Current,
-    /// It does not any more, or another sandbox of the pod has the address.
+    /// Its entry is gone, or another sandbox of the pod has the address.
     Stale,
-    /// It does not, or somebody else has the address.
+    /// It never had an entry, or another pod has the address.
     Unknown,
 }
 
-fn record_state(entry: Option<&AddressAllocation>, allocation: &IpAllocation, stood: bool) -> RecordState {
+fn record_state(entry: Option<&AddressAllocation>, allocation: &IpAllocation, known: bool) -> RecordState {
     match entry {
         Some(entry) if entry.container == allocation.id => RecordState::Current,
         Some(entry) if entry.pod == allocation.podref => RecordState::Stale,
-        None if stood => RecordState::Stale,
+        None if known => RecordState::Stale,
         _ => RecordState::Unknown,
     }
 }
 
 impl Controller for WhereaboutsCleanup {
-    const NAME: &'static str = "taking over ranges";
+    const NAME: &'static str = "Whereabouts cleanup";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let AddressCaches { blocks: granules, whereabouts_pools: ranges, stateful_sets: sets, .. } =
-            &self.caches;
-        if !(granules.is_synced() && ranges.is_synced() && sets.is_synced()) {
+        let AddressCaches { blocks, whereabouts_pools, stateful_sets, .. } = &self.caches;
+        if !(blocks.is_synced() && whereabouts_pools.is_synced() && stateful_sets.is_synced()) {
             return Ok(Some(RECHECK_INTERVAL));
         }
-        let seen = granules.list();
-        let entries: HashMap<(&IpSpace, IpAddr), &AddressAllocation> = seen
+        let cached = blocks.list();
+        let entries: HashMap<(&IpSpace, IpAddr), &AddressAllocation> = cached
             .iter()
-            .flat_map(|(_, seen)| {
-                let granule = &seen.block;
-                granule.entries.iter().map(|(at, entry)| ((&granule.space, granule.address(*at)), entry))
+            .flat_map(|(_, cached)| {
+                let block = &cached.block;
+                block.entries.iter().map(|(at, entry)| ((&block.space, block.address(*at)), entry))
             })
             .collect();
-        let mut stood = self.known_in_blocks.lock().await;
-        let (mut right, mut open) = (Vec::new(), false);
-        for (_, pool) in ranges.list() {
-            let mut over = BTreeSet::new();
+        let mut known = self.known_in_blocks.lock().await;
+        let (mut to_import, mut undecided) = (Vec::new(), false);
+        for (_, pool) in whereabouts_pools.list() {
+            let mut stale = BTreeSet::new();
             for (offset, allocation) in &pool.spec.allocations {
                 let Some((space, address)) = parse_allocation_key(&pool.name_any(), &pool.spec.range, offset)
                 else {
@@ -138,12 +136,12 @@ impl Controller for WhereaboutsCleanup {
                 };
                 let entry = entries.get(&(&space, address)).copied();
                 let key = (space.clone(), address, allocation.id.clone());
-                match record_state(entry, allocation, stood.contains(&key)) {
-                    RecordState::Current => drop(stood.insert(key)),
-                    RecordState::Stale => drop(over.insert(offset.clone())),
-                    RecordState::Unknown if entry.is_some() => open = true,
+                match record_state(entry, allocation, known.contains(&key)) {
+                    RecordState::Current => drop(known.insert(key)),
+                    RecordState::Stale => drop(stale.insert(offset.clone())),
+                    RecordState::Unknown if entry.is_some() => undecided = true,
                     RecordState::Unknown => {
-                        let claim = LegacyAllocation {
+                        let record = LegacyAllocation {
                             space,
                             address,
                             pod: allocation.podref.clone(),
@@ -152,20 +150,20 @@ impl Controller for WhereaboutsCleanup {
                             container: Some(allocation.id.clone()),
                             pool: pool.spec.range.clone(),
                         };
-                        match self.importer.decide(&claim).await? {
-                            ImportDecision::Import(entry) => right.push((claim, entry)),
-                            ImportDecision::Stale => drop(over.insert(offset.clone())),
-                            ImportDecision::Undecided => open = true,
+                        match self.importer.decide(&record).await? {
+                            ImportDecision::Import(entry) => to_import.push((record, entry)),
+                            ImportDecision::Stale => drop(stale.insert(offset.clone())),
+                            ImportDecision::Undecided => undecided = true,
                         }
                     }
                 }
             }
-            if !over.is_empty() {
-                self.remove_records(&pool, &over).await?;
+            if !stale.is_empty() {
+                self.remove_records(&pool, &stale).await?;
             }
         }
-        self.importer.import(right).await?;
-        Ok(open.then_some(RECHECK_INTERVAL))
+        self.importer.import(to_import).await?;
+        Ok(undecided.then_some(RECHECK_INTERVAL))
     }
 }
 
@@ -174,8 +172,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    // Case: ipam W41
     #[test]
-    fn w41_a_record_goes_when_its_sandbox_does_and_never_for_somebody_else() {
+    fn a_record_is_removed_with_its_sandbox_and_never_because_of_another_pod() {
         let record = IpAllocation { id: "c".into(), podref: "ns/p".into(), ifname: None };
         let entry = |pod: &str, container: &str| -> AddressAllocation {
             let entry =

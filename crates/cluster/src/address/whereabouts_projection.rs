@@ -1,4 +1,4 @@
-//! Whereabouts' own records of what we assign: IPPools and reservations, for those who look there.
+//! Publishes allocations from Whereabouts ranges as IPPools and reservations, for tools that read those.
 
 use super::caches::AddressCaches;
 use crate::{Controller, ControllerContext, Error};
@@ -20,22 +20,22 @@ use std::{
 };
 use tokio::{sync::Mutex, time::sleep};
 
-/// Where Whereabouts keeps them when nobody says otherwise.
+/// Whereabouts' default namespace for these objects.
 const NAMESPACE: &str = "kube-system";
-/// The shortest time between two rounds of writes.
+/// Minimum time between two rounds of writes.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// The pause after each write is so many times what the write took, within these bounds: whoever looks there can wait,
-/// and pods that start need the API server more.
+/// The pause after each write, as a multiple of the write's duration, and its bounds: readers of these objects can
+/// wait, and starting pods need the API server more.
 const WRITE_PAUSE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
 
-/// The work.
+/// The controller that publishes allocations as Whereabouts objects.
 pub struct WhereaboutsProjection {
     context: ControllerContext,
     caches: AddressCaches,
     last_projection: Mutex<Option<ProjectedObjects>>,
 }
 
-/// What the objects say that are ours.
+/// The contents of the objects that this controller owns.
 #[derive(Clone, Debug, PartialEq)]
 struct ProjectedObjects {
     computed_at: Instant,
@@ -44,30 +44,28 @@ struct ProjectedObjects {
 }
 
 impl WhereaboutsProjection {
-    /// Of these granules.
-    pub fn new(context: &ControllerContext, books: AddressCaches) -> Self {
-        Self { context: context.clone(), caches: books, last_projection: Mutex::default() }
+    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
+        Self { context: context.clone(), caches, last_projection: Mutex::default() }
     }
 
-    /// What they should say.
     fn desired(&self) -> ProjectedObjects {
         let mut pools: BTreeMap<String, IPPoolSpec> = BTreeMap::new();
         let mut reservations = BTreeMap::new();
-        for (_, seen) in self.caches.blocks.list() {
-            let granule = &seen.block;
-            for (offset, entry) in granule.entries.iter().filter(|(_, entry)| entry.pool.contains('/')) {
-                let address = granule.address(*offset);
-                let Some(place) = allocation_key(&granule.space, &entry.pool, address) else { continue };
+        for (_, cached) in self.caches.blocks.list() {
+            let block = &cached.block;
+            for (offset, entry) in block.entries.iter().filter(|(_, entry)| entry.pool.contains('/')) {
+                let address = block.address(*offset);
+                let Some(key) = allocation_key(&block.space, &entry.pool, address) else { continue };
                 let allocation = IpAllocation {
                     id: entry.container.clone(),
                     podref: entry.pod.clone(),
                     ifname: Some(entry.interface.clone()),
                 };
                 let pool = pools
-                    .entry(place.name)
-                    .or_insert_with(|| IPPoolSpec { range: place.range, allocations: BTreeMap::new() });
-                pool.allocations.insert(place.offset, allocation);
-                if let Some(name) = reservation_name(&granule.space, address) {
+                    .entry(key.name)
+                    .or_insert_with(|| IPPoolSpec { range: key.range, allocations: BTreeMap::new() });
+                pool.allocations.insert(key.offset, allocation);
+                if let Some(name) = reservation_name(&block.space, address) {
                     let spec = OverlappingRangeIPReservationSpec {
                         podref: entry.pod.clone(),
                         ifname: Some(entry.interface.clone()),
@@ -93,30 +91,30 @@ impl WhereaboutsProjection {
         Ok(ProjectedObjects { computed_at: Instant::now(), pools, reservations })
     }
 
-    /// Write what differs, and leave out of `after` what somebody else shows.
+    /// Writes the difference, and removes from `after` the objects that Whereabouts itself owns.
     async fn write_changes(
         &self,
         before: &ProjectedObjects,
         after: &mut ProjectedObjects,
     ) -> Result<(), Error> {
         let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
-        let others = sync_objects(&pools, &before.pools, &after.pools, IPPool::new).await?;
-        after.pools.retain(|name, _| !others.contains(name));
+        let foreign = sync_objects(&pools, &before.pools, &after.pools, IPPool::new).await?;
+        after.pools.retain(|name, _| !foreign.contains(name));
         let reservations: Api<OverlappingRangeIPReservation> =
             Api::namespaced(self.context.client.clone(), NAMESPACE);
         let new = OverlappingRangeIPReservation::new;
-        let others = sync_objects(&reservations, &before.reservations, &after.reservations, new).await?;
-        after.reservations.retain(|name, _| !others.contains(name));
+        let foreign = sync_objects(&reservations, &before.reservations, &after.reservations, new).await?;
+        after.reservations.retain(|name, _| !foreign.contains(name));
         Ok(())
     }
 }
 
-/// A kind of theirs.
+/// A kind of object of Whereabouts.
 trait ProjectedKind:
     kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned
 {
-    /// Whether an object always has the same fields, so that it may be created in one call. Of one that was created so,
-    /// and is applied later, no field ever goes: the API server takes the creator for another owner.
+    /// Whether an object always has the same fields, so that one create call suffices. If such an object is applied
+    /// later, removed fields would stay: the API server treats the creator as another field owner.
     const HAS_FIXED_FIELDS: bool;
 }
 
@@ -128,7 +126,7 @@ impl ProjectedKind for OverlappingRangeIPReservation {
     const HAS_FIXED_FIELDS: bool = true;
 }
 
-/// Make the objects say what they should; gives back the names of those that are not ours to change.
+/// Writes the objects that differ; returns the names of those that Whereabouts itself owns.
 async fn sync_objects<K, S>(
     api: &Api<K>,
     before: &BTreeMap<String, S>,
@@ -140,31 +138,31 @@ where
     S: Clone + PartialEq + serde::Serialize,
 {
     let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
-    let kept = changed.map(|(name, spec)| (name, Some(spec)));
-    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
-    let mut others = BTreeSet::new();
-    for (name, spec) in kept.chain(gone) {
+    let updates = changed.map(|(name, spec)| (name, Some(spec)));
+    let deletions = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
+    let mut foreign = BTreeSet::new();
+    for (name, spec) in updates.chain(deletions) {
         let begin = Instant::now();
-        let done = match spec {
+        let result = match spec {
             None => with_timeout(api.delete(name, &DeleteParams::default())).await.map(|_| true),
             Some(spec) => {
                 apply_unless_foreign(api, name, new(name, spec.clone()), before.contains_key(name)).await
             }
         };
-        match done {
+        match result {
             Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
                 return Err(Error::api("write", format!("{} {name}", K::kind(&())))(e));
             }
-            Ok(false) => drop(others.insert(name.clone())),
+            Ok(false) => drop(foreign.insert(name.clone())),
             _ => {}
         }
         sleep((begin.elapsed() * WRITE_PAUSE.0).clamp(WRITE_PAUSE.1, WRITE_PAUSE.2)).await;
     }
-    Ok(others)
+    Ok(foreign)
 }
 
-/// Apply an object of ours. One that Whereabouts made itself stays as it is, and the answer is no: nodes leave its
-/// addresses alone.
+/// Applies an object. Returns `false` and changes nothing if Whereabouts itself created it: nodes do not assign its
+/// addresses.
 async fn apply_unless_foreign<K: ProjectedKind>(
     api: &Api<K>,
     name: &str,
@@ -183,24 +181,24 @@ async fn apply_unless_foreign<K: ProjectedKind>(
     if !known && with_timeout(api.get_opt(name)).await?.is_some_and(|found| !is_managed(&found)) {
         return Ok(false);
     }
-    // Applied, so that entries which are gone go from the object too.
+    // Server-side apply also removes entries that are gone.
     let parameters = PatchParams::apply("ferroband-cluster").force();
     with_timeout(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(|_| true)
 }
 
 impl Controller for WhereaboutsProjection {
-    const NAME: &'static str = "showing ranges";
+    const NAME: &'static str = "Whereabouts projection";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !self.caches.blocks.is_synced() {
             return Ok(Some(MIN_WRITE_INTERVAL));
         }
-        let mut shown = self.last_projection.lock().await;
-        let before = match shown.take() {
+        let mut last = self.last_projection.lock().await;
+        let before = match last.take() {
             Some(before) if before.computed_at.elapsed() < MIN_WRITE_INTERVAL => {
-                let left = MIN_WRITE_INTERVAL - before.computed_at.elapsed();
-                *shown = Some(before);
-                return Ok(Some(left));
+                let wait = MIN_WRITE_INTERVAL - before.computed_at.elapsed();
+                *last = Some(before);
+                return Ok(Some(wait));
             }
             Some(before) => before,
             None => self.list_projected().await?,
@@ -208,10 +206,10 @@ impl Controller for WhereaboutsProjection {
         let mut after = self.desired();
         let same = (&before.pools, &before.reservations) == (&after.pools, &after.reservations);
         if !same {
-            // On failure nothing is remembered, and the objects are listed again.
+            // After a failure nothing is remembered, and the next pass lists the objects again.
             self.write_changes(&before, &mut after).await?;
         }
-        *shown = Some(if same { before } else { after });
+        *last = Some(if same { before } else { after });
         Ok(None)
     }
 }

@@ -1,4 +1,4 @@
-//! The leader's work: nodes that need it are drained, no more of a pool at once than it allows.
+//! Drains the nodes that request it, within the limits of their pools.
 
 use super::{
     evict::{self, EvictionRequests},
@@ -23,86 +23,90 @@ use std::{
     time::Duration,
 };
 
-/// How often nodes that are being drained are looked at.
+/// How often draining nodes are checked.
 const DRAIN_RECHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// How often a node that has to wait for others is looked at.
+/// How often a node that waits for its pool's budget is checked.
 const BUDGET_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Nodes are drained.
+/// The controller that drains nodes.
 pub struct DrainController {
     context: ControllerContext,
     caches: PolicyCaches,
     eviction_requests: EvictionRequests,
-    /// What was last told about a node, to say it once.
+    /// The last event about each node, to publish it only once.
     last_events: Mutex<HashMap<String, String>>,
 }
 
 impl DrainController {
-    /// Start the work.
-    pub fn start(context: &ControllerContext, seen: &PolicyCaches, tasks: &mut TaskSet<Error>) {
-        let wake = Trigger::default().on_change(tasks, &seen.states).on_change(tasks, &seen.pools);
-        let work = Self {
+    pub fn start(context: &ControllerContext, caches: &PolicyCaches, tasks: &mut TaskSet<Error>) {
+        let trigger = Trigger::default().on_change(tasks, &caches.states).on_change(tasks, &caches.pools);
+        let controller = Self {
             context: context.clone(),
-            caches: seen.clone(),
+            caches: caches.clone(),
             eviction_requests: EvictionRequests::default(),
             last_events: Mutex::default(),
         };
-        tasks.start_endless(Self::NAME, run_controller(work, wake));
+        tasks.start_endless(Self::NAME, run_controller(controller, trigger));
     }
 
     async fn set_current_state(&self, state: &SriovNetworkNodeState, current: &str) -> Result<(), Error> {
         let (own, node) = (&self.context.settings.namespace, state.name_any());
         let api: Api<SriovNetworkNodeState> = Api::namespaced(self.context.client.clone(), own);
-        // The version goes along: two leaders at once cannot both begin.
+        // With the resourceVersion, two leaders cannot both start a drain.
         let patch = json!({ "metadata": {
             "annotations": { CURRENT_STATE: current }, "resourceVersion": state.resource_version(),
         } });
         match with_timeout(api.patch_metadata(&node, &PatchParams::default(), &Patch::Merge(&patch))).await {
-            Ok(_) => tracing::info!(node, current, "drain"),
-            // Seen too late; the next pass sees it anew.
+            Ok(_) => tracing::info!(node, current, "drain state changed"),
+            // The cache was behind; the next pass reads the new state.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             Err(e) => return Err(Error::api("annotate", format!("SriovNetworkNodeState {own}/{node}"))(e)),
         }
         Ok(())
     }
 
-    /// Tell something about a node, once.
+    /// Publishes an event about a node, unless it is the same as the last one.
     async fn publish_once(&self, state: &SriovNetworkNodeState, kind: EventType, reason: &str, note: String) {
         let node = state.name_any();
         let key = format!("{reason} {note}");
-        let known = {
-            let mut told = self.last_events.lock().unwrap_or_else(PoisonError::into_inner);
-            told.insert(node, key.clone()).as_ref() == Some(&key)
+        let is_repeated = {
+            let mut last_events = self.last_events.lock().unwrap_or_else(PoisonError::into_inner);
+            last_events.insert(node, key.clone()).as_ref() == Some(&key)
         };
-        if !known {
+        if !is_repeated {
             self.context.publish_event(state, kind, reason, note).await;
         }
     }
 
     async fn evict_pods(&self, state: &SriovNetworkNodeState, all: bool) -> Result<(), Error> {
         let node = state.name_any();
-        let evicted = if all {
+        let result = if all {
             evict::cordon(&self.context, &node).await?;
             evict::evict_all(&self.context, &self.eviction_requests, &node).await?
         } else {
             let holders = state.status.as_ref().map(|status| status.holders.as_slice()).unwrap_or_default();
             evict::evict_holders(&self.context, &self.eviction_requests, holders).await?
         };
-        if !evicted.blocked.is_empty() {
-            self.publish_once(state, EventType::Warning, "DrainBlocked", evicted.blocked.join("; ")).await;
+        if !result.blocked.is_empty() {
+            self.publish_once(state, EventType::Warning, "DrainBlocked", result.blocked.join("; ")).await;
         }
-        if evicted.remaining == 0 {
+        if result.remaining == 0 {
             self.set_current_state(state, DRAIN_COMPLETE).await?;
-            self.publish_once(state, EventType::Normal, "DrainComplete", "what held it is gone".to_owned())
-                .await;
+            self.publish_once(
+                state,
+                EventType::Normal,
+                "DrainComplete",
+                "no pod holds an affected device".to_owned(),
+            )
+            .await;
         }
         Ok(())
     }
 
-    /// Begin with as many of `wanting` as the budgets of their pools allow.
+    /// Starts to drain as many of `requesting` as the budgets of their pools allow; returns whether any has to wait.
     async fn start_drains(
         &self,
-        wanting: Vec<Arc<SriovNetworkNodeState>>,
+        requesting: Vec<Arc<SriovNetworkNodeState>>,
         states: &[Arc<SriovNetworkNodeState>],
         nodes: &BTreeMap<String, NodeLabels>,
         pools: &NodePools,
@@ -121,13 +125,15 @@ impl DrainController {
             *draining.entry(key(&state.name_any())).or_default() += 1;
         }
         let mut waiting = false;
-        for state in wanting {
+        for state in requesting {
             let node = state.name_any();
             let pool = match pool_of(&node) {
                 None => continue,
                 Some(Err(names)) => {
-                    let note =
-                        format!("the node is in several pools: {}; it is in none drained", names.join(", "));
+                    let note = format!(
+                        "the node is in several pools: {}; it is not drained until it is in one only",
+                        names.join(", ")
+                    );
                     self.publish_once(&state, EventType::Warning, "NodeInTwoPools", note).await;
                     continue;
                 }
@@ -142,15 +148,17 @@ impl DrainController {
                     self.set_current_state(&state, DRAINING).await?;
                     let holders = state.status.iter().flat_map(|status| &status.holders);
                     let names: Vec<_> = holders.map(|h| format!("{}/{}", h.namespace, h.name)).collect();
-                    let note = format!("pods that have to go: {}", names.join(", "));
+                    let note = format!("pods to evict: {}", names.join(", "));
                     self.publish_once(&state, EventType::Normal, "Draining", note).await;
                 }
                 Ok(DrainBudget::AtMost(0)) => {
-                    let note = "maxUnavailable of its pool resolves to 0; it is never drained".to_owned();
+                    let note =
+                        "maxUnavailable of the node's pool resolves to 0, so the node is never drained"
+                            .to_owned();
                     self.publish_once(&state, EventType::Warning, "NeverDrains", note).await;
                 }
                 Ok(_) => waiting = true,
-                Err(why) => self.publish_once(&state, EventType::Warning, "InvalidConfig", why).await,
+                Err(problem) => self.publish_once(&state, EventType::Warning, "InvalidConfig", problem).await,
             }
         }
         Ok(waiting)
@@ -165,16 +173,16 @@ impl Controller for DrainController {
             return Ok(Some(DRAIN_RECHECK_INTERVAL));
         }
         let states: Vec<_> = self.caches.states.list().into_iter().map(|(_, state)| state).collect();
-        let mut wanting = Vec::new();
+        let mut requesting = Vec::new();
         let mut busy = false;
         let nodes = self.caches.nodes.list();
         for state in &states {
             match next_step(state, nodes.len()) {
                 DrainStep::NoAction => {}
-                DrainStep::Start => wanting.push(state.clone()),
-                DrainStep::Evict { all: every } => {
+                DrainStep::Start => requesting.push(state.clone()),
+                DrainStep::Evict { all } => {
                     busy = true;
-                    self.evict_pods(state, every).await?;
+                    self.evict_pods(state, all).await?;
                 }
                 DrainStep::Complete => self.set_current_state(state, DRAIN_COMPLETE).await?,
                 DrainStep::Finish => {
@@ -183,13 +191,13 @@ impl Controller for DrainController {
                 }
             }
         }
-        if wanting.is_empty() {
+        if requesting.is_empty() {
             return Ok(busy.then_some(DRAIN_RECHECK_INTERVAL));
         }
-        wanting.sort_by_key(|state| state.name_any());
+        requesting.sort_by_key(|state| state.name_any());
         let (pools, _) = self.caches.node_pools(&self.context.settings.system_namespaces());
         let labels = nodes.into_iter().map(|((_, name), labels)| (name, labels.as_ref().clone())).collect();
-        let waiting = self.start_drains(wanting, &states, &labels, &pools).await?;
+        let waiting = self.start_drains(requesting, &states, &labels, &pools).await?;
         Ok(Some(if waiting && !busy { BUDGET_RECHECK_INTERVAL } else { DRAIN_RECHECK_INTERVAL }))
     }
 }

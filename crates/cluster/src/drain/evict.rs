@@ -1,4 +1,4 @@
-//! Letting pods go.
+//! Pod eviction and cordoning.
 
 use crate::{ControllerContext, Error};
 use ferroband_api::sriov::{CORDONED, VfHolder};
@@ -15,28 +15,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A pod that was asked to go is asked again after this long.
+/// After this time the eviction of a pod is requested again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What came of asking.
+/// The result of an eviction round.
 #[derive(Debug, Default)]
 pub struct EvictionResult {
-    /// The pods that are still there.
+    /// Number of pods that still exist.
     pub remaining: usize,
-    /// Those that a PodDisruptionBudget holds back, or that were refused otherwise: why.
+    /// Why evictions were refused, for example by a PodDisruptionBudget.
     pub blocked: Vec<String>,
 }
 
-/// Who was asked when.
+/// When the eviction of a pod was last requested, by UID.
 #[derive(Default)]
 pub struct EvictionRequests(Mutex<HashMap<String, Instant>>);
 
 impl EvictionRequests {
-    /// Whether it is time to ask the pod of this UID.
+    /// Whether to request the eviction of this pod now.
     fn is_due(&self, uid: &str) -> bool {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|_, at| at.elapsed() < RETRY_INTERVAL);
-        !asked.contains_key(uid)
+        let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.retain(|_, at| at.elapsed() < RETRY_INTERVAL);
+        !requests.contains_key(uid)
     }
 
     fn record(&self, uid: &str) {
@@ -44,44 +44,45 @@ impl EvictionRequests {
     }
 }
 
-/// Ask the pods that hold something to go; none is asked that has another UID by now.
+/// Evicts the pods that hold affected devices. A pod that was recreated with another UID is not evicted.
 pub async fn evict_holders(
     context: &ControllerContext,
-    asked: &EvictionRequests,
+    requests: &EvictionRequests,
     holders: &[VfHolder],
 ) -> Result<EvictionResult, Error> {
-    let mut evicted = EvictionResult::default();
+    let mut result = EvictionResult::default();
     for holder in holders {
         let api: Api<Pod> = Api::namespaced(context.client.clone(), &holder.namespace);
         let name = format!("pod {}/{}", holder.namespace, holder.name);
         let pod = with_timeout(api.get_metadata_opt(&holder.name)).await.map_err(Error::api("get", &name))?;
         if pod.is_some_and(|pod| pod.uid().as_deref() == Some(&holder.uid)) {
-            evicted.remaining += 1;
-            request_eviction(&api, asked, &holder.name, &holder.uid, &name, &mut evicted).await?;
+            result.remaining += 1;
+            request_eviction(&api, requests, &holder.name, &holder.uid, &name, &mut result).await?;
         }
     }
-    Ok(evicted)
+    Ok(result)
 }
 
-/// Ask every pod of the node to go, but those of DaemonSets and of the kubelet's files, which would come back.
+/// Evicts every pod of the node except DaemonSet pods and static pods, which would come back.
 pub async fn evict_all(
     context: &ControllerContext,
-    asked: &EvictionRequests,
+    requests: &EvictionRequests,
     node: &str,
 ) -> Result<EvictionResult, Error> {
-    let mut evicted = EvictionResult::default();
+    let mut result = EvictionResult::default();
     let everywhere: Api<Pod> = Api::all(context.client.clone());
-    let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let pods =
-        with_timeout(everywhere.list(&here)).await.map_err(Error::api("list", format!("pods of {node}")))?;
+    let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let pods = with_timeout(everywhere.list(&on_node))
+        .await
+        .map_err(Error::api("list", format!("pods of {node}")))?;
     for pod in pods.items.iter().filter(|pod| is_evictable(pod)) {
-        evicted.remaining += 1;
+        result.remaining += 1;
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
-        let told = format!("pod {namespace}/{name}");
-        request_eviction(&api, asked, &name, &pod.uid().unwrap_or_default(), &told, &mut evicted).await?;
+        let what = format!("pod {namespace}/{name}");
+        request_eviction(&api, requests, &name, &pod.uid().unwrap_or_default(), &what, &mut result).await?;
     }
-    Ok(evicted)
+    Ok(result)
 }
 
 fn is_evictable(pod: &Pod) -> bool {
@@ -94,13 +95,13 @@ fn is_evictable(pod: &Pod) -> bool {
 
 async fn request_eviction(
     api: &Api<Pod>,
-    asked: &EvictionRequests,
+    requests: &EvictionRequests,
     name: &str,
     uid: &str,
-    told: &str,
-    evicted: &mut EvictionResult,
+    what: &str,
+    result: &mut EvictionResult,
 ) -> Result<(), Error> {
-    if !asked.is_due(uid) {
+    if !requests.is_due(uid) {
         return Ok(());
     }
     let same = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
@@ -108,42 +109,42 @@ async fn request_eviction(
     let params = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
     match with_timeout(api.evict(name, &params)).await {
         Ok(_) => {
-            asked.record(uid);
-            tracing::info!(pod = told, "asked to go");
+            requests.record(uid);
+            tracing::info!(pod = what, "pod eviction requested");
             Ok(())
         }
-        // Gone, or another pod of that name.
+        // Gone, or another pod with the same name.
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
-        // A PodDisruptionBudget holds it back.
+        // A PodDisruptionBudget forbids it for now.
         Err(kube::Error::Api(status)) if status.code == 429 => {
-            asked.record(uid);
-            evicted.blocked.push(format!("{told}: {}", status.message));
+            requests.record(uid);
+            result.blocked.push(format!("{what}: {}", status.message));
             Ok(())
         }
-        Err(e) => Err(Error::api("evict", told)(e)),
+        Err(e) => Err(Error::api("evict", what)(e)),
     }
 }
 
-/// Make the node unschedulable, unless it is: then an administrator did it, and it stays.
+/// Makes the node unschedulable. If it already is, an administrator cordoned it, and it stays cordoned afterwards.
 pub async fn cordon(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<Node> = Api::all(context.client.clone());
-    let there = with_timeout(api.get(node)).await.map_err(Error::api("get", format!("node {node}")))?;
-    if there.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
+    let current = with_timeout(api.get(node)).await.map_err(Error::api("get", format!("node {node}")))?;
+    if current.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
         return Ok(());
     }
     let patch = json!({
-        "metadata": { "annotations": { CORDONED: "true" }, "resourceVersion": there.resource_version() },
+        "metadata": { "annotations": { CORDONED: "true" }, "resourceVersion": current.resource_version() },
         "spec": { "unschedulable": true },
     });
     let done = with_timeout(api.patch(node, &PatchParams::default(), &Patch::Merge(&patch))).await;
     done.map(drop).map_err(Error::api("cordon", format!("node {node}")))
 }
 
-/// Make it schedulable again, if it was us who made it unschedulable.
+/// Makes the node schedulable again, if Ferroband cordoned it.
 pub async fn uncordon(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<Node> = Api::all(context.client.clone());
-    let there = with_timeout(api.get_opt(node)).await.map_err(Error::api("get", format!("node {node}")))?;
-    if !there.is_some_and(|node| node.annotations().contains_key(CORDONED)) {
+    let current = with_timeout(api.get_opt(node)).await.map_err(Error::api("get", format!("node {node}")))?;
+    if !current.is_some_and(|node| node.annotations().contains_key(CORDONED)) {
         return Ok(());
     }
     let patch =

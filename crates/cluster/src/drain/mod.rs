@@ -1,17 +1,17 @@
-//! Draining: pods go from a node before what they hold is changed, and only those that hold it.
+//! Drain controller: evicts pods from a node before devices that they hold are changed, and only those pods.
 //!
-//! The node says what it needs, this says how far it is, in the SR-IOV operator's annotations; so an operator's drainer can
-//! do it in our place. Which pods have to go the node says in its state, from the kubelet's own notes.
+//! The node requests a drain and this controller reports its progress in the SR-IOV operator's annotations, so that an
+//! external drainer can do it instead. The node lists the affected pods in its state, from the kubelet's checkpoint.
 //!
 //! ```text
 //!  node: desired-state      here: current-state
 //!  Drain_Required ─────────▶ Idle ──budget of the pool?──▶ Draining ──evict holders──▶ DrainComplete
 //!  Reboot_Required ────────▶   ''                            '' and cordon, evict all       ''
-//!  Idle ───────────────────▶ Draining, DrainComplete ──uncordon what we cordoned──▶ Idle
+//!  Idle ───────────────────▶ Draining, DrainComplete ──uncordon if cordoned here──▶ Idle
 //! ```
 //!
-//! A node is not made unschedulable for a drain: what changes is offered to nobody meanwhile, so no pod that needs it can
-//! come, and pods that do not need it are left in peace.
+//! A drain does not cordon the node: the affected devices are not advertised meanwhile, so no new pod can get them, and
+//! pods that do not use them keep running.
 
 mod controller;
 mod evict;

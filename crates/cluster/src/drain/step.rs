@@ -1,4 +1,4 @@
-//! What to do about one node. Pure.
+//! The next drain step of a node. Pure.
 
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, DRAINING, EXTERNAL_DRAINER,
@@ -6,25 +6,24 @@ use ferroband_api::sriov::{
 };
 use kube::ResourceExt;
 
-/// What to do.
+/// The next drain step of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainStep {
-    /// Nothing.
     NoAction,
-    /// Begin, if the budget allows it.
+    /// Start draining, if the budget allows it.
     Start,
-    /// Let pods go: all of them, for a reboot.
+    /// Evict the affected pods, or all pods for a reboot.
     Evict {
-        /// Whether it is for a reboot.
+        /// Whether to evict all pods, for a reboot.
         all: bool,
     },
-    /// Say that pods are gone, though they are not: the only node has nowhere to send them to.
+    /// Report completion without evicting pods: a single-node cluster has nowhere to move them.
     Complete,
-    /// It is over.
+    /// Uncordon the node and return to `Idle`.
     Finish,
 }
 
-/// What to do about the node of this state, in a cluster of so many nodes.
+/// The next step for the node of this state, in a cluster of `nodes` nodes.
 pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
     let annotations = state.annotations();
     let get = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
@@ -36,7 +35,7 @@ pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
         (DRAIN_REQUIRED, DRAINING) => DrainStep::Evict { all: false },
         (REBOOT_REQUIRED, DRAINING) if nodes < 2 => DrainStep::Complete,
         (REBOOT_REQUIRED, DRAINING) => DrainStep::Evict { all: true },
-        // Somebody got one in between.
+        // A pod got an affected device in between.
         (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => DrainStep::Evict { all: false },
         (DRAIN_REQUIRED | REBOOT_REQUIRED, DRAIN_COMPLETE) => DrainStep::NoAction,
         (DRAIN_REQUIRED | REBOOT_REQUIRED, _) => DrainStep::Start,
@@ -45,7 +44,7 @@ pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
     }
 }
 
-/// Whether the node counts as being drained.
+/// Whether the node counts against its pool's drain budget.
 pub fn is_draining(state: &SriovNetworkNodeState) -> bool {
     let current = state.annotations().get(CURRENT_STATE).map(String::as_str);
     matches!(current, Some(DRAINING | DRAIN_COMPLETE))
@@ -69,8 +68,9 @@ mod tests {
         state
     }
 
+    // Case: operator C44
     #[test]
-    fn c44_the_way_of_a_drain() {
+    fn a_drain_goes_from_idle_over_draining_to_complete_and_back() {
         assert_eq!(next_step(&state("", "", 0), 3), DrainStep::NoAction);
         assert_eq!(next_step(&state(IDLE, IDLE, 0), 3), DrainStep::NoAction);
         assert_eq!(next_step(&state(DRAIN_REQUIRED, "", 1), 3), DrainStep::Start);
@@ -81,8 +81,9 @@ mod tests {
         assert_eq!(next_step(&state(IDLE, DRAINING, 0), 3), DrainStep::Finish);
     }
 
+    // Case: operator C66
     #[test]
-    fn c66_a_reboot_takes_all_and_a_late_holder_is_taken_too() {
+    fn a_reboot_evicts_all_pods_and_a_late_holder_is_evicted_too() {
         assert_eq!(next_step(&state(REBOOT_REQUIRED, DRAINING, 0), 3), DrainStep::Evict { all: true });
         assert_eq!(next_step(&state(DRAIN_REQUIRED, DRAIN_COMPLETE, 1), 3), DrainStep::Evict { all: false });
         let mut external = state(DRAIN_REQUIRED, IDLE, 1);
@@ -92,16 +93,17 @@ mod tests {
             .as_mut()
             .unwrap()
             .insert(EXTERNAL_DRAINER.to_owned(), "true".to_owned());
-        assert_eq!(next_step(&external, 3), DrainStep::NoAction, "somebody else drains");
+        assert_eq!(next_step(&external, 3), DrainStep::NoAction, "an external drainer is responsible");
     }
 
+    // Case: operator C70
     #[test]
-    fn c70_the_only_node_keeps_its_pods_through_a_reboot() {
+    fn a_single_node_cluster_reboots_without_evicting_pods() {
         assert_eq!(next_step(&state(REBOOT_REQUIRED, DRAINING, 1), 1), DrainStep::Complete);
         assert_eq!(
             next_step(&state(DRAIN_REQUIRED, DRAINING, 1), 1),
             DrainStep::Evict { all: false },
-            "what changes is freed even so"
+            "affected devices are freed nevertheless"
         );
     }
 }

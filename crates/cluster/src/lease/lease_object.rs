@@ -1,4 +1,4 @@
-//! What stands in the Lease object, and when it has run out.
+//! Reading and writing the Lease object, and detecting its expiry.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -9,64 +9,63 @@ use kube::core::ObjectMeta;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A lease that somebody holds.
 pub struct LeaseHolder {
-    /// Who.
     pub identity: String,
-    /// How long it counts.
     pub lease_duration: Duration,
-    /// When the holder last said so, by the holder's clock.
+    /// Last renewal, by the holder's clock.
     pub renew_time: Option<Timestamp>,
 }
 
 impl LeaseHolder {
-    /// Of the object; `None` if nobody holds it.
+    /// Reads the holder; `None` if the lease has none.
     pub fn from_lease(lease: &Lease) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
-        let by = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+        let identity = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
         let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or_default()).unwrap_or_default();
-        let renewed = spec.renew_time.as_ref().map(|time| time.0);
-        Some(Self { identity: by, lease_duration: Duration::from_secs(seconds), renew_time: renewed })
+        let renew_time = spec.renew_time.as_ref().map(|time| time.0);
+        Some(Self { identity, lease_duration: Duration::from_secs(seconds), renew_time })
     }
 }
 
-/// What a replica that waits has seen of the holder.
+/// What a waiting replica has observed of the holder.
 #[derive(Default)]
 pub struct LeaseObserver {
     last: Option<(String, Option<Timestamp>, Instant)>,
 }
 
 impl LeaseObserver {
-    /// Whether `me` may take the lease now.
+    /// Records the observation and returns whether `me` may acquire the lease now.
     pub fn observe_availability(&mut self, lease: &Lease, me: &str, now: Instant) -> bool {
-        let Some(held) = LeaseHolder::from_lease(lease) else { return true };
-        if held.identity == me {
-            // From before a restart under the same name: the process that held it is gone.
+        let Some(holder) = LeaseHolder::from_lease(lease) else { return true };
+        if holder.identity == me {
+            // Held by a former process of the same name, which is gone.
             return true;
         }
         match &self.last {
-            Some((by, renewed, since)) if *by == held.identity && *renewed == held.renew_time => {
-                now.duration_since(*since) >= held.lease_duration
+            Some((identity, renew_time, since))
+                if *identity == holder.identity && *renew_time == holder.renew_time =>
+            {
+                now.duration_since(*since) >= holder.lease_duration
             }
             _ => {
-                self.last = Some((held.identity, held.renew_time, now));
+                self.last = Some((holder.identity, holder.renew_time, now));
                 false
             }
         }
     }
 }
 
-/// A lease of `me`, not there yet.
-pub fn new_lease(name: &str, me: &str, length: Duration, now: Timestamp) -> Lease {
+/// A new object, held by `me`.
+pub fn new_lease(name: &str, me: &str, duration: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    acquire(Lease { metadata, spec: None }, me, length, now)
+    acquire(Lease { metadata, spec: None }, me, duration, now)
 }
 
-/// The same object, held by `me` from `now`.
-pub fn acquire(mut lease: Lease, me: &str, length: Duration, now: Timestamp) -> Lease {
+/// The object with `me` as holder from `now`.
+pub fn acquire(mut lease: Lease, me: &str, duration: Duration, now: Timestamp) -> Lease {
     let before = lease.spec.take().unwrap_or_default();
     let changed = before.holder_identity.as_deref() != Some(me);
-    let seconds = i32::try_from(length.as_secs().max(1)).unwrap_or(i32::MAX);
+    let seconds = i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX);
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(me.to_owned()),
         lease_duration_seconds: Some(seconds),
@@ -78,13 +77,13 @@ pub fn acquire(mut lease: Lease, me: &str, length: Duration, now: Timestamp) -> 
     lease
 }
 
-/// The same object, renewed.
+/// The object with a new renewal time.
 pub fn renew(mut lease: Lease, now: Timestamp) -> Lease {
     lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
     lease
 }
 
-/// The same object, held by nobody.
+/// The object without a holder.
 pub fn release(mut lease: Lease) -> Lease {
     lease.spec.get_or_insert_default().holder_identity = None;
     lease
@@ -94,37 +93,40 @@ pub fn release(mut lease: Lease) -> Lease {
 mod tests {
     use super::*;
 
-    const LENGTH: Duration = Duration::from_secs(15);
+    const DURATION: Duration = Duration::from_secs(15);
 
     #[test]
-    fn a_lease_has_run_out_when_its_holder_was_silent_for_its_length() {
+    fn a_lease_expires_when_it_was_not_renewed_for_its_duration() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
-        // The holder's clock is years off: it does not matter.
-        let theirs = new_lease("l", "other", LENGTH, time(5));
-        let mut seen = LeaseObserver::default();
-        assert!(!seen.observe_availability(&theirs, "me", at(0)));
-        assert!(!seen.observe_availability(&theirs, "me", at(14)));
-        let renewed = renew(theirs.clone(), time(19));
-        assert!(!seen.observe_availability(&renewed, "me", at(16)), "it was renewed in between");
-        assert!(!seen.observe_availability(&renewed, "me", at(30)));
-        assert!(seen.observe_availability(&renewed, "me", at(31)));
-        assert!(LeaseObserver::default().observe_availability(&theirs, "other", at(0)), "my own from before");
-        assert!(LeaseObserver::default().observe_availability(&release(theirs), "me", at(0)));
+        // The holder's clock is years off, which must not matter.
+        let lease = new_lease("l", "other", DURATION, time(5));
+        let mut observer = LeaseObserver::default();
+        assert!(!observer.observe_availability(&lease, "me", at(0)));
+        assert!(!observer.observe_availability(&lease, "me", at(14)));
+        let renewed = renew(lease.clone(), time(19));
+        assert!(!observer.observe_availability(&renewed, "me", at(16)), "renewed in between");
+        assert!(!observer.observe_availability(&renewed, "me", at(30)));
+        assert!(observer.observe_availability(&renewed, "me", at(31)));
+        assert!(
+            LeaseObserver::default().observe_availability(&lease, "other", at(0)),
+            "held by a former process of this replica"
+        );
+        assert!(LeaseObserver::default().observe_availability(&release(lease), "me", at(0)));
     }
 
     #[test]
-    fn changes_of_the_holder_are_counted() {
+    fn holder_changes_are_counted() {
         let now = Timestamp::UNIX_EPOCH;
-        let mut lease = new_lease("l", "a", LENGTH, now);
+        let mut lease = new_lease("l", "a", DURATION, now);
         for (who, count) in [("a", 1), ("b", 2), ("b", 2), ("a", 3)] {
-            lease = acquire(lease, who, LENGTH, now);
+            lease = acquire(lease, who, DURATION, now);
             assert_eq!(lease.spec.as_ref().unwrap().lease_transitions, Some(count), "{who}");
         }
         assert_eq!(
-            LeaseHolder::from_lease(&lease).map(|held| (held.identity, held.lease_duration)),
-            Some(("a".to_owned(), LENGTH))
+            LeaseHolder::from_lease(&lease).map(|holder| (holder.identity, holder.lease_duration)),
+            Some(("a".to_owned(), DURATION))
         );
     }
 }

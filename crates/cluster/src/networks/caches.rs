@@ -1,4 +1,4 @@
-//! What networks are made of, as the API server has it.
+//! The caches of the network controllers and the webhook.
 
 use crate::{Error, Reflector};
 use ferroband_api::{
@@ -10,31 +10,34 @@ use kube::{Api, Client, ResourceExt, runtime::watcher};
 
 use super::GROUP_ANNOTATIONS;
 
-/// The caches. Every replica has them: its webhook answers from them.
+/// The network caches. Every replica has them, because its webhook answers from them.
 #[derive(Clone)]
 pub struct NetworkCaches {
-    /// The definitions.
     pub definitions: Reflector<NetworkAttachmentDefinition>,
-    /// Networks in Spiderpool's form.
     pub spider_configs: Reflector<SpiderMultusConfig>,
-    /// Networks in the SR-IOV operator's form.
     pub ib_networks: Reflector<SriovIBNetwork>,
-    /// The namespaces, each with the group of networks that its pods get: key and value of the annotation.
+    /// Namespaces with the network group of their pods: key and value of the annotation.
     pub namespace_groups: Reflector<Option<(&'static str, String)>>,
 }
 
 impl NetworkCaches {
-    /// Watch them.
+    /// Starts all watches.
     pub fn start(client: &Client, tasks: &mut TaskSet<Error>) -> Self {
         let config = watcher::Config::default;
         let all = || client.clone();
         Self {
-            definitions: Reflector::start(tasks, "networks", Api::all(all()), config(), Some),
+            definitions: Reflector::start(
+                tasks,
+                "NetworkAttachmentDefinitions",
+                Api::all(all()),
+                config(),
+                Some,
+            ),
             spider_configs: Reflector::start(tasks, "SpiderMultusConfigs", Api::all(all()), config(), Some),
             ib_networks: Reflector::start(tasks, "SriovIBNetworks", Api::all(all()), config(), Some),
             namespace_groups: Reflector::start(
                 tasks,
-                "namespaces",
+                "Namespaces",
                 Api::all(all()),
                 config(),
                 |namespace: Namespace| {

@@ -1,4 +1,4 @@
-//! A definition as it should be, beside the one that is there.
+//! The desired NetworkAttachmentDefinition, compared with the existing one.
 
 use ferroband_api::{annotation::RESOURCE_NAME, cncf::NetworkAttachmentDefinition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -6,41 +6,37 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// On a definition made from a SriovIBNetwork: which one.
+/// Annotation of a definition that was generated from a SriovIBNetwork: a reference to it.
 pub const OWNER_REF: &str = "sriovnetwork.openshift.io/owner-ref";
-/// What kubectl keeps of the object it applied; of no use on another one.
+/// kubectl's copy of the object that it applied; meaningless on another object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Annotations that came from the object, and go when they are gone there.
+/// Annotations with these prefixes are copied from the object, and removed when they are gone there.
 const COPIED_PREFIXES: [&str; 2] = ["multus.spidernet.io/", "cni.spidernet.io/"];
 
-/// A NetworkAttachmentDefinition as it should be.
+/// The desired NetworkAttachmentDefinition of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkDefinition {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its annotations; others may be there besides.
+    /// Required annotations; others are left unchanged.
     pub annotations: BTreeMap<String, String>,
-    /// The object that owns it, where both are in one namespace.
+    /// The owning object, if both are in one namespace.
     pub controller: Option<OwnerReference>,
-    /// The configuration; absent, it is a file on each node.
+    /// The CNI configuration; if absent, it is a file on each node.
     pub config: Option<String>,
 }
 
-/// How the definition that is there stands to the one that should be.
+/// The existing definition compared with the desired one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionDiff {
-    /// It is the same.
     Same,
-    /// It is to be changed so (a JSON merge patch that holds only for what was seen).
+    /// The JSON merge patch to apply; it carries the resourceVersion that was read.
     Patch(Value),
-    /// It belongs to somebody else, who is named.
+    /// It belongs to this other owner.
     Foreign(String),
 }
 
 impl NetworkDefinition {
-    /// The object.
     pub fn to_object(&self) -> NetworkAttachmentDefinition {
         let mut object = NetworkAttachmentDefinition::new(&self.name, Default::default());
         object.metadata.namespace = Some(self.namespace.clone());
@@ -50,27 +46,28 @@ impl NetworkDefinition {
         object
     }
 
-    /// How `there` stands to it. One that nobody owns becomes ours, as it does with the systems we replace: people
-    /// write the object later than the definition.
-    pub fn diff(&self, there: &NetworkAttachmentDefinition) -> DefinitionDiff {
+    /// Compares `existing` with the desired definition. A definition without an owner is adopted, as in the replaced
+    /// systems: users may create the object later than the definition.
+    pub fn diff(&self, existing: &NetworkAttachmentDefinition) -> DefinitionDiff {
         let uid = self.controller.as_ref().map(|owner| owner.uid.as_str());
-        let controller = there.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let controller = existing.owner_references().iter().find(|owner| owner.controller == Some(true));
         if let Some(other) = controller.filter(|owner| Some(owner.uid.as_str()) != uid) {
             return DefinitionDiff::Foreign(format!("{} {}", other.kind, other.name));
         }
-        let named = there.annotations().get(OWNER_REF);
-        if let Some(other) = named.filter(|name| Some(*name) != self.annotations.get(OWNER_REF)) {
+        let owner_ref = existing.annotations().get(OWNER_REF);
+        if let Some(other) = owner_ref.filter(|name| Some(*name) != self.annotations.get(OWNER_REF)) {
             return DefinitionDiff::Foreign(other.clone());
         }
         let mut annotations = Map::new();
         for (key, value) in &self.annotations {
-            if there.annotations().get(key) != Some(value) {
+            if existing.annotations().get(key) != Some(value) {
                 annotations.insert(key.clone(), json!(value));
             }
         }
-        for key in there.annotations().keys() {
-            let ours = key == RESOURCE_NAME || COPIED_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-            if ours && !self.annotations.contains_key(key) {
+        for key in existing.annotations().keys() {
+            let managed =
+                key == RESOURCE_NAME || COPIED_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+            if managed && !self.annotations.contains_key(key) {
                 annotations.insert(key.clone(), Value::Null);
             }
         }
@@ -80,28 +77,28 @@ impl NetworkDefinition {
             metadata.insert("annotations".to_owned(), annotations.into());
         }
         if let Some(owner) = self.controller.as_ref().filter(|_| controller.is_none()) {
-            let mut owners = there.owner_references().to_vec();
+            let mut owners = existing.owner_references().to_vec();
             owners.retain(|other| other.uid != owner.uid);
             owners.push(owner.clone());
             metadata.insert("ownerReferences".to_owned(), json!(owners));
         }
-        if there.config() != self.config.as_deref() {
+        if existing.config() != self.config.as_deref() {
             patch.insert("spec".to_owned(), json!({"config": self.config}));
         }
         if patch.is_empty() && metadata.is_empty() {
             return DefinitionDiff::Same;
         }
-        // Whoever changes it meanwhile is looked at again.
-        metadata.insert("resourceVersion".to_owned(), json!(there.resource_version()));
+        // A concurrent change makes the patch fail; the next pass compares again.
+        metadata.insert("resourceVersion".to_owned(), json!(existing.resource_version()));
         patch.insert("metadata".to_owned(), metadata.into());
         DefinitionDiff::Patch(patch.into())
     }
 }
 
-/// The annotations of an object that its definition has too.
+/// The annotations of an object that are copied to its definition.
 pub fn copied_annotations(annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let kept = annotations.iter().filter(|(key, _)| key.as_str() != LAST_APPLIED);
-    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let copied = annotations.iter().filter(|(key, _)| key.as_str() != LAST_APPLIED);
+    copied.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 #[cfg(test)]
@@ -125,45 +122,47 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_it_should_be_is_left_alone_whatever_else_is_on_it() {
-        let wanted = definition();
-        let mut there = wanted.to_object();
-        assert_eq!(wanted.diff(&there), DefinitionDiff::Same);
-        there.annotations_mut().insert("someone/else".into(), "x".into());
-        assert_eq!(wanted.diff(&there), DefinitionDiff::Same);
+    fn an_equal_definition_with_additional_annotations_is_not_changed() {
+        let desired = definition();
+        let mut existing = desired.to_object();
+        assert_eq!(desired.diff(&existing), DefinitionDiff::Same);
+        existing.annotations_mut().insert("someone/else".into(), "x".into());
+        assert_eq!(desired.diff(&existing), DefinitionDiff::Same);
     }
 
     #[test]
-    fn only_what_differs_is_changed() {
-        let wanted = definition();
-        let mut there = wanted.to_object();
-        there.metadata.resource_version = Some("7".into());
-        there.spec.spec.config = Some("{\"edited\":1}".into());
-        there.annotations_mut().insert("cni.spidernet.io/rdma-resource-inject".into(), "old".into());
-        there.annotations_mut().insert("someone/else".into(), "x".into());
+    fn only_differences_are_patched() {
+        let desired = definition();
+        let mut existing = desired.to_object();
+        existing.metadata.resource_version = Some("7".into());
+        existing.spec.spec.config = Some("{\"edited\":1}".into());
+        existing.annotations_mut().insert("cni.spidernet.io/rdma-resource-inject".into(), "old".into());
+        existing.annotations_mut().insert("someone/else".into(), "x".into());
         let patch = json!({
             "metadata": {"annotations": {"cni.spidernet.io/rdma-resource-inject": null}, "resourceVersion": "7"},
             "spec": {"config": "{}"},
         });
-        assert_eq!(wanted.diff(&there), DefinitionDiff::Patch(patch));
-        let lone = NetworkDefinition { config: None, ..wanted.clone() };
-        let DefinitionDiff::Patch(patch) = lone.diff(&wanted.to_object()) else { panic!("the same") };
+        assert_eq!(desired.diff(&existing), DefinitionDiff::Patch(patch));
+        let without_config = NetworkDefinition { config: None, ..desired.clone() };
+        let DefinitionDiff::Patch(patch) = without_config.diff(&desired.to_object()) else {
+            panic!("no difference found")
+        };
         assert_eq!(patch["spec"], json!({"config": null}));
     }
 
     #[test]
-    fn m09_one_that_nobody_owns_becomes_ours_and_one_of_another_owner_does_not() {
-        let wanted = definition();
-        let mut there = wanted.to_object();
-        there.metadata.owner_references = None;
-        let DefinitionDiff::Patch(patch) = wanted.diff(&there) else { panic!("the same") };
+    fn a_definition_without_an_owner_is_adopted_and_one_of_another_owner_is_not() {
+        let desired = definition();
+        let mut existing = desired.to_object();
+        existing.metadata.owner_references = None;
+        let DefinitionDiff::Patch(patch) = desired.diff(&existing) else { panic!("no difference found") };
         assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u1");
-        let mut other = wanted.to_object();
+        let mut other = desired.to_object();
         other.owner_references_mut()[0].uid = "u2".into();
-        assert_eq!(wanted.diff(&other), DefinitionDiff::Foreign("SpiderMultusConfig ib".into()));
-        there
+        assert_eq!(desired.diff(&other), DefinitionDiff::Foreign("SpiderMultusConfig ib".into()));
+        existing
             .annotations_mut()
             .insert(OWNER_REF.into(), "SriovIBNetwork.sriovnetwork.openshift.io/a/b".into());
-        assert!(matches!(wanted.diff(&there), DefinitionDiff::Foreign(_)));
+        assert!(matches!(desired.diff(&existing), DefinitionDiff::Foreign(_)));
     }
 }

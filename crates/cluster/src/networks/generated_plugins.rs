@@ -1,10 +1,10 @@
-//! The plugins of a configuration, their keys in the order that the systems we replace write them.
+//! The generated CNI plugin entries. Their keys are in the order in which the replaced systems write them.
 
 use ferroband_api::spiderpool::{CoordinatorSpec, IpPools, PoolRoute};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A configuration list.
+/// A CNI configuration list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GeneratedConfList<'a> {
@@ -13,7 +13,6 @@ pub struct GeneratedConfList<'a> {
     pub plugins: Vec<GeneratedPlugin<'a>>,
 }
 
-/// One plugin.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum GeneratedPlugin<'a> {
@@ -24,7 +23,7 @@ pub enum GeneratedPlugin<'a> {
     Coordinator(Box<CoordinatorEntry<'a>>),
     Rdma(RdmaEntry),
     Tuning(TuningEntry),
-    /// As it was written.
+    /// Copied unchanged from the object.
     Verbatim(Box<RawValue>),
 }
 
@@ -33,7 +32,7 @@ pub struct IbSriovEntry<'a> {
     pub r#type: &'static str,
     pub pkey: String,
     pub link_state: &'a str,
-    /// Absent: as the RDMA mode of the node is.
+    /// If absent, the node's RDMA mode decides.
     #[serde(rename = "rdmaIsolation", skip_serializing_if = "Option::is_none")]
     pub rdma_isolation: Option<bool>,
     #[serde(rename = "ibKubernetesEnabled")]
@@ -102,7 +101,7 @@ pub struct SpiderpoolIpamEntry<'a> {
 }
 
 impl<'a> SpiderpoolIpamEntry<'a> {
-    /// The addresses of a network with these pools. Which subnet the parent has counts where the plugin is `sriov`.
+    /// The IPAM section with these pools. `match_master_subnet` applies only to plugin `sriov`.
     pub fn from_pools(pools: Option<&'a IpPools>, sriov: bool) -> Self {
         Self {
             r#type: "spiderpool",
@@ -126,7 +125,7 @@ pub struct CoordinatorEntry<'a> {
     pod_mac_prefix: Option<&'a str>,
     mode: &'a str,
     r#type: &'static str,
-    // The plugin's key; the object's ends in NIC.
+    // The plugin's key ends in Nic, the object's in NIC.
     #[serde(rename = "podDefaultRouteNic", skip_serializing_if = "Option::is_none")]
     pod_default_route_nic: Option<&'a str>,
     #[serde(rename = "podRPFilter", skip_serializing_if = "Option::is_none")]
@@ -140,8 +139,8 @@ pub struct CoordinatorEntry<'a> {
 }
 
 impl<'a> CoordinatorEntry<'a> {
-    /// The entry for a network that says `spec` about it. What is as it would be anyway is left to the cluster's own
-    /// SpiderCoordinator.
+    /// The coordinator entry of a network with this `spec`. Defaults are omitted, so that the cluster's
+    /// SpiderCoordinator applies.
     pub fn from_spec(spec: Option<&'a CoordinatorSpec>) -> Self {
         let text = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
         Self {

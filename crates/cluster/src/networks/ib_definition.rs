@@ -1,4 +1,4 @@
-//! From a SriovIBNetwork to its definition.
+//! Converts a SriovIBNetwork to its NetworkAttachmentDefinition.
 
 use super::definition::OWNER_REF;
 use super::spider_definition::{RDMA_PLUGIN_LEFT_OUT, plugin_type};
@@ -9,15 +9,15 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// What a reference to one begins with.
+/// Prefix of references to a SriovIBNetwork.
 const REFERENCE_PREFIX: &str = "SriovIBNetwork.sriovnetwork.openshift.io/";
 
-/// How a definition names the object it was made from.
+/// The value of a definition's owner-ref annotation.
 pub fn reference(namespace: &str, name: &str) -> String {
     format!("{REFERENCE_PREFIX}{namespace}/{name}")
 }
 
-/// The namespace and the name that a definition's annotation names, if it names a SriovIBNetwork.
+/// Parses an owner-ref annotation: namespace and name, if it refers to a SriovIBNetwork.
 pub fn parse_reference(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix(REFERENCE_PREFIX)?.split_once('/')
 }
@@ -56,8 +56,8 @@ struct IbSriovMainEntry<'a> {
     ipam: Box<RawValue>,
 }
 
-/// The definition that `object` should have; its resource is `prefix/resourceName`. Whether the object may have a
-/// definition in another namespace is for the caller to say.
+/// The desired definition of `object`; its resource is `prefix/resourceName`. The caller checks whether the object may
+/// have a definition in another namespace.
 pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let spec = &object.spec;
@@ -68,55 +68,54 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
     };
     let resource =
         resource.map_err(|source| NetworkSpecError::InvalidValue { field: "spec.resourceName", source })?;
-    let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+    let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
 
-    let chained = match given(&spec.meta_plugins) {
+    let chained = match non_empty(&spec.meta_plugins) {
         Some(text) => plugin_list("spec.metaPlugins", &text)?,
         None => Vec::new(),
     };
     let is_rdma = |plugin: &RawValue| plugin_type(plugin).as_deref() == Some("rdma");
-    let moved = chained.iter().any(|plugin| is_rdma(plugin));
-    if moved {
+    let rdma_chained = chained.iter().any(|plugin| is_rdma(plugin));
+    if rdma_chained {
         warnings.push(RDMA_PLUGIN_LEFT_OUT.to_owned());
     }
     let main = IbSriovMainEntry {
         r#type: "ib-sriov",
-        capabilities: given(&spec.capabilities)
+        capabilities: non_empty(&spec.capabilities)
             .map(|text| json_object("spec.capabilities", text))
             .transpose()?,
         link_state: spec.link_state.as_deref().filter(|state| !state.is_empty()),
         pkey: pkey_text("spec.pkey", spec.pkey.as_ref(), &mut warnings)?,
-        rdma_isolation: if moved { Some(true) } else { spec.rdma_isolation },
+        rdma_isolation: if rdma_chained { Some(true) } else { spec.rdma_isolation },
         ib_kubernetes_enabled: spec.ib_kubernetes_enabled,
-        ipam: json_object("spec.ipam", given(&spec.ipam).unwrap_or_else(|| "{}".to_owned()))?,
+        ipam: json_object("spec.ipam", non_empty(&spec.ipam).unwrap_or_else(|| "{}".to_owned()))?,
     };
-    let kept: Vec<_> =
+    let rest: Vec<_> =
         chained.iter().filter(|plugin| !is_rdma(plugin)).map(|p| GeneratedIbPlugin::Verbatim(p)).collect();
     let (single, plugins) = if chained.is_empty() {
         (Some(main), Vec::new())
     } else {
-        (None, [GeneratedIbPlugin::Main(main)].into_iter().chain(kept).collect())
+        (None, [GeneratedIbPlugin::Main(main)].into_iter().chain(rest).collect())
     };
     let config = GeneratedIbConf { cni_version: "1.0.0", name: &name, single, plugins };
-    let written = serde_json::value::to_raw_value(&config);
-    let written =
-        written.map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?;
+    let json = serde_json::value::to_raw_value(&config);
+    let json = json.map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?;
 
     let namespace = spec.network_namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| own.clone());
     let annotations =
         [(RESOURCE_NAME.to_owned(), resource.to_string()), (OWNER_REF.to_owned(), reference(&own, &name))];
     let definition = NetworkDefinition {
-        // Owners in other namespaces are none to Kubernetes, which would delete what they own.
+        // Kubernetes deletes objects whose owner is in another namespace, because it does not find the owner.
         controller: if namespace == own { object.controller_owner_ref(&()) } else { None },
         namespace,
         annotations: annotations.into(),
-        config: Some(indent(&written, 4)),
+        config: Some(indent(&json, 4)),
         name,
     };
     Ok(DesiredNetwork { definition, warnings })
 }
 
-/// JSON text that must be an object.
+/// Parses JSON text that must be an object.
 fn json_object(field: &str, text: String) -> Result<Box<RawValue>, NetworkSpecError> {
     let json = |source| NetworkSpecError::InvalidJson { field: field.to_owned(), source };
     let raw = RawValue::from_string(text).map_err(json)?;
@@ -128,14 +127,14 @@ fn json_object(field: &str, text: String) -> Result<Box<RawValue>, NetworkSpecEr
     }
 }
 
-/// The plugins of a list that is written without its brackets.
+/// Parses a list of plugins that is written without brackets.
 fn plugin_list(field: &str, text: &str) -> Result<Vec<Box<RawValue>>, NetworkSpecError> {
     let json = |source| NetworkSpecError::InvalidJson { field: field.to_owned(), source };
     let plugins: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{text}]")).map_err(json)?;
     if plugins.iter().any(|plugin| plugin_type(plugin).is_none()) {
         return Err(NetworkSpecError::InvalidShape {
             field: field.to_owned(),
-            problem: "holds something without a type",
+            problem: "contains a plugin without a type",
         });
     }
     Ok(plugins)

@@ -1,8 +1,8 @@
-//! JSON text that keeps the order of its keys: what people wrote is passed on as they wrote it.
+//! Formats JSON text without changing the order of its keys.
 
 use serde_json::value::RawValue;
 
-/// The text without the blanks between its parts.
+/// The text without whitespace between tokens.
 pub fn compact(json: &RawValue) -> String {
     let mut out = String::with_capacity(json.get().len());
     for part in tokens(json.get()) {
@@ -11,7 +11,7 @@ pub fn compact(json: &RawValue) -> String {
     out
 }
 
-/// The text with every member and element on a line of its own, `width` blanks deeper for each level.
+/// The text with every member and element on its own line, indented by `width` blanks per level.
 pub fn indent(json: &RawValue, width: usize) -> String {
     let mut out = String::with_capacity(json.get().len() * 2);
     let mut depth = 0;
@@ -25,7 +25,7 @@ pub fn indent(json: &RawValue, width: usize) -> String {
         if closes {
             depth -= 1;
         }
-        // Nothing between the brackets stays on one line.
+        // Empty brackets stay on one line.
         if (matches!(before, "{" | "[") && !closes)
             || before == ","
             || (closes && !matches!(before, "{" | "["))
@@ -43,7 +43,7 @@ pub fn indent(json: &RawValue, width: usize) -> String {
     out
 }
 
-/// Brackets, colons, commas and scalars of valid JSON, one by one.
+/// The tokens of valid JSON: brackets, colons, commas and scalars.
 fn tokens(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -60,7 +60,7 @@ fn tokens(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The length of the string that the text begins with, its quotes included.
+/// The length of the string literal at the start of the text, including its quotes.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_go_and_come_but_never_inside_a_string() {
+    fn whitespace_changes_only_between_tokens() {
         let written = " { \"b\" : [ 1 , -2.50e3,true ],\n \"a\\\"} \": { } , \"c\" : [ ] }";
         assert_eq!(compact(&raw(written)), r#"{"b":[1,-2.50e3,true],"a\"} ":{},"c":[]}"#);
         let lines = [

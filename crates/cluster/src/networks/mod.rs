@@ -1,16 +1,17 @@
-//! Networks that people write in sections become the definitions that pods name.
+//! Network controllers: generate the NetworkAttachmentDefinitions of SpiderMultusConfigs and SriovIBNetworks.
 //!
 //! ```text
-//!  SpiderMultusConfig ──spider::wanted──┐
-//!                                       ├──▶ Definition ──standing──▶ create, patch what differs, or leave it:
-//!  SriovIBNetwork ──────ib::wanted──────┘                             it is somebody else's
+//!  SpiderMultusConfig ──spider_definition──┐
+//!                                          ├──▶ NetworkDefinition ──diff──▶ create, patch, or leave unchanged
+//!  SriovIBNetwork ──────ib_definition──────┘                                (it belongs to another owner)
 //!
-//!  definition without its object ──▶ deleted: by Kubernetes (owner reference) in one namespace, by us across
+//!  definition without its object ──▶ deleted: by Kubernetes (owner reference) in one namespace, by IbNetworkController
+//!                                    across namespaces
 //! ```
 //!
-//! Both kinds and the definitions are watched, so a definition that somebody edits or deletes is put right at once. An
-//! object that cannot become a network keeps the definition it had, and says why: in its condition where the kind has
-//! one, in an event where it has none.
+//! Both kinds and the definitions are watched, so a definition that is edited or deleted is restored at once. An
+//! invalid object keeps its previous definition and reports the problem: in its condition if the kind has conditions,
+//! otherwise in an event.
 
 mod caches;
 mod dedup;
@@ -34,65 +35,64 @@ pub use resource_request::{
     ib_resource_request,
 };
 pub use spider_configs::SpiderConfigController;
-pub use spider_definition::{GROUP_ANNOTATIONS, desired as config_wanted};
+pub use spider_definition::{GROUP_ANNOTATIONS, desired as desired_spider_network};
 
 use crate::{ClusterSettings, ControllerContext, Error, Trigger, run_controller};
 use ferroband_api::{parse_pkey_field, sriov::SriovIBNetwork};
 use ferroband_daemon::tasks::TaskSet;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// What an object should become, and what its author should know.
+/// The definition generated from an object, and warnings for its author.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredNetwork {
-    /// The definition.
     pub definition: NetworkDefinition,
-    /// What is not as it was meant to be written, though it is clear what is meant.
+    /// Deviations from the documented format that are tolerated.
     pub warnings: Vec<String>,
 }
 
-/// Start the leader's part.
-pub fn start(context: &ControllerContext, sources: &NetworkCaches, tasks: &mut TaskSet<Error>) {
-    let wake =
-        Trigger::default().on_change(tasks, &sources.spider_configs).on_change(tasks, &sources.definitions);
+pub fn start(context: &ControllerContext, caches: &NetworkCaches, tasks: &mut TaskSet<Error>) {
+    let trigger =
+        Trigger::default().on_change(tasks, &caches.spider_configs).on_change(tasks, &caches.definitions);
     tasks.start_endless(
         "SpiderMultusConfigs",
-        run_controller(SpiderConfigController::new(context, sources), wake),
+        run_controller(SpiderConfigController::new(context, caches), trigger),
     );
-    let wake = Trigger::default()
-        .on_change(tasks, &sources.ib_networks)
-        .on_change(tasks, &sources.definitions)
-        .on_change(tasks, &sources.namespace_groups);
-    tasks.start_endless("SriovIBNetworks", run_controller(IbNetworkController::new(context, sources), wake));
+    let trigger = Trigger::default()
+        .on_change(tasks, &caches.ib_networks)
+        .on_change(tasks, &caches.definitions)
+        .on_change(tasks, &caches.namespace_groups);
+    tasks
+        .start_endless("SriovIBNetworks", run_controller(IbNetworkController::new(context, caches), trigger));
 }
 
-/// What a SriovIBNetwork should become. Only those in a system namespace may have their definition in another one.
+/// The network of a SriovIBNetwork. Only objects in a system namespace may have their definition in another namespace.
 pub fn desired_ib_network(
     network: &SriovIBNetwork,
     settings: &ClusterSettings,
 ) -> Result<DesiredNetwork, NetworkSpecError> {
-    let wanted = ib_definition::desired(network, &settings.resource_prefix)?;
+    let desired = ib_definition::desired(network, &settings.resource_prefix)?;
     let own = network.metadata.namespace.as_deref().unwrap_or_default();
-    if wanted.definition.namespace == own || settings.is_system_namespace(own) {
-        return Ok(wanted);
+    if desired.definition.namespace == own || settings.is_system_namespace(own) {
+        return Ok(desired);
     }
     Err(NetworkSpecError::ForbiddenNamespace(settings.system_namespaces().join(", ")))
 }
 
-/// The text of a partition in a configuration. Hexadecimal, which everybody reads alike: what is written in decimal is
-/// told apart from what others take for hexadecimal.
+/// The text of a P_Key in a CNI configuration. A decimal value is converted to hexadecimal, with a warning, because
+/// some plugins read decimal digits as hexadecimal.
 fn pkey_text(
     field: &'static str,
     key: Option<&IntOrString>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<String>, NetworkSpecError> {
-    let Some(named) =
+    let Some(pkey) =
         parse_pkey_field(key).map_err(|source| NetworkSpecError::InvalidValue { field, source })?
     else {
         return Ok(None);
     };
-    if named.text.starts_with("0x") || named.text.starts_with("0X") {
-        return Ok(Some(named.text));
+    if pkey.text.starts_with("0x") || pkey.text.starts_with("0X") {
+        return Ok(Some(pkey.text));
     }
-    warnings.push(format!("{field}: {} is read as decimal, partition {}", named.text, named.key));
-    Ok(Some(named.key.to_string()))
+    warnings.push(format!("{field}: {} is read as decimal, partition {}", pkey.text, pkey.key));
+    Ok(Some(pkey.key.to_string()))
 }

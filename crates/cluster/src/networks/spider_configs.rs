@@ -1,4 +1,4 @@
-//! Definitions of SpiderMultusConfigs.
+//! The controller of SpiderMultusConfigs.
 
 use super::write::{WriteOutcome, write_definition};
 use super::{NetworkCaches, dedup::NetworkEventDedup, spider_definition};
@@ -8,7 +8,7 @@ use ferroband_model::{Fault, FaultCode};
 use kube::{ResourceExt, runtime::events::EventType};
 use std::{collections::HashSet, time::Duration};
 
-/// The work.
+/// The controller of SpiderMultusConfigs.
 pub struct SpiderConfigController {
     context: ControllerContext,
     caches: NetworkCaches,
@@ -16,38 +16,37 @@ pub struct SpiderConfigController {
 }
 
 impl SpiderConfigController {
-    /// Of this leader.
-    pub fn new(context: &ControllerContext, sources: &NetworkCaches) -> Self {
-        Self { context: context.clone(), caches: sources.clone(), dedup: NetworkEventDedup::default() }
+    pub fn new(context: &ControllerContext, caches: &NetworkCaches) -> Self {
+        Self { context: context.clone(), caches: caches.clone(), dedup: NetworkEventDedup::default() }
     }
 
     async fn reconcile_one(&self, config: &SpiderMultusConfig) -> Result<(), Error> {
         let object =
             format!("SpiderMultusConfig {}/{}", config.namespace().unwrap_or_default(), config.name_any());
-        let wanted = match spider_definition::desired(config) {
-            Ok(wanted) => wanted,
-            Err(refused) => {
-                self.publish_fault(config, EventType::Warning, &refused.fault(&object)).await;
+        let desired = match spider_definition::desired(config) {
+            Ok(desired) => desired,
+            Err(error) => {
+                self.publish_fault(config, EventType::Warning, &error.fault(&object)).await;
                 return Ok(());
             }
         };
-        let definition = &wanted.definition;
-        let there = self.caches.definitions.get(&definition.namespace, &definition.name);
-        match write_definition(&self.context.client, definition, there.as_deref()).await? {
+        let definition = &desired.definition;
+        let existing = self.caches.definitions.get(&definition.namespace, &definition.name);
+        match write_definition(&self.context.client, definition, existing.as_deref()).await? {
             WriteOutcome::Foreign(owner) => {
                 let fault = Fault::new(
                     FaultCode::NameTaken,
                     &object,
-                    format!("the definition {} belongs to {owner}", definition.name),
-                    "delete one of the two, or name the definition in the annotation multus.spidernet.io/cr-name",
+                    format!("NetworkAttachmentDefinition {} belongs to {owner}", definition.name),
+                    "delete one of the two, or set another name with the annotation multus.spidernet.io/cr-name",
                 );
                 self.publish_fault(config, EventType::Warning, &fault).await;
             }
-            WriteOutcome::UpToDate if wanted.warnings.is_empty() => {
+            WriteOutcome::UpToDate if desired.warnings.is_empty() => {
                 self.dedup.clear(&config.uid().unwrap_or_default());
             }
             WriteOutcome::UpToDate => {
-                let note = wanted.warnings.join("; ");
+                let note = desired.warnings.join("; ");
                 if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
                     self.context.publish_event(config, EventType::Normal, "ReadAsMeant", note).await;
                 }
@@ -68,7 +67,7 @@ impl Controller for SpiderConfigController {
     const NAME: &'static str = "SpiderMultusConfigs";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        // Without the definitions' list, one that is there would look absent.
+        // Before the list of definitions is complete, an existing one would look absent.
         if !self.caches.definitions.is_synced() || !self.caches.spider_configs.is_synced() {
             return Ok(None);
         }
@@ -79,7 +78,7 @@ impl Controller for SpiderConfigController {
             if config.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            // One that fails must not keep the others waiting.
+            // A failure must not block the other configs.
             if let Err(e) = self.reconcile_one(&config).await {
                 failed = Some(e);
             }

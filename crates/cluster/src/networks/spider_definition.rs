@@ -1,8 +1,8 @@
-//! From a SpiderMultusConfig to its definition.
+//! Converts a SpiderMultusConfig to its NetworkAttachmentDefinition.
 //!
 //! ```text
 //!  one section ──▶ main plugin [rdma] chainCNIJsonData… coordinator [tuning]      compact JSON, keys in a fixed order
-//!  customCNI   ──▶ as written
+//!  customCNI   ──▶ copied unchanged
 //! ```
 
 mod section;
@@ -23,19 +23,19 @@ use serde_json::value::RawValue;
 
 use super::generated_plugins::{GeneratedPlugin, RdmaEntry};
 
-/// On the object: the definition's name, where it is not the object's.
+/// Annotation of the object: name of the definition, if different from the object's.
 pub const NAME_ANNOTATION: &str = "multus.spidernet.io/cr-name";
-/// On the object: the CNI version of the configuration.
+/// Annotation of the object: CNI version of the configuration.
 const CNI_VERSION_ANNOTATION: &str = "multus.spidernet.io/cni-version";
-/// On the object: the name in the configuration.
+/// Annotation of the object: name in the CNI configuration.
 const CONFIG_NAME_ANNOTATION: &str = "cni.spidernet.io/cniconfig-name";
-/// On the object, a pod or a namespace: the group whose networks a pod gets. The first counts if both are there.
+/// Annotations of the object, a pod or a namespace: the group whose networks a pod gets. The first one has precedence.
 pub const GROUP_ANNOTATIONS: [&str; 2] =
     ["cni.spidernet.io/rdma-resource-inject", "cni.spidernet.io/network-resource-inject"];
 
 const CNI_VERSIONS: [&str; 4] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/// The definition that `object` should have.
+/// The desired definition of `object`.
 pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let section = SpiderSection::from_spec(&object.spec, &mut warnings)?;
@@ -56,21 +56,19 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
                     });
                 }
             };
-            let called = object.annotations().get(CONFIG_NAME_ANNOTATION).filter(|name| !name.is_empty());
+            let config_name =
+                object.annotations().get(CONFIG_NAME_ANNOTATION).filter(|name| !name.is_empty());
             let list = GeneratedConfList {
                 cni_version: version,
-                name: called.unwrap_or(&name),
+                name: config_name.unwrap_or(&name),
                 plugins: plugin_chain(section, &object.spec, &mut warnings)?,
             };
-            let written = serde_json::to_string(&list);
-            Some(
-                written
-                    .map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?,
-            )
+            let json = serde_json::to_string(&list);
+            Some(json.map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?)
         }
     };
     let mut annotations = definition::copied_annotations(object.annotations());
-    // Of the others the resource is a device that pods share, which their plugin does not ask for.
+    // For other types the resource is a shared device, which their plugin does not need.
     if let Some(resource) =
         resource.filter(|_| matches!(section, SpiderSection::IbSriov(_) | SpiderSection::Sriov(_)))
     {
@@ -86,7 +84,7 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
     Ok(DesiredNetwork { definition, warnings })
 }
 
-/// The definition's name.
+/// The name of the object's definition.
 pub fn definition_name(object: &SpiderMultusConfig) -> Result<String, NetworkSpecError> {
     let label = |label: &str| {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -99,13 +97,13 @@ pub fn definition_name(object: &SpiderMultusConfig) -> Result<String, NetworkSpe
         None => Ok(object.name_any()),
         Some(name) if name.len() <= 253 && name.split('.').all(label) => Ok(name.clone()),
         Some(name) => {
-            let problem = format!("{name:?} is not a Kubernetes name");
+            let problem = format!("{name:?} is not a valid Kubernetes name");
             Err(NetworkSpecError::InvalidAnnotation { annotation: NAME_ANNOTATION, problem })
         }
     }
 }
 
-/// The group that the object is in, by its annotation or, as upstream has it, by the label made of that.
+/// The groups of the object, from the annotation or from the label that Spiderpool derives from it.
 pub fn groups(object: &SpiderMultusConfig) -> impl Iterator<Item = (&'static str, &str)> {
     GROUP_ANNOTATIONS.into_iter().filter_map(|key| {
         let value = object.annotations().get(key).or_else(|| object.labels().get(key))?;
@@ -113,26 +111,26 @@ pub fn groups(object: &SpiderMultusConfig) -> impl Iterator<Item = (&'static str
     })
 }
 
-/// Pods are given the whole group without being asked, so each of it must be complete.
+/// Checks that an object in a group is complete, because pods get the whole group automatically.
 fn check_group(
     object: &SpiderMultusConfig,
     section: &SpiderSection<'_>,
     resource: Option<&ResourceName>,
 ) -> Result<(), NetworkSpecError> {
     let Some((annotation, _)) = groups(object).next() else { return Ok(()) };
-    let wrong =
+    let invalid =
         |problem: &str| Err(NetworkSpecError::InvalidAnnotation { annotation, problem: problem.to_owned() });
     if matches!(section, SpiderSection::Ovs(_) | SpiderSection::Custom(_)) {
-        return wrong("a network of this type cannot be given to pods by group");
+        return invalid("a network of this type cannot be injected by group");
     }
     let pools = section.pools().is_some_and(|pools| !pools.ipv4.is_empty() || !pools.ipv6.is_empty());
     if !pools && !object.spec.disable_ipam {
-        return wrong("the section has no ippools");
+        return invalid("the section has no ippools");
     }
-    // An IPoIB network is shared by all pods of a node: its parent stands for the resource.
+    // All pods of a node share the parent of an IPoIB network, so it needs no resource.
     if annotation == GROUP_ANNOTATIONS[0] && resource.is_none() && !matches!(section, SpiderSection::Ipoib(_))
     {
-        return wrong("the section names no resource");
+        return invalid("the section has no resource name");
     }
     Ok(())
 }
@@ -146,13 +144,13 @@ fn custom_config(text: &str) -> Result<Option<String>, NetworkSpecError> {
     Ok(Some(text.to_owned()))
 }
 
-/// All plugins in order.
+/// All plugins of the chain, in order.
 fn plugin_chain<'a>(
     section: &SpiderSection<'a>,
     spec: &'a SpiderMultusConfigSpec,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<GeneratedPlugin<'a>>, NetworkSpecError> {
-    let mut written = Vec::new();
+    let mut chained = Vec::new();
     let mut isolated = false;
     for (position, text) in spec.chain_cni_json_data.iter().enumerate() {
         let field = || format!("spec.chainCNIJsonData[{position}]");
@@ -160,7 +158,7 @@ fn plugin_chain<'a>(
             .map_err(|source| NetworkSpecError::InvalidJson { field: field(), source })?;
         let kind = plugin_type(&raw).ok_or_else(|| NetworkSpecError::InvalidShape {
             field: field(),
-            problem: "is no plugin: it has no type",
+            problem: "is not a plugin: it has no type",
         })?;
         if kind == "rdma" && matches!(section, SpiderSection::IbSriov(_)) {
             warnings.push(RDMA_PLUGIN_LEFT_OUT.to_owned());
@@ -168,7 +166,7 @@ fn plugin_chain<'a>(
             continue;
         }
         let raw = RawValue::from_string(compact(&raw));
-        written.push(GeneratedPlugin::Verbatim(
+        chained.push(GeneratedPlugin::Verbatim(
             raw.map_err(|source| NetworkSpecError::InvalidJson { field: field(), source })?,
         ));
     }
@@ -178,18 +176,17 @@ fn plugin_chain<'a>(
     {
         plugins.push(GeneratedPlugin::Rdma(RdmaEntry { r#type: "rdma" }));
     }
-    plugins.append(&mut written);
+    plugins.append(&mut chained);
     plugins.extend(coordinator_plugin(spec));
     plugins.extend(tuning_plugin(section));
     Ok(plugins)
 }
 
-/// Said where an `rdma` plugin is chained to an InfiniBand function: moving the RDMA device destroys the interface that
-/// stands on it, so it has to move first.
-pub const RDMA_PLUGIN_LEFT_OUT: &str = "the chained plugin rdma is left out: an InfiniBand function moves its RDMA device itself, \
-    before its interface exists; write rdmaIsolation: true instead";
+/// The warning if an `rdma` plugin is chained to an InfiniBand VF: moving the RDMA device destroys the IPoIB
+/// interface on it, so the device has to move first.
+pub const RDMA_PLUGIN_LEFT_OUT: &str = "the chained plugin rdma is omitted: ib-sriov itself moves the RDMA device of \
+    an InfiniBand VF, before the interface is created; set rdmaIsolation: true instead";
 
-/// The type of a plugin.
 pub fn plugin_type(raw: &RawValue) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(raw.get()).ok()?;
     Some(value.get("type")?.as_str()?.to_owned()).filter(|kind| !kind.is_empty())

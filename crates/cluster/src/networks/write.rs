@@ -1,4 +1,4 @@
-//! Definitions, written.
+//! Writes and deletes NetworkAttachmentDefinitions.
 
 use super::{NetworkDefinition, definition::DefinitionDiff};
 use crate::Error;
@@ -10,58 +10,59 @@ use kube::{
 };
 use tracing::info;
 
-/// Who we are to the API server.
 pub const FIELD_MANAGER: &str = "ferroband-cluster";
 
-/// How it stands with a definition after a pass.
+/// The result of writing a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is as it should be.
     UpToDate,
-    /// It belongs to somebody else.
+    /// It belongs to this other owner and was not changed.
     Foreign(String),
 }
 
-/// Make the definition what it should be, `there` being what the cache has.
+/// Creates or patches a definition; `existing` is the cached one.
 ///
-/// Somebody may have been quicker: then the call is refused (409), and the next pass sees what they made of it.
+/// After a concurrent change the call fails with 409, and the next pass compares again.
 pub async fn write_definition(
     client: &Client,
-    wanted: &NetworkDefinition,
-    there: Option<&NetworkAttachmentDefinition>,
+    desired: &NetworkDefinition,
+    existing: Option<&NetworkAttachmentDefinition>,
 ) -> Result<WriteOutcome, Error> {
-    let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &wanted.namespace);
-    let object = format!("{}/{}", wanted.namespace, wanted.name);
-    let (action, answer) = match there.map(|there| wanted.diff(there)) {
+    let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &desired.namespace);
+    let object = format!("{}/{}", desired.namespace, desired.name);
+    let (action, result) = match existing.map(|existing| desired.diff(existing)) {
         Some(DefinitionDiff::Same) => return Ok(WriteOutcome::UpToDate),
         Some(DefinitionDiff::Foreign(owner)) => return Ok(WriteOutcome::Foreign(owner)),
         Some(DefinitionDiff::Patch(patch)) => {
             let parameters =
                 PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-            ("patch", with_timeout(api.patch(&wanted.name, &parameters, &Patch::Merge(&patch))).await)
+            ("patch", with_timeout(api.patch(&desired.name, &parameters, &Patch::Merge(&patch))).await)
         }
         None => {
             let parameters =
                 PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-            ("create", with_timeout(api.create(&parameters, &wanted.to_object())).await)
+            ("create", with_timeout(api.create(&parameters, &desired.to_object())).await)
         }
     };
-    answer.map_err(Error::api(action, format!("network {object}")))?;
-    info!(network = object, action, "network definition");
+    result.map_err(Error::api(action, format!("NetworkAttachmentDefinition {object}")))?;
+    info!(network = object, action, "network definition written");
     Ok(WriteOutcome::UpToDate)
 }
 
-/// Delete a definition that has no object any more, if it is still the one that was seen.
-pub async fn delete_definition(client: &Client, there: &NetworkAttachmentDefinition) -> Result<(), Error> {
-    let (namespace, name) = (there.namespace().unwrap_or_default(), there.name_any());
+/// Deletes a definition whose object is gone, unless it changed since it was read.
+pub async fn delete_definition(client: &Client, existing: &NetworkAttachmentDefinition) -> Result<(), Error> {
+    let (namespace, name) = (existing.namespace().unwrap_or_default(), existing.name_any());
     let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &namespace);
-    let seen = Preconditions { uid: there.uid(), resource_version: there.resource_version() };
-    match with_timeout(api.delete(&name, &DeleteParams::default().preconditions(seen))).await {
+    let unchanged = Preconditions { uid: existing.uid(), resource_version: existing.resource_version() };
+    match with_timeout(api.delete(&name, &DeleteParams::default().preconditions(unchanged))).await {
         Err(e) if classify(&e) != ApiFailure::NotFound => {
-            Err(Error::api("delete", format!("network {namespace}/{name}"))(e))
+            Err(Error::api("delete", format!("NetworkAttachmentDefinition {namespace}/{name}"))(e))
         }
         _ => {
-            info!(network = format!("{namespace}/{name}"), "network definition deleted: its object is gone");
+            info!(
+                network = format!("{namespace}/{name}"),
+                "network definition deleted because its object is gone"
+            );
             Ok(())
         }
     }

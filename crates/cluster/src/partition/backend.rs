@@ -1,4 +1,4 @@
-//! Which subnet manager, by the settings of ib-kubernetes: its ConfigMap, its Secret, else our own environment.
+//! Selects the subnet manager backend from ib-kubernetes' ConfigMap and Secret, or else the daemon's environment.
 
 use super::caches::{PartitionCaches, UFM_SECRET};
 use super::opensm_host::OpensmHostObject;
@@ -11,54 +11,53 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The choice, comparable: the manager is made anew only if this changes.
+/// The selected backend. The subnet manager client is created again only when this changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSelection {
-    /// What was read, or what is wrong with it.
+    /// The settings, or why they are invalid.
     pub settings: Result<PartitionSettings, String>,
-    /// The nodes that run opensm, and on which port.
+    /// The nodes that run opensm, with the port to use.
     pub hosts: BTreeMap<String, String>,
 }
 
 impl BackendSelection {
-    /// As things are now.
-    pub fn read(seen: &PartitionCaches) -> Self {
-        let map = seen.config_maps.get(PartitionSettings::NAMESPACE, PartitionSettings::CONFIG_MAP);
-        let secret = seen.secrets.get(PartitionSettings::NAMESPACE, UFM_SECRET);
-        let nodes = seen.nodes.list().into_iter();
+    /// Reads the settings from the caches.
+    pub fn read(caches: &PartitionCaches) -> Self {
+        let map = caches.config_maps.get(PartitionSettings::NAMESPACE, PartitionSettings::CONFIG_MAP);
+        let secret = caches.secrets.get(PartitionSettings::NAMESPACE, UFM_SECRET);
+        let nodes = caches.nodes.list().into_iter();
         let hosts: BTreeMap<String, String> =
             nodes.filter_map(|((_, name), facts)| Some((name, facts.opensm_port.clone()?))).collect();
-        let of = |name: &str| {
-            let told = map.as_ref().and_then(|map| map.get(name));
-            let told = told.or_else(|| secret.as_ref().and_then(|secret| secret.get(name)));
-            told.cloned().or_else(|| std::env::var(name).ok())
+        let setting = |name: &str| {
+            let value = map.as_ref().and_then(|map| map.get(name));
+            let value = value.or_else(|| secret.as_ref().and_then(|secret| secret.get(name)));
+            value.cloned().or_else(|| std::env::var(name).ok())
         };
-        let plugin = of("DAEMON_SM_PLUGIN").filter(|plugin| !plugin.trim().is_empty());
-        // Nobody has said anything: what there is decides.
+        let plugin = setting("DAEMON_SM_PLUGIN").filter(|plugin| !plugin.trim().is_empty());
+        // No plugin is configured: use the backend that is present.
         let plugin = plugin.unwrap_or_else(|| match (&secret, hosts.is_empty()) {
             (Some(_), _) => "ufm".to_owned(),
             (None, false) => "opensm".to_owned(),
             (None, true) => "noop".to_owned(),
         });
-        let read =
-            PartitionSettings::read(
-                |name| if name == "DAEMON_SM_PLUGIN" { Some(plugin.clone()) } else { of(name) },
-            );
-        Self { settings: read.map_err(|problem| problem.fault().to_string()), hosts }
+        let parsed = PartitionSettings::read(|name| {
+            if name == "DAEMON_SM_PLUGIN" { Some(plugin.clone()) } else { setting(name) }
+        });
+        Self { settings: parsed.map_err(|problem| problem.fault().to_string()), hosts }
     }
 
-    /// The manager.
+    /// Creates the client of the selected subnet manager.
     pub fn create_manager(
         &self,
         context: &ControllerContext,
-        seen: &PartitionCaches,
+        caches: &PartitionCaches,
     ) -> Result<Arc<dyn SubnetManager>, String> {
         let settings = self.settings.as_ref().map_err(Clone::clone)?;
         Ok(match &settings.plugin {
             SmPlugin::Ufm(ufm) => Arc::new(Ufm::new(ufm).map_err(|problem| problem.fault().to_string())?),
             SmPlugin::Opensm => {
                 let host = |(node, port): (&String, &String)| {
-                    Box::new(OpensmHostObject::new(context, seen, node, port)) as Box<dyn OpensmHost>
+                    Box::new(OpensmHostObject::new(context, caches, node, port)) as Box<dyn OpensmHost>
                 };
                 Arc::new(Opensm::new(self.hosts.iter().map(host).collect()))
             }
@@ -66,29 +65,29 @@ impl BackendSelection {
         })
     }
 
-    /// Whether a node is to run opensm.
+    /// Whether a node should run opensm.
     pub fn runs_opensm_on(&self, node: &str) -> bool {
-        // What cannot be read says nothing, and ends nothing.
+        // Invalid settings must not stop a running opensm.
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::Ufm(_) | SmPlugin::None, .. }))
             && self.hosts.contains_key(node)
     }
 
-    /// Whether somebody is to be told about partitions at all.
+    /// Whether any subnet manager is configured.
     pub fn is_managed(&self) -> bool {
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::None, .. }))
     }
 
-    /// How often everything is listed.
+    /// How often the subnet manager's partitions are listed.
     pub fn poll_period(&self) -> Duration {
         self.settings.as_ref().map_or(Duration::from_secs(5), |settings| settings.period)
     }
 
-    /// The partitions that are ours.
+    /// The P_Keys that Ferroband manages.
     pub fn managed_keys(&self) -> PKeyRange {
         self.settings.as_ref().map_or_else(|_| PKeyRange::default(), |settings| settings.keys)
     }
 
-    /// The range of GUIDs.
+    /// The GUID range of this cluster.
     pub fn guid_range(&self) -> GuidRange {
         self.settings.as_ref().map_or(GuidRange::DEFAULT, |settings| settings.range)
     }

@@ -1,4 +1,4 @@
-//! What the leader watches for partitions.
+//! The caches of the partition controller.
 
 use crate::{ControllerContext, Error, Reflector};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
@@ -8,23 +8,22 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Api, runtime::watcher};
 use std::collections::BTreeMap;
 
-/// The Secret of ib-kubernetes.
+/// ib-kubernetes' Secret with the UFM credentials.
 pub const UFM_SECRET: &str = "ib-kubernetes-ufm-secret";
-/// On a node that shall run opensm; its value says on which port.
+/// Label of nodes that run opensm; its value is the port.
 pub const SUBNET_MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
-/// On a node that is known to be off: its pods run nowhere (Kubernetes' own taint).
+/// Kubernetes' taint of a node that is confirmed to be off.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// What counts of a node.
+/// What partitions depend on of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionNodeFacts {
-    /// Its pods run nowhere any more.
+    /// The node is off: its pods are not running.
     pub out_of_service: bool,
-    /// It shall run opensm, on this port.
+    /// The node should run opensm on this port.
     pub opensm_port: Option<String>,
 }
 
-/// The caches.
 #[derive(Clone)]
 pub struct PartitionCaches {
     pub nodes: Reflector<PartitionNodeFacts>,
@@ -36,7 +35,7 @@ pub struct PartitionCaches {
 }
 
 impl PartitionCaches {
-    /// Begin to watch.
+    /// Starts all watches.
     pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
         let client = &context.client;
         let all = watcher::Config::default();
@@ -44,30 +43,30 @@ impl PartitionCaches {
         Self {
             nodes: Reflector::start(
                 tasks,
-                "nodes for partitions",
+                "Nodes for partitions",
                 Api::all(client.clone()),
                 all.clone(),
                 node_facts,
             ),
             node_partitions: Reflector::start(
                 tasks,
-                "the nodes' partitions",
+                "NodePartitions",
                 Api::all(client.clone()),
                 all.clone(),
                 Some,
             ),
-            partitions: Reflector::start(tasks, "partitions", Api::all(client.clone()), all.clone(), Some),
-            hosts: Reflector::start(tasks, "hosts of subnet managers", Api::all(client.clone()), all, Some),
+            partitions: Reflector::start(tasks, "Partitions", Api::all(client.clone()), all.clone(), Some),
+            hosts: Reflector::start(tasks, "SubnetManagerHosts", Api::all(client.clone()), all, Some),
             secrets: Reflector::start(
                 tasks,
-                "the Secret of the subnet manager",
+                "UFM Secret",
                 Api::namespaced(client.clone(), PartitionSettings::NAMESPACE),
                 named(UFM_SECRET),
                 secret_strings,
             ),
             config_maps: Reflector::start(
                 tasks,
-                "the ConfigMap of the subnet manager",
+                "ib-kubernetes ConfigMap",
                 Api::namespaced(client.clone(), PartitionSettings::NAMESPACE),
                 named(PartitionSettings::CONFIG_MAP),
                 |map: ConfigMap| Some(map.data.unwrap_or_default()),
@@ -75,7 +74,7 @@ impl PartitionCaches {
         }
     }
 
-    /// Whether every first list has come.
+    /// Whether all initial lists are complete.
     pub fn is_synced(&self) -> bool {
         self.nodes.is_synced()
             && self.node_partitions.is_synced()

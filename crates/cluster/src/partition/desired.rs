@@ -1,4 +1,4 @@
-//! What the subnet manager should have. Pure.
+//! Computes the desired partition members. Pure.
 
 use super::caches::PartitionNodeFacts;
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition, PartitionMode};
@@ -8,65 +8,63 @@ use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The P_Keys that one node can be in at once: the driver's limit (seed 003), whatever the ports' tables hold.
+/// Maximum number of P_Keys on one node: the driver's limit (seed 003), whatever the size of the ports' tables.
 pub const MAX_NODE_PKEYS: usize = 128;
 
-/// A member of a node's object, by node and key.
+/// A member of a node's object: node name and member key.
 pub type MemberId = (String, String);
 
-/// What follows from the objects.
+/// The desired state of the subnet manager, and findings for the objects' status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredMemberships {
-    /// Who should be where.
+    /// The desired members.
     pub table: MembershipTable,
-    /// What is ours.
+    /// The members that Ferroband may remove.
     pub ownership: Ownership,
-    /// The accepted members.
     pub accepted: BTreeMap<MemberId, (PKeyBase, Guid)>,
-    /// Members that are not let in, and why.
+    /// Members that are rejected, and why.
     pub rejected: BTreeMap<MemberId, String>,
-    /// Members that are let in although they should not be, by the partition's object.
+    /// Members that are accepted with a warning, because their Partition does not admit them but is not enforced.
     pub warnings: BTreeMap<MemberId, String>,
-    /// By node: ports of adapters to be recorded as placed by us.
+    /// By node: physical ports to record as added by Ferroband.
     pub placed: BTreeMap<String, BTreeSet<(PKeyBase, Guid)>>,
-    /// By node: the partitions of a shared port that more than one namespace uses.
+    /// By node: the partitions of shared ports that more than one namespace uses.
     pub shared_port_keys: BTreeMap<String, BTreeSet<PKeyBase>>,
-    /// By node: how many partitions it is in.
+    /// By node: the number of partitions it is in.
     pub key_counts: BTreeMap<String, usize>,
-    /// Nodes whose pods run nowhere any more; their memberships end.
+    /// Nodes that are deleted or out of service; their memberships are removed.
     pub lost_nodes: BTreeSet<String>,
 }
 
-/// What it follows from.
+/// Inputs of [`desired_memberships`].
 pub struct PartitionInputs<'a> {
-    /// The nodes' objects.
+    /// Members requested by the nodes.
     pub node_partitions: &'a [Arc<NodePartitions>],
-    /// The administrator's.
+    /// The administrator's rules.
     pub partitions: &'a [Arc<Partition>],
-    /// The nodes.
     pub nodes: &'a BTreeMap<String, PartitionNodeFacts>,
-    /// The partitions that we may touch.
+    /// The partitions that Ferroband may change.
     pub managed_keys: PKeyRange,
-    /// What the manager has already: who is in stays in when there is not room for all.
+    /// The members in the subnet manager. They have precedence when there is not room for all.
     pub observed: Option<&'a MembershipTable>,
 }
 
-/// Works it out.
-pub fn desired_memberships(given: &PartitionInputs<'_>) -> DesiredMemberships {
-    let mut wanted = DesiredMemberships {
-        ownership: Ownership { keys: given.managed_keys, ..Ownership::default() },
+/// Computes the desired members of all nodes.
+pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
+    let mut desired = DesiredMemberships {
+        ownership: Ownership { keys: inputs.managed_keys, ..Ownership::default() },
         ..DesiredMemberships::default()
     };
-    let rules = rules_by_key(given.partitions);
-    let mut objects: Vec<_> = given.node_partitions.iter().collect();
-    // The older object has the older claim.
+    let rules = rules_by_key(inputs.partitions);
+    let mut objects: Vec<_> = inputs.node_partitions.iter().collect();
+    // If two nodes claim a GUID, the older object owns it.
     objects.sort_by_key(|object| (object.creation_timestamp(), object.name_any()));
     let mut owners: BTreeMap<Guid, String> = BTreeMap::new();
     for object in &objects {
         let node = object.name_any();
         for guid in object.spec.functions.values().filter_map(|text| parse_guid(text)) {
             owners.entry(guid).or_insert_with(|| node.clone());
-            wanted.ownership.guids.insert(guid);
+            desired.ownership.guids.insert(guid);
         }
         let placed: BTreeSet<_> = object
             .status
@@ -74,84 +72,82 @@ pub fn desired_memberships(given: &PartitionInputs<'_>) -> DesiredMemberships {
             .flat_map(|status| &status.placed)
             .filter_map(|text| parse_placement(text))
             .collect();
-        wanted.ownership.placed.extend(&placed);
-        wanted.placed.insert(node, placed);
+        desired.ownership.placed.extend(&placed);
+        desired.placed.insert(node, placed);
     }
     for object in objects {
         let node = object.name_any();
-        if given.nodes.get(&node).is_none_or(|facts| facts.out_of_service) {
-            wanted.lost_nodes.insert(node);
+        if inputs.nodes.get(&node).is_none_or(|facts| facts.out_of_service) {
+            desired.lost_nodes.insert(node);
             continue;
         }
-        add_node(given, &rules, &owners, &node, &object.spec.members, &mut wanted);
+        add_node(inputs, &rules, &owners, &node, &object.spec.members, &mut desired);
     }
-    wanted
+    desired
 }
 
 fn add_node(
-    given: &PartitionInputs<'_>,
+    inputs: &PartitionInputs<'_>,
     rules: &BTreeMap<PKeyBase, (&Partition, bool)>,
     owners: &BTreeMap<Guid, String>,
     node: &str,
     members: &BTreeMap<String, NodeMember>,
-    wanted: &mut DesiredMemberships,
+    desired: &mut DesiredMemberships,
 ) {
-    let mut read: Vec<(&String, &NodeMember, PKeyBase, Guid)> = Vec::new();
+    let mut parsed: Vec<(&String, &NodeMember, PKeyBase, Guid)> = Vec::new();
     for (name, member) in members {
         let at = (node.to_owned(), name.clone());
         match (member.pkey.parse::<PKeyBase>(), parse_guid(&member.guid)) {
-            (Ok(key), Some(guid)) => read.push((name, member, key, guid)),
-            (Err(error), _) => drop(wanted.rejected.insert(at, error.to_string())),
-            (_, None) => drop(wanted.rejected.insert(at, format!("{:?} is no GUID", member.guid))),
+            (Ok(key), Some(guid)) => parsed.push((name, member, key, guid)),
+            (Err(error), _) => drop(desired.rejected.insert(at, error.to_string())),
+            (_, None) => drop(desired.rejected.insert(at, format!("{:?} is not a GUID", member.guid))),
         }
     }
-    // Who is in already comes first, so that nobody is thrown out for a newcomer.
-    read.sort_by_key(|(name, _, key, guid)| {
-        let is_in = given.observed.is_some_and(|seen| seen.get(*key, *guid).is_some());
+    // Existing members come first, so that none is removed in favour of a new one.
+    parsed.sort_by_key(|(name, _, key, guid)| {
+        let is_in = inputs.observed.is_some_and(|observed| observed.get(*key, *guid).is_some());
         (!is_in, (*name).clone())
     });
     let mut keys = BTreeSet::new();
     let mut tenants: BTreeMap<Guid, BTreeMap<PKeyBase, BTreeSet<&str>>> = BTreeMap::new();
-    for (name, member, key, guid) in read {
+    for (name, member, key, guid) in parsed {
         let at = (node.to_owned(), name.clone());
-        let refusal = rejection_reason(given, rules, owners, node, member, key, guid);
+        let rejection = rejection_reason(inputs, rules, owners, node, member, key, guid);
         let full = !keys.contains(&key) && keys.len() >= MAX_NODE_PKEYS;
-        let refusal = refusal.or_else(|| {
+        let rejection = rejection.or_else(|| {
             full.then(|| {
-                format!(
-                    "the node is in {MAX_NODE_PKEYS} partitions already, which is the most its driver takes"
-                )
+                format!("the node is in {MAX_NODE_PKEYS} partitions already, the maximum of its driver")
             })
         });
-        if let Some(reason) = refusal {
-            wanted.rejected.insert(at, reason);
+        if let Some(reason) = rejection {
+            desired.rejected.insert(at, reason);
             continue;
         }
         if let Some(warning) = admission_warning(rules, member, key) {
-            wanted.warnings.insert(at.clone(), warning);
+            desired.warnings.insert(at.clone(), warning);
         }
         keys.insert(key);
         let kind = if member.limited { Membership::Limited } else { Membership::Full };
-        wanted.table.insert(key, guid, kind);
-        wanted.accepted.insert(at, (key, guid));
+        desired.table.insert(key, guid, kind);
+        desired.accepted.insert(at, (key, guid));
         if member.shared {
-            wanted.placed.entry(node.to_owned()).or_default().insert((key, guid));
-            wanted.ownership.placed.insert((key, guid));
+            desired.placed.entry(node.to_owned()).or_default().insert((key, guid));
+            desired.ownership.placed.insert((key, guid));
             tenants.entry(guid).or_default().entry(key).or_default().insert(&member.namespace);
         }
     }
-    wanted.key_counts.insert(node.to_owned(), keys.len());
+    desired.key_counts.insert(node.to_owned(), keys.len());
     for keys in tenants.values() {
         let namespaces: BTreeSet<_> = keys.values().flatten().collect();
         if keys.len() > 1 && namespaces.len() > 1 {
-            wanted.shared_port_keys.entry(node.to_owned()).or_default().extend(keys.keys());
+            desired.shared_port_keys.entry(node.to_owned()).or_default().extend(keys.keys());
         }
     }
 }
 
-/// Why a member is not let in.
+/// Why a member is rejected; `None` if it is accepted.
 fn rejection_reason(
-    given: &PartitionInputs<'_>,
+    inputs: &PartitionInputs<'_>,
     rules: &BTreeMap<PKeyBase, (&Partition, bool)>,
     owners: &BTreeMap<Guid, String>,
     node: &str,
@@ -159,19 +155,21 @@ fn rejection_reason(
     key: PKeyBase,
     guid: Guid,
 ) -> Option<String> {
-    if !given.managed_keys.contains(key) {
+    if !inputs.managed_keys.contains(key) {
         return Some(format!(
-            "partition {key} is not among those that Ferroband manages, {}",
-            given.managed_keys
+            "partition {key} is outside the range that Ferroband manages, {}",
+            inputs.managed_keys
         ));
     }
     if guid.is_unset() {
-        return Some("the function has no GUID".to_owned());
+        return Some("the virtual function has no GUID".to_owned());
     }
     match owners.get(&guid) {
-        Some(owner) if owner != node => return Some(format!("GUID {guid} is node {owner}'s")),
-        // Neither one of the node's functions nor a port of its adapters.
-        None if !member.shared => return Some(format!("GUID {guid} is claimed by no function of the node")),
+        Some(owner) if owner != node => return Some(format!("GUID {guid} belongs to node {owner}")),
+        // Neither a virtual function of the node nor a port of its adapters.
+        None if !member.shared => {
+            return Some(format!("no virtual function of the node has claimed GUID {guid}"));
+        }
         _ => {}
     }
     match rules.get(&key) {
@@ -186,7 +184,7 @@ fn rejection_reason(
             ))
         }
         Some((partition, true)) => Some(format!(
-            "several Partition objects are about {key}, {} among them; remove all but one",
+            "several Partition objects configure {key}, among them {}; remove all but one",
             partition.name_any()
         )),
         _ => None,
@@ -201,7 +199,7 @@ fn admission_warning(
     let (partition, _) = rules.get(&key)?;
     (!admits(partition, member)).then(|| {
         format!(
-            "namespace {} uses partition {key} without being admitted by Partition {}",
+            "namespace {} uses partition {key} but Partition {} does not admit it",
             member.namespace,
             partition.name_any()
         )
@@ -212,7 +210,7 @@ fn admits(partition: &Partition, member: &NodeMember) -> bool {
     partition.spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == member.namespace)
 }
 
-/// The administrator's objects by partition; `true` where several contradict each other and one of them enforces.
+/// The Partition objects by P_Key; `true` if several have the same key and one of them is enforced.
 fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition, bool)> {
     let mut rules: BTreeMap<PKeyBase, (&Partition, bool)> = BTreeMap::new();
     for partition in partitions {
@@ -226,7 +224,7 @@ fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition
     rules
 }
 
-/// `<pkey> <guid>`.
+/// Parses `<pkey> <guid>`.
 pub fn parse_placement(text: &str) -> Option<(PKeyBase, Guid)> {
     let (key, guid) = text.split_once(' ')?;
     Some((key.parse().ok()?, parse_guid(guid)?))

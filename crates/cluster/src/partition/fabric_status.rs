@@ -1,35 +1,34 @@
-//! What is said of the fabric as a whole. Pure.
+//! Computes the status of the Fabric object. Pure.
 
 use ferroband_api::ferroband::FabricStatus;
 use ferroband_daemon::condition;
 use ferroband_partition::{GuidRange, PartitionReconciler, SubnetManagerHealth};
 
-/// How many orphans are listed by name.
 const MAX_LISTED_ORPHANS: usize = 20;
 
-/// The status of the fabric's object.
+/// Computes the status of the Fabric object.
 pub fn compute(
     before: Option<&FabricStatus>,
     manager: &str,
     settings: Result<(), &str>,
     health: &SubnetManagerHealth,
-    programmer: &mut PartitionReconciler,
+    reconciler: &mut PartitionReconciler,
     range: GuidRange,
-    functions: bool,
+    vfs_in_use: bool,
 ) -> FabricStatus {
     let old = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let mut status = FabricStatus {
         manager: manager.to_owned(),
-        wanted: count(programmer.desired().len()),
+        wanted: count(reconciler.desired().len()),
         open: count(
-            programmer.pending_changes().values().map(|change| change.add.len() + change.remove.len()).sum(),
+            reconciler.pending_changes().values().map(|change| change.add.len() + change.remove.len()).sum(),
         ),
-        listed: count(programmer.observed().map_or(0, ferroband_partition::MembershipTable::len)),
+        listed: count(reconciler.observed().map_or(0, ferroband_partition::MembershipTable::len)),
         ..FabricStatus::default()
     };
     let orphans: Vec<String> =
-        programmer.foreign_members(range).map(|(key, guid)| format!("{key} {guid}")).collect();
+        reconciler.foreign_members(range).map(|(key, guid)| format!("{key} {guid}")).collect();
     let reachable = match (settings, &health.problem) {
         (Err(problem), _) => condition(old, "Reachable", Some(false), "InvalidConfig", problem.to_owned()),
         (_, Some(problem)) if health.unauthorized => {
@@ -43,13 +42,7 @@ pub fn compute(
             "NotHeardYet",
             "the subnet manager has not answered yet".to_owned(),
         ),
-        _ => condition(
-            old,
-            "Reachable",
-            Some(true),
-            "Answers",
-            "the subnet manager lists its partitions".to_owned(),
-        ),
+        _ => condition(old, "Reachable", Some(true), "Answers", "the subnet manager answers".to_owned()),
     };
     status.conditions.push(reachable);
     if let Some(fabric) = &health.fabric {
@@ -60,25 +53,25 @@ pub fn compute(
                 "every port is a full member of the default partition 0x7fff, so partitions isolate nothing; make the default membership limited (gv.cfg: default_membership = limited, or partitions.conf: ALL=limited)",
             ),
             Some(false) => ("LimitedByDefault", "ports are limited members of the default partition"),
-            None => ("NotTold", "the subnet manager does not tell how ports are in the default partition"),
+            None => ("NotTold", "the subnet manager does not report membership of the default partition"),
         };
         status.conditions.push(condition(old, "Isolated", open, reason, message.to_owned()));
         let (reason, message) = match fabric.virtualization {
-            Some(false) if functions => (
+            Some(false) if vfs_in_use => (
                 "NotVirtualized",
-                "this opensm does not program virtual functions (no virt_enabled): they stay down; use NVIDIA's opensm, UFM, or a managed switch",
+                "this opensm does not configure virtual functions (no virt_enabled): their ports stay down; use NVIDIA's opensm, UFM, or a managed switch",
             ),
             Some(false) => {
-                ("NotVirtualized", "this opensm does not program virtual functions; none is in use")
+                ("NotVirtualized", "this opensm does not configure virtual functions; none is in use")
             }
-            Some(true) => ("Virtualized", "virtual functions are programmed"),
-            None => ("NotTold", "the subnet manager does not tell"),
+            Some(true) => ("Virtualized", "the subnet manager configures virtual functions"),
+            None => ("NotTold", "the subnet manager does not report support for virtual functions"),
         };
-        let virtualized = fabric.virtualization.map(|able| able || !functions);
+        let virtualized = fabric.virtualization.map(|able| able || !vfs_in_use);
         status.conditions.push(condition(old, "Virtualized", virtualized, reason, message.to_owned()));
         let secured = fabric.default_secrets.is_empty();
         let (reason, message) = match secured {
-            true => ("Secured", "no key of the management protocol is known to be the default".to_owned()),
+            true => ("Secured", "no management key is known to have its default value".to_owned()),
             false => ("DefaultKeys", fabric.default_secrets.join(", ")),
         };
         status.conditions.push(condition(old, "Secured", Some(secured), reason, message));
@@ -89,7 +82,7 @@ pub fn compute(
     }
     if !orphans.is_empty() {
         let message = format!(
-            "{} GUIDs of our range are members although nobody here has them; another cluster with the same range, or left behind: see .status.orphans; they are not touched",
+            "{} GUIDs of this cluster's range are partition members but not in use here: another cluster may use the same range, or they are left over; see .status.orphans; Ferroband does not remove them",
             orphans.len()
         );
         status.conditions.push(condition(old, "NoStrangers", Some(false), "ForeignGuids", message));

@@ -1,4 +1,4 @@
-//! GUIDs that a node had claimed, after it is gone.
+//! Releases the GUIDs of deleted nodes.
 
 use crate::{ControllerContext, Error};
 use ferroband_api::ferroband::GuidBlock;
@@ -8,19 +8,19 @@ use kube::{
     api::{ListParams, PostParams},
 };
 
-/// Frees the GUIDs that `node` had claimed for pods. Somebody who writes at the same moment makes it fail, and it is tried again.
+/// Releases the GUIDs that `node` had claimed for pods. Fails on a concurrent write; the next pass retries.
 pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<GuidBlock> = Api::all(context.client.clone());
-    let all =
-        with_timeout(api.list(&ListParams::default())).await.map_err(Error::api("list", "claimed GUIDs"))?;
-    for mut granule in all {
-        let before = granule.spec.claims.len();
-        granule.spec.claims.retain(|_, claim| claim.node != node);
-        if granule.spec.claims.len() == before {
+    let blocks =
+        with_timeout(api.list(&ListParams::default())).await.map_err(Error::api("list", "GuidBlocks"))?;
+    for mut block in blocks {
+        let before = block.spec.claims.len();
+        block.spec.claims.retain(|_, claim| claim.node != node);
+        if block.spec.claims.len() == before {
             continue;
         }
-        let name = granule.name_any();
-        with_timeout(api.replace(&name, &PostParams::default(), &granule))
+        let name = block.name_any();
+        with_timeout(api.replace(&name, &PostParams::default(), &block))
             .await
             .map_err(Error::api("write", format!("GuidBlock {name}")))?;
     }

@@ -1,15 +1,16 @@
-//! Partitions: the subnet manager is made to have what the nodes' objects say.
+//! Partition controller: programs the memberships of all nodes into the subnet manager.
 //!
 //! ```text
 //! NodePartitions (one for each node) ┐
-//! Partition (P_Key → namespaces)     ├─ wanted ─▶ Programmer ─▶ UFM | opensm | none
-//! Node (is it there?)                ┘               │
-//! Secret, ConfigMap of ib-kubernetes ─ choice ───────┘
-//!                     NodePartitions.status, Fabric, conditions ◀── what stands, what waits, why
+//! Partition (P_Key → namespaces)     ├─ desired ─▶ PartitionReconciler ─▶ UFM | opensm | none
+//! Node (exists? out of service?)     ┘                 │
+//! Secret, ConfigMap of ib-kubernetes ─ backend ────────┘
+//!                     NodePartitions.status, Fabric, conditions ◀── programmed, pending, rejected
 //! ```
 //!
-//! Nothing is kept here that is not rebuilt: what is wanted comes from the nodes' objects, what is there from the manager,
-//! and what of it is ours from the claims of the nodes and from `status.placed`, which is written before it is done.
+//! The controller keeps no state that it cannot rebuild: desired members come from the nodes' objects, actual members
+//! from the subnet manager, and ownership from the nodes' claims and from `status.placed`, which is written before a
+//! member is added.
 
 mod backend;
 mod caches;

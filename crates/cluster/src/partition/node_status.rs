@@ -1,4 +1,4 @@
-//! What each node is told. Pure.
+//! Computes the status of a NodePartitions object. Pure.
 
 use super::desired::{DesiredMemberships, MAX_NODE_PKEYS};
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsStatus, WaitingMember};
@@ -6,11 +6,11 @@ use ferroband_daemon::condition;
 use ferroband_partition::{MembershipState, PartitionReconciler};
 use kube::ResourceExt;
 
-/// The status of a node's object.
+/// Computes the status of a node's object.
 pub fn compute(
     object: &NodePartitions,
-    wanted: &DesiredMemberships,
-    programmer: &PartitionReconciler,
+    desired: &DesiredMemberships,
+    reconciler: &PartitionReconciler,
     managed: bool,
 ) -> NodePartitionsStatus {
     let node = object.name_any();
@@ -22,13 +22,13 @@ pub fn compute(
     };
     for name in object.spec.members.keys() {
         let at = (node.clone(), name.clone());
-        if let Some(reason) = wanted.rejected.get(&at) {
+        if let Some(reason) = desired.rejected.get(&at) {
             let waiting = WaitingMember { refused: true, attempts: 0, message: reason.clone() };
             status.waiting.insert(name.clone(), waiting);
-        } else if let Some((key, guid)) = wanted.accepted.get(&at)
+        } else if let Some((key, guid)) = desired.accepted.get(&at)
             && managed
         {
-            let (attempts, message) = match programmer.membership_state(*key, *guid) {
+            let (attempts, message) = match reconciler.membership_state(*key, *guid) {
                 MembershipState::Programmed => continue,
                 MembershipState::Pending => (0, String::new()),
                 MembershipState::Failing { attempts, error } => {
@@ -41,28 +41,30 @@ pub fn compute(
     status.pending = i32::try_from(status.waiting.len()).unwrap_or(i32::MAX);
     status.problem =
         status.waiting.values().map(|waiting| waiting.message.clone()).find(|message| !message.is_empty());
-    let placed = wanted.placed.get(&node).into_iter().flatten();
-    // One that is neither wanted nor seen any more need not be remembered.
-    let open = |key, guid| wanted.table.get(key, guid).is_some() || !programmer.is_removed(key, guid);
-    status.placed =
-        placed.filter(|(key, guid)| open(*key, *guid)).map(|(key, guid)| format!("{key} {guid}")).collect();
-    let exposed = wanted.shared_port_keys.get(&node);
-    status.conditions.push(match exposed {
-        None => condition(before, "TenantsApart", Some(true), "OwnPorts", "no port has keys of several tenants".to_owned()),
+    let placed = desired.placed.get(&node).into_iter().flatten();
+    // A member that is neither desired nor present any more need not be recorded.
+    let is_needed = |key, guid| desired.table.get(key, guid).is_some() || !reconciler.is_removed(key, guid);
+    status.placed = placed
+        .filter(|(key, guid)| is_needed(*key, *guid))
+        .map(|(key, guid)| format!("{key} {guid}"))
+        .collect();
+    let shared = desired.shared_port_keys.get(&node);
+    status.conditions.push(match shared {
+        None => condition(before, "TenantsApart", Some(true), "OwnPorts", "no port has P_Keys of several tenants".to_owned()),
         Some(keys) => {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             let message = format!(
-                "pods of several namespaces share a port that is in partitions {}: each of them can use all of these keys; give tenants virtual functions of their own",
+                "pods of several namespaces share a port that is in partitions {}: each of them can use all of these P_Keys; give each tenant its own virtual functions",
                 keys.join(", ")
             );
             condition(before, "TenantsApart", Some(false), "SharedPort", message)
         }
     });
-    let keys = wanted.key_counts.get(&node).copied().unwrap_or_default();
+    let keys = desired.key_counts.get(&node).copied().unwrap_or_default();
     let room = keys < MAX_NODE_PKEYS;
     let reason = if room { "Room" } else { "Full" };
-    // Without the count: it would be a write for every pod.
-    let message = format!("the node's driver takes {MAX_NODE_PKEYS} P_Keys");
+    // Without the current count, which would cause a write for every pod.
+    let message = format!("the node's driver supports {MAX_NODE_PKEYS} P_Keys");
     status.conditions.push(condition(before, "PartitionsLeft", Some(room), reason, message));
     status
 }

@@ -1,4 +1,5 @@
-//! A node with opensm, reached through its object: write, hear that it is written, then let it be read.
+//! A node that runs opensm, controlled through its SubnetManagerHost object: the leader writes the members, waits until
+//! the node has written its file, then requests the signal.
 
 use super::caches::PartitionCaches;
 use crate::{ControllerContext, Reflector};
@@ -15,12 +16,12 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a node may take to follow.
+/// How long a node may take to act on a change.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(15);
-/// What a file may have: an object of the API server holds about 1.5 MB.
+/// Maximum size of the members text: an API object holds about 1.5 MB.
 const MAX_MEMBERS_BYTES: usize = 1_000_000;
 
-/// One node's object.
+/// The SubnetManagerHost object of one node.
 pub struct OpensmHostObject {
     api: Api<SubnetManagerHost>,
     node: String,
@@ -29,17 +30,16 @@ pub struct OpensmHostObject {
 }
 
 impl OpensmHostObject {
-    /// The host of this node.
-    pub fn new(context: &ControllerContext, seen: &PartitionCaches, node: &str, port: &str) -> Self {
+    pub fn new(context: &ControllerContext, caches: &PartitionCaches, node: &str, port: &str) -> Self {
         Self {
             api: Api::all(context.client.clone()),
             node: node.to_owned(),
             port: port.to_owned(),
-            cache: seen.hosts.clone(),
+            cache: caches.hosts.clone(),
         }
     }
 
-    /// The ports of all hosts, as their nodes tell: a master on one of them is no stranger.
+    /// Port GUIDs of all hosts, as reported by their nodes: a master subnet manager on one of them is expected.
     fn host_port_guids(&self) -> Vec<String> {
         let guid = |host: &SubnetManagerHost| Some(host.status.as_ref()?.guid.clone());
         let mut all: Vec<String> = self.cache.list().iter().filter_map(|(_, host)| guid(host)).collect();
@@ -71,13 +71,13 @@ impl OpensmHostObject {
         what: &str,
         done: impl Fn(&SubnetManagerHostStatus) -> bool,
     ) -> Result<(), Error> {
-        let meant = |host: &SubnetManagerHost| host.status.as_ref().is_some_and(&done);
-        match self.cache.wait_for("", &self.node, FOLLOW_TIMEOUT, meant).await {
+        let is_done = |host: &SubnetManagerHost| host.status.as_ref().is_some_and(&done);
+        match self.cache.wait_for("", &self.node, FOLLOW_TIMEOUT, is_done).await {
             Some(_) => Ok(()),
             None => {
                 let status = self.cached().and_then(|host| host.status.clone()).unwrap_or_default();
-                let said = status.problem.unwrap_or_else(|| "its node daemon says nothing".to_owned());
-                Err(self.error(format!("{what}: {said}")))
+                let problem = status.problem.unwrap_or_else(|| "its node daemon reports nothing".to_owned());
+                Err(self.error(format!("{what}: {problem}")))
             }
         }
     }
@@ -96,7 +96,7 @@ impl OpensmHost for OpensmHostObject {
             if host.spec.serial > 0 && (host.spec.port != port || host.spec.ours != ours) {
                 self.apply(&SubnetManagerHostSpec { port, ours, ..host.spec.clone() }).await?;
             }
-            // What it was told counts only once it has done it; a file that somebody broke is mended by its node.
+            // The spec is in effect only once the node has written the file. The node itself repairs a damaged file.
             let follows = status.written == host.spec.serial && host.spec.serial > 0;
             Ok(Some(host.spec.members.clone()).filter(|_| follows))
         })
@@ -107,17 +107,17 @@ impl OpensmHost for OpensmHostObject {
         OpensmHostStatus { virtualization: status.virtualization, problem: status.problem }
     }
 
-    fn write<'a>(&'a self, wanted: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
+    fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let members = render(None, wanted)?;
+            let members = render(None, desired)?;
             if members.len() > MAX_MEMBERS_BYTES {
-                return Err(self.error("more members than an object of the API server holds; use UFM"));
+                return Err(self.error("too many members for one API object; use UFM"));
             }
             let old = self.cached().map(|host| host.spec.clone()).unwrap_or_default();
             let serial = if old.members == members && old.serial > 0 { old.serial } else { old.serial + 1 };
             let (port, ours) = (self.port.clone(), self.host_port_guids());
             self.apply(&SubnetManagerHostSpec { members, serial, signal: old.signal, port, ours }).await?;
-            self.wait_for_status("the file is not written", |status| status.written >= serial).await
+            self.wait_for_status("partition file not written", |status| status.written >= serial).await
         })
     }
 
@@ -131,7 +131,7 @@ impl OpensmHost for OpensmHostObject {
             }
             (spec.signal, spec.port, spec.ours) = (written, self.port.clone(), self.host_port_guids());
             self.apply(&spec).await?;
-            self.wait_for_status("opensm is not told", |status| status.signalled >= written).await
+            self.wait_for_status("opensm not signalled", |status| status.signalled >= written).await
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A pass: from the objects to the programmer, and back into the objects.
+//! One pass: from the objects to the subnet manager, and the result back into the objects.
 
 use super::backend::BackendSelection;
 use super::caches::{PartitionCaches, PartitionNodeFacts};
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The work of partitions.
+/// The controller of partition memberships.
 pub struct PartitionController {
     context: ControllerContext,
     caches: PartitionCaches,
@@ -34,7 +34,7 @@ pub struct PartitionController {
     last_pass: Mutex<LastPass>,
 }
 
-/// What a pass remembers for the next.
+/// What a pass remembers for the next one.
 #[derive(Default)]
 struct LastPass {
     backend: Option<BackendSelection>,
@@ -44,64 +44,66 @@ struct LastPass {
 }
 
 impl PartitionController {
-    /// Watch, program, tell.
+    /// Starts the watches, the reconciler and the controller.
     pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
-        let seen = PartitionCaches::start(context, tasks);
-        let wake = Trigger::default()
-            .on_change(tasks, &seen.nodes)
-            .on_change(tasks, &seen.node_partitions)
-            .on_change(tasks, &seen.partitions)
-            .on_change(tasks, &seen.secrets)
-            .on_change(tasks, &seen.config_maps);
+        let caches = PartitionCaches::start(context, tasks);
+        let trigger = Trigger::default()
+            .on_change(tasks, &caches.nodes)
+            .on_change(tasks, &caches.node_partitions)
+            .on_change(tasks, &caches.partitions)
+            .on_change(tasks, &caches.secrets)
+            .on_change(tasks, &caches.config_maps);
         let none: Arc<dyn SubnetManager> = Arc::new(NoopSubnetManager);
         let (managers, receiver) = watch::channel(none);
-        let (told, health) = watch::channel(SubnetManagerHealth::default());
-        let running = ReconcilerHandle::default();
-        let (programmer, mut heard, woken) = (running.clone(), health.clone(), wake.clone());
-        tasks.start_endless("programming partitions", run_reconciler(programmer, receiver, told));
-        tasks.start_endless("hearing the subnet manager", async move {
-            while heard.changed().await.is_ok() {
-                woken.fire();
+        let (health_sender, health) = watch::channel(SubnetManagerHealth::default());
+        let reconciler = ReconcilerHandle::default();
+        let (handle, mut health_changes, health_trigger) =
+            (reconciler.clone(), health.clone(), trigger.clone());
+        tasks.start_endless("partition reconciler", run_reconciler(handle, receiver, health_sender));
+        tasks.start_endless("subnet manager health", async move {
+            while health_changes.changed().await.is_ok() {
+                health_trigger.fire();
             }
             std::future::pending::<()>().await;
         });
-        let work = Self {
+        let controller = Self {
             context: context.clone(),
-            caches: seen,
-            reconciler: running,
+            caches,
+            reconciler,
             managers,
             health,
             last_pass: Mutex::default(),
         };
-        tasks.start_endless("partitions", run_controller(work, wake));
+        tasks.start_endless("partitions", run_controller(controller, trigger));
     }
 
     fn select_backend(&self) -> BackendSelection {
-        let choice = BackendSelection::read(&self.caches);
-        let mut memory = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
-        if memory.backend.as_ref() != Some(&choice) {
-            match choice.create_manager(&self.context, &self.caches) {
+        let backend = BackendSelection::read(&self.caches);
+        let mut last_pass = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_pass.backend.as_ref() != Some(&backend) {
+            match backend.create_manager(&self.context, &self.caches) {
                 Ok(manager) => {
-                    memory.problem = None;
-                    self.reconciler.set_list_period(choice.poll_period());
+                    last_pass.problem = None;
+                    self.reconciler.set_list_period(backend.poll_period());
                     self.managers.send_replace(manager);
                 }
-                Err(problem) => memory.problem = Some(problem),
+                Err(problem) => last_pass.problem = Some(problem),
             }
-            memory.backend = Some(choice.clone());
+            last_pass.backend = Some(backend.clone());
         }
-        choice
+        backend
     }
 
-    /// Records ports of adapters before they are put anywhere, so that whoever leads next knows that it was us.
+    /// Records physical ports in the status before adding them to partitions, so that the next leader knows that
+    /// Ferroband added them.
     async fn record_placed(
         &self,
         objects: &[Arc<NodePartitions>],
-        wanted: &DesiredMemberships,
+        desired: &DesiredMemberships,
     ) -> Result<(), Error> {
         for object in objects {
             let node = object.name_any();
-            let placed = wanted.placed.get(&node).into_iter().flatten();
+            let placed = desired.placed.get(&node).into_iter().flatten();
             let placed: BTreeSet<String> = placed.map(|(key, guid)| format!("{key} {guid}")).collect();
             let known: BTreeSet<String> =
                 object.status.iter().flat_map(|status| status.placed.iter().cloned()).collect();
@@ -114,10 +116,10 @@ impl PartitionController {
         Ok(())
     }
 
-    /// Nodes that are not to run opensm any more: their daemons end it.
-    async fn delete_unused_hosts(&self, choice: &BackendSelection) -> Result<(), Error> {
+    /// Deletes the objects of nodes that should no longer run opensm; their daemons then stop it.
+    async fn delete_unused_hosts(&self, backend: &BackendSelection) -> Result<(), Error> {
         for ((_, node), _) in self.caches.hosts.list() {
-            if !choice.runs_opensm_on(&node) {
+            if !backend.runs_opensm_on(&node) {
                 delete::<SubnetManagerHost>(&self.context, "SubnetManagerHost", &node).await?;
             }
         }
@@ -131,16 +133,16 @@ impl PartitionController {
     async fn update_node_statuses(
         &self,
         objects: &[Arc<NodePartitions>],
-        wanted: &DesiredMemberships,
+        desired: &DesiredMemberships,
         managed: bool,
     ) -> Result<(), Error> {
         for object in objects {
             let node = object.name_any();
-            if wanted.lost_nodes.contains(&node) {
+            if desired.lost_nodes.contains(&node) {
                 self.delete_lost_node(object).await?;
                 continue;
             }
-            let status = node_status::compute(object, wanted, &self.reconciler.lock(), managed);
+            let status = node_status::compute(object, desired, &self.reconciler.lock(), managed);
             if object.status.as_ref() != Some(&status) {
                 self.patch_node_status(&node, &status).await?;
             }
@@ -148,42 +150,42 @@ impl PartitionController {
         Ok(())
     }
 
-    /// A node that is gone: once none of its GUIDs is anywhere, its object may go, too. An out-of-service node keeps it.
+    /// Deletes the object of a deleted node once none of its GUIDs is in a partition. An out-of-service node keeps it.
     async fn delete_lost_node(&self, object: &NodePartitions) -> Result<(), Error> {
         let node = object.name_any();
-        let gone = self.caches.nodes.get("", &node).is_none();
-        let out = {
-            let programmer = self.reconciler.lock();
+        let node_deleted = self.caches.nodes.get("", &node).is_none();
+        let all_removed = {
+            let reconciler = self.reconciler.lock();
             let guids =
                 object.spec.functions.values().filter_map(|text| ferroband_partition::parse_guid(text));
             let placed = object.status.iter().flat_map(|status| &status.placed);
-            guids.into_iter().all(|guid| programmer.is_in_no_partition(guid))
+            guids.into_iter().all(|guid| reconciler.is_in_no_partition(guid))
                 && placed
                     .filter_map(|text| super::desired::parse_placement(text))
-                    .all(|(key, guid)| programmer.is_removed(key, guid))
+                    .all(|(key, guid)| reconciler.is_removed(key, guid))
         };
-        if !gone || !out {
+        if !node_deleted || !all_removed {
             return Ok(());
         }
-        // First, because without the object nobody would come back to them.
+        // Before the object is deleted: without it, no later pass would release them.
         guid_claims::release(&self.context, &node).await?;
         delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
     }
 
     async fn update_fabric_status(
         &self,
-        choice: &BackendSelection,
+        backend: &BackendSelection,
         objects: &[Arc<NodePartitions>],
     ) -> Result<(), Error> {
-        let functions = objects.iter().any(|object| !object.spec.functions.is_empty());
+        let vfs_in_use = objects.iter().any(|object| !object.spec.functions.is_empty());
         let (before, problem) = {
-            let memory = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
-            (memory.fabric.clone(), memory.problem.clone())
+            let last_pass = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+            (last_pass.fabric.clone(), last_pass.problem.clone())
         };
         let manager = self.managers.borrow().name();
         let health = self.health.borrow().clone();
         let settings = problem.as_deref().map_or(Ok(()), Err);
-        let range = choice.guid_range();
+        let range = backend.guid_range();
         let status = fabric_status::compute(
             before.as_ref(),
             &manager,
@@ -191,7 +193,7 @@ impl PartitionController {
             &health,
             &mut self.reconciler.lock(),
             range,
-            functions,
+            vfs_in_use,
         );
         if before.as_ref() == Some(&status) {
             return Ok(());
@@ -207,28 +209,28 @@ impl PartitionController {
         Ok(())
     }
 
-    /// How many members each of the administrator's partitions has, and who is in that should not be.
+    /// Writes the member count of each Partition, and publishes events about members that are not admitted.
     async fn update_partition_statuses(
         &self,
         partitions: &[Arc<Partition>],
-        wanted: &DesiredMemberships,
+        desired: &DesiredMemberships,
     ) -> Result<(), Error> {
         for partition in partitions {
             let Ok(key) = partition.spec.pkey.parse() else { continue };
-            let members = i32::try_from(wanted.table.members(key).count()).unwrap_or(i32::MAX);
+            let members = i32::try_from(desired.table.members(key).count()).unwrap_or(i32::MAX);
             if partition.status.as_ref().map_or(-1, |status| status.members) != members {
                 let status = json!({"members": members});
                 patch_status::<Partition>(&self.context, "Partition", &partition.name_any(), &status).await?;
             }
             let news: Vec<_> = {
-                let mut memory = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last_pass = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
                 let of_key =
-                    |at: &(String, String)| wanted.accepted.get(at).is_some_and(|(found, _)| *found == key);
+                    |at: &(String, String)| desired.accepted.get(at).is_some_and(|(found, _)| *found == key);
                 let news =
-                    wanted.warnings.iter().filter(|(at, _)| of_key(at) && !memory.warned.contains(*at));
+                    desired.warnings.iter().filter(|(at, _)| of_key(at) && !last_pass.warned.contains(*at));
                 let news: Vec<_> = news.map(|(at, text)| (at.clone(), text.clone())).collect();
-                memory.warned.retain(|at| wanted.warnings.contains_key(at));
-                memory.warned.extend(news.iter().map(|(at, _)| at.clone()));
+                last_pass.warned.retain(|at| desired.warnings.contains_key(at));
+                last_pass.warned.extend(news.iter().map(|(at, _)| at.clone()));
                 news
             };
             for (_, text) in news {
@@ -246,42 +248,42 @@ impl Controller for PartitionController {
         if !self.caches.is_synced() {
             return Ok(Some(Duration::from_millis(500)));
         }
-        let choice = self.select_backend();
+        let backend = self.select_backend();
         let objects: Vec<Arc<NodePartitions>> =
-            self.caches.node_partitions.list().into_iter().map(|(_, one)| one).collect();
+            self.caches.node_partitions.list().into_iter().map(|(_, object)| object).collect();
         let partitions: Vec<Arc<Partition>> =
-            self.caches.partitions.list().into_iter().map(|(_, one)| one).collect();
+            self.caches.partitions.list().into_iter().map(|(_, object)| object).collect();
         let nodes: BTreeMap<String, PartitionNodeFacts> =
             self.caches.nodes.list().into_iter().map(|((_, name), facts)| (name, (*facts).clone())).collect();
-        let wanted = desired_memberships(&PartitionInputs {
+        let desired = desired_memberships(&PartitionInputs {
             node_partitions: &objects,
             partitions: &partitions,
             nodes: &nodes,
-            managed_keys: choice.managed_keys(),
+            managed_keys: backend.managed_keys(),
             observed: self.reconciler.lock().observed(),
         });
-        self.record_placed(&objects, &wanted).await?;
+        self.record_placed(&objects, &desired).await?;
         let changed = {
-            let mut programmer = self.reconciler.lock();
+            let mut reconciler = self.reconciler.lock();
             let changed =
-                *programmer.desired() != wanted.table || *programmer.ownership() != wanted.ownership;
-            if changed || !programmer.has_desired() {
-                programmer.set_desired(wanted.table.clone(), wanted.ownership.clone());
+                *reconciler.desired() != desired.table || *reconciler.ownership() != desired.ownership;
+            if changed || !reconciler.has_desired() {
+                reconciler.set_desired(desired.table.clone(), desired.ownership.clone());
             }
             changed
         };
         if changed {
             self.reconciler.wake();
         }
-        self.delete_unused_hosts(&choice).await?;
-        self.update_node_statuses(&objects, &wanted, choice.is_managed()).await?;
-        self.update_partition_statuses(&partitions, &wanted).await?;
-        self.update_fabric_status(&choice, &objects).await?;
+        self.delete_unused_hosts(&backend).await?;
+        self.update_node_statuses(&objects, &desired, backend.is_managed()).await?;
+        self.update_partition_statuses(&partitions, &desired).await?;
+        self.update_fabric_status(&backend, &objects).await?;
         Ok(None)
     }
 }
 
-/// Delete an object; one that is gone already is as good.
+/// Deletes an object; succeeds if it is gone already.
 async fn delete<K>(context: &ControllerContext, kind: &'static str, name: &str) -> Result<(), Error>
 where
     K: Resource<Scope = kube::core::ClusterResourceScope>
@@ -312,7 +314,7 @@ where
     K::DynamicType: Default,
 {
     let api: Api<K> = Api::all(context.client.clone());
-    // Server-side apply: what we said before and do not say any more goes away.
+    // Server-side apply removes fields that are no longer set.
     let object = json!({
         "apiVersion": "ferroband.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "status": status,
     });
@@ -320,7 +322,7 @@ where
     let done = with_timeout(api.patch_status(name, &params, &Patch::Apply(&object))).await;
     match done {
         Ok(_) => Ok(()),
-        // Gone meanwhile.
+        // Deleted meanwhile.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(Error::api("patch the status of", format!("{kind} {name}"))(error)),
     }

@@ -1,12 +1,12 @@
-//! Conditions: what came of an object that people wrote.
+//! Conditions of policies and pools.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// The longest message; more belongs in the log.
+/// Longer messages are truncated.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// A condition to be told.
+/// A condition without transition time and generation, which [`updated_conditions`] sets.
 pub fn new_condition(kind: &str, status: bool, reason: &str, message: impl Into<String>) -> Condition {
     let mut message = message.into();
     if message.len() > MAX_MESSAGE_BYTES {
@@ -25,31 +25,31 @@ pub fn new_condition(kind: &str, status: bool, reason: &str, message: impl Into<
     }
 }
 
-/// What the conditions `there` have to become to say what is `wanted`; nothing if they say it already. The time of a
-/// condition changes with its status only. Those of others stay theirs.
+/// The conditions to write, or `None` if `current` already matches `desired`. The transition time changes only with the
+/// status. Conditions of other controllers are not included.
 pub fn updated_conditions(
-    there: &[Condition],
-    wanted: &[Condition],
+    current: &[Condition],
+    desired: &[Condition],
     generation: Option<i64>,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
-    let known = |kind: &str| there.iter().find(|condition| condition.type_ == kind);
-    let next: Vec<Condition> = wanted
+    let existing = |kind: &str| current.iter().find(|condition| condition.type_ == kind);
+    let next: Vec<Condition> = desired
         .iter()
         .map(|condition| {
-            let same = known(&condition.type_).filter(|known| known.status == condition.status);
-            let since = same.map_or_else(|| Time(now), |known| known.last_transition_time.clone());
+            let same = existing(&condition.type_).filter(|existing| existing.status == condition.status);
+            let since = same.map_or_else(|| Time(now), |existing| existing.last_transition_time.clone());
             Condition { last_transition_time: since, observed_generation: generation, ..condition.clone() }
         })
         .collect();
-    let all = next.iter().all(|condition| known(&condition.type_) == Some(condition));
+    let all = next.iter().all(|condition| existing(&condition.type_) == Some(condition));
     (!all).then_some(next)
 }
 
-/// Those of `next` whose status is another than before, or that are new and say that something is wrong.
-pub fn transitions<'a>(there: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
+/// The conditions of `next` that are new or have another status or reason than before.
+pub fn transitions<'a>(current: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
     let before =
-        |kind: &str| there.iter().find(|condition| condition.type_ == kind).map(|c| (&c.status, &c.reason));
+        |kind: &str| current.iter().find(|condition| condition.type_ == kind).map(|c| (&c.status, &c.reason));
     next.iter()
         .filter(|condition| match before(&condition.type_) {
             Some((status, reason)) => *status != condition.status || *reason != condition.reason,

@@ -1,4 +1,4 @@
-//! The leader's work: look, decide, write what differs.
+//! Writes node specs and conditions, and deletes states of deleted nodes.
 
 use super::{
     NodePools, PolicyDecision, PolicyNode,
@@ -35,56 +35,57 @@ use std::{
     time::Duration,
 };
 
-/// Who writes, for server-side apply.
 const FIELD_MANAGER: &str = "ferroband-cluster";
-/// Writes under way at once.
 const MAX_CONCURRENT_WRITES: usize = 8;
-/// How long a pass is put off until the caches are there.
+/// How long to wait when the caches are not synced.
 const CACHE_RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Labels of a node.
 pub type NodeLabels = Arc<BTreeMap<String, String>>;
 
-/// What is watched for policies and for draining.
+/// The caches of the policy and drain controllers.
 #[derive(Clone)]
 pub struct PolicyCaches {
-    /// Labels of all nodes.
     pub nodes: Reflector<NodeLabels>,
-    /// Their states, without the single functions.
+    /// The node states, without their lists of VFs.
     pub states: Reflector<SriovNetworkNodeState>,
-    /// The pools of nodes.
     pub pools: Reflector<SriovNetworkPoolConfig>,
     policies: Reflector<SriovNetworkNodePolicy>,
     operators: Reflector<SriovOperatorConfig>,
 }
 
 impl PolicyCaches {
-    /// Begin to watch.
+    /// Starts all watches.
     pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
         let (client, own) = (&context.client, &context.settings.namespace);
         let all = watcher::Config::default;
         Self {
-            nodes: Reflector::start(tasks, "nodes", Api::all(client.clone()), all(), |node: Node| {
+            nodes: Reflector::start(tasks, "Nodes", Api::all(client.clone()), all(), |node: Node| {
                 Some(Arc::new(node.metadata.labels.unwrap_or_default()))
             }),
             states: Reflector::start(
                 tasks,
-                "node states",
+                "SriovNetworkNodeStates",
                 Api::namespaced(client.clone(), own),
                 all(),
                 |mut state: SriovNetworkNodeState| {
-                    // A hundred functions a node, and none of them matters here.
+                    // About a hundred VFs per node, not needed here.
                     for nic in state.status.iter_mut().flat_map(|status| &mut status.interfaces) {
                         nic.vfs = Vec::new();
                     }
                     Some(state)
                 },
             ),
-            pools: Reflector::start(tasks, "pools of nodes", Api::all(client.clone()), all(), Some),
-            policies: Reflector::start(tasks, "policies", Api::all(client.clone()), all(), Some),
+            pools: Reflector::start(tasks, "SriovNetworkPoolConfigs", Api::all(client.clone()), all(), Some),
+            policies: Reflector::start(
+                tasks,
+                "SriovNetworkNodePolicies",
+                Api::all(client.clone()),
+                all(),
+                Some,
+            ),
             operators: Reflector::start(
                 tasks,
-                "operator configurations",
+                "SriovOperatorConfigs",
                 Api::namespaced(client.clone(), own),
                 all(),
                 Some,
@@ -92,7 +93,7 @@ impl PolicyCaches {
         }
     }
 
-    /// Whether everything has been listed.
+    /// Whether all initial lists are complete.
     pub fn is_synced(&self) -> bool {
         self.nodes.is_synced()
             && self.states.is_synced()
@@ -101,12 +102,11 @@ impl PolicyCaches {
             && self.operators.is_synced()
     }
 
-    /// The configuration.
+    /// The SriovOperatorConfig `default`.
     pub fn operator_config(&self, namespace: &str) -> SriovOperatorConfigSpec {
         self.operators.get(namespace, "default").map(|config| config.spec.clone()).unwrap_or_default()
     }
 
-    /// All nodes with their states.
     pub fn policy_nodes(&self, namespace: &str) -> Vec<PolicyNode> {
         let view = |((_, name), labels): ((String, String), Arc<NodeLabels>)| PolicyNode {
             state: self.states.get(namespace, &name),
@@ -116,48 +116,51 @@ impl PolicyCaches {
         self.nodes.list().into_iter().map(view).collect()
     }
 
-    /// The pools in namespaces that count.
-    pub fn node_pools(&self, honoured: &[&str]) -> (NodePools, Vec<(Arc<SriovNetworkPoolConfig>, String)>) {
+    /// The pools in the namespaces `system_namespaces`, and those that are invalid.
+    pub fn node_pools(
+        &self,
+        system_namespaces: &[&str],
+    ) -> (NodePools, Vec<(Arc<SriovNetworkPoolConfig>, String)>) {
         let all = self.pools.list().into_iter();
         NodePools::from_objects(
-            all.filter(|((namespace, _), _)| honoured.contains(&namespace.as_str())).map(|(_, pool)| pool),
+            all.filter(|((namespace, _), _)| system_namespaces.contains(&namespace.as_str()))
+                .map(|(_, pool)| pool),
         )
     }
 }
 
-/// Policies become node states.
+/// The controller that turns policies into node specs.
 pub struct PolicyController {
     context: ControllerContext,
     caches: PolicyCaches,
     stale_state_delay: SignedDuration,
-    /// What was written to which version of which node state: the cache shows it a moment later.
+    /// By node: the version of the state that was last written to, and what was written. The cache is briefly behind.
     written: Mutex<HashMap<String, (String, SriovNetworkNodeStateSpec)>>,
 }
 
 impl PolicyController {
-    /// Start the work.
-    pub fn start(context: &ControllerContext, seen: &PolicyCaches, tasks: &mut TaskSet<Error>) {
-        let wake = Trigger::default()
-            .on_change(tasks, &seen.nodes)
-            .on_change(tasks, &seen.states)
-            .on_change(tasks, &seen.pools)
-            .on_change(tasks, &seen.policies)
-            .on_change(tasks, &seen.operators);
+    pub fn start(context: &ControllerContext, caches: &PolicyCaches, tasks: &mut TaskSet<Error>) {
+        let trigger = Trigger::default()
+            .on_change(tasks, &caches.nodes)
+            .on_change(tasks, &caches.states)
+            .on_change(tasks, &caches.pools)
+            .on_change(tasks, &caches.policies)
+            .on_change(tasks, &caches.operators);
         let variable = std::env::var("STALE_NODE_STATE_CLEANUP_DELAY_MINUTES").ok();
-        let work = Self {
+        let controller = Self {
             context: context.clone(),
-            caches: seen.clone(),
+            caches: caches.clone(),
             stale_state_delay: parse_delay(variable.as_deref()),
             written: Mutex::default(),
         };
-        tasks.start_endless(Self::NAME, run_controller(work, wake));
+        tasks.start_endless(Self::NAME, run_controller(controller, trigger));
     }
 
     fn node_state_api(&self) -> Api<SriovNetworkNodeState> {
         Api::namespaced(self.context.client.clone(), &self.context.settings.namespace)
     }
 
-    /// The node states that are not as they should be get written.
+    /// Writes the node specs that differ.
     async fn write_node_specs(&self, decision: &PolicyDecision) -> Result<(), Error> {
         let own = &self.context.settings.namespace;
         let mut due = Vec::new();
@@ -171,14 +174,14 @@ impl PolicyController {
             }
         }
         let write = async |(node, spec, version): (&String, &SriovNetworkNodeStateSpec, String)| {
-            // Without a field of its own the spec would become null when the last adapter goes, which is refused.
-            let mut wanted = json!({ "interfaces": spec.interfaces });
+            // Without any field the spec would become null when the last adapter goes, which the API server rejects.
+            let mut desired = json!({ "interfaces": spec.interfaces });
             if let Some(system) = &spec.system {
-                wanted["system"] = json!(system);
+                desired["system"] = json!(system);
             }
             let state = json!({
                 "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeState",
-                "metadata": { "name": node }, "spec": wanted,
+                "metadata": { "name": node }, "spec": desired,
             });
             let params = PatchParams::apply(FIELD_MANAGER).force();
             let done = with_timeout(self.node_state_api().patch(node, &params, &Patch::Apply(&state))).await;
@@ -192,12 +195,12 @@ impl PolicyController {
         Ok(())
     }
 
-    /// Tell what came of an object, if that is news.
+    /// Writes the conditions of an object if they changed, and publishes events about transitions.
     async fn write_conditions<K>(
         &self,
         object: &K,
-        there: &[Condition],
-        wanted: &[Condition],
+        current: &[Condition],
+        desired: &[Condition],
     ) -> Result<(), Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -207,7 +210,7 @@ impl PolicyController {
             + DeserializeOwned,
     {
         let generation = object.meta().generation;
-        let Some(next) = updated_conditions(there, wanted, generation, Timestamp::now()) else {
+        let Some(next) = updated_conditions(current, desired, generation, Timestamp::now()) else {
             return Ok(());
         };
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
@@ -221,11 +224,16 @@ impl PolicyController {
             Ok(_) => {}
             // Deleted meanwhile.
             Err(e) if classify(&e) == ApiFailure::NotFound => return Ok(()),
-            Err(e) => return Err(Error::api("tell", format!("{} {namespace}/{name}", K::kind(&())))(e)),
+            Err(e) => {
+                return Err(Error::api(
+                    "patch the status of",
+                    format!("{} {namespace}/{name}", K::kind(&())),
+                )(e));
+            }
         }
-        for condition in transitions(there, &next) {
+        for condition in transitions(current, &next) {
             let kind = if condition.status == "True" { EventType::Normal } else { EventType::Warning };
-            // That it is not ready yet is no news.
+            // No event only because the policy is not ready yet.
             if condition.reason != "InProgress" && condition.reason != "NoMatch" {
                 self.context.publish_event(object, kind, &condition.reason, condition.message.clone()).await;
             }
@@ -233,12 +241,12 @@ impl PolicyController {
         Ok(())
     }
 
-    /// States of nodes that are gone go, too, after a while.
+    /// Deletes the states of deleted nodes after the delay.
     async fn collect_stale_states(&self) -> Result<(), Error> {
         let now = Timestamp::now();
         for ((namespace, name), state) in self.caches.states.list() {
-            let there = self.caches.nodes.get("", &name).is_some();
-            let kept = state.annotations().get(KEEP_STATE_UNTIL).map(String::as_str);
+            let node_exists = self.caches.nodes.get("", &name).is_some();
+            let keep_until = state.annotations().get(KEEP_STATE_UNTIL).map(String::as_str);
             let about = format!("SriovNetworkNodeState {namespace}/{name}");
             let mark = async |until: Option<String>| {
                 let patch = json!({ "metadata": { "annotations": { KEEP_STATE_UNTIL: until } } });
@@ -249,14 +257,14 @@ impl PolicyController {
                 ))
                 .await
             };
-            match node_state_action(there, kept, now, self.stale_state_delay) {
+            match node_state_action(node_exists, keep_until, now, self.stale_state_delay) {
                 NodeStateAction::Keep => {}
                 NodeStateAction::Mark(until) => {
                     let until = until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-                    mark(Some(until)).await.map_err(Error::api("mark", about))?;
+                    mark(Some(until)).await.map_err(Error::api("annotate", about))?;
                 }
                 NodeStateAction::Unmark => {
-                    mark(None).await.map_err(Error::api("unmark", about))?;
+                    mark(None).await.map_err(Error::api("remove the annotation of", about))?;
                 }
                 NodeStateAction::Delete => {
                     let same = Preconditions { uid: state.uid(), resource_version: state.resource_version() };
@@ -282,22 +290,23 @@ impl Controller for PolicyController {
             return Ok(Some(CACHE_RECHECK_INTERVAL));
         }
         let own = self.context.settings.namespace.clone();
-        let honoured = self.context.settings.system_namespaces();
+        let system_namespaces = self.context.settings.system_namespaces();
         let policies = self.caches.policies.list().into_iter().map(|(_, policy)| policy).collect();
         let nodes = self.caches.policy_nodes(&own);
-        let (pools, wrong) = self.caches.node_pools(&honoured);
-        let decision = decide(policies, &nodes, &pools, &self.caches.operator_config(&own), &honoured);
+        let (pools, invalid) = self.caches.node_pools(&system_namespaces);
+        let decision =
+            decide(policies, &nodes, &pools, &self.caches.operator_config(&own), &system_namespaces);
         self.write_node_specs(&decision).await?;
-        for (policy, wanted) in &decision.policies {
-            let there = policy.status.as_ref().map_or(&[][..], |status| &status.conditions);
-            self.write_conditions(policy.as_ref(), there, wanted).await?;
+        for (policy, desired) in &decision.policies {
+            let current = policy.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            self.write_conditions(policy.as_ref(), current, desired).await?;
         }
-        let wrong = wrong
-            .into_iter()
-            .map(|(pool, why)| (pool, vec![super::new_condition("Ready", false, "InvalidConfig", why)]));
-        for (pool, wanted) in decision.pools.into_iter().chain(wrong) {
-            let there = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-            self.write_conditions(pool.as_ref(), there, &wanted).await?;
+        let invalid = invalid.into_iter().map(|(pool, problem)| {
+            (pool, vec![super::new_condition("Ready", false, "InvalidConfig", problem)])
+        });
+        for (pool, desired) in decision.pools.into_iter().chain(invalid) {
+            let current = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            self.write_conditions(pool.as_ref(), current, &desired).await?;
         }
         self.collect_stale_states().await?;
         Ok(None)

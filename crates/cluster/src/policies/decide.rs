@@ -1,4 +1,4 @@
-//! Everything that people wrote and everything that nodes reported, to what every node shall have.
+//! Computes the desired spec of every node from policies, pools and reported adapters. Pure.
 
 use super::{NodePools, PolicyFinding, SelectedNic, merge, new_condition, select_nics, validate};
 use ferroband_api::sriov::{
@@ -12,32 +12,30 @@ use std::{
     sync::Arc,
 };
 
-/// How many nodes or findings a message names.
+/// Maximum number of nodes or findings that a message lists.
 const MAX_NAMED: usize = 3;
 
-/// A node as it matters here.
+/// A node, as far as policies depend on it.
 #[derive(Clone, Debug)]
 pub struct PolicyNode {
-    /// Its name.
     pub name: String,
-    /// Its labels.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// What its daemon reported.
+    /// The state that its daemon reported.
     pub state: Option<Arc<SriovNetworkNodeState>>,
 }
 
-/// What follows.
+/// The desired node specs, and the conditions of policies and pools.
 #[derive(Debug, Default)]
 pub struct PolicyDecision {
-    /// What each node shall have. A node that is not here is left alone.
+    /// Desired spec by node. Nodes that are not listed are not changed.
     pub specs: BTreeMap<String, SriovNetworkNodeStateSpec>,
-    /// What came of each policy.
+    /// Conditions of each policy.
     pub policies: Vec<(Arc<SriovNetworkNodePolicy>, Vec<Condition>)>,
-    /// What came of each pool of nodes.
+    /// Conditions of each pool.
     pub pools: Vec<(Arc<SriovNetworkPoolConfig>, Vec<Condition>)>,
 }
 
-/// What is noted about a policy on the way.
+/// Findings about a policy, collected node by node.
 #[derive(Default)]
 struct PolicyReport {
     nodes: usize,
@@ -47,42 +45,42 @@ struct PolicyReport {
     findings: BTreeMap<PolicyFinding, BTreeSet<String>>,
 }
 
-/// Decide. `honoured` are the namespaces whose policies count.
+/// Computes the decision. Only policies in the namespaces `system_namespaces` apply.
 pub fn decide(
     mut policies: Vec<Arc<SriovNetworkNodePolicy>>,
     nodes: &[PolicyNode],
     pools: &NodePools,
     operator: &SriovOperatorConfigSpec,
-    honoured: &[&str],
+    system_namespaces: &[&str],
 ) -> PolicyDecision {
-    // What stood first stays.
+    // Of two policies in conflict, the older one applies.
     policies.sort_by_key(|p| (p.creation_timestamp().map(|t| t.0), p.namespace(), p.name_any()));
-    let counts = |p: &SriovNetworkNodePolicy| {
-        honoured.contains(&p.namespace().unwrap_or_default().as_str()) && p.name_any() != "default"
+    let applies = |p: &SriovNetworkNodePolicy| {
+        system_namespaces.contains(&p.namespace().unwrap_or_default().as_str()) && p.name_any() != "default"
     };
-    let mut notes: Vec<PolicyReport> = policies.iter().map(|_| PolicyReport::default()).collect();
+    let mut reports: Vec<PolicyReport> = policies.iter().map(|_| PolicyReport::default()).collect();
     let mut decision = PolicyDecision::default();
-    let mut in_two: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut in_several_pools: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for node in nodes.iter().filter(|node| is_selected(node, operator)) {
         let mut claims: Vec<(&SriovNetworkNodePolicy, SelectedNic<'_>)> = Vec::new();
         let nics =
             node.state.as_ref().and_then(|state| state.status.as_ref()).map(|status| &status.interfaces);
-        for (policy, notes) in policies.iter().zip(&mut notes).filter(|(policy, _)| counts(policy)) {
+        for (policy, report) in policies.iter().zip(&mut reports).filter(|(policy, _)| applies(policy)) {
             if policy.metadata.deletion_timestamp.is_some()
                 || policy.spec.node_selector.iter().any(|(key, value)| node.labels.get(key) != Some(value))
             {
                 continue;
             }
-            notes.nodes += 1;
+            report.nodes += 1;
             let Some(nics) = nics.filter(|nics| !nics.is_empty()) else {
-                notes.unreported += 1;
+                report.unreported += 1;
                 continue;
             };
             match select_nics(&policy.spec.nic_selector, nics) {
-                Err(why) => {
-                    notes.first_mismatch.get_or_insert_with(|| format!("node {}: {why}", node.name));
+                Err(problem) => {
+                    report.first_mismatch.get_or_insert_with(|| format!("node {}: {problem}", node.name));
                 }
-                Ok(chosen) => notes.add_claims(policy, chosen, &node.name, &mut claims),
+                Ok(selected) => report.add_claims(policy, selected, &node.name, &mut claims),
             }
         }
         if nics.is_none_or(Vec::is_empty) {
@@ -92,34 +90,38 @@ pub fn decide(
             Ok(pool) => system_state(pool, operator),
             Err(names) => {
                 for name in names {
-                    in_two.entry(name).or_default().push(node.name.clone());
+                    in_several_pools.entry(name).or_default().push(node.name.clone());
                 }
-                // Not known is not "none": what was said before stands.
+                // The pool is ambiguous: keep the previous setting.
                 node.state.as_ref().and_then(|state| state.spec.system.clone())
             }
         };
         let spec = SriovNetworkNodeStateSpec { interfaces: merge(&claims), bridges: None, system };
         decision.specs.insert(node.name.clone(), spec);
     }
-    for (policy, notes) in policies.iter().zip(notes) {
+    for (policy, report) in policies.iter().zip(reports) {
         if policy.name_any() == "default" {
             continue;
         }
-        let told = if counts(policy) {
-            notes.conditions(nodes, &decision.specs)
+        let conditions = if applies(policy) {
+            report.conditions(nodes, &decision.specs)
         } else {
-            let message =
-                format!("policies count in the namespaces {}; create it in one of them", honoured.join(", "));
+            let message = format!(
+                "policies apply only in the namespaces {}; create it in one of them",
+                system_namespaces.join(", ")
+            );
             vec![new_condition("Accepted", false, "OtherNamespace", message)]
         };
-        decision.policies.push((policy.clone(), told));
+        decision.policies.push((policy.clone(), conditions));
     }
-    decision.pools =
-        pools.all().map(|pool| (pool.clone(), vec![pool_condition(pool, pools, nodes, &in_two)])).collect();
+    decision.pools = pools
+        .all()
+        .map(|pool| (pool.clone(), vec![pool_condition(pool, pools, nodes, &in_several_pools)]))
+        .collect();
     decision
 }
 
-/// All Linux nodes, unless the configuration names some.
+/// Whether policies apply to the node: all Linux nodes, or those that the SriovOperatorConfig selects.
 fn is_selected(node: &PolicyNode, operator: &SriovOperatorConfigSpec) -> bool {
     let has = |(key, value): (&String, &String)| node.labels.get(key) == Some(value);
     let linux = node.labels.get("kubernetes.io/os").is_none_or(|os| os == "linux");
@@ -144,23 +146,26 @@ fn pool_condition(
     pool: &SriovNetworkPoolConfig,
     pools: &NodePools,
     nodes: &[PolicyNode],
-    in_two: &BTreeMap<String, Vec<String>>,
+    in_several_pools: &BTreeMap<String, Vec<String>>,
 ) -> Condition {
     let name = pool.name_any();
-    if let Some(nodes) = in_two.get(&name) {
-        let message = format!("{} in another pool, too; a node is in one pool only", abbreviate(nodes));
+    if let Some(nodes) = in_several_pools.get(&name) {
+        let message =
+            format!("nodes in more than one pool: {}; a node can be in one pool only", abbreviate(nodes));
         return new_condition("Ready", false, "NodeInTwoPools", message);
     }
-    let mine = |node: &&PolicyNode| matches!(pools.pool_for(&node.labels), Ok(Some(found)) if found.name_any() == name && found.namespace() == pool.namespace());
-    let count = nodes.iter().filter(mine).count();
+    let in_pool = |node: &&PolicyNode| matches!(pools.pool_for(&node.labels), Ok(Some(found)) if found.name_any() == name && found.namespace() == pool.namespace());
+    let count = nodes.iter().filter(in_pool).count();
     match super::DrainBudget::of_pool(Some(pool), count) {
-        Err(why) => new_condition("Ready", false, "InvalidConfig", format!("spec.maxUnavailable {why}")),
+        Err(problem) => {
+            new_condition("Ready", false, "InvalidConfig", format!("spec.maxUnavailable {problem}"))
+        }
         Ok(super::DrainBudget::AtMost(0)) if count > 0 => new_condition(
             "Ready",
             false,
             "NeverDrains",
             format!(
-                "spec.maxUnavailable resolves to 0 of {count} nodes: none of them is ever drained; give a number"
+                "spec.maxUnavailable resolves to 0 of {count} nodes, so none of them is ever drained; use a number"
             ),
         ),
         Ok(_) => new_condition("Ready", true, "PoolReady", format!("{count} nodes")),
@@ -168,28 +173,31 @@ fn pool_condition(
 }
 
 impl PolicyReport {
-    /// Take in what a policy wants of a node.
+    /// Validates the adapters that a policy selects on a node, and adds the accepted ones to `claims`.
     fn add_claims<'a>(
         &mut self,
         policy: &'a SriovNetworkNodePolicy,
-        chosen: Vec<SelectedNic<'a>>,
+        selected: Vec<SelectedNic<'a>>,
         node: &str,
         claims: &mut Vec<(&'a SriovNetworkNodePolicy, SelectedNic<'a>)>,
     ) {
-        for one in chosen {
-            let same = |(_, theirs): &&(&'a SriovNetworkNodePolicy, SelectedNic<'a>)| {
-                theirs.nic.pci_address == one.nic.pci_address
+        for selection in selected {
+            let same = |(_, other): &&(&'a SriovNetworkNodePolicy, SelectedNic<'a>)| {
+                other.nic.pci_address == selection.nic.pci_address
             };
             let earlier: Vec<_> = claims.iter().filter(same).copied().collect();
-            let found = validate(policy, &one, &earlier);
-            let refused = found.iter().any(|finding| finding.rejects);
-            let place = format!("node {node}, {}", one.nic.name.as_deref().unwrap_or(&one.nic.pci_address));
-            for finding in found {
-                self.findings.entry(finding).or_default().insert(place.clone());
+            let findings = validate(policy, &selection, &earlier);
+            let rejected = findings.iter().any(|finding| finding.rejects);
+            let location = format!(
+                "node {node}, {}",
+                selection.nic.name.as_deref().unwrap_or(&selection.nic.pci_address)
+            );
+            for finding in findings {
+                self.findings.entry(finding).or_default().insert(location.clone());
             }
-            if !refused {
+            if !rejected {
                 *self.adapters.entry(node.to_owned()).or_default() += 1;
-                claims.push((policy, one));
+                claims.push((policy, selection));
             }
         }
     }
@@ -205,7 +213,7 @@ impl PolicyReport {
     fn accepted_condition(&self) -> Condition {
         let mut findings: Vec<_> = self.findings.iter().collect();
         findings.sort_by_key(|(finding, _)| !finding.rejects);
-        let told: Vec<_> = findings
+        let messages: Vec<_> = findings
             .iter()
             .take(MAX_NAMED)
             .map(|(finding, places)| {
@@ -214,16 +222,16 @@ impl PolicyReport {
             })
             .collect();
         match findings.first() {
-            None => new_condition("Accepted", true, "Valid", "as written"),
+            None => new_condition("Accepted", true, "Valid", "the policy is valid"),
             Some((finding, _)) => {
-                new_condition("Accepted", !finding.rejects, finding.reason, told.join("; "))
+                new_condition("Accepted", !finding.rejects, finding.reason, messages.join("; "))
             }
         }
     }
 
     fn matched_condition(&self) -> Condition {
         let adapters: usize = self.adapters.values().sum();
-        let missed = self.first_mismatch.as_deref().unwrap_or_default();
+        let mismatch = self.first_mismatch.as_deref().unwrap_or_default();
         match (self.nodes, adapters) {
             (0, _) => new_condition(
                 "Matched",
@@ -237,17 +245,17 @@ impl PolicyReport {
                 "NotReported",
                 format!("the node daemons of {nodes} nodes have not reported their adapters yet"),
             ),
-            (_, 0) if missed.is_empty() => new_condition(
+            (_, 0) if mismatch.is_empty() => new_condition(
                 "Matched",
                 false,
                 "Refused",
-                "every adapter that it selects is refused; see Accepted",
+                "every selected adapter is rejected; see condition Accepted",
             ),
             (nodes, 0) => new_condition(
                 "Matched",
                 false,
                 "NoNic",
-                format!("spec.nicSelector: no adapter on {nodes} nodes; {missed}"),
+                format!("spec.nicSelector: matches no adapter on {nodes} nodes; {mismatch}"),
             ),
             (_, adapters) => new_condition(
                 "Matched",
@@ -265,7 +273,7 @@ impl PolicyReport {
     ) -> Condition {
         let all = self.adapters.len();
         if all == 0 {
-            return new_condition("Ready", false, "NoMatch", "it has effect on no node");
+            return new_condition("Ready", false, "NoMatch", "the policy applies to no node");
         }
         let (mut ready, mut failed) = (0, Vec::new());
         for node in nodes.iter().filter(|node| self.adapters.contains_key(&node.name)) {
@@ -276,8 +284,9 @@ impl PolicyReport {
             match status.sync_status.as_deref() {
                 Some(SUCCEEDED) if current => ready += 1,
                 Some(FAILED) if current => {
-                    let why = status.last_sync_error.as_deref().unwrap_or("see its node state");
-                    failed.push(format!("{}: {why}", node.name));
+                    let problem =
+                        status.last_sync_error.as_deref().unwrap_or("see its SriovNetworkNodeState");
+                    failed.push(format!("{}: {problem}", node.name));
                 }
                 _ => {}
             }

@@ -1,16 +1,16 @@
-//! Policies become node states: which virtual functions every node shall have.
+//! Policy controller: turns SriovNetworkNodePolicies into the desired VFs of every node.
 //!
-//! Pure but for [`Policies`], which looks at the caches and writes what differs.
+//! Everything is pure except [`PolicyController`], which reads the caches and writes the difference.
 //!
 //! ```text
 //!  SriovNetworkNodePolicy ─┐                                   ┌─▶ SriovNetworkNodeState.spec, one for each node
-//!  Node labels ────────────┼─choose─▶ claims ─judge─▶ merge ───┤
-//!  NodeState.status (NICs) ┘             │  (by age)  (by priority)
-//!  SriovNetworkPoolConfig ── pool ───────┴───────────────────────▶ conditions and events on what people wrote
+//!  Node labels ────────────┼─select─▶ claims ─validate─▶ merge ┤
+//!  NodeState.status (NICs) ┘             │   (by age)  (by priority)
+//!  SriovNetworkPoolConfig ── node_pools ─┴───────────────────────▶ conditions and events of policies and pools
 //! ```
 //!
-//! Two policies that want the same functions by name are told apart by age: what stood first stays, the other one says so
-//! in its conditions. Policies that overlap otherwise are merged by priority, as the SR-IOV operator does it.
+//! If two policies select the same VFs by name, the older one applies and the other one reports the conflict in its
+//! conditions. Policies that overlap otherwise are merged by priority, as in the SR-IOV operator.
 
 mod conditions;
 mod controller;

@@ -1,57 +1,61 @@
-//! Which of a node's devices a policy means.
+//! Selects the adapters of a node that a policy applies to.
 
 use super::VfRange;
 use ferroband_api::sriov::{InterfaceStatus, NicSelector, SriovNetworkNodePolicySpec};
 use std::collections::BTreeMap;
 
-/// A device that a policy means.
+/// An adapter that a policy selects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SelectedNic<'a> {
-    /// The device.
     pub nic: &'a InterfaceStatus,
-    /// The functions meant, where the policy names some; else all.
+    /// The VF range that the policy names; all VFs if it names none.
     pub vf_range: Option<VfRange>,
-    /// Whether the policy names the device: by `pfNames`.
+    /// Whether `pfNames` selects the adapter.
     pub by_name: bool,
-    /// Whether the policy names its address: in `rootDevices`.
+    /// Whether `rootDevices` selects the adapter.
     pub by_address: bool,
 }
 
 impl SelectedNic<'_> {
-    /// The functions that it takes.
+    /// The VFs that the policy configures.
     pub fn effective_vf_range(&self, spec: &SriovNetworkNodePolicySpec) -> VfRange {
         self.vf_range.unwrap_or(VfRange::all(spec.num_vfs))
     }
 }
 
-/// The devices among `nics` that `selector` means, or why none is.
+/// The adapters among `nics` that `selector` matches, or why none does.
 pub fn select_nics<'a>(
     selector: &NicSelector,
     nics: &'a [InterfaceStatus],
 ) -> Result<Vec<SelectedNic<'a>>, String> {
-    let mut kept_out: BTreeMap<&'static str, usize> = BTreeMap::new();
-    let mut chosen = Vec::new();
+    let mut excluded: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut selected = Vec::new();
     for nic in nics {
         match match_nic(selector, nic) {
-            Ok(one) => chosen.push(one),
-            Err(field) => *kept_out.entry(field).or_default() += 1,
+            Ok(matched) => selected.push(matched),
+            Err(field) => *excluded.entry(field).or_default() += 1,
         }
     }
-    if !chosen.is_empty() {
-        return Ok(chosen);
+    if !selected.is_empty() {
+        return Ok(selected);
     }
-    let reasons: Vec<_> = kept_out.iter().map(|(field, count)| format!("{count} by {field}")).collect();
-    let here: Vec<_> = nics.iter().map(describe_nic).collect();
-    Err(format!("0 of {} match, kept out {}; there are {}", nics.len(), reasons.join(", "), here.join(", ")))
+    let reasons: Vec<_> = excluded.iter().map(|(field, count)| format!("{count} by {field}")).collect();
+    let present: Vec<_> = nics.iter().map(describe_nic).collect();
+    Err(format!(
+        "0 of {} adapters match, excluded {}; present are {}",
+        nics.len(),
+        reasons.join(", "),
+        present.join(", ")
+    ))
 }
 
 fn match_nic<'a>(selector: &NicSelector, nic: &'a InterfaceStatus) -> Result<SelectedNic<'a>, &'static str> {
-    let same = |asked: &Option<String>, is: &Option<String>| match asked.as_deref() {
+    let same = |expected: &Option<String>, actual: &Option<String>| match expected.as_deref() {
         None | Some("") => true,
-        Some(asked) => is.as_deref().is_some_and(|is| is.eq_ignore_ascii_case(asked)),
+        Some(expected) => actual.as_deref().is_some_and(|actual| actual.eq_ignore_ascii_case(expected)),
     };
     if selector.is_empty() {
-        return Err("being empty");
+        return Err("an empty selector");
     }
     if !same(&selector.vendor, &nic.vendor) {
         return Err("vendor");
@@ -73,19 +77,19 @@ fn match_nic<'a>(selector: &NicSelector, nic: &'a InterfaceStatus) -> Result<Sel
         return Err("netFilter");
     }
     if nic.total_vfs.unwrap_or_default() == 0 && nic.num_vfs.unwrap_or_default() == 0 {
-        return Err("having no SR-IOV (see the BIOS and SRIOV_EN of the firmware)");
+        return Err("missing SR-IOV (check the BIOS and the firmware's SRIOV_EN)");
     }
-    let span = named.and_then(|(_, span)| span);
-    Ok(SelectedNic { nic, vf_range: span, by_name: named.is_some(), by_address })
+    let vf_range = named.and_then(|(_, vf_range)| vf_range);
+    Ok(SelectedNic { nic, vf_range, by_name: named.is_some(), by_address })
 }
 
-/// `openstack/NetworkID:<uuid>`: both parts equal, blanks around them do not count.
-fn same_network(asked: &str, is: Option<&str>) -> bool {
+/// Compares `openstack/NetworkID:<uuid>`: both parts must be equal, ignoring surrounding blanks.
+fn same_network(expected: &str, actual: Option<&str>) -> bool {
     let parts = |text: &str| {
         let (kind, id) = text.split_once(':')?;
         Some((kind.trim().to_owned(), id.split_whitespace().next()?.to_owned()))
     };
-    asked.is_empty() || parts(asked).is_some_and(|asked| is.and_then(parts) == Some(asked))
+    expected.is_empty() || parts(expected).is_some_and(|expected| actual.and_then(parts) == Some(expected))
 }
 
 fn describe_nic(nic: &InterfaceStatus) -> String {

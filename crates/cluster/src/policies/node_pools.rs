@@ -1,4 +1,4 @@
-//! Pools of nodes: how many of them may be drained at once, and what all of them have.
+//! Node pools (SriovNetworkPoolConfig): drain budget and settings that all nodes of a pool share.
 
 use ferroband_api::sriov::SriovNetworkPoolConfig;
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
@@ -8,41 +8,39 @@ use kube::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The pools that count: those without hardware offloading, which belongs to another system.
+/// All pools except those for OVS hardware offload, which Ferroband does not manage.
 #[derive(Clone, Debug, Default)]
 pub struct NodePools(Vec<(Arc<SriovNetworkPoolConfig>, Selector)>);
 
-/// How many nodes may be drained at once.
+/// How many nodes of a pool may be drained at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainBudget {
-    /// Any number.
     Unlimited,
-    /// So many.
     AtMost(usize),
 }
 
 impl NodePools {
-    /// Of these objects; one whose selector cannot be read is left out, and named.
+    /// Reads the objects; also returns those with an invalid selector, and why.
     pub fn from_objects(
         objects: impl IntoIterator<Item = Arc<SriovNetworkPoolConfig>>,
     ) -> (Self, Vec<(Arc<SriovNetworkPoolConfig>, String)>) {
-        let (mut pools, mut wrong) = (Vec::new(), Vec::new());
+        let (mut pools, mut invalid) = (Vec::new(), Vec::new());
         for pool in objects {
             let offload = pool.spec.ovs_hardware_offload_config.as_ref().and_then(|o| o.name.as_ref());
             if offload.is_some_and(|name| !name.is_empty()) {
                 continue;
             }
-            // Without a selector, every node.
+            // Without a selector, a pool has every node.
             match selector(pool.spec.node_selector.as_ref()) {
                 Ok(selector) => pools.push((pool, selector)),
-                Err(cause) => wrong.push((pool, cause)),
+                Err(cause) => invalid.push((pool, cause)),
             }
         }
         pools.sort_by_key(|(pool, _)| (pool.namespace(), pool.name_any()));
-        (Self(pools), wrong)
+        (Self(pools), invalid)
     }
 
-    /// The pool of a node with these labels; `Err` names them if there are several.
+    /// The pool of a node with these labels; `Err` lists the pools if there are several.
     pub fn pool_for(
         &self,
         labels: &BTreeMap<String, String>,
@@ -56,33 +54,32 @@ impl NodePools {
         }
     }
 
-    /// The pools themselves.
     pub fn all(&self) -> impl Iterator<Item = &Arc<SriovNetworkPoolConfig>> {
         self.0.iter().map(|(pool, _)| pool)
     }
 }
 
 impl DrainBudget {
-    /// What a pool of so many nodes says; nodes in no pool are drained one at a time. `Err` says what is wrong.
+    /// The budget of a pool with `nodes` nodes; nodes in no pool are drained one at a time. `Err` is the problem.
     pub fn of_pool(pool: Option<&SriovNetworkPoolConfig>, nodes: usize) -> Result<Self, String> {
         let Some(pool) = pool else { return Ok(Self::AtMost(1)) };
         match &pool.spec.max_unavailable {
             None => Ok(Self::Unlimited),
             Some(IntOrString::Int(count)) => {
-                usize::try_from(*count).map(Self::AtMost).map_err(|_| format!("{count}: 0 or more"))
+                usize::try_from(*count).map(Self::AtMost).map_err(|_| format!("{count} must be 0 or more"))
             }
             Some(IntOrString::String(text)) => {
                 let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<usize>().ok());
                 match percent {
-                    // Rounded down, as the operator does.
+                    // Rounded down, as in the SR-IOV operator.
                     Some(percent @ 1..=100) => Ok(Self::AtMost(nodes * percent / 100)),
-                    _ => Err(format!("`{text}`: a number or a percentage from 1% to 100%")),
+                    _ => Err(format!("`{text}` must be a number or a percentage from 1% to 100%")),
                 }
             }
         }
     }
 
-    /// Whether one more may be drained when so many are.
+    /// Whether one more node may be drained while `draining` nodes are.
     pub fn allows(self, draining: usize) -> bool {
         match self {
             Self::Unlimited => true,

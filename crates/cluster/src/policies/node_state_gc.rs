@@ -1,32 +1,30 @@
-//! States of nodes that are gone.
+//! Decides when to delete SriovNetworkNodeStates of deleted nodes.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Nodes that come back within this time find their state as it was.
+/// How long the state of a deleted node is kept, in case the node comes back.
 pub const DEFAULT_DELAY: SignedDuration = SignedDuration::from_mins(30);
 
-/// What to do about a node state.
+/// What to do with a node state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStateAction {
-    /// Nothing.
     Keep,
-    /// Write down until when it is kept.
+    /// Annotate until when it is kept.
     Mark(Timestamp),
-    /// The node is back: take that away.
+    /// The node is back: remove the annotation.
     Unmark,
-    /// The time is over.
     Delete,
 }
 
-/// What to do about the state of a node that is `there` or not, which is `kept` until some time.
+/// Decides about a node state. `keep_until` is the annotation until when the state of a deleted node is kept.
 pub fn node_state_action(
-    there: bool,
-    kept: Option<&str>,
+    node_exists: bool,
+    keep_until: Option<&str>,
     now: Timestamp,
     delay: SignedDuration,
 ) -> NodeStateAction {
-    let until = kept.map(|text| text.parse::<Timestamp>());
-    match (there, until) {
+    let until = keep_until.map(|text| text.parse::<Timestamp>());
+    match (node_exists, until) {
         (true, None) => NodeStateAction::Keep,
         (true, Some(_)) => NodeStateAction::Unmark,
         (false, _) if delay.is_zero() => NodeStateAction::Delete,
@@ -36,7 +34,7 @@ pub fn node_state_action(
     }
 }
 
-/// The delay that the environment asks for, in minutes; the usual one when it asks for nonsense.
+/// Parses the environment variable, in minutes; the default if it is unset or invalid.
 pub fn parse_delay(variable: Option<&str>) -> SignedDuration {
     let minutes = variable.and_then(|text| text.parse::<u32>().ok());
     minutes.map_or(DEFAULT_DELAY, |minutes| SignedDuration::from_mins(i64::from(minutes)))

@@ -12,7 +12,7 @@ const A: &str = "0000:3b:00.0";
 const B: &str = "0000:3b:00.1";
 const C: &str = "0000:d8:00.0";
 
-/// The fixture of the contract: A speaks InfiniBand, B Ethernet, C is Intel's.
+/// The adapters of the contract's fixture: A is InfiniBand, B is Ethernet, C is an Intel adapter.
 fn nics() -> Vec<InterfaceStatus> {
     let nic = |pci: &str, name: &str, ids: (&str, &str), link: &str, total: i64| InterfaceStatus {
         pci_address: pci.to_owned(),
@@ -32,7 +32,7 @@ fn nics() -> Vec<InterfaceStatus> {
     vec![a, nic(B, "ens2f1np1", ("15b3", "1017"), "ETH", 16), nic(C, "ens3f0", ("8086", "158b"), "ETH", 64)]
 }
 
-/// A policy in kube-system; the later it is made in a test, the younger it is.
+/// A policy in kube-system, created `age` seconds after a fixed time.
 fn policy(name: &str, age: i64, spec: Value) -> Arc<SriovNetworkNodePolicy> {
     let mut whole =
         json!({"resourceName": name, "nodeSelector": {}, "numVfs": 4, "nicSelector": {"pfNames": ["ibs1"]}});
@@ -57,23 +57,23 @@ fn node(name: &str, interfaces: Vec<InterfaceStatus>) -> PolicyNode {
     PolicyNode { name: name.to_owned(), labels: Arc::new(labels), state: Some(Arc::new(state)) }
 }
 
-fn decided(policies: &[Arc<SriovNetworkNodePolicy>], nodes: &[PolicyNode]) -> PolicyDecision {
-    let honoured = ["ferroband-system", "kube-system", "spiderpool"];
-    decide(policies.to_vec(), nodes, &NodePools::default(), &SriovOperatorConfigSpec::default(), &honoured)
+fn decide_for(policies: &[Arc<SriovNetworkNodePolicy>], nodes: &[PolicyNode]) -> PolicyDecision {
+    let namespaces = ["ferroband-system", "kube-system", "spiderpool"];
+    decide(policies.to_vec(), nodes, &NodePools::default(), &SriovOperatorConfigSpec::default(), &namespaces)
 }
 
-/// What one node with the fixture's adapters shall have.
+/// The desired adapters of one node with the fixture's adapters.
 fn merged(policies: &[Arc<SriovNetworkNodePolicy>]) -> Vec<InterfaceSpec> {
-    decided(policies, &[node("n1", nics())]).specs["n1"].interfaces.clone()
+    decide_for(policies, &[node("n1", nics())]).specs["n1"].interfaces.clone()
 }
 
-fn said<'a>(decision: &'a PolicyDecision, policy: &str, kind: &str) -> &'a Condition {
+fn condition_of<'a>(decision: &'a PolicyDecision, policy: &str, kind: &str) -> &'a Condition {
     let (_, conditions) =
         decision.policies.iter().find(|(p, _)| p.metadata.name.as_deref() == Some(policy)).unwrap();
     conditions.iter().find(|condition| condition.type_ == kind).unwrap()
 }
 
-/// Resource and range of each group.
+/// Resource and VF range of each group.
 fn groups(spec: &InterfaceSpec) -> Vec<(&str, &str)> {
     spec.vf_groups
         .iter()
@@ -86,42 +86,45 @@ fn groups(spec: &InterfaceSpec) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn refused(policies: &[Arc<SriovNetworkNodePolicy>], loser: &str) -> String {
-    let decision = decided(policies, &[node("n1", nics())]);
-    let accepted = said(&decision, loser, "Accepted");
+fn rejection_of(policies: &[Arc<SriovNetworkNodePolicy>], loser: &str) -> String {
+    let decision = decide_for(policies, &[node("n1", nics())]);
+    let accepted = condition_of(&decision, loser, "Accepted");
     assert_eq!(accepted.status, "False", "{accepted:?}");
-    let mine = decision.specs["n1"].interfaces.iter().flat_map(|i| &i.vf_groups);
+    let vf_groups = decision.specs["n1"].interfaces.iter().flat_map(|i| &i.vf_groups);
     assert!(
-        mine.clone().all(|group| group.policy_name.as_deref() != Some(loser)),
-        "it has no effect: {mine:?}"
+        vf_groups.clone().all(|group| group.policy_name.as_deref() != Some(loser)),
+        "it must not be applied: {vf_groups:?}"
     );
     format!("{}: {}", accepted.reason, accepted.message)
 }
 
 fn accepted(policies: &[Arc<SriovNetworkNodePolicy>], name: &str) -> Condition {
-    let decision = decided(policies, &[node("n1", nics())]);
-    let accepted = said(&decision, name, "Accepted").clone();
+    let decision = decide_for(policies, &[node("n1", nics())]);
+    let accepted = condition_of(&decision, name, "Accepted").clone();
     assert_eq!(accepted.status, "True", "{accepted:?}");
     accepted
 }
 
+// Case: operator C08
 #[test]
-fn c08_more_functions_than_an_adapter_can_ever_have() {
+fn more_vfs_than_the_adapter_can_have_are_rejected() {
     let many = |count: i64| [policy("p", 0, json!({"numVfs": count}))];
-    assert!(refused(&many(129), "p").starts_with("TooManyVfs: spec.numVfs: 129"));
-    // The firmware may be raised.
+    assert!(rejection_of(&many(129), "p").starts_with("TooManyVfs: spec.numVfs: 129"));
+    // The firmware can be configured for more.
     accepted(&many(17), "p");
     let intel = [policy("p", 0, json!({"numVfs": 65, "nicSelector": {"vendor": "8086"}}))];
-    assert!(refused(&intel, "p").contains("sriov_totalvfs, 64"));
+    assert!(rejection_of(&intel, "p").contains("sriov_totalvfs, 64"));
 }
 
+// Case: operator C10
 #[test]
-fn c10_no_node_and_no_adapter_are_told_and_refuse_nothing() {
+fn a_policy_that_matches_no_node_or_adapter_reports_it_and_does_not_affect_others() {
     let nowhere = policy("nowhere", 0, json!({"nodeSelector": {"a": "b"}}));
     let nothing = policy("nothing", 1, json!({"nicSelector": {"vendor": "15b3", "pfNames": ["ens1"]}}));
     let works = policy("works", 2, json!({}));
-    let decision = decided(&[nowhere, nothing, works], &[node("n1", nics())]);
-    let (no_node, no_nic) = (said(&decision, "nowhere", "Matched"), said(&decision, "nothing", "Matched"));
+    let decision = decide_for(&[nowhere, nothing, works], &[node("n1", nics())]);
+    let (no_node, no_nic) =
+        (condition_of(&decision, "nowhere", "Matched"), condition_of(&decision, "nothing", "Matched"));
     assert_eq!((no_node.status.as_str(), no_node.reason.as_str()), ("False", "NoNode"));
     assert_eq!((no_nic.status.as_str(), no_nic.reason.as_str()), ("False", "NoNic"));
     for part in [
@@ -134,57 +137,61 @@ fn c10_no_node_and_no_adapter_are_told_and_refuse_nothing() {
     ] {
         assert!(no_nic.message.contains(part), "{part}: {}", no_nic.message);
     }
-    assert_eq!(said(&decision, "works", "Matched").status, "True");
+    assert_eq!(condition_of(&decision, "works", "Matched").status, "True");
     assert_eq!(groups(&decision.specs["n1"].interfaces[0]), [("works", "0-3")]);
 }
 
+// Case: operator C11
 #[test]
-fn c11_ranges_that_overlap_are_the_elder_policys() {
+fn the_older_of_two_policies_with_overlapping_vf_ranges_applies() {
     let by =
         |name: &str, age, pf: &str| policy(name, age, json!({"numVfs": 8, "nicSelector": {"pfNames": [pf]}}));
     let p1 = by("p1", 0, "ibs1#0-3");
-    assert!(refused(&[by("p2", 1, "ibs1#3-7"), p1.clone()], "p2").contains("policy kube-system/p1"));
-    assert!(refused(&[p1.clone(), by("p2", 1, "enp59s0#2-5")], "p2").contains("kube-system/p1"));
+    assert!(rejection_of(&[by("p2", 1, "ibs1#3-7"), p1.clone()], "p2").contains("policy kube-system/p1"));
+    assert!(rejection_of(&[p1.clone(), by("p2", 1, "enp59s0#2-5")], "p2").contains("kube-system/p1"));
     accepted(&[p1.clone(), by("p2", 1, "ibs1#4-7")], "p2");
-    // Not on the same node.
+    // On another node as well.
     let mut other = (*by("p2", 1, "ibs1#3-7")).clone();
     other.spec.node_selector = BTreeMap::from([("kubernetes.io/hostname".to_owned(), "n2".to_owned())]);
-    let decision = decided(&[p1, Arc::new(other)], &[node("n1", nics()), node("n2", nics())]);
-    assert_eq!(said(&decision, "p2", "Accepted").reason, "Conflict", "n2 has both");
+    let decision = decide_for(&[p1, Arc::new(other)], &[node("n1", nics()), node("n2", nics())]);
+    assert_eq!(condition_of(&decision, "p2", "Accepted").reason, "Conflict", "n2 has both");
 }
 
+// Case: operator C12
 #[test]
-fn c12_two_that_take_everything_by_name() {
+fn two_policies_for_all_vfs_of_one_pf_conflict() {
     let by =
         |name: &str, age, pf: &str| policy(name, age, json!({"numVfs": 8, "nicSelector": {"pfNames": [pf]}}));
-    assert!(refused(&[by("p1", 0, "ibs1"), by("p2", 1, "ibs1")], "p2").contains("p1"));
+    assert!(rejection_of(&[by("p1", 0, "ibs1"), by("p2", 1, "ibs1")], "p2").contains("p1"));
     let shadowed = accepted(&[by("p1", 0, "ibs1"), by("p2", 1, "ibs1#4-7")], "p2");
     assert_eq!(shadowed.reason, "Shadowed");
     assert!(shadowed.message.contains("0-7 of policy kube-system/p1"), "{}", shadowed.message);
 }
 
+// Case: operator C13
 #[test]
-fn c13_one_address_in_two_policies() {
+fn two_policies_with_the_same_root_device_conflict_on_a_common_node() {
     let by = |name: &str, age, node: &str| {
         let selector = json!({"kubernetes.io/hostname": node});
         policy(name, age, json!({"nodeSelector": selector, "nicSelector": {"rootDevices": [A]}}))
     };
-    assert!(refused(&[by("p1", 0, "n1"), by("p2", 1, "n1")], "p2").contains("rootDevices"));
+    assert!(rejection_of(&[by("p1", 0, "n1"), by("p2", 1, "n1")], "p2").contains("rootDevices"));
     let decision =
-        decided(&[by("p1", 0, "n1"), by("p2", 1, "n2")], &[node("n1", nics()), node("n2", nics())]);
-    assert_eq!(said(&decision, "p2", "Accepted").status, "True");
+        decide_for(&[by("p1", 0, "n1"), by("p2", 1, "n2")], &[node("n1", nics()), node("n2", nics())]);
+    assert_eq!(condition_of(&decision, "p2", "Accepted").status, "True");
 }
 
+// Case: operator C15
 #[test]
-fn c15_what_somebody_else_manages_must_fit() {
-    let mut there = nics();
-    there[0].num_vfs = Some(4);
-    let nodes = [node("n1", there)];
+fn a_policy_must_fit_an_externally_managed_adapter() {
+    let mut nics_with_vfs = nics();
+    nics_with_vfs[0].num_vfs = Some(4);
+    let nodes = [node("n1", nics_with_vfs)];
     let with = |spec: Value| {
         let mut spec = spec;
         spec["externallyManaged"] = json!(true);
-        let decision = decided(&[policy("p", 0, spec)], &nodes);
-        let accepted = said(&decision, "p", "Accepted").clone();
+        let decision = decide_for(&[policy("p", 0, spec)], &nodes);
+        let accepted = condition_of(&decision, "p", "Accepted").clone();
         (accepted.status == "True", accepted.message)
     };
     let (many, message) = with(json!({"numVfs": 8}));
@@ -196,27 +203,30 @@ fn c15_what_somebody_else_manages_must_fit() {
     assert!(with(json!({"linkType": "IB", "mtu": 2044})).0);
 }
 
+// Case: operator C16
 #[test]
-fn c16_managed_elsewhere_and_not() {
+fn policies_of_one_adapter_must_agree_on_externally_managed() {
     let p1 =
         policy("p1", 0, json!({"externallyManaged": true, "nicSelector": {"vendor": "15b3"}, "numVfs": 0}));
     let p2 = policy("p2", 1, json!({"nicSelector": {"pfNames": ["ibs1#0-1"]}}));
-    assert!(refused(&[p1, p2], "p2").contains("spec.externallyManaged"));
+    assert!(rejection_of(&[p1, p2], "p2").contains("spec.externallyManaged"));
 }
 
+// Case: operator C17
 #[test]
-fn c17_policies_elsewhere_have_no_effect_and_say_so() {
+fn a_policy_in_another_namespace_is_not_applied_and_reports_it() {
     let mut elsewhere = (*policy("p", 0, json!({}))).clone();
     elsewhere.metadata.namespace = Some("default".to_owned());
-    let decision = decided(&[Arc::new(elsewhere)], &[node("n1", nics())]);
+    let decision = decide_for(&[Arc::new(elsewhere)], &[node("n1", nics())]);
     assert!(decision.specs["n1"].interfaces.is_empty());
-    assert_eq!(said(&decision, "p", "Accepted").reason, "OtherNamespace");
-    let leftover = decided(&[policy("default", 0, json!({}))], &[node("n1", nics())]);
+    assert_eq!(condition_of(&decision, "p", "Accepted").reason, "OtherNamespace");
+    let leftover = decide_for(&[policy("default", 0, json!({}))], &[node("n1", nics())]);
     assert!(leftover.specs["n1"].interfaces.is_empty() && leftover.policies.is_empty());
 }
 
+// Case: operator C24
 #[test]
-fn c24_the_lower_number_wins() {
+fn the_lower_priority_number_wins() {
     let all = json!({"vendor": "15b3", "rootDevices": [A]});
     let p1 = policy("p1", 0, json!({"priority": 99, "numVfs": 8, "nicSelector": {"pfNames": ["ibs1"]}}));
     let p2 = policy("p2", 1, json!({"priority": 10, "numVfs": 4, "nicSelector": all}));
@@ -224,8 +234,9 @@ fn c24_the_lower_number_wins() {
     assert_eq!((merged[0].num_vfs, groups(&merged[0])), (Some(4), vec![("p2", "0-3")]));
 }
 
+// Case: operator C25
 #[test]
-fn c25_of_one_priority_the_last_name_wins_and_the_most_functions_are_made() {
+fn within_one_priority_the_last_name_wins_and_the_highest_vf_count_applies() {
     let by = |name: &str, count: i64| {
         policy(
             name,
@@ -238,8 +249,9 @@ fn c25_of_one_priority_the_last_name_wins_and_the_most_functions_are_made() {
     assert_eq!((merged[0].num_vfs, groups(&merged[0])), (Some(8), vec![("b", "0-3")]));
 }
 
+// Case: operator C26, operator C27
 #[test]
-fn c26_c27_ranges_apart_are_both_kept() {
+fn disjoint_vf_ranges_are_both_kept() {
     let by = |name: &str, priority: i64, pf: &str, resource: &str| {
         let spec = json!({"priority": priority, "numVfs": 8, "nicSelector": {"pfNames": [pf]}, "resourceName": resource});
         policy(name, 0, spec)
@@ -253,25 +265,28 @@ fn c26_c27_ranges_apart_are_both_kept() {
     assert_eq!(groups(&merged_c27[0]), [("r", "4-7"), ("r", "0-3")]);
 }
 
+// Case: operator C28
 #[test]
-fn c28_a_range_of_another_name_counts() {
+fn a_vf_range_of_an_alternative_name_applies() {
     let merged = merged(&[policy("p", 0, json!({"nicSelector": {"pfNames": ["enp59s0#2-3"]}}))]);
     assert_eq!(groups(&merged[0]), [("p", "2-3")]);
-    // Upstream panics here when its webhook is off.
+    // The SR-IOV operator panics here when its webhook is off.
     let broken = policy("p", 0, json!({"nicSelector": {"pfNames": ["ibs1#2"]}}));
-    let decision = decided(&[broken], &[node("n1", nics())]);
-    assert_eq!(said(&decision, "p", "Matched").reason, "NoNic");
+    let decision = decide_for(&[broken], &[node("n1", nics())]);
+    assert_eq!(condition_of(&decision, "p", "Matched").reason, "NoNic");
 }
 
+// Case: operator C29
 #[test]
-fn c29_a_node_that_has_not_reported_is_left_alone() {
-    let decision = decided(&[policy("p", 0, json!({}))], &[node("n1", Vec::new())]);
+fn a_node_that_has_not_reported_adapters_is_not_changed() {
+    let decision = decide_for(&[policy("p", 0, json!({}))], &[node("n1", Vec::new())]);
     assert!(decision.specs.is_empty());
-    assert_eq!(said(&decision, "p", "Matched").reason, "NotReported");
+    assert_eq!(condition_of(&decision, "p", "Matched").reason, "NotReported");
 }
 
+// Case: operator C30
 #[test]
-fn c30_states_of_nodes_that_are_gone_are_kept_for_a_while() {
+fn states_of_deleted_nodes_are_kept_for_the_delay() {
     let now: jiff::Timestamp = "2026-01-02T03:00:00Z".parse().unwrap();
     let usual = parse_delay(None);
     assert_eq!(node_state_action(true, None, now, usual), NodeStateAction::Keep);
@@ -287,7 +302,7 @@ fn c30_states_of_nodes_that_are_gone_are_kept_for_a_while() {
 }
 
 #[test]
-fn seed_004_a_device_type_that_says_infiniband() {
+fn device_type_infiniband_selects_link_type_ib_and_rdma() {
     for word in ["ib", "infiniBand"] {
         let merged = merged(&[policy("p", 0, json!({"deviceType": word}))]);
         let group = &merged[0].vf_groups[0];
@@ -297,16 +312,16 @@ fn seed_004_a_device_type_that_says_infiniband() {
 }
 
 #[test]
-fn ready_when_every_node_says_so_about_what_is_wanted_now() {
+fn a_policy_is_ready_when_every_node_has_applied_the_current_spec() {
     let p = [policy("p", 0, json!({}))];
     let mut one = node("n1", nics());
-    let wanted = decided(&p, &[one.clone()]).specs["n1"].clone();
+    let desired = decide_for(&p, &[one.clone()]).specs["n1"].clone();
     let mut state = one.state.as_deref().unwrap().clone();
-    let mut told = |change: &dyn Fn(&mut SriovNetworkNodeState)| {
+    let mut ready_after = |change: &dyn Fn(&mut SriovNetworkNodeState)| {
         change(&mut state);
         one.state = Some(Arc::new(state.clone()));
-        let decision = decided(&p, &[one.clone()]);
-        let ready = said(&decision, "p", "Ready");
+        let decision = decide_for(&p, &[one.clone()]);
+        let ready = condition_of(&decision, "p", "Ready");
         (ready.status == "True", ready.reason.clone())
     };
     let status = |state: &mut SriovNetworkNodeState, word: &str, generation| {
@@ -314,19 +329,19 @@ fn ready_when_every_node_says_so_about_what_is_wanted_now() {
         status.sync_status = Some(word.to_owned());
         status.observed_generation = Some(generation);
     };
-    assert_eq!(told(&|state| status(state, SUCCEEDED, 1)), (false, "InProgress".to_owned()));
-    assert_eq!(told(&|state| state.spec = wanted.clone()), (true, "AllNodesReady".to_owned()));
-    assert_eq!(told(&|state| state.metadata.generation = Some(2)), (false, "InProgress".to_owned()));
-    assert_eq!(told(&|state| status(state, "Failed", 2)), (false, "Failed".to_owned()));
+    assert_eq!(ready_after(&|state| status(state, SUCCEEDED, 1)), (false, "InProgress".to_owned()));
+    assert_eq!(ready_after(&|state| state.spec = desired.clone()), (true, "AllNodesReady".to_owned()));
+    assert_eq!(ready_after(&|state| state.metadata.generation = Some(2)), (false, "InProgress".to_owned()));
+    assert_eq!(ready_after(&|state| status(state, "Failed", 2)), (false, "Failed".to_owned()));
 }
 
 #[test]
-fn conditions_are_written_only_when_they_say_something_else() {
+fn conditions_are_written_only_when_they_change() {
     let now: jiff::Timestamp = "2026-01-02T03:00:00Z".parse().unwrap();
     let later: jiff::Timestamp = "2026-01-02T04:00:00Z".parse().unwrap();
-    let wanted = [new_condition("Ready", false, "InProgress", "0 of 1 nodes")];
-    let first = updated_conditions(&[], &wanted, Some(1), now).unwrap();
-    assert_eq!(updated_conditions(&first, &wanted, Some(1), later), None);
+    let desired = [new_condition("Ready", false, "InProgress", "0 of 1 nodes")];
+    let first = updated_conditions(&[], &desired, Some(1), now).unwrap();
+    assert_eq!(updated_conditions(&first, &desired, Some(1), later), None);
     let other = [new_condition("Ready", false, "Failed", "n1")];
     let second = updated_conditions(&first, &other, Some(1), later).unwrap();
     assert_eq!(second[0].last_transition_time.0, now, "the status is the same");
@@ -344,8 +359,9 @@ fn pool(name: &str, spec: Value) -> Arc<SriovNetworkPoolConfig> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
+// Case: operator C71
 #[test]
-fn c71_a_budget_of_none_is_told() {
+fn a_drain_budget_of_zero_is_reported() {
     let budget =
         |most: Value, nodes| DrainBudget::of_pool(Some(&pool("p", json!({"maxUnavailable": most}))), nodes);
     assert_eq!(budget(json!("30%"), 1), Ok(DrainBudget::AtMost(0)));
@@ -364,7 +380,7 @@ fn c71_a_budget_of_none_is_told() {
 }
 
 #[test]
-fn a_node_in_two_pools_keeps_what_it_has() {
+fn a_node_in_two_pools_keeps_its_system_settings() {
     let (pools, _) = NodePools::from_objects([
         pool("p", json!({"rdmaMode": "exclusive"})),
         pool("q", json!({"rdmaMode": "shared"})),
@@ -372,7 +388,7 @@ fn a_node_in_two_pools_keeps_what_it_has() {
     let nodes = [node("n1", nics())];
     let decision =
         decide(Vec::new(), &nodes, &pools, &SriovOperatorConfigSpec::default(), &["ferroband-system"]);
-    assert_eq!(decision.specs["n1"].system, None, "as it was");
+    assert_eq!(decision.specs["n1"].system, None, "unchanged");
     assert!(decision.pools.iter().all(|(_, conditions)| conditions[0].reason == "NodeInTwoPools"));
     let (one, _) = NodePools::from_objects([pool("p", json!({"rdmaMode": "exclusive"}))]);
     let decision =

@@ -1,69 +1,69 @@
-//! What cannot be, though each object alone is in order.
+//! Validates a policy against the adapter and against other policies.
 
 use super::{SelectedNic, VfRange};
 use ferroband_api::sriov::{SriovNetworkNodePolicy, SriovNetworkNodePolicySpec};
 use kube::ResourceExt;
 
-/// Mellanox adapters take no more virtual functions than this, whatever their firmware says now.
+/// Maximum number of VFs of a Mellanox adapter, whatever its firmware is set to.
 const MELLANOX_MAX_VFS: i64 = 128;
 
-/// Something to tell whoever wrote the policy.
+/// A problem of a policy on an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyFinding {
-    /// Whether the policy has no effect on the device for it.
+    /// Whether the policy is not applied to the adapter because of it.
     pub rejects: bool,
-    /// One word.
+    /// Reason of the condition.
     pub reason: &'static str,
-    /// The field.
     pub field: &'static str,
-    /// What is wrong and what to do about it.
+    /// The problem and its remedy.
     pub cause: String,
 }
 
-/// Judge what `policy` wants of the device `chosen`, which `earlier` policies want, too.
+/// Validates `policy` on the adapter `selected`, which `earlier` policies also select.
 pub fn validate(
     policy: &SriovNetworkNodePolicy,
-    chosen: &SelectedNic<'_>,
+    selected: &SelectedNic<'_>,
     earlier: &[(&SriovNetworkNodePolicy, SelectedNic<'_>)],
 ) -> Vec<PolicyFinding> {
-    let mut found = validate_alone(&policy.spec, chosen);
-    for (other, theirs) in earlier {
-        found.extend(validate_pair(policy, chosen, other, theirs));
+    let mut findings = validate_alone(&policy.spec, selected);
+    for (other, other_selected) in earlier {
+        findings.extend(validate_pair(policy, selected, other, other_selected));
     }
-    found
+    findings
 }
 
 fn rejection(reason: &'static str, field: &'static str, cause: String) -> PolicyFinding {
     PolicyFinding { rejects: true, reason, field, cause }
 }
 
-fn validate_alone(spec: &SriovNetworkNodePolicySpec, chosen: &SelectedNic<'_>) -> Vec<PolicyFinding> {
-    let nic = chosen.nic;
-    let mut found = Vec::new();
+fn validate_alone(spec: &SriovNetworkNodePolicySpec, selected: &SelectedNic<'_>) -> Vec<PolicyFinding> {
+    let nic = selected.nic;
+    let mut findings = Vec::new();
     let vendor = nic.vendor.as_deref().unwrap_or_default();
-    let (wanted, total) = (spec.num_vfs, nic.total_vfs.unwrap_or_default());
-    if vendor == "15b3" && wanted > MELLANOX_MAX_VFS {
+    let (requested, total) = (spec.num_vfs, nic.total_vfs.unwrap_or_default());
+    if vendor == "15b3" && requested > MELLANOX_MAX_VFS {
         let cause = format!(
-            "{wanted} is more than the {MELLANOX_MAX_VFS} that such an adapter can have; ask for at most {MELLANOX_MAX_VFS}"
+            "{requested} exceeds the {MELLANOX_MAX_VFS} VFs that this adapter can have; use at most {MELLANOX_MAX_VFS}"
         );
-        found.push(rejection("TooManyVfs", "spec.numVfs", cause));
+        findings.push(rejection("TooManyVfs", "spec.numVfs", cause));
     }
-    // Only Mellanox firmware can be told to have more.
-    if vendor != "15b3" && wanted > total {
-        let cause = format!("{wanted} is more than sriov_totalvfs, {total}; ask for at most {total}");
-        found.push(rejection("TooManyVfs", "spec.numVfs", cause));
+    // Only Mellanox firmware can be configured for more.
+    if vendor != "15b3" && requested > total {
+        let cause = format!("{requested} exceeds sriov_totalvfs, {total}; use at most {total}");
+        findings.push(rejection("TooManyVfs", "spec.numVfs", cause));
     }
     if spec.vdpa_type.is_some() && vendor != "15b3" {
-        found.push(rejection(
+        findings.push(rejection(
             "Unsupported",
             "spec.vdpaType",
-            "only adapters of vendor 15b3 have vDPA; leave it out".to_owned(),
+            "only adapters of vendor 15b3 support vDPA; remove the field".to_owned(),
         ));
     }
     if spec.e_switch_mode.as_deref() == Some("switchdev") {
-        let cause = "Ferroband does not switch adapters to switchdev; leave it out, or set externallyManaged"
-            .to_owned();
-        found.push(PolicyFinding {
+        let cause =
+            "Ferroband does not switch adapters to switchdev; remove the field, or set externallyManaged"
+                .to_owned();
+        findings.push(PolicyFinding {
             rejects: spec.externally_managed != Some(true),
             reason: "Unsupported",
             field: "spec.eSwitchMode",
@@ -71,79 +71,81 @@ fn validate_alone(spec: &SriovNetworkNodePolicySpec, chosen: &SelectedNic<'_>) -
         });
     }
     if spec.externally_managed == Some(true) {
-        let there = nic.num_vfs.unwrap_or_default();
-        if wanted > there {
+        let existing = nic.num_vfs.unwrap_or_default();
+        if requested > existing {
             let cause = format!(
-                "{wanted} are wanted, but whoever manages the adapter made {there}; make more, or ask for at most {there}"
+                "{requested} VFs are requested, but the externally managed adapter has {existing}; create more, or use at most {existing}"
             );
-            found.push(rejection("ExternallyManaged", "spec.numVfs", cause));
+            findings.push(rejection("ExternallyManaged", "spec.numVfs", cause));
         }
         if let (Some(mtu), Some(now)) = (spec.mtu, nic.mtu)
             && mtu > now
         {
             let cause =
-                format!("{mtu} is above the adapter's {now}, which somebody else manages; raise it there");
-            found.push(rejection("ExternallyManaged", "spec.mtu", cause));
+                format!("{mtu} exceeds the MTU {now} of the externally managed adapter; raise it there");
+            findings.push(rejection("ExternallyManaged", "spec.mtu", cause));
         }
         if let (Some(link), Some(now)) = (spec.requested_link_type(), nic.link_type.as_deref())
             && !link.eq_ignore_ascii_case(now)
         {
             let cause = format!(
-                "the adapter speaks {now}, and somebody else manages it; change it there, or leave it out"
+                "the externally managed adapter has link type {now}; change it there, or remove the field"
             );
-            found.push(rejection("ExternallyManaged", "spec.linkType", cause));
+            findings.push(rejection("ExternallyManaged", "spec.linkType", cause));
         }
     }
-    found
+    findings
 }
 
 fn validate_pair(
     policy: &SriovNetworkNodePolicy,
-    chosen: &SelectedNic<'_>,
+    selected: &SelectedNic<'_>,
     other: &SriovNetworkNodePolicy,
-    theirs: &SelectedNic<'_>,
+    other_selected: &SelectedNic<'_>,
 ) -> Vec<PolicyFinding> {
     let name = format!("{}/{}", other.namespace().unwrap_or_default(), other.name_any());
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     let external = |policy: &SriovNetworkNodePolicy| policy.spec.externally_managed == Some(true);
     if external(policy) != external(other) {
-        let cause = format!("policy {name} says otherwise for the same adapter; make them agree");
-        found.push(rejection("Conflict", "spec.externallyManaged", cause));
+        let cause = format!("policy {name} has another value for the same adapter; make them equal");
+        findings.push(rejection("Conflict", "spec.externallyManaged", cause));
     }
-    if chosen.by_name && theirs.by_name {
-        match (chosen.vf_range, theirs.vf_range) {
+    if selected.by_name && other_selected.by_name {
+        match (selected.vf_range, other_selected.vf_range) {
             (Some(mine), Some(other)) if mine.overlaps(other) => {
-                let cause = format!("functions {mine} overlap with {other} of policy {name}; take others");
-                found.push(rejection("Conflict", "spec.nicSelector.pfNames", cause));
+                let cause = format!("VFs {mine} overlap with {other} of policy {name}; use another range");
+                findings.push(rejection("Conflict", "spec.nicSelector.pfNames", cause));
             }
             (None, None) => {
                 let cause =
-                    format!("policy {name} names the same adapter without a range; give both a range");
-                found.push(rejection("Conflict", "spec.nicSelector.pfNames", cause));
+                    format!("policy {name} selects the same adapter without a VF range; give both a range");
+                findings.push(rejection("Conflict", "spec.nicSelector.pfNames", cause));
             }
             (None, Some(_)) | (Some(_), None) => {
-                let (mine, other) =
-                    (chosen.effective_vf_range(&policy.spec), theirs.effective_vf_range(&other.spec));
-                found.extend(shadowed_finding(mine, other, &name));
+                let (mine, other) = (
+                    selected.effective_vf_range(&policy.spec),
+                    other_selected.effective_vf_range(&other.spec),
+                );
+                findings.extend(shadowed_finding(mine, other, &name));
             }
             _ => {}
         }
     }
-    if chosen.by_address && theirs.by_address {
-        let cause = format!("policy {name} names the same adapter; use pfNames with ranges to share it");
-        found.push(rejection("Conflict", "spec.nicSelector.rootDevices", cause));
+    if selected.by_address && other_selected.by_address {
+        let cause = format!("policy {name} selects the same adapter; use pfNames with VF ranges to share it");
+        findings.push(rejection("Conflict", "spec.nicSelector.rootDevices", cause));
     }
     let topology = |policy: &SriovNetworkNodePolicy| policy.spec.exclude_topology == Some(true);
     if policy.spec.resource_name == other.spec.resource_name && topology(policy) != topology(other) {
-        let cause = format!("policy {name} says otherwise for the same resource; make them agree");
-        found.push(rejection("Conflict", "spec.excludeTopology", cause));
+        let cause = format!("policy {name} has another value for the same resource; make them equal");
+        findings.push(rejection("Conflict", "spec.excludeTopology", cause));
     }
-    found
+    findings
 }
 
 fn shadowed_finding(mine: VfRange, other: VfRange, name: &str) -> Option<PolicyFinding> {
     let cause = format!(
-        "functions {mine} overlap with {other} of policy {name}; the one with the lower priority number has them"
+        "VFs {mine} overlap with {other} of policy {name}; the policy with the lower priority number gets them"
     );
     let field = "spec.nicSelector.pfNames";
     mine.overlaps(other).then_some(PolicyFinding { rejects: false, reason: "Shadowed", field, cause })

@@ -1,45 +1,41 @@
-//! Neighbouring virtual functions: `0-3`.
+//! A range of VF indices: `0-3`.
 
 use std::{fmt, ops::RangeInclusive};
 
-/// From the first to the last, both included.
+/// A range of VF indices, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VfRange {
-    /// The first.
     pub first: i64,
-    /// The last.
     pub last: i64,
 }
 
 impl VfRange {
-    /// All of so many.
+    /// The range of all `count` VFs.
     pub fn all(count: i64) -> Self {
         Self { first: 0, last: count - 1 }
     }
 
-    /// Read `a-b`.
+    /// Parses `a-b`.
     pub fn parse(text: &str) -> Option<Self> {
         let number =
             |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         let (first, last) = text.split_once('-')?;
-        let span = Self { first: number(first)?, last: number(last)? };
-        (span.first <= span.last).then_some(span)
+        let range = Self { first: number(first)?, last: number(last)? };
+        (range.first <= range.last).then_some(range)
     }
 
-    /// A name with or without a span: `ibs1#0-3`. Nothing when the span cannot be read.
+    /// Parses a PF name with an optional range: `ibs1#0-3`. `None` if the range is invalid.
     pub fn parse_pf_name(text: &str) -> Option<(&str, Option<Self>)> {
         match text.split_once('#') {
             None => Some((text, None)),
-            Some((name, span)) => Some((name, Some(Self::parse(span)?))),
+            Some((name, range)) => Some((name, Some(Self::parse(range)?))),
         }
     }
 
-    /// Whether any function is in both.
     pub fn overlaps(self, other: Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// The numbers.
     pub fn numbers(self) -> RangeInclusive<i64> {
         self.first..=self.last
     }

@@ -1,65 +1,59 @@
-//! The API server's question and our answer (admission.k8s.io/v1).
+//! AdmissionReview requests and responses (admission.k8s.io/v1).
 
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The question.
 #[derive(Debug, Deserialize)]
 pub struct AdmissionReview {
-    /// What is asked.
     pub request: AdmissionRequest,
 }
 
-/// What is asked.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// Names the question.
+    /// Identifies the request.
     pub uid: String,
-    /// The object's kind.
     pub kind: AdmissionKind,
-    /// The namespace it is created in; it may not stand in the object yet.
+    /// The object's namespace, which may be missing in the object itself.
     #[serde(default)]
     pub namespace: String,
-    /// The object as it would be stored.
+    /// The object to be stored.
     #[serde(default)]
     pub object: Value,
-    /// The object as it is stored.
+    /// The stored object.
     #[serde(default)]
     pub old_object: Value,
 }
 
-/// The object's kind.
 #[derive(Debug, Deserialize)]
 pub struct AdmissionKind {
-    /// Such as `SpiderMultusConfig`.
+    /// For example `SpiderMultusConfig`.
     pub kind: String,
 }
 
-/// The answer.
 #[derive(Debug, Default, PartialEq)]
 pub struct AdmissionResponse {
-    /// A JSON patch (RFC 6902), one operation after the other.
+    /// Operations of a JSON patch (RFC 6902).
     pub patch: Vec<Value>,
-    /// Shown to whoever sent the object.
+    /// Shown to the client that sent the object.
     pub warnings: Vec<String>,
-    /// Why it is refused, if it is.
+    /// Why the object is denied, if it is.
     pub denied: Option<String>,
 }
 
 impl AdmissionResponse {
-    /// Put `value` at `path`, whose parts are plain keys.
+    /// Adds `value` at `path`, whose parts are not escaped.
     pub fn add_patch(&mut self, path: &[&str], value: Value) {
         let escaped: Vec<_> = path.iter().map(|part| part.replace('~', "~0").replace('/', "~1")).collect();
         self.patch.push(json!({"op": "add", "path": format!("/{}", escaped.join("/")), "value": value}));
     }
 
-    /// The answer to the question `uid`.
+    /// The AdmissionReview that answers request `uid`.
     pub fn to_review(&self, uid: &str) -> Value {
         let mut response = json!({"uid": uid, "allowed": self.denied.is_none()});
-        if let Some(why) = &self.denied {
-            response["status"] = json!({"message": why, "reason": "Invalid", "code": 422});
+        if let Some(reason) = &self.denied {
+            response["status"] = json!({"message": reason, "reason": "Invalid", "code": 422});
         } else if !self.patch.is_empty() {
             response["patchType"] = json!("JSONPatch");
             response["patch"] = json!(ByteString(json!(self.patch).to_string().into_bytes()));
@@ -77,15 +71,15 @@ mod tests {
 
     #[test]
     fn a_patch_is_base64_and_keys_are_escaped() {
-        let mut answer = AdmissionResponse::default();
-        answer.add_patch(&["metadata", "labels", "a/b~c"], json!("d"));
-        assert_eq!(answer.patch[0]["path"], "/metadata/labels/a~1b~0c");
-        let told = answer.to_review("u");
-        let patch: ByteString = serde_json::from_value(told["response"]["patch"].clone()).unwrap();
-        assert!(serde_json::from_slice::<Vec<Value>>(&patch.0).unwrap() == answer.patch);
-        answer.denied = Some("no".into());
+        let mut response = AdmissionResponse::default();
+        response.add_patch(&["metadata", "labels", "a/b~c"], json!("d"));
+        assert_eq!(response.patch[0]["path"], "/metadata/labels/a~1b~0c");
+        let review = response.to_review("u");
+        let patch: ByteString = serde_json::from_value(review["response"]["patch"].clone()).unwrap();
+        assert!(serde_json::from_slice::<Vec<Value>>(&patch.0).unwrap() == response.patch);
+        response.denied = Some("no".into());
         assert_eq!(
-            answer.to_review("u")["response"],
+            response.to_review("u")["response"],
             json!({"uid": "u", "allowed": false, "status": {"message": "no", "reason": "Invalid", "code": 422}})
         );
     }

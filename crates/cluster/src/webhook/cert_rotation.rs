@@ -1,4 +1,4 @@
-//! The leader keeps the certificate fresh and the API server informed.
+//! Rotates the webhook's certificate and keeps its configuration up to date. Runs on the leader.
 
 use super::{NAME, certificate::WebhookCertificate, configuration};
 use crate::{Controller, ControllerContext, Error, Reflector, networks::NetworkCaches};
@@ -14,20 +14,19 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tracing::info;
 
-/// How often the certificate's age is looked at.
-const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How often the certificate's age is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The two objects, as the API server has them.
+/// The webhook's Secret and configuration.
 #[derive(Clone)]
 pub struct WebhookObjects {
-    /// The certificate.
     pub secret: Reflector<Secret>,
-    /// What the API server is told; the object itself comes with the installation and goes with it.
+    /// The webhooks of the MutatingWebhookConfiguration. The installation creates and deletes the object itself.
     pub configuration: Reflector<Value>,
 }
 
 impl WebhookObjects {
-    /// Watch them.
+    /// Starts both watches.
     pub fn start(client: &Client, namespace: &str, tasks: &mut TaskSet<Error>) -> Self {
         let named = || watcher::Config::default().fields(&format!("metadata.name={NAME}"));
         let secrets = Api::namespaced(client.clone(), namespace);
@@ -35,10 +34,10 @@ impl WebhookObjects {
             Some(serde_json::to_value(object.webhooks.unwrap_or_default()).unwrap_or_default())
         };
         Self {
-            secret: Reflector::start(tasks, "the webhook's certificate", secrets, named(), Some),
+            secret: Reflector::start(tasks, "webhook Secret", secrets, named(), Some),
             configuration: Reflector::start(
                 tasks,
-                "the webhook's configuration",
+                "webhook configuration",
                 Api::all(client.clone()),
                 named(),
                 webhooks,
@@ -51,7 +50,7 @@ impl WebhookObjects {
     }
 }
 
-/// The work.
+/// The controller that rotates the certificate.
 pub struct CertRotation {
     context: ControllerContext,
     caches: NetworkCaches,
@@ -59,47 +58,46 @@ pub struct CertRotation {
 }
 
 impl CertRotation {
-    /// Of this leader.
-    pub fn new(context: &ControllerContext, sources: &NetworkCaches, kept: &WebhookObjects) -> Self {
-        Self { context: context.clone(), caches: sources.clone(), objects: kept.clone() }
+    pub fn new(context: &ControllerContext, caches: &NetworkCaches, objects: &WebhookObjects) -> Self {
+        Self { context: context.clone(), caches: caches.clone(), objects: objects.clone() }
     }
 
-    /// Tell the API server whom to trust.
-    async fn update_configuration(&self, trusted: &str) -> Result<(), Error> {
-        // Without the object nobody asks us anything; it comes with the installation.
-        let Some(there) = self.objects.configuration.get("", NAME) else { return Ok(()) };
+    /// Updates the webhooks and their caBundle.
+    async fn update_configuration(&self, ca_bundle: &str) -> Result<(), Error> {
+        // Without the object the webhook is not called. The installation creates it.
+        let Some(existing) = self.objects.configuration.get("", NAME) else { return Ok(()) };
         let grouped = self.caches.namespace_groups.list().into_iter();
         let mut grouped: Vec<_> =
             grouped.filter(|(_, group)| group.is_some()).map(|((_, name), _)| name).collect();
         grouped.sort();
-        let wanted = configuration::webhooks(&self.context.settings.namespace, trusted, &grouped);
-        if configuration::contains_all(&there, &wanted) {
+        let desired = configuration::webhooks(&self.context.settings.namespace, ca_bundle, &grouped);
+        if configuration::contains_all(&existing, &desired) {
             return Ok(());
         }
         let object = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": NAME}, "webhooks": wanted,
+            "metadata": {"name": NAME}, "webhooks": desired,
         });
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.context.client.clone());
         let parameters = PatchParams::apply("ferroband-cluster").force();
-        let answer = with_timeout(api.patch(NAME, &parameters, &Patch::Apply(&object))).await;
-        answer.map_err(Error::api("apply", format!("MutatingWebhookConfiguration {NAME}")))?;
-        info!(namespaces = grouped.len(), "the API server knows the webhook");
+        let result = with_timeout(api.patch(NAME, &parameters, &Patch::Apply(&object))).await;
+        result.map_err(Error::api("apply", format!("MutatingWebhookConfiguration {NAME}")))?;
+        info!(namespaces = grouped.len(), "webhook configuration updated");
         Ok(())
     }
 
-    /// Store the certificate. Of two that do, one succeeds.
+    /// Stores the certificate. If two leaders do, one succeeds.
     async fn store_certificate(
         &self,
         certificate: &WebhookCertificate,
-        there: Option<Arc<Secret>>,
+        existing: Option<Arc<Secret>>,
     ) -> Result<(), Error> {
         let namespace = &self.context.settings.namespace;
         let api: Api<Secret> = Api::namespaced(self.context.client.clone(), namespace);
         let parameters = PostParams::default();
-        let answer = match there {
-            Some(there) => {
-                let mut secret = (*there).clone();
+        let result = match existing {
+            Some(existing) => {
+                let mut secret = (*existing).clone();
                 certificate.write_to(&mut secret);
                 with_timeout(api.replace(NAME, &parameters, &secret)).await
             }
@@ -115,7 +113,7 @@ impl CertRotation {
                 with_timeout(api.create(&parameters, &secret)).await
             }
         };
-        answer.map(drop).map_err(Error::api("write", format!("Secret {namespace}/{NAME}")))
+        result.map(drop).map_err(Error::api("write", format!("Secret {namespace}/{NAME}")))
     }
 }
 
@@ -123,24 +121,24 @@ impl Controller for CertRotation {
     const NAME: &'static str = "webhook";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let complete = self.objects.secret.is_synced()
+        let synced = self.objects.secret.is_synced()
             && self.objects.configuration.is_synced()
             && self.caches.namespace_groups.is_synced();
-        if !complete {
+        if !synced {
             return Ok(None);
         }
-        let (there, now) = (self.objects.current_secret(), Timestamp::now());
-        let held = there.as_deref().and_then(WebhookCertificate::from_secret);
-        match held.as_ref().filter(|held| !held.is_due_for_renewal(now)) {
-            Some(held) => self.update_configuration(&held.ca_bundle).await?,
+        let (existing, now) = (self.objects.current_secret(), Timestamp::now());
+        let current = existing.as_deref().and_then(WebhookCertificate::from_secret);
+        match current.as_ref().filter(|current| !current.is_due_for_renewal(now)) {
+            Some(current) => self.update_configuration(&current.ca_bundle).await?,
             None => {
                 let host = format!("{NAME}.{}.svc", self.context.settings.namespace);
-                let made = WebhookCertificate::generate(&host, held.as_ref(), now)?;
-                // Trusted before it is shown.
-                self.update_configuration(&made.ca_bundle).await?;
-                self.store_certificate(&made, there).await?;
+                let new_certificate = WebhookCertificate::generate(&host, current.as_ref(), now)?;
+                // The API server must trust it before a replica serves it.
+                self.update_configuration(&new_certificate.ca_bundle).await?;
+                self.store_certificate(&new_certificate, existing).await?;
             }
         }
-        Ok(Some(DAY))
+        Ok(Some(CHECK_INTERVAL))
     }
 }

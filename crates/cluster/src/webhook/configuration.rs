@@ -1,29 +1,29 @@
-//! What the API server is told: which objects to send, where to, and whom to trust.
+//! The MutatingWebhookConfiguration: which objects the API server sends, where to, and which certificates it trusts.
 
 use super::NAME;
 use crate::networks::GROUP_ANNOTATIONS;
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS};
 use serde_json::{Value, json};
 
-/// The webhooks. `grouped` are the namespaces whose pods get a group of networks without saying so themselves.
-pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
+/// The webhooks. `grouped` are the namespaces that are annotated with a network group for their pods.
+pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
     let mut all = vec![
         webhook(
             namespace,
-            trusted,
+            ca_bundle,
             "pods",
             json!({
                 "name": "pods.ferroband.io",
                 "rules": [pod_rule()],
-                // Every other pod starts without asking us.
+                // All other pods are created without calling the webhook.
                 "matchConditions": [{"name": "names-networks", "expression": names_networks_expression()}],
-                // Somebody else's webhook may name networks.
+                // Another webhook may add networks.
                 "reinvocationPolicy": "IfNeeded",
             }),
         ),
         webhook(
             namespace,
-            trusted,
+            ca_bundle,
             "networks",
             json!({
                 "name": "networks.ferroband.io",
@@ -35,7 +35,7 @@ pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
         ),
         webhook(
             namespace,
-            trusted,
+            ca_bundle,
             "pools",
             json!({
                 "name": "pools.ferroband.io",
@@ -45,10 +45,10 @@ pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
     ];
     if !grouped.is_empty() {
         let names = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": grouped});
-        all.push(webhook(namespace, trusted, "pods", json!({
+        all.push(webhook(namespace, ca_bundle, "pods", json!({
             "name": "namespaces.ferroband.io",
             "rules": [pod_rule()],
-            // A condition cannot see the namespace's annotations, so the namespaces are named.
+            // A match condition cannot read the namespace's annotations, so the namespaces are listed.
             "namespaceSelector": {"matchExpressions": [names]},
             "matchConditions": [{"name": "names-no-networks", "expression": format!("!({})", names_networks_expression())}],
             "reinvocationPolicy": "IfNeeded",
@@ -57,14 +57,14 @@ pub fn webhooks(namespace: &str, trusted: &str, grouped: &[String]) -> Value {
     all.into()
 }
 
-fn webhook(namespace: &str, trusted: &str, path: &str, mut webhook: Value) -> Value {
+fn webhook(namespace: &str, ca_bundle: &str, path: &str, mut webhook: Value) -> Value {
     use k8s_openapi::ByteString;
     let service = json!({"name": NAME, "namespace": namespace, "path": format!("/{path}"), "port": 443});
     webhook["clientConfig"] =
-        json!({"service": service, "caBundle": ByteString(trusted.as_bytes().to_vec())});
+        json!({"service": service, "caBundle": ByteString(ca_bundle.as_bytes().to_vec())});
     webhook["admissionReviewVersions"] = json!(["v1"]);
     webhook["sideEffects"] = json!("None");
-    // Nobody waits for us to come back.
+    // Objects are admitted while the webhook is down.
     webhook["failurePolicy"] = json!("Ignore");
     webhook["timeoutSeconds"] = json!(5);
     webhook
@@ -92,17 +92,17 @@ fn names_networks_expression() -> String {
     )
 }
 
-/// Whether `there` says what `wanted` says, whatever the API server has filled in besides.
-pub fn contains_all(there: &Value, wanted: &Value) -> bool {
-    match (there, wanted) {
-        (Value::Object(there), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| contains_all(there, value)))
+/// Whether `actual` contains everything in `desired`; additional defaults of the API server are ignored.
+pub fn contains_all(actual: &Value, desired: &Value) -> bool {
+    match (actual, desired) {
+        (Value::Object(actual), Value::Object(desired)) => desired
+            .iter()
+            .all(|(key, value)| actual.get(key).is_some_and(|actual| contains_all(actual, value))),
+        (Value::Array(actual), Value::Array(desired)) => {
+            actual.len() == desired.len()
+                && actual.iter().zip(desired).all(|(actual, desired)| contains_all(actual, desired))
         }
-        (Value::Array(there), Value::Array(wanted)) => {
-            there.len() == wanted.len()
-                && there.iter().zip(wanted).all(|(there, wanted)| contains_all(there, wanted))
-        }
-        _ => there == wanted,
+        _ => actual == desired,
     }
 }
 
@@ -110,8 +110,9 @@ pub fn contains_all(there: &Value, wanted: &Value) -> bool {
 mod tests {
     use super::*;
 
+    // Case: ipam M23
     #[test]
-    fn m23_only_pods_that_name_networks_are_sent_and_nobody_waits() {
+    fn only_pods_with_networks_are_sent_and_a_webhook_failure_is_ignored() {
         let all = webhooks("ferroband-system", "pem", &[]);
         let all = all.as_array().unwrap();
         assert_eq!(all.len(), 3);
@@ -124,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_fills_in_is_no_difference() {
-        let wanted = webhooks("n", "pem", &[]);
-        let mut there = wanted.clone();
-        there[0]["matchPolicy"] = json!("Equivalent");
-        assert!(contains_all(&there, &wanted));
-        there[0]["failurePolicy"] = json!("Fail");
+    fn defaults_of_the_api_server_are_no_difference() {
+        let desired = webhooks("n", "pem", &[]);
+        let mut actual = desired.clone();
+        actual[0]["matchPolicy"] = json!("Equivalent");
+        assert!(contains_all(&actual, &desired));
+        actual[0]["failurePolicy"] = json!("Fail");
         assert!(
-            !contains_all(&there, &wanted)
-                && !contains_all(&webhooks("n", "pem", &["a".to_owned()]), &wanted)
+            !contains_all(&actual, &desired)
+                && !contains_all(&webhooks("n", "pem", &["a".to_owned()]), &desired)
         );
     }
 }

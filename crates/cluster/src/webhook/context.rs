@@ -1,4 +1,4 @@
-//! What is known about networks when a pod asks.
+//! The networks and settings that the webhook's reviews need.
 
 use crate::{
     ControllerContext,
@@ -13,32 +13,31 @@ use ferroband_api::{
 use ferroband_daemon::api_call::with_timeout;
 use kube::{Api, ResourceExt};
 
-/// The caches, and the API server for what they do not have yet.
+/// The network caches, and the API server for networks that they do not have yet.
 pub struct WebhookContext {
     context: ControllerContext,
     caches: NetworkCaches,
 }
 
 impl WebhookContext {
-    /// Of this replica.
-    pub fn new(context: &ControllerContext, sources: &NetworkCaches) -> Self {
-        Self { context: context.clone(), caches: sources.clone() }
+    pub fn new(context: &ControllerContext, caches: &NetworkCaches) -> Self {
+        Self { context: context.clone(), caches: caches.clone() }
     }
 
-    /// Whether the caches are worth asking.
+    /// Whether the caches are synced.
     pub fn is_ready(&self) -> bool {
-        let sources = &self.caches;
-        sources.definitions.is_synced()
-            && sources.spider_configs.is_synced()
-            && sources.namespace_groups.is_synced()
+        let caches = &self.caches;
+        caches.definitions.is_synced()
+            && caches.spider_configs.is_synced()
+            && caches.namespace_groups.is_synced()
     }
 
-    /// The group of networks that the pods of a namespace get.
+    /// The network group of a namespace's pods: key and value of the annotation.
     pub fn namespace_group(&self, namespace: &str) -> Option<(&'static str, String)> {
         self.caches.namespace_groups.get("", namespace).and_then(|group| (*group).clone())
     }
 
-    /// The networks of a group, or why one of them is none.
+    /// The networks of a group, or the invalid config and its error.
     pub fn group_networks(
         &self,
         key: &str,
@@ -47,10 +46,10 @@ impl WebhookContext {
         group_networks(&self.caches, key, value)
     }
 
-    /// What a pod needs for a network; `None` if there is no such network.
+    /// The resource that a pod needs for a network; `None` if there is no such network.
     ///
-    /// A pod may come right behind its network: what the caches do not have is asked for, and a network whose definition
-    /// is not made yet is known by its object.
+    /// A pod may be created right after its network: a definition that is missing in the cache is read from the API
+    /// server, and if it is not generated yet, its object is used.
     pub async fn resource_request(&self, namespace: &str, name: &str) -> Option<Option<ResourceRequest>> {
         let definition = match self.caches.definitions.get(namespace, name) {
             Some(known) => Some((*known).clone()),
@@ -70,21 +69,20 @@ impl WebhookContext {
         let config = |config: &SpiderMultusConfig| config.namespace().as_deref() == Some(namespace);
         let configs = self.caches.spider_configs.list().into_iter().filter(|(_, object)| config(object));
         for (_, object) in configs {
-            if let Some((called, need)) = config_resource_request(&object)
-                && called == name
+            if let Some((definition_name, request)) = config_resource_request(&object)
+                && definition_name == name
             {
-                return Some(need);
+                return Some(request);
             }
         }
         let prefix = &self.context.settings.resource_prefix;
         let mut networks = self.caches.ib_networks.list().into_iter();
         networks.find_map(|(_, network): (_, std::sync::Arc<SriovIBNetwork>)| {
-            let (there, need) = ib_resource_request(&network, prefix)?;
-            (there == namespace && network.name_any() == name).then_some(Some(need))
+            let (definition_namespace, request) = ib_resource_request(&network, prefix)?;
+            (definition_namespace == namespace && network.name_any() == name).then_some(Some(request))
         })
     }
 
-    /// How this daemon runs.
     pub fn settings(&self) -> &crate::ClusterSettings {
         &self.context.settings
     }

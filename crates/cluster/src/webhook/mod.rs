@@ -1,17 +1,17 @@
-//! What is filled in before an object is stored: networks and resources of pods, labels and complaints of networks, and
-//! complaints of pools.
+//! Admission webhook: adds networks and device resources to pods, adds labels to networks, and validates networks and
+//! address pools.
 //!
 //! ```text
-//!  API server ──only pods that name networks, networks, pools──▶ serve ──▶ pods::inject     JSON patch, warnings
-//!      ▲                                                          │  ├──▶ networks::review  labels, warnings, refusals
-//!      │                                                          │  └──▶ pools::review     warnings, refusals
-//!      │ caBundle, names of namespaces                            └─ certificate
-//!      └────────────── keep (leader) ────▶ Secret ferroband-webhook ──▶ every replica
+//!  API server ──pods that name networks, networks, pools──▶ serve ──▶ pods::inject      JSON patch, warnings, denial
+//!      ▲                                                     │  ├──▶ networks::review  labels, warnings, denial
+//!      │                                                     │  └──▶ pools::review     warnings, denial
+//!      │ caBundle, names of namespaces                       └─ serving_certificate
+//!      └───────── cert_rotation (leader) ────▶ Secret ferroband-webhook ──▶ every replica
 //! ```
 //!
-//! Every replica answers, from its caches. An answer that does not come changes nothing (`failurePolicy: Ignore`): whatever
-//! is security-relevant is checked again where it takes effect, and a pod that was not filled in is told so when it is
-//! attached.
+//! Every replica answers from its caches. If the webhook is down, objects are admitted unchanged (`failurePolicy:
+//! Ignore`): everything that is security-relevant is checked again where it takes effect, and a pod without its
+//! resources fails with an explanation when it is attached.
 
 mod admission;
 mod cert_rotation;
@@ -27,43 +27,46 @@ mod serving_certificate;
 
 pub use cert_rotation::{CertRotation, WebhookObjects};
 
-use crate::{ControllerContext, Error, Trigger, networks::NetworkCaches, run_controller as keep_work};
+use crate::{ControllerContext, Error, Trigger, networks::NetworkCaches, run_controller};
 use context::WebhookContext;
 use ferroband_daemon::tasks::TaskSet;
 use serving_certificate::ServingCertificate;
 use std::sync::Arc;
 
-/// The Secret with the certificate, the Service, and the configuration of the API server.
+/// Name of the Secret with the certificate, of the Service and of the MutatingWebhookConfiguration.
 const NAME: &str = "ferroband-webhook";
 
-/// Start answering. Every replica does.
+/// Starts serving, on every replica.
 pub fn start(
     context: &ControllerContext,
-    sources: &NetworkCaches,
-    kept: &WebhookObjects,
+    caches: &NetworkCaches,
+    objects: &WebhookObjects,
     tasks: &mut TaskSet<Error>,
 ) -> Result<(), Error> {
-    let identity = Arc::new(ServingCertificate::default());
-    let world = Arc::new(WebhookContext::new(context, sources));
+    let certificate = Arc::new(ServingCertificate::default());
+    let webhook_context = Arc::new(WebhookContext::new(context, caches));
     tasks.start_endless(
-        "certificate",
-        serving_certificate::follow_secret(kept.secret.clone(), identity.clone()),
+        "serving certificate",
+        serving_certificate::follow_secret(objects.secret.clone(), certificate.clone()),
     );
     let listener = serve::listen(context.settings.webhook_port)?;
-    tasks.start("webhook", serve::serve(listener, identity, world, tasks.stop.clone()));
+    tasks.start("webhook", serve::serve(listener, certificate, webhook_context, tasks.stop.clone()));
     Ok(())
 }
 
-/// Start the leader's part: the certificate, and what the API server is told.
+/// Starts the certificate rotation, on the leader.
 pub fn start_leader_tasks(
     context: &ControllerContext,
-    sources: &NetworkCaches,
-    kept: &WebhookObjects,
+    caches: &NetworkCaches,
+    objects: &WebhookObjects,
     tasks: &mut TaskSet<Error>,
 ) {
-    let wake = Trigger::default()
-        .on_change(tasks, &kept.secret)
-        .on_change(tasks, &kept.configuration)
-        .on_change(tasks, &sources.namespace_groups);
-    tasks.start_endless("webhook's certificate", keep_work(CertRotation::new(context, sources, kept), wake));
+    let trigger = Trigger::default()
+        .on_change(tasks, &objects.secret)
+        .on_change(tasks, &objects.configuration)
+        .on_change(tasks, &caches.namespace_groups);
+    tasks.start_endless(
+        "webhook certificate rotation",
+        run_controller(CertRotation::new(context, caches, objects), trigger),
+    );
 }

@@ -1,14 +1,14 @@
-//! Names as people count them: gpu2 before gpu10.
+//! Natural sort order: gpu2 before gpu10.
 
 use std::cmp::Ordering;
 
-/// Compare two names, runs of digits as numbers.
+/// Compares two names, runs of digits as numbers.
 pub fn natural_cmp(a: &str, b: &str) -> Ordering {
     let (mut a_rest, mut b_rest) = (a, b);
     loop {
         let (a_part, b_part) = (leading_run(a_rest), leading_run(b_rest));
         if a_part.is_empty() || b_part.is_empty() {
-            // Equal so far: the shorter first, and names that count the same (01, 1) in a fixed order.
+            // Equal so far: the shorter first, and names with equal numbers (01, 1) in a fixed order.
             return a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b));
         }
         let digits = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
@@ -26,7 +26,7 @@ pub fn natural_cmp(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The run of digits, or of others, that the text begins with.
+/// The run of digits, or of other characters, at the start of the text.
 fn leading_run(text: &str) -> &str {
     let digit = text.starts_with(|c: char| c.is_ascii_digit());
     let end = text.find(|c: char| c.is_ascii_digit() != digit).unwrap_or(text.len());
@@ -37,8 +37,9 @@ fn leading_run(text: &str) -> &str {
 mod tests {
     use super::*;
 
+    // Case: ipam M19
     #[test]
-    fn m19_numbers_count() {
+    fn digits_are_compared_as_numbers() {
         let mut names: Vec<String> = (1..=12).rev().map(|n| format!("s/gpu{n}-ib")).collect();
         names.extend(["s/gpu".to_owned(), "s/gpu02-ib".to_owned(), "a/z".to_owned()]);
         names.sort_by(|a, b| natural_cmp(a, b));

@@ -1,39 +1,40 @@
-//! Networks, looked at before they are stored: what is wrong is said while its author is there to hear it.
+//! Validates networks at admission, so that their author sees errors immediately.
 
 use super::admission::{AdmissionRequest, AdmissionResponse};
 use crate::ClusterSettings;
 use crate::networks::{
-    GROUP_ANNOTATIONS, NetworkSpecError, config_wanted, definition_name_annotation, desired_ib_network,
+    GROUP_ANNOTATIONS, NetworkSpecError, definition_name_annotation, desired_ib_network,
+    desired_spider_network,
 };
 use ferroband_api::{spiderpool::SpiderMultusConfig, sriov::SriovIBNetwork};
 use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// Look at a network.
+/// Reviews a SpiderMultusConfig or SriovIBNetwork.
 pub fn review(request: &AdmissionRequest, settings: &ClusterSettings) -> AdmissionResponse {
-    let mut answer = AdmissionResponse::default();
+    let mut response = AdmissionResponse::default();
     let name = request.object["metadata"]["name"].as_str().unwrap_or_default();
     let object = format!("{} {}/{name}", request.kind.kind, request.namespace);
     let result = match request.kind.kind.as_str() {
-        "SpiderMultusConfig" => review_config(request, &mut answer),
+        "SpiderMultusConfig" => review_config(request, &mut response),
         "SriovIBNetwork" => review_ib_network(request, settings),
-        _ => return answer,
+        _ => return response,
     };
     match result {
-        Ok(warnings) => answer.warnings.extend(warnings),
-        Err(NetworkReviewError::Invalid(refused)) => answer.denied = Some(refused.fault(&object).to_string()),
-        // Newer fields of theirs, perhaps: the reconciler says so as well, and nothing comes of it.
+        Ok(warnings) => response.warnings.extend(warnings),
+        Err(NetworkReviewError::Invalid(error)) => response.denied = Some(error.fault(&object).to_string()),
+        // Possibly fields of a newer version. The controller reports it as well and generates no network.
         Err(NetworkReviewError::Unreadable(e)) => {
-            answer.warnings.push(format!("{object} cannot be read: {e}"));
+            response.warnings.push(format!("{object} cannot be decoded: {e}"));
         }
         Err(NetworkReviewError::Renamed) => {
             let cause = "the annotation multus.spidernet.io/cr-name cannot be changed or added later";
-            let fault = Fault::new(FaultCode::InvalidConfig, object, cause, "create the object anew");
-            answer.denied = Some(fault.to_string());
+            let fault = Fault::new(FaultCode::InvalidConfig, object, cause, "delete and recreate the object");
+            response.denied = Some(fault.to_string());
         }
     }
-    answer
+    response
 }
 
 enum NetworkReviewError {
@@ -44,7 +45,7 @@ enum NetworkReviewError {
 
 fn review_config(
     request: &AdmissionRequest,
-    answer: &mut AdmissionResponse,
+    response: &mut AdmissionResponse,
 ) -> Result<Vec<String>, NetworkReviewError> {
     let mut config: SpiderMultusConfig =
         serde_json::from_value(request.object.clone()).map_err(NetworkReviewError::Unreadable)?;
@@ -57,8 +58,8 @@ fn review_config(
     {
         return Err(NetworkReviewError::Renamed);
     }
-    let wanted = config_wanted(&config).map_err(NetworkReviewError::Invalid)?;
-    // The labels that Spiderpool's own tools look for.
+    let desired = desired_spider_network(&config).map_err(NetworkReviewError::Invalid)?;
+    // The labels that Spiderpool's tools select by.
     let labelled =
         |key: &&str| config.annotations().get(*key).filter(|value| config.labels().get(*key) != Some(value));
     let mut labels = json!(config.labels());
@@ -68,9 +69,9 @@ fn review_config(
         changed = true;
     }
     if changed {
-        answer.add_patch(&["metadata", "labels"], labels);
+        response.add_patch(&["metadata", "labels"], labels);
     }
-    Ok(wanted.warnings)
+    Ok(desired.warnings)
 }
 
 fn review_ib_network(
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn ask(kind: &str, namespace: &str, object: Value, old: Value) -> AdmissionResponse {
+    fn review_object(kind: &str, namespace: &str, object: Value, old: Value) -> AdmissionResponse {
         let request = serde_json::from_value(json!({
             "uid": "u", "kind": {"kind": kind}, "namespace": namespace, "object": object, "oldObject": old,
         }));
@@ -112,42 +113,55 @@ mod tests {
         })
     }
 
+    // Case: ipam M10, ipam M17
     #[test]
-    fn m10_a_definition_keeps_its_name_and_m17_the_group_becomes_a_label() {
+    fn a_definition_cannot_be_renamed_and_its_group_becomes_a_label() {
         let spec =
             json!({"cniType": "ib-sriov", "ibsriov": {"resourceName": "a.b/c", "ippools": {"ipv4": ["p"]}}});
         let plain = config(json!({}), spec.clone());
         let named = config(json!({"multus.spidernet.io/cr-name": "y"}), spec.clone());
-        assert_eq!(ask("SpiderMultusConfig", "d", named.clone(), Value::Null), AdmissionResponse::default());
-        assert!(ask("SpiderMultusConfig", "d", named, plain).denied.unwrap().contains("cr-name"));
-        let grouped =
-            ask("SpiderMultusConfig", "d", config(json!({GROUP_ANNOTATIONS[0]: "rails"}), spec), Value::Null);
+        assert_eq!(
+            review_object("SpiderMultusConfig", "d", named.clone(), Value::Null),
+            AdmissionResponse::default()
+        );
+        assert!(review_object("SpiderMultusConfig", "d", named, plain).denied.unwrap().contains("cr-name"));
+        let grouped = review_object(
+            "SpiderMultusConfig",
+            "d",
+            config(json!({GROUP_ANNOTATIONS[0]: "rails"}), spec),
+            Value::Null,
+        );
         assert_eq!(grouped.patch[0]["value"], json!({GROUP_ANNOTATIONS[0]: "rails"}));
         let bare = config(
             json!({GROUP_ANNOTATIONS[0]: "rails"}),
             json!({"cniType": "ib-sriov", "ibsriov": {"resourceName": "a.b/c"}}),
         );
-        assert!(ask("SpiderMultusConfig", "d", bare, Value::Null).denied.is_some());
+        assert!(review_object("SpiderMultusConfig", "d", bare, Value::Null).denied.is_some());
     }
 
+    // Case: operator C23
     #[test]
-    fn c23_another_namespace_only_from_a_system_one() {
+    fn only_a_network_in_a_system_namespace_may_set_network_namespace() {
         let network = json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovIBNetwork", "metadata": {"name": "n"},
             "spec": {"resourceName": "r", "networkNamespace": "user2"},
         });
-        let refused = ask("SriovIBNetwork", "user1", network.clone(), Value::Null).denied.unwrap();
-        assert!(refused.contains("ferroband-system, kube-system, spiderpool"), "{refused}");
+        let message = review_object("SriovIBNetwork", "user1", network.clone(), Value::Null).denied.unwrap();
+        assert!(message.contains("ferroband-system, kube-system, spiderpool"), "{message}");
         assert_eq!(
-            ask("SriovIBNetwork", "ferroband-system", network, Value::Null),
+            review_object("SriovIBNetwork", "ferroband-system", network, Value::Null),
             AdmissionResponse::default()
         );
     }
 
     #[test]
-    fn what_cannot_be_read_passes_with_a_word() {
-        let answer =
-            ask("SpiderMultusConfig", "d", json!({"metadata": {}, "spec": {"cniType": 5}}), Value::Null);
-        assert!(answer.denied.is_none() && answer.warnings.len() == 1, "{answer:?}");
+    fn an_object_that_cannot_be_decoded_is_admitted_with_a_warning() {
+        let response = review_object(
+            "SpiderMultusConfig",
+            "d",
+            json!({"metadata": {}, "spec": {"cniType": 5}}),
+            Value::Null,
+        );
+        assert!(response.denied.is_none() && response.warnings.len() == 1, "{response:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Pools of addresses, looked at before they are stored.
+//! Validates SpiderIPPools at admission.
 
 use super::admission::{AdmissionRequest, AdmissionResponse};
 use ferroband_address::{IpFamily, spiderpool::parse_ips};
@@ -8,39 +8,40 @@ use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use std::net::IpAddr;
 
-/// Look at a pool. Whether it overlaps with others its condition says: two may be created at the same moment.
+/// Reviews a SpiderIPPool. Overlaps with other pools are reported in its condition instead, because two pools may be
+/// created at the same time.
 pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
-    let mut answer = AdmissionResponse::default();
+    let mut response = AdmissionResponse::default();
     let pool: SpiderIPPool = match serde_json::from_value(request.object.clone()) {
         Ok(pool) => pool,
         Err(e) => {
-            answer.warnings.push(format!("the pool cannot be read: {e}"));
-            return answer;
+            response.warnings.push(format!("the pool cannot be decoded: {e}"));
+            return response;
         }
     };
     let before: Option<SpiderIPPool> = serde_json::from_value(request.old_object.clone()).ok();
-    // A finalizer must come off whatever the pool says.
+    // Removing a finalizer must succeed even if the pool is invalid.
     if pool.metadata.deletion_timestamp.is_some()
         || before.as_ref().is_some_and(|before| before.spec == pool.spec)
     {
-        return answer;
+        return response;
     }
     let object = format!("SpiderIPPool {}", pool.name_any());
-    let refuse = |cause: String, remedy: &str| {
+    let deny = |cause: String, remedy: &str| {
         Some(Fault::new(FaultCode::InvalidConfig, object.clone(), cause, remedy).to_string())
     };
     match parse_pool(&pool) {
-        // It names the pool and the field.
-        Err(e) => answer.denied = Some(format!("{e}; correct the field and apply the pool again")),
-        Ok(read) => answer.warnings.extend(read.warnings.iter().map(ToString::to_string)),
+        // The error names the pool and the field.
+        Err(e) => response.denied = Some(format!("{e}; correct the field and apply the pool again")),
+        Ok(read) => response.warnings.extend(read.warnings.iter().map(ToString::to_string)),
     }
-    let left_out =
+    let removed =
         before.iter().flat_map(allocation_records).find(|(address, _)| !contains_address(&pool, *address));
-    if let (None, Some((address, record))) = (&answer.denied, left_out) {
-        let cause = format!("{address} would no longer be of the pool, and pod {} has it", record.pod);
-        answer.denied = refuse(cause, "keep the address in `ips`, or delete the pod first");
+    if let (None, Some((address, record))) = (&response.denied, removed) {
+        let cause = format!("{address} would be removed from the pool, but pod {} uses it", record.pod);
+        response.denied = deny(cause, "keep the address in `ips`, or delete the pod first");
     }
-    answer
+    response
 }
 
 fn contains_address(pool: &SpiderIPPool, address: IpAddr) -> bool {
@@ -65,34 +66,39 @@ mod tests {
         })
     }
 
-    fn ask(object: Value, old: Value) -> AdmissionResponse {
+    fn review_pool(object: Value, old: Value) -> AdmissionResponse {
         let request =
             json!({"uid": "u", "kind": {"kind": "SpiderIPPool"}, "object": object, "oldObject": old});
         review(&serde_json::from_value(request).unwrap())
     }
 
+    // Case: ipam S10
     #[test]
-    fn s10_a_pool_does_not_shrink_under_a_pod() {
+    fn an_address_in_use_cannot_be_removed_from_a_pool() {
         let whole = pool(&["172.91.0.100-172.91.0.120"]);
-        let refused = ask(pool(&["172.91.0.110-172.91.0.120"]), whole.clone()).denied.unwrap();
-        assert!(refused.contains("172.91.0.105") && refused.contains("team/train-0"), "{refused}");
+        let message = review_pool(pool(&["172.91.0.110-172.91.0.120"]), whole.clone()).denied.unwrap();
+        assert!(message.contains("172.91.0.105") && message.contains("team/train-0"), "{message}");
         let mut excluded = whole.clone();
         excluded["spec"]["excludeIPs"] = json!(["172.91.0.105"]);
-        assert!(ask(excluded, whole.clone()).denied.is_some());
-        assert_eq!(ask(pool(&["172.91.0.105"]), whole.clone()), AdmissionResponse::default());
-        // Deleted, or changed in nothing that counts.
+        assert!(review_pool(excluded, whole.clone()).denied.is_some());
+        assert_eq!(review_pool(pool(&["172.91.0.105"]), whole.clone()), AdmissionResponse::default());
+        // Being deleted, or with an unchanged spec.
         let mut going = pool(&["172.91.0.110"]);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!((ask(going, whole.clone()), ask(whole.clone(), whole)), Default::default());
+        assert_eq!(
+            (review_pool(going, whole.clone()), review_pool(whole.clone(), whole)),
+            Default::default()
+        );
     }
 
+    // Case: ipam S02, ipam S04, ipam S08
     #[test]
-    fn s02_s04_s08_what_is_wrong_is_refused_and_what_is_odd_is_told() {
-        let refused = ask(pool(&["172.91.0.120-172.91.0.100"]), Value::Null).denied.unwrap();
-        assert!(refused.contains("SpiderIPPool p") && refused.contains("172.91.0.120"), "{refused}");
+    fn an_invalid_pool_is_rejected_and_a_tolerated_one_gets_a_warning() {
+        let message = review_pool(pool(&["172.91.0.120-172.91.0.100"]), Value::Null).denied.unwrap();
+        assert!(message.contains("SpiderIPPool p") && message.contains("172.91.0.120"), "{message}");
         let mut odd = pool(&["172.91.0.100"]);
         odd["spec"]["subnet"] = json!("172.91.7.0/16");
-        let told = ask(odd, Value::Null);
-        assert!(told.denied.is_none() && told.warnings.len() == 1, "{told:?}");
+        let response = review_pool(odd, Value::Null);
+        assert!(response.denied.is_none() && response.warnings.len() == 1, "{response:?}");
     }
 }

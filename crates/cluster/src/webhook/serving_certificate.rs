@@ -1,4 +1,4 @@
-//! The certificate that is shown now; it changes while connections come in.
+//! The serving certificate in use. It can change while the server is running.
 
 use super::certificate::WebhookCertificate;
 use crate::Reflector;
@@ -12,12 +12,11 @@ use rustls::{
 use std::sync::{Arc, PoisonError, RwLock};
 use tracing::{info, warn};
 
-/// The certificate, once there is one.
+/// The serving certificate, once one is loaded.
 #[derive(Debug, Default)]
 pub struct ServingCertificate(RwLock<Option<Arc<CertifiedKey>>>);
 
 impl ServingCertificate {
-    /// Whether there is one.
     pub fn is_loaded(&self) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -33,22 +32,23 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
-/// Show what the Secret holds, for ever.
-pub async fn follow_secret(secret: Reflector<Secret>, identity: Arc<ServingCertificate>) {
+/// Loads the certificate from the Secret and again on every change, forever.
+pub async fn follow_secret(secret: Reflector<Secret>, serving: Arc<ServingCertificate>) {
     let mut changes = secret.changes();
-    let mut shown = None;
+    let mut loaded = None;
     loop {
         changes.mark_unchanged();
-        let held = secret.list().into_iter().find_map(|(_, secret)| WebhookCertificate::from_secret(&secret));
-        if let Some(held) = held.filter(|held| shown.as_ref() != Some(held)) {
-            match parse_certificate(&held) {
+        let certificate =
+            secret.list().into_iter().find_map(|(_, secret)| WebhookCertificate::from_secret(&secret));
+        if let Some(certificate) = certificate.filter(|certificate| loaded.as_ref() != Some(certificate)) {
+            match parse_certificate(&certificate) {
                 Ok(key) => {
-                    info!(until = %held.expires, "certificate");
-                    identity.set(key);
+                    info!(expires = %certificate.expires, "serving certificate loaded");
+                    serving.set(key);
                 }
-                Err(e) => warn!(error = %e, "the certificate in the Secret cannot be used"),
+                Err(e) => warn!(error = %e, "cannot use the certificate in the Secret"),
             }
-            shown = Some(held);
+            loaded = Some(certificate);
         }
         if changes.changed().await.is_err() {
             return;
@@ -57,9 +57,10 @@ pub async fn follow_secret(secret: Reflector<Secret>, identity: Arc<ServingCerti
 }
 
 fn parse_certificate(
-    held: &WebhookCertificate,
+    certificate: &WebhookCertificate,
 ) -> Result<CertifiedKey, Box<dyn std::error::Error + Send + Sync>> {
-    let chain = CertificateDer::pem_slice_iter(held.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(held.key.as_bytes())?;
+    let chain =
+        CertificateDer::pem_slice_iter(certificate.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes())?;
     Ok(CertifiedKey::new(chain, any_supported_type(&key)?))
 }

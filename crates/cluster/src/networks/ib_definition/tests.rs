@@ -10,15 +10,16 @@ fn network(spec: Value) -> SriovIBNetwork {
 }
 
 fn config(spec: Value) -> String {
-    let wanted = desired(&network(spec), "spidernet.io").unwrap();
-    let text = wanted.definition.config.unwrap();
-    // Four blanks for each level, as the operator stores it.
+    let generated = desired(&network(spec), "spidernet.io").unwrap();
+    let text = generated.definition.config.unwrap();
+    // Indented by four blanks, as the SR-IOV operator writes it.
     assert!(text.starts_with("{\n    \"cniVersion\": \"1.0.0\",\n    \"name\": \"ib-net\","), "{text}");
     super::super::json_text::compact(&RawValue::from_string(text).unwrap())
 }
 
+// Case: operator C35
 #[test]
-fn c35_capabilities_link_state_and_addresses() {
+fn capabilities_link_state_and_ipam_are_copied() {
     let spec = json!({
         "resourceName": "r", "capabilities": "{ \"infinibandGUID\": true }", "linkState": "enable",
         "ipam": "{ \"type\": \"whereabouts\",\n \"range\": \"10.0.0.0/24\" }",
@@ -35,8 +36,9 @@ fn c35_capabilities_link_state_and_addresses() {
     assert_eq!((owner.uid.as_str(), owner.controller), ("u", Some(true)));
 }
 
+// Case: operator C36
 #[test]
-fn c36_no_addresses_and_chained_plugins() {
+fn empty_ipam_and_chained_plugins_are_generated() {
     assert_eq!(
         config(json!({"resourceName": "r"})),
         r#"{"cniVersion":"1.0.0","name":"ib-net","type":"ib-sriov","ipam":{}}"#
@@ -47,8 +49,9 @@ fn c36_no_addresses_and_chained_plugins() {
     );
 }
 
+// Case: operator C42
 #[test]
-fn c42_a_chained_rdma_plugin_becomes_isolation_and_a_warning() {
+fn a_chained_rdma_plugin_becomes_rdma_isolation_with_a_warning() {
     let spec = json!({"resourceName": "r", "metaPlugins": "{\"type\":\"rdma\"}"});
     assert_eq!(
         config(spec.clone()),
@@ -59,7 +62,7 @@ fn c42_a_chained_rdma_plugin_becomes_isolation_and_a_warning() {
 }
 
 #[test]
-fn the_fields_that_are_ours() {
+fn ferroband_fields_are_generated() {
     let spec =
         json!({"resourceName": "r", "pkey": "0x8001", "rdmaIsolation": false, "ibKubernetesEnabled": true});
     assert_eq!(
@@ -72,7 +75,7 @@ fn the_fields_that_are_ours() {
 }
 
 #[test]
-fn what_is_no_json_is_refused_by_the_name_of_its_field() {
+fn an_invalid_field_is_rejected_by_name() {
     for (field, spec) in [
         ("spec.ipam", json!({"resourceName": "r", "ipam": "{'type': 'x'}"})),
         ("spec.ipam", json!({"resourceName": "r", "ipam": "[]"})),

@@ -3,46 +3,49 @@
 use ferroband_daemon::condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// What came of an object.
+/// The result of reconciling a SriovIBNetwork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IbNetworkOutcome {
-    /// Its definition is there.
+    /// Its definition exists.
     Ready {
-        /// Where.
+        /// Namespace of the definition.
         namespace: String,
     },
-    /// The namespace of its definition is not there yet.
+    /// The namespace of its definition does not exist yet.
     NamespaceMissing(String),
-    /// It cannot have a definition.
+    /// No definition can be generated from it.
     Invalid(String),
 }
 
-/// The condition to write, if it is not the one that stands there.
+/// The Ready condition to write; `None` if it has not changed.
 pub fn ready_condition(
-    verdict: &IbNetworkOutcome,
+    outcome: &IbNetworkOutcome,
     current: &[Condition],
     generation: Option<i64>,
 ) -> Option<Condition> {
-    let (good, reason, message) = match verdict {
+    let (is_ready, reason, message) = match outcome {
         IbNetworkOutcome::Ready { namespace } => {
-            (true, "NetworkReady", format!("the network is defined in namespace {namespace}"))
+            (true, "NetworkReady", format!("NetworkAttachmentDefinition is in namespace {namespace}"))
         }
         IbNetworkOutcome::NamespaceMissing(namespace) => (
             false,
             "NamespaceNotFound",
-            format!("namespace {namespace} is not there; the network is defined as soon as it is"),
+            format!(
+                "namespace {namespace} does not exist; the NetworkAttachmentDefinition is created once it does"
+            ),
         ),
         IbNetworkOutcome::Invalid(why) => (false, "NetworkAttachmentDefinitionInvalid", why.clone()),
     };
-    let before = current.iter().find(|condition| condition.type_ == "Ready");
-    let same = before.is_some_and(|before| {
-        (before.status == "True", before.reason.as_str(), &before.message) == (good, reason, &message)
-            && before.observed_generation == generation
+    let previous = current.iter().find(|condition| condition.type_ == "Ready");
+    let same = previous.is_some_and(|previous| {
+        (previous.status == "True", previous.reason.as_str(), &previous.message)
+            == (is_ready, reason, &message)
+            && previous.observed_generation == generation
     });
     if same {
         return None;
     }
-    let ready = condition(current, "Ready", Some(good), reason, message);
+    let ready = condition(current, "Ready", Some(is_ready), reason, message);
     Some(Condition { observed_generation: generation, ..ready })
 }
 
@@ -53,7 +56,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     #[test]
-    fn it_is_written_when_it_changes_and_keeps_its_time_while_the_status_stays() {
+    fn the_condition_is_written_on_change_and_keeps_its_time_while_the_status_is_the_same() {
         let missing = IbNetworkOutcome::NamespaceMissing("a".into());
         let first = ready_condition(&missing, &[], Some(1)).unwrap();
         assert_eq!((first.status.as_str(), first.reason.as_str()), ("False", "NamespaceNotFound"));
@@ -63,8 +66,8 @@ mod tests {
             ready_condition(&IbNetworkOutcome::Invalid("x".into()), std::slice::from_ref(&old), Some(2))
                 .unwrap();
         assert_eq!(other.last_transition_time, old.last_transition_time);
-        let good =
+        let ready =
             ready_condition(&IbNetworkOutcome::Ready { namespace: "a".into() }, &[other], Some(2)).unwrap();
-        assert!(good.status == "True" && good.last_transition_time != old.last_transition_time);
+        assert!(ready.status == "True" && ready.last_transition_time != old.last_transition_time);
     }
 }

@@ -1,4 +1,4 @@
-//! Which section counts, and the main plugin it makes.
+//! Selects the section of a SpiderMultusConfig and generates the main plugin from it.
 
 use super::super::generated_plugins::{
     CoordinatorEntry, GeneratedPlugin, IbSriovEntry, IpoibEntry, MacvlanEntry, SpiderpoolIpamEntry,
@@ -10,7 +10,7 @@ use ferroband_api::spiderpool::{
 };
 use ferroband_model::ResourceName;
 
-/// The section that counts.
+/// The section of a SpiderMultusConfig that applies.
 pub enum SpiderSection<'a> {
     IbSriov(&'a IbSriovSection),
     Ipoib(&'a IpoibSection),
@@ -22,7 +22,7 @@ pub enum SpiderSection<'a> {
     Custom(&'a str),
 }
 
-/// The types and their sections.
+/// `cniType` values and the names of their sections.
 const CNI_TYPES: [(&str, &str); 7] = [
     ("macvlan", "macvlan"),
     ("ipvlan", "ipvlan"),
@@ -34,13 +34,13 @@ const CNI_TYPES: [(&str, &str); 7] = [
 ];
 
 impl<'a> SpiderSection<'a> {
-    /// The section of `spec`. The one that is there counts, whatever `cniType` says: documents have it wrong, and
-    /// nothing else can be meant.
+    /// The section of `spec`. The section that is set applies, whatever `cniType` is: published documents have a wrong
+    /// `cniType`, and the meaning is unambiguous.
     pub fn from_spec(
         spec: &'a SpiderMultusConfigSpec,
         warnings: &mut Vec<String>,
     ) -> Result<Self, NetworkSpecError> {
-        let given: Vec<Self> = [
+        let sections: Vec<Self> = [
             spec.macvlan.as_ref().map(Self::Macvlan),
             spec.ipvlan.as_ref().map(Self::Ipvlan),
             spec.vlan.as_ref().map(Self::Vlan),
@@ -52,33 +52,35 @@ impl<'a> SpiderSection<'a> {
         .into_iter()
         .flatten()
         .collect();
-        let names = |given: &[Self]| {
-            given.iter().map(|s| s.cni_type_and_section().1).collect::<Vec<_>>().join(" and ")
+        let names = |sections: &[Self]| {
+            sections.iter().map(|s| s.cni_type_and_section().1).collect::<Vec<_>>().join(" and ")
         };
-        if given.len() > 1 {
-            return Err(NetworkSpecError::SeveralSections(names(&given)));
+        if sections.len() > 1 {
+            return Err(NetworkSpecError::SeveralSections(names(&sections)));
         }
         let text = spec.custom_cni.as_deref().unwrap_or_default();
-        match (given.into_iter().next(), spec.cni_type.as_str()) {
+        match (sections.into_iter().next(), spec.cni_type.as_str()) {
             (Some(section), _) if !text.trim().is_empty() => {
                 Err(NetworkSpecError::CustomAndSection(section.cni_type_and_section().1))
             }
-            (Some(section), said) => {
-                let (meant, name) = section.cni_type_and_section();
-                if said != meant {
-                    warnings.push(format!("cniType is {said}, but the section {name} is given and counts; write cniType: {meant}"));
+            (Some(section), cni_type) => {
+                let (expected, name) = section.cni_type_and_section();
+                if cni_type != expected {
+                    warnings.push(format!("cniType is {cni_type}, but the section {name} is set and applies; write cniType: {expected}"));
                 }
                 Ok(section)
             }
             (None, "custom") => Ok(Self::Custom(text)),
-            (None, said) => match CNI_TYPES.iter().find(|(known, _)| *known == said) {
-                Some((_, section)) => Err(NetworkSpecError::NoSection { cni_type: said.to_owned(), section }),
-                None => Err(NetworkSpecError::UnknownType(said.to_owned())),
+            (None, cni_type) => match CNI_TYPES.iter().find(|(known, _)| *known == cni_type) {
+                Some((_, section)) => {
+                    Err(NetworkSpecError::NoSection { cni_type: cni_type.to_owned(), section })
+                }
+                None => Err(NetworkSpecError::UnknownType(cni_type.to_owned())),
             },
         }
     }
 
-    /// Its `cniType` and its own name.
+    /// The `cniType` and the section's name.
     fn cni_type_and_section(&self) -> (&'static str, &'static str) {
         match self {
             Self::Macvlan(_) => CNI_TYPES[0],
@@ -92,7 +94,6 @@ impl<'a> SpiderSection<'a> {
         }
     }
 
-    /// Its pools.
     pub fn pools(&self) -> Option<&'a IpPools> {
         match self {
             Self::IbSriov(section) => section.ippools.as_ref(),
@@ -104,7 +105,7 @@ impl<'a> SpiderSection<'a> {
         }
     }
 
-    /// The resource that a pod with this network needs.
+    /// The device resource that a pod needs for this network.
     pub fn resource(&self) -> Result<Option<ResourceName>, NetworkSpecError> {
         let (field, name) = match self {
             Self::IbSriov(section) => ("spec.ibsriov.resourceName", &section.resource_name),
@@ -126,7 +127,7 @@ impl<'a> SpiderSection<'a> {
     }
 }
 
-/// The main plugin.
+/// Generates the main plugin.
 pub(super) fn main_plugin<'a>(
     section: &SpiderSection<'a>,
     spec: &'a SpiderMultusConfigSpec,
@@ -139,7 +140,7 @@ pub(super) fn main_plugin<'a>(
     Ok(match section {
         SpiderSection::IbSriov(section) => {
             if section.ib_kubernetes_enabled.is_some() {
-                warnings.push("ibKubernetesEnabled is the older name; write enableIbKubernetes".to_owned());
+                warnings.push("ibKubernetesEnabled is deprecated; use enableIbKubernetes".to_owned());
             }
             GeneratedPlugin::IbSriov(IbSriovEntry {
                 r#type: "ib-sriov",
@@ -158,7 +159,7 @@ pub(super) fn main_plugin<'a>(
         }
         SpiderSection::Sriov(section) => {
             if section.enable_rdma.is_some() {
-                warnings.push("enableRdma is the older name; write rdmaIsolation".to_owned());
+                warnings.push("enableRdma is deprecated; use rdmaIsolation".to_owned());
             }
             GeneratedPlugin::Sriov(SriovEntry {
                 r#type: "sriov",
@@ -182,7 +183,7 @@ fn parent_plugin<'a>(
     section: &'a VlanSection,
     ipam: Option<SpiderpoolIpamEntry<'a>>,
 ) -> Result<GeneratedPlugin<'a>, NetworkSpecError> {
-    // The bond and the VLAN interface are made by another plugin, which we do not have.
+    // Bonds and VLAN interfaces need a plugin that Ferroband does not include.
     let [master] = section.master.as_slice() else {
         return Err(NetworkSpecError::Unsupported("more than one master"));
     };
@@ -193,14 +194,13 @@ fn parent_plugin<'a>(
     Ok(GeneratedPlugin::Macvlan(MacvlanEntry { r#type: kind, master, mode, mtu, ipam }))
 }
 
-/// The coordinator's entry.
 pub(super) fn coordinator_plugin(spec: &SpiderMultusConfigSpec) -> Option<GeneratedPlugin<'_>> {
     let entry =
         || GeneratedPlugin::Coordinator(Box::new(CoordinatorEntry::from_spec(spec.coordinator.as_ref())));
     spec.enable_coordinator.then(entry)
 }
 
-/// The MTU of an Ethernet function, which its own plugin does not set.
+/// Sets the MTU of an Ethernet VF, which plugin `sriov` does not set.
 pub(super) fn tuning_plugin(section: &SpiderSection<'_>) -> Option<GeneratedPlugin<'static>> {
     match section {
         SpiderSection::Sriov(section) if section.mtu > 0 => {

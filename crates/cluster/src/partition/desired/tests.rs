@@ -26,7 +26,7 @@ fn partition(pkey: &str, namespaces: &[&str], mode: PartitionMode) -> Arc<Partit
     Arc::new(Partition::new("storage", PartitionSpec { pkey: pkey.into(), namespaces, mode }))
 }
 
-fn of(memberships: &[Arc<NodePartitions>], partitions: &[Arc<Partition>]) -> DesiredMemberships {
+fn desired_for(memberships: &[Arc<NodePartitions>], partitions: &[Arc<Partition>]) -> DesiredMemberships {
     let nodes = memberships.iter().map(|object| (object.name_any(), PartitionNodeFacts::default())).collect();
     desired_memberships(&PartitionInputs {
         node_partitions: memberships,
@@ -38,51 +38,52 @@ fn of(memberships: &[Arc<NodePartitions>], partitions: &[Arc<Partition>]) -> Des
 }
 
 #[test]
-fn what_nodes_say_is_wanted() {
-    let wanted = of(&[node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])], &[]);
+fn members_of_node_objects_are_desired() {
+    let desired = desired_for(&[node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])], &[]);
     let key = "0x3e8".parse().unwrap();
-    assert_eq!(wanted.table.get(key, parse_guid(GUID).unwrap()), Some(Membership::Full));
-    assert!(wanted.rejected.is_empty() && wanted.warnings.is_empty());
-    assert!(wanted.ownership.may_remove(key, parse_guid(GUID).unwrap()));
+    assert_eq!(desired.table.get(key, parse_guid(GUID).unwrap()), Some(Membership::Full));
+    assert!(desired.rejected.is_empty() && desired.warnings.is_empty());
+    assert!(desired.ownership.may_remove(key, parse_guid(GUID).unwrap()));
 }
 
 #[test]
-fn forged_a_guid_that_is_not_the_nodes_gets_nothing() {
+fn a_guid_of_another_node_is_rejected() {
     let storage = "e4:1d:2d:03:00:00:00:01";
     let thief = node(
         "n2",
         &[],
         vec![("c.net1", member("0x03e8", GUID, "a")), ("d.net1", member("0x03e8", storage, "a"))],
     );
-    let wanted = of(&[node("n1", &[GUID], vec![]), thief], &[]);
-    assert!(wanted.table.is_empty());
-    assert_eq!(wanted.rejected.len(), 2);
-    assert!(wanted.rejected[&("n2".into(), "c.net1".into())].contains("node n1's"));
+    let desired = desired_for(&[node("n1", &[GUID], vec![]), thief], &[]);
+    assert!(desired.table.is_empty());
+    assert_eq!(desired.rejected.len(), 2);
+    assert!(desired.rejected[&("n2".into(), "c.net1".into())].contains("belongs to node n1"));
 }
 
 #[test]
-fn forged_a_foreign_partition_under_enforce_gets_nothing_and_under_warn_a_warning() {
+fn a_namespace_that_is_not_admitted_is_rejected_in_enforce_mode_and_warned_about_in_warn_mode() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "evil"))])];
-    let enforced = of(&nodes, &[partition("0x3e8", &["good"], PartitionMode::Enforce)]);
+    let enforced = desired_for(&nodes, &[partition("0x3e8", &["good"], PartitionMode::Enforce)]);
     assert!(enforced.table.is_empty());
     let reason = &enforced.rejected[&("n1".into(), "c.net1".into())];
     assert!(reason.contains("namespace evil") && reason.contains("0x03e8"), "{reason}");
-    let warned = of(&nodes, &[partition("1000", &["good"], PartitionMode::Warn)]);
+    let warned = desired_for(&nodes, &[partition("1000", &["good"], PartitionMode::Warn)]);
     assert_eq!((warned.table.len(), warned.warnings.len()), (1, 1));
-    let admitted = of(&nodes, &[partition("0x3e8", &["good", "evil"], PartitionMode::Enforce)]);
+    let admitted = desired_for(&nodes, &[partition("0x3e8", &["good", "evil"], PartitionMode::Enforce)]);
     assert_eq!((admitted.table.len(), admitted.warnings.len()), (1, 0));
-    let everybody = of(&nodes, &[partition("0x3e8", &["*"], PartitionMode::Enforce)]);
+    let everybody = desired_for(&nodes, &[partition("0x3e8", &["*"], PartitionMode::Enforce)]);
     assert_eq!(everybody.table.len(), 1);
-    // Two objects that cannot both be right: the strict reading.
+    // Two contradictory objects for one key, one of them enforced: all members are rejected.
     let both = [
         partition("0x3e8", &["*"], PartitionMode::Warn),
         partition("0x3e8", &["good"], PartitionMode::Enforce),
     ];
-    assert!(of(&nodes, &both).table.is_empty());
+    assert!(desired_for(&nodes, &both).table.is_empty());
 }
 
+// Case: partitions 40
 #[test]
-fn case_40_the_129th_partition_of_a_node_is_refused_and_nobody_is_thrown_out_for_it() {
+fn the_129th_partition_of_a_node_is_rejected_and_existing_members_stay() {
     let guids: Vec<String> = (0..130).map(|n| Guid::new(0x0200_0000_0000_0000 + n).to_string()).collect();
     let functions: Vec<&str> = guids.iter().map(String::as_str).collect();
     let names: Vec<String> = (0..130).map(|n| format!("c{n:03}.net1")).collect();
@@ -92,95 +93,98 @@ fn case_40_the_129th_partition_of_a_node_is_refused_and_nobody_is_thrown_out_for
         list.collect::<Vec<_>>()
     };
     let full = node("n1", &functions, members(1));
-    let first = of(&[full], &[]);
+    let first = desired_for(&[full], &[]);
     assert_eq!((first.table.keys().count(), first.rejected.len()), (128, 1));
-    // One that sorts before all others comes: it is the one that has to wait.
+    // A new member that sorts before all others is the one that is rejected.
     let more = [node("n1", &functions, members(0))];
     let nodes = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
-    let given = PartitionInputs {
+    let inputs = PartitionInputs {
         node_partitions: &more,
         partitions: &[],
         nodes: &nodes,
         managed_keys: PKeyRange::default(),
         observed: Some(&first.table),
     };
-    let second = desired_memberships(&given);
+    let second = desired_memberships(&inputs);
     assert_eq!(second.table, first.table);
     assert!(second.rejected.contains_key(&("n1".into(), names[0].clone())));
 }
 
+// Case: partitions 58
 #[test]
-fn a_lost_nodes_memberships_end_and_stay_ours_to_remove() {
+fn memberships_of_a_lost_node_end_and_may_still_be_removed() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
     for facts in [
         BTreeMap::new(),
         BTreeMap::from([("n1".to_owned(), PartitionNodeFacts { out_of_service: true, opensm_port: None })]),
     ] {
-        let given = PartitionInputs {
+        let inputs = PartitionInputs {
             node_partitions: &nodes,
             partitions: &[],
             nodes: &facts,
             managed_keys: PKeyRange::default(),
             observed: None,
         };
-        let wanted = desired_memberships(&given);
-        assert!(wanted.table.is_empty());
-        assert!(wanted.ownership.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap()));
-        assert!(wanted.lost_nodes.contains("n1"));
+        let desired = desired_memberships(&inputs);
+        assert!(desired.table.is_empty());
+        assert!(desired.ownership.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap()));
+        assert!(desired.lost_nodes.contains("n1"));
     }
 }
 
+// Case: partitions 58
 #[test]
-fn case_58_a_node_that_is_only_silent_keeps_its_memberships_and_its_guids_are_nobody_elses() {
-    // Its pod was deleted by force; the node's object, which it cannot write, still has the member.
+fn an_unreachable_node_keeps_its_memberships_and_guids() {
+    // Its pod was force-deleted; the node cannot update its object, which still has the member.
     let silent = node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))]);
     let other = node("n2", &[], vec![("d.net1", member("0x0005", GUID, "a"))]);
-    let wanted = of(&[silent, other], &[]);
+    let desired = desired_for(&[silent, other], &[]);
     let guid = parse_guid(GUID).unwrap();
     assert_eq!(
-        wanted.table.iter().map(|(key, guid, _)| (key.number(), guid)).collect::<Vec<_>>(),
+        desired.table.iter().map(|(key, guid, _)| (key.number(), guid)).collect::<Vec<_>>(),
         [(0x3e8, guid)]
     );
     assert!(
-        wanted.rejected.contains_key(&("n2".into(), "d.net1".into())),
-        "not used again until the node is back or gone"
+        desired.rejected.contains_key(&("n2".into(), "d.net1".into())),
+        "not reused until the node is back or deleted"
     );
 }
 
+// Case: partitions 57
 #[test]
-fn case_57_an_object_that_went_unseen_is_missed_at_the_next_look() {
-    let there = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
-    assert_eq!(of(&there, &[]).table.len(), 1);
-    // No event told of its end: the list that follows a broken watch does not have it.
+fn a_member_whose_delete_event_was_missed_is_removed_after_the_next_list() {
+    let before = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
+    assert_eq!(desired_for(&before, &[]).table.len(), 1);
+    // No delete event arrived; the list that follows a broken watch does not contain it.
     let emptied = [node("n1", &[GUID], vec![])];
-    let wanted = of(&emptied, &[]);
+    let desired = desired_for(&emptied, &[]);
     assert!(
-        wanted.table.is_empty()
-            && wanted.ownership.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap())
+        desired.table.is_empty()
+            && desired.ownership.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap())
     );
 }
 
 #[test]
-fn a_shared_port_with_two_tenants_keys_is_told() {
+fn a_shared_port_with_keys_of_two_tenants_is_reported() {
     let port = "b8:59:9f:03:00:a1:b2:c4";
     let shared = |pkey: &str, namespace: &str| NodeMember { shared: true, ..member(pkey, port, namespace) };
     let one = node("n1", &[], vec![("c.net1", shared("0x0005", "a")), ("d.net1", shared("0x0005", "b"))]);
-    assert!(of(&[one], &[]).shared_port_keys.is_empty());
+    assert!(desired_for(&[one], &[]).shared_port_keys.is_empty());
     let two = node("n1", &[], vec![("c.net1", shared("0x0005", "a")), ("d.net1", shared("0x0006", "b"))]);
-    let wanted = of(&[two], &[]);
-    assert_eq!(wanted.shared_port_keys["n1"].len(), 2);
-    assert_eq!(wanted.placed["n1"].len(), 2);
+    let desired = desired_for(&[two], &[]);
+    assert_eq!(desired.shared_port_keys["n1"].len(), 2);
+    assert_eq!(desired.placed["n1"].len(), 2);
     assert_eq!(parse_placement("0x0005 b8:59:9f:03:00:a1:b2:c4").map(|(key, _)| key.number()), Some(5));
 }
 
 #[test]
-fn garbage_in_an_object_hurts_only_itself() {
+fn an_invalid_member_does_not_affect_others() {
     let bad = vec![
         ("a", member("0x8000", GUID, "a")),
         ("b", member("abc", GUID, "a")),
         ("c", member("0x0005", "?", "a")),
         ("d", member("0x0005", GUID, "a")),
     ];
-    let wanted = of(&[node("n1", &[GUID], bad)], &[]);
-    assert_eq!((wanted.table.len(), wanted.rejected.len()), (1, 3));
+    let desired = desired_for(&[node("n1", &[GUID], bad)], &[]);
+    assert_eq!((desired.table.len(), desired.rejected.len()), (1, 3));
 }
