@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line.
 
 use crate::{
     cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, partition,
@@ -11,29 +11,29 @@ To install:
   ferroband crds apply
   ferroband manifests | kubectl apply -f -
 
-To see what is going on:
+To inspect and debug:
   ferroband status               the cluster: daemons, nodes, pods and their interfaces
   ferroband inspect              this node's hardware
-  ferroband doctor               what is wrong, and what to do about it
-  ferroband verify NETWORK       a ping between two nodes over a network
-  ferroband explain NoParent     what an error's code means
+  ferroband doctor               problems and how to fix them
+  ferroband verify NETWORK       ping between two nodes over a network
+  ferroband explain NoParent     what an error code means
 
-As `kubectl ferroband`: link this program as kubectl-ferroband into a folder of your PATH.
+To run as `kubectl ferroband`: link this program as kubectl-ferroband into a directory of your PATH.
 
-Exit status: 0 done, 1 it failed and the last line says why, 2 wrong usage.";
+Exit status: 0 success, 1 failure (the last line names the reason), 2 invalid usage.";
 
 /// InfiniBand for Kubernetes pods.
 ///
-/// Ferroband gives pods IPoIB interfaces, RDMA devices and addresses. It runs as a daemon on each node and wraps the
-/// cluster's default network; pods ask for more in the annotation k8s.v1.cni.cncf.io/networks.
+/// Ferroband attaches pods to InfiniBand: IPoIB interfaces, RDMA devices and addresses. A daemon on each node wraps the
+/// cluster's default network; pods request further networks in the annotation k8s.v1.cni.cncf.io/networks.
 #[derive(Debug, Parser)]
 #[command(name = "ferroband", version, propagate_version = true, after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// What to log, in the syntax of tracing-subscriber's EnvFilter; the daemons say `info`, the tools `warn`.
+    /// Log filter in the syntax of tracing-subscriber's EnvFilter; daemons default to `info`, tools to `warn`.
     #[arg(long, env = "FERROBAND_LOG", global = true, value_name = "FILTER")]
     pub log: Option<String>,
 
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: CliCommand,
 }
@@ -60,7 +60,7 @@ pub enum CliCommand {
 }
 
 impl CliCommand {
-    /// Whether it runs for long, so that its log is what people see of it.
+    /// Whether it is a long-running daemon.
     pub fn is_daemon(&self) -> bool {
         match self {
             Self::Node(node) => !node.check,

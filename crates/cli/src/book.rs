@@ -1,19 +1,19 @@
-//! The commands of `ferroband` that the book and the README show are ones that there are.
+//! Checks that the `ferroband` commands shown in the book and the README are valid.
 
-#[path = "../../../xtask/src/book/shown.rs"]
-mod shown;
+#[path = "../../../xtask/src/book/markdown.rs"]
+mod markdown;
 
 use crate::arguments::Arguments;
 use clap::Parser;
 use std::path::Path;
 
 #[test]
-fn commands_of_this_program_are_understood() {
+fn documented_commands_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut tried = 0;
-    for (page, text) in shown::pages(&root) {
-        for words in shown::commands(&text) {
-            // `kubectl ferroband …` and `cargo xtask lab ferroband …` are the same program.
+    for (page, text) in markdown::pages(&root) {
+        for words in markdown::commands(&text) {
+            // `kubectl ferroband …` and `cargo xtask lab ferroband …` run the same program.
             let Some(start) = words.iter().take(6).position(|word| word == "ferroband") else { continue };
             if start > 0 && !["kubectl", "cargo"].contains(&words[0].as_str()) {
                 continue;
@@ -23,5 +23,5 @@ fn commands_of_this_program_are_understood() {
             tried += 1;
         }
     }
-    assert!(tried > 15, "only {tried} commands were found");
+    assert!(tried > 15, "only {tried} commands found");
 }

@@ -5,7 +5,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 use std::io::{Write, stdout};
 
-/// Print completions for a shell
+/// Print shell completions
 ///
 /// For bash: `ferroband completions bash > /etc/bash_completion.d/ferroband`
 #[derive(Args, Debug)]
@@ -15,7 +15,6 @@ pub struct CompletionsCommand {
 }
 
 impl CompletionsCommand {
-    /// Print them.
     pub fn run(self) -> anyhow::Result<()> {
         let mut script = Vec::new();
         generate(self.shell, &mut Arguments::command(), "ferroband", &mut script);

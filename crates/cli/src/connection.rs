@@ -1,4 +1,4 @@
-//! The way to the cluster, for people: what kubectl would use.
+//! Connection to the API server, with kubectl's conventions.
 
 use anyhow::Context;
 use clap::Args;
@@ -7,21 +7,20 @@ use kube::{Client, Config};
 use std::future::Future;
 use std::path::PathBuf;
 
-/// Which cluster is meant.
+/// Flags that select the cluster.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterConnection {
-    /// The kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account unless given.
+    /// Kubeconfig file; defaults to $KUBECONFIG, ~/.kube/config or the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// The context in it.
+    /// Context in the kubeconfig.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
 
 impl ClusterConnection {
-    /// A client for it.
     pub async fn client(&self) -> anyhow::Result<Client> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = match (&self.kubeconfig, &self.context) {
@@ -33,13 +32,15 @@ impl ClusterConnection {
             (None, Some(context)) => {
                 Config::from_kubeconfig(&options).await.with_context(|| format!("context {context}"))?
             }
-            (None, None) => Config::infer().await.context("no way to the API server; is KUBECONFIG set?")?,
+            (None, None) => {
+                Config::infer().await.context("cannot connect to the API server; is KUBECONFIG set?")?
+            }
         };
         Ok(Client::try_from(config)?)
     }
 }
 
-/// Run something that asks the API server, to its end.
+/// Runs a future on a single-threaded runtime.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

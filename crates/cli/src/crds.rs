@@ -16,15 +16,15 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
-/// Who we are to server-side apply.
+/// Field manager for server-side apply.
 const FIELD_MANAGER: &str = "ferroband";
-/// How long the API server may take to serve a new definition.
+/// Time limit for a CRD to become established.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The custom resource definitions that Ferroband needs
+/// Manage the custom resource definitions of Ferroband
 ///
-/// Most are those of the systems that Ferroband replaces (Multus, Whereabouts, Spiderpool, the SR-IOV operator), with
-/// every field of theirs. A definition that another manager owns is left as it is, unless you say --take-over.
+/// Most are supersets of the CRDs of the projects that Ferroband replaces (Multus, Whereabouts, Spiderpool, the SR-IOV
+/// network operator). A CRD that another field manager owns is not changed, unless --take-over is given.
 #[derive(Args, Debug)]
 pub struct CrdsCommand {
     #[command(subcommand)]
@@ -33,22 +33,21 @@ pub struct CrdsCommand {
 
 #[derive(Debug, Subcommand)]
 enum CrdsAction {
-    /// Put them into the cluster (server-side apply) and wait until they are served.
+    /// Apply the CRDs to the cluster (server-side apply) and wait until they are established.
     Apply {
-        /// Take over fields that another manager owns.
+        /// Take over fields that another field manager owns.
         #[arg(long)]
         take_over: bool,
     },
-    /// Print them as YAML.
+    /// Print the CRDs as YAML.
     Print {
-        /// Write one file for each into this folder instead.
+        /// Write one file per CRD into this directory instead.
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
 }
 
 impl CrdsCommand {
-    /// Do it.
     pub fn run(self) -> anyhow::Result<()> {
         match self.action {
             CrdsAction::Apply { take_over } => {
@@ -63,10 +62,12 @@ impl CrdsCommand {
                 Ok(())
             }
             CrdsAction::Print { dir: Some(dir) } => {
-                fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
+                fs::create_dir_all(&dir)
+                    .with_context(|| format!("cannot create directory {}", dir.display()))?;
                 for file in render_crds()? {
                     let path = dir.join(&file.file_name);
-                    fs::write(&path, file.yaml).with_context(|| format!("file {}", path.display()))?;
+                    fs::write(&path, file.yaml)
+                        .with_context(|| format!("cannot write {}", path.display()))?;
                 }
                 Ok(())
             }
@@ -75,7 +76,8 @@ impl CrdsCommand {
 }
 
 async fn apply(take_over: bool) -> anyhow::Result<()> {
-    let client = Client::try_default().await.context("no way to the API server; is KUBECONFIG set?")?;
+    let client =
+        Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
     let api: Api<CustomResourceDefinition> = Api::all(client);
     let parameters = PatchParams { force: take_over, ..PatchParams::apply(FIELD_MANAGER) };
     let mut out = stdout();
@@ -84,11 +86,14 @@ async fn apply(take_over: bool) -> anyhow::Result<()> {
         let name = definition.name_any();
         match api.patch(&name, &parameters, &Patch::Apply(definition)).await {
             Ok(_) => writeln!(out, "applied      {name}")?,
-            // Somebody else's definition of the same kind is as good: ours only adds to it.
+            // The upstream CRD works as well: Ferroband's is a superset.
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                writeln!(out, "kept         {name} (another manager's; --take-over replaces it)")?;
+                writeln!(
+                    out,
+                    "kept         {name} (owned by another field manager; replace it with --take-over)"
+                )?;
             }
-            Err(e) => return Err(e).with_context(|| format!("applying {name}")),
+            Err(e) => return Err(e).with_context(|| format!("cannot apply {name}")),
         }
     }
     for definition in &definitions {
@@ -101,14 +106,14 @@ async fn apply(take_over: bool) -> anyhow::Result<()> {
 async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
     let until = Instant::now() + ESTABLISH_TIMEOUT;
     loop {
-        let definition = api.get(name).await.with_context(|| format!("reading {name}"))?;
+        let definition = api.get(name).await.with_context(|| format!("cannot read {name}"))?;
         let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
         if conditions.iter().any(|c| c.type_ == "Established" && c.status == "True") {
             return Ok(());
         }
         if Instant::now() > until {
             let said: Vec<_> = conditions.into_iter().filter_map(|c| c.message).collect();
-            bail!("{name} is not served after {ESTABLISH_TIMEOUT:?}: {}", said.join("; "));
+            bail!("{name} is not established after {ESTABLISH_TIMEOUT:?}: {}", said.join("; "));
         }
         sleep(Duration::from_millis(200)).await;
     }

@@ -11,30 +11,31 @@ use ferroband_node::{
 };
 use std::{path::PathBuf, sync::Arc};
 
-/// Run the device plugin alone
+/// Run only the device plugin
 ///
-/// It tells the kubelet about the RDMA devices of this node and says which device files containers get; pods ask for
-/// them in their resource limits. It needs no API server, no network and no capabilities, only the kubelet's folder
-/// device-plugins and the folder of device files. It is part of `ferroband node`: run one or the other.
+/// The device plugin advertises the RDMA devices of this node to the kubelet and selects the device files for
+/// containers. Pods request devices in their resource limits. It requires no API server, no network and no
+/// capabilities, only the kubelet's directory device-plugins and the directory of device files. `ferroband node`
+/// includes it; run only one of the two.
 #[derive(Args, Debug)]
 pub struct DevicePluginCommand {
-    /// The name of this node, to find its file in a folder of configurations.
+    /// Name of this node, to select its file in a configuration directory.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
     node_name: String,
 
-    /// Where the host's file system is.
+    /// Root of the host's file system.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
-    /// The folder of RDMA device files; /dev/infiniband under the root unless given.
+    /// Directory of RDMA device files; defaults to /dev/infiniband under the root.
     #[arg(long, value_name = "DIR")]
     device_dir: Option<PathBuf>,
 
-    /// The kubelet's folder; /var/lib/kubelet under the root unless given.
+    /// The kubelet's directory; defaults to /var/lib/kubelet under the root.
     #[arg(long, value_name = "DIR")]
     kubelet_dir: Option<PathBuf>,
 
-    /// How the kubelet gets to know the plugin.
+    /// How to register with the kubelet.
     #[arg(long, value_enum, default_value_t = RegistrationArg::Auto)]
     registration: RegistrationArg,
 
@@ -42,19 +43,19 @@ pub struct DevicePluginCommand {
     resource_flags: ResourceFlags,
 }
 
-/// A way to be known to the kubelet.
+/// How to register with the kubelet.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum RegistrationArg {
-    /// By its plugin watcher where the folder plugins_registry is there, else by a call.
+    /// Through the plugin watcher if the directory plugins_registry exists, otherwise by a call.
     Auto,
-    /// By a call to kubelet.sock, again after each restart of the kubelet.
+    /// By a call to kubelet.sock, repeated after each restart of the kubelet.
     Call,
-    /// By a socket in plugins_registry, which the kubelet watches.
+    /// Through a socket in plugins_registry, which the kubelet watches.
     Watcher,
 }
 
 impl DevicePluginCommand {
-    /// Run until SIGTERM.
+    /// Runs until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&Root::at(self.root.clone()))?.into();
         let mut sight = DiscoveryRoots::of_host(hardware.as_ref());
@@ -76,7 +77,7 @@ impl DevicePluginCommand {
             sources,
             cdi,
         };
-        // It mostly waits: one thread serves it, and reads of files have threads of their own.
+        // One thread is enough: it mostly waits, and file reads use blocking threads.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(run_device_plugin(plugin))?)
     }
@@ -89,7 +90,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn the_example_runs_without_rights_and_its_command_is_understood() {
+    fn example_runs_without_privileges_and_with_a_valid_command() {
         let text = include_str!("../../../examples/rdma-device/daemonset.yaml");
         let object: Value = serde_saphyr::from_str(text).unwrap();
         let pod = &object["spec"]["template"]["spec"];

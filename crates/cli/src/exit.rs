@@ -1,15 +1,15 @@
-//! How the program ends.
+//! Exit status and error output.
 
 use std::{
     io::{self, ErrorKind},
     process::ExitCode,
 };
 
-/// The exit status for `result`, after saying what went wrong.
+/// Prints the error, if any, and returns the exit status.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough: `ferroband crds print | head`.
+        // The reader closed the pipe: `ferroband crds print | head`.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("ferroband: {}", ferroband_node::error_chain(e.as_ref()));

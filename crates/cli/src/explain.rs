@@ -9,41 +9,40 @@ use serde_json::{Value, json};
 
 /// Explain an error code
 ///
-/// Every error of Ferroband ends with a code in brackets: in a pod's events, in conditions and on the command line.
-/// This says what it means, why it comes up and what to do. Without a code it lists them all.
+/// Every error message of Ferroband ends with a code in brackets, in pod events, conditions and on the command line.
+/// This command prints its meaning, causes and remedies. Without a code it lists all codes.
 #[derive(Args, Debug)]
 pub struct ExplainCommand {
-    /// The code, for example NoParent, or the number of the CNI error.
+    /// The code, for example NoParent, or the CNI error number.
     code: Option<String>,
 
-    /// The form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }
 
 impl ExplainCommand {
-    /// Print it.
     pub fn run(self) -> anyhow::Result<()> {
         let codes = match &self.code {
             None => FaultCode::all(),
-            Some(asked) => find_codes(asked)?,
+            Some(query) => find_codes(query)?,
         };
-        let shown: Vec<Value> = codes.iter().copied().map(to_json).collect();
-        print(self.output, &shown, || match self.code {
+        let described: Vec<Value> = codes.iter().copied().map(to_json).collect();
+        print(self.output, &described, || match self.code {
             None => render_list(&codes),
             Some(_) => codes.iter().copied().map(render_code).collect::<Vec<_>>().join("\n"),
         })
     }
 }
 
-/// The codes that `asked` may mean: one by its name, or all of a number.
-fn find_codes(asked: &str) -> anyhow::Result<Vec<FaultCode>> {
-    let word = asked.trim_matches(['[', ']']);
+/// Finds the code with this name, or all codes with this CNI error number.
+fn find_codes(query: &str) -> anyhow::Result<Vec<FaultCode>> {
+    let word = query.trim_matches(['[', ']']);
     let number: Option<u32> = word.parse().ok();
     let fits = |code: &FaultCode| code.reason().eq_ignore_ascii_case(word) || number == Some(code.cni_code());
     let codes: Vec<_> = FaultCode::all().into_iter().filter(fits).collect();
     if codes.is_empty() {
-        bail!("there is no code `{asked}`; `ferroband explain` lists them");
+        bail!("unknown code `{query}`; run `ferroband explain` for a list");
     }
     Ok(codes)
 }
@@ -70,7 +69,7 @@ fn render_list(codes: &[FaultCode]) -> String {
 
 fn render_code(code: FaultCode) -> String {
     let about = code.explanation();
-    let again = if code.is_retried() { "; the runtime tries again" } else { "" };
+    let again = if code.is_retried() { "; retried by the runtime" } else { "" };
     let points = |points: &[&str]| points.iter().map(|point| format!("  - {point}\n")).collect::<String>();
     format!(
         "{} (CNI error {}{again})\n\n{}\n\nCauses\n{}\nRemedies\n{}",
@@ -87,9 +86,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_found_by_name_by_number_and_as_it_stands_in_a_message() {
-        for asked in ["NoParent", "noparent", "[NoParent]", "103"] {
-            assert_eq!(find_codes(asked).unwrap(), [FaultCode::NoParent], "{asked}");
+    fn code_is_found_by_name_number_or_with_brackets() {
+        for query in ["NoParent", "noparent", "[NoParent]", "103"] {
+            assert_eq!(find_codes(query).unwrap(), [FaultCode::NoParent], "{query}");
         }
         assert!(find_codes("11").unwrap().len() > 2);
         assert!(find_codes("Nonsense").unwrap_err().to_string().contains("ferroband explain"));

@@ -9,34 +9,32 @@ use std::path::PathBuf;
 
 /// Show the InfiniBand hardware of this node
 ///
-/// One line for each port: the device, where it is, what it is called as an interface, and how the link is.
+/// Prints one line for each port: device, PCI address, network interface and link state.
 #[derive(Args, Debug)]
 pub struct InspectCommand {
-    /// The form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 
-    /// Where the host's file system is.
+    /// Root of the host's file system.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
 
 impl InspectCommand {
-    /// Look, and print.
     pub fn run(self) -> anyhow::Result<()> {
         let host = ferroband_sim::hardware(&Root::at(self.root))?;
-        // Simulated trees are brought up to date by whoever may write them; others see them as they are.
+        // Refresh simulated sysfs trees. This fails without write permission; then show the current state.
         let _ = host.refresh();
         let inventory = Inventory::read(host.root(), host.is_simulated())?;
         print(self.output, &inventory, || render_table(&inventory, self.output == OutputFormat::Wide))
     }
 }
 
-/// What every table shows, and what a wide one shows besides.
+/// Columns of every table, and additional columns of a wide one.
 const COLUMNS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
 const WIDE_COLUMNS: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
 
-/// The inventory for people.
 fn render_table(inventory: &Inventory, wide: bool) -> String {
     if inventory.devices.is_empty() {
         return "no RDMA devices on this node\n".to_owned();
@@ -110,7 +108,7 @@ mod tests {
     use ferroband_node::discover::InventoryFunction;
 
     #[test]
-    fn a_port_is_a_line_and_simulation_is_said_first() {
+    fn table_has_one_line_per_port_after_the_simulation_notice() {
         let port = InventoryPort {
             number: 1,
             link_layer: Some("InfiniBand".into()),
@@ -143,7 +141,7 @@ rxe0    -             -          -       0     -                   -            
     }
 
     #[test]
-    fn wide_tells_where_a_virtual_function_belongs() {
+    fn wide_table_shows_the_physical_function_of_a_vf() {
         let device = InventoryRdmaDevice {
             name: "mlx5_2".into(),
             pci: Some("0000:3b:00.2".into()),

@@ -1,12 +1,12 @@
-//! `kubectl ferroband`: kubectl runs a program called `kubectl-ferroband`, and asks one called
-//! `kubectl_complete-ferroband` for completions. Both are links to this program.
+//! `kubectl ferroband`: kubectl runs the program `kubectl-ferroband`, and `kubectl_complete-ferroband` for completions.
+//! Both are links to this program.
 
 use crate::arguments::Arguments;
 use clap::{Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The arguments; help and errors name the program as it was called.
+/// Parses the arguments. Help and errors use the name by which the program was called.
 pub fn parse_arguments() -> Arguments {
     let mut command = Arguments::command();
     if program_name() == "kubectl-ferroband" {
@@ -16,7 +16,7 @@ pub fn parse_arguments() -> Arguments {
     Arguments::from_arg_matches(&parsed).unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
-/// Whether this is a call for completions; if so they are printed, as kubectl (cobra) reads them.
+/// If called for completions, prints them in the format of kubectl (cobra) and returns true.
 pub fn handle_completion() -> bool {
     if program_name() != "kubectl_complete-ferroband" {
         return false;
@@ -35,7 +35,7 @@ fn program_name() -> String {
     Path::new(&zeroth).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What may stand where the last of `words` is being written, each with its description.
+/// Completions for the last of `words`, each with its description.
 fn candidates(mut command: Command, words: &[String]) -> Vec<String> {
     command.build();
     let (last, before) = words.split_last().map_or(("", words), |(last, before)| (last.as_str(), before));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_values_and_flags_are_offered() {
+    fn commands_values_and_flags_are_completed() {
         assert!(names(&[""]).contains(&"status".to_owned()));
         assert_eq!(names(&["st"]), ["status"]);
         assert_eq!(names(&["status", "no"]), ["nodes"]);

@@ -1,20 +1,19 @@
-//! The log: on standard error, for people on a terminal and as JSON for everything else.
+//! Logging to standard error: text on a terminal, JSON otherwise.
 
 use crate::arguments::Arguments;
 use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
-/// Start to log.
 pub fn init(arguments: &Arguments) {
-    // Its errors come back to us, and are told with what they were about.
-    let usual = match arguments.command.is_daemon() {
+    // Errors of this module are also returned to the caller, who logs them with context.
+    let default = match arguments.command.is_daemon() {
         true => "info,kube_client::client::builder=off",
         false => "warn,kube_client::client::builder=off",
     };
-    let asked = arguments.log.as_deref().unwrap_or(usual);
-    let filter = EnvFilter::try_new(asked).unwrap_or_else(|e| {
-        eprintln!("ferroband: log filter {asked:?}: {e}; using {usual:?}");
-        EnvFilter::new(usual)
+    let directives = arguments.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::try_new(directives).unwrap_or_else(|e| {
+        eprintln!("ferroband: invalid log filter {directives:?}: {e}; using {default:?}");
+        EnvFilter::new(default)
     });
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
     if stderr().is_terminal() {

@@ -1,20 +1,20 @@
-//! `ferroband`: InfiniBand for Kubernetes pods. The daemons and the tools for people, in one program.
+//! `ferroband`: InfiniBand for Kubernetes pods. Daemons and command-line tools in one program.
 //!
 //! ```text
 //! ferroband node            the node daemon                       (DaemonSet)
 //! ferroband cluster         the cluster daemon                    (Deployment)
-//! ferroband device-plugin   its part that tells the kubelet of devices, alone
-//! ferroband crds            the custom resource definitions       (whoever installs)
-//! ferroband manifests       what to `kubectl apply`
+//! ferroband device-plugin   only the device plugin of the node daemon
+//! ferroband crds            the custom resource definitions
+//! ferroband manifests       manifests for `kubectl apply`
 //! ferroband status          the cluster: daemons, nodes, pods and their interfaces
 //! ferroband inspect         the InfiniBand hardware of this node
-//! ferroband doctor          what is wrong, and what to do about it
-//! ferroband verify          a ping between two nodes over a network
-//! ferroband explain         what an error's code means
-//! ferroband partition       who is in which partition of the fabric
-//! ferroband sim             simulated hardware, where there is none
-//! ferroband uninstall       a node as it was before
-//! ferroband completions     for your shell
+//! ferroband doctor          problems and how to fix them
+//! ferroband verify          ping between two nodes over a network
+//! ferroband explain         what an error code means
+//! ferroband partition       members of the fabric's partitions
+//! ferroband sim             simulated hardware
+//! ferroband uninstall       removes Ferroband from nodes
+//! ferroband completions     shell completions
 //! ```
 
 mod arguments;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
     let arguments = kubectl::parse_arguments();
     logging::init(&arguments);
-    // The one that is built in. It fails only if there is one already, which is then the same.
+    // Fails only if a provider is already installed, which is then the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     exit::exit_code(match arguments.command {
         CliCommand::Node(command) => command.run(),

@@ -1,10 +1,10 @@
 //! `ferroband manifests`.
 //!
-//! The objects stand in YAML files with their reasons beside them; a few words in them are filled in: here, or by Helm.
+//! The objects are YAML files with comments. They contain variables that are filled in here or by Helm.
 //!
 //! ```text
-//! manifests/*.yaml ──words::fill──────▶ deploy/ferroband.yaml                          kubectl apply
-//!                  └─words::template──▶ deploy/charts/ferroband/templates/daemons/     helm install, with values
+//! manifests/*.yaml ──render_with_defaults──▶ deploy/ferroband.yaml                        kubectl apply
+//!                  └─render_helm_template──▶ deploy/charts/ferroband/templates/daemons/   helm install, with values
 //! ```
 
 mod template_vars;
@@ -19,17 +19,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Print what to `kubectl apply` to run Ferroband
+/// Print the manifests of Ferroband for `kubectl apply`
 ///
-/// A namespace, the accounts of the two daemons with their rights, the DaemonSet and the Deployment. The custom resource definitions are
-/// not among them: run `ferroband crds apply` first.
+/// The manifests contain a namespace, service accounts and RBAC rules of the two daemons, the DaemonSet and the
+/// Deployment. They do not contain the custom resource definitions: run `ferroband crds apply` first.
 #[derive(Args, Debug)]
 pub struct ManifestsCommand {
-    /// The image.
+    /// Container image.
     #[arg(long, default_value = "ferroband:dev")]
     image: String,
 
-    /// Install ferroband-cni under these names, too.
+    /// Also install ferroband-cni under these names.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ALIASES))]
     alias: Vec<String>,
 
@@ -37,20 +37,20 @@ pub struct ManifestsCommand {
     #[arg(long, value_name = "PROFILE")]
     simulate: Option<String>,
 
-    /// Join the simulated fabrics of the nodes over this interface.
+    /// Interface that connects the simulated fabrics of the nodes.
     #[arg(long, value_name = "INTERFACE", requires = "simulate")]
     simulate_uplink: Option<String>,
 
-    /// Serve metrics of every node for Prometheus at this address, for example 0.0.0.0:5711. Off unless given.
+    /// Serve Prometheus metrics of every node at this address, for example 0.0.0.0:5711. Disabled by default.
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
-    /// Write the templates of the Helm chart into this folder instead.
+    /// Write the Helm chart's templates into this directory instead.
     #[arg(long, value_name = "DIR", hide = true)]
     chart: Option<PathBuf>,
 }
 
-/// The objects, each file with its name in the chart.
+/// The manifest files by their name in the chart.
 const MANIFEST_FILES: [(&str, &str); 7] = [
     ("account.yaml", include_str!("manifests/account.yaml")),
     ("rights.yaml", include_str!("manifests/rights.yaml")),
@@ -62,10 +62,9 @@ const MANIFEST_FILES: [(&str, &str); 7] = [
 ];
 
 impl ManifestsCommand {
-    /// Print them.
     pub fn run(self) -> anyhow::Result<()> {
         if let Some(profile) = &self.simulate {
-            // Better here than in the logs of every node.
+            // Report an unknown profile here rather than in the logs of every node.
             ferroband_node::find_profile(profile)?;
         }
         match &self.chart {
@@ -74,13 +73,14 @@ impl ManifestsCommand {
         }
     }
 
-    /// The same objects as templates of the chart: one source, two ways to fill it in.
+    /// Writes the manifests as templates of the Helm chart.
     fn write_chart(&self, folder: &Path) -> anyhow::Result<()> {
-        fs::create_dir_all(folder).with_context(|| format!("folder {}", folder.display()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create directory {}", folder.display()))?;
         for (name, text) in MANIFEST_FILES {
             let path = folder.join(name);
             fs::write(&path, template_vars::render_helm_template(text))
-                .with_context(|| format!("file {}", path.display()))?;
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     }
@@ -129,16 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_file_is_what_is_printed() {
+    fn committed_file_is_up_to_date() {
         let committed = include_str!("../../../deploy/ferroband.yaml");
-        assert!(
-            render(&[]) == committed,
-            "deploy/ferroband.yaml is behind; run: cargo run -p ferroband-cli -- manifests > deploy/ferroband.yaml"
-        );
+        assert!(render(&[]) == committed, "deploy/ferroband.yaml is out of date; run: cargo xtask generate");
     }
 
     #[test]
-    fn what_is_asked_for_is_in_the_daemonset() {
+    fn flags_are_passed_to_the_daemonset() {
         let yaml = render(&[
             "--image=r.example/f:1",
             "--alias=ipoib,whereabouts",
@@ -160,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mount_is_at_the_hosts_own_path() {
+    fn every_host_path_is_mounted_at_the_same_path() {
         let objects = objects(&render(&[]));
         let pod = &daemonset(&objects)["spec"]["template"]["spec"];
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
@@ -173,24 +170,27 @@ mod tests {
             }
             assert_eq!(
                 volume["hostPath"]["path"], mount["mountPath"],
-                "paths are told to kubelet and runtime"
+                "paths are passed to the kubelet and the runtime"
             );
         }
     }
 
     #[test]
-    fn no_word_is_left_open() {
+    fn every_variable_is_filled_in() {
         let at = |text: &str| text.lines().find(|line| line.contains('@')).map(str::to_owned);
         assert_eq!(at(&render(&[])), None);
         for (name, text) in MANIFEST_FILES {
             let template = template_vars::render_helm_template(text);
             assert_eq!(at(&template), None, "{name}");
-            assert!(!template.contains("ferroband-system"), "{name}: the chart's namespace is the release's");
+            assert!(
+                !template.contains("ferroband-system"),
+                "{name}: the chart must use the release's namespace"
+            );
         }
     }
 
     #[test]
-    fn every_right_has_its_reason() {
+    fn every_rbac_rule_has_a_comment() {
         let text = MANIFEST_FILES.map(|(_, text)| text).concat();
         let rules = text.lines().filter(|line| line.trim_start().starts_with("- apiGroups"));
         let reasons = text.lines().zip(text.lines().skip(1)).filter(|(above, line)| {

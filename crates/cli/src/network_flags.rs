@@ -1,15 +1,15 @@
-//! What the administrator decides about networks, for all pods of a node.
+//! Flags for network selection, which apply to all pods of a node.
 
 use clap::{Args, builder::BoolishValueParser};
 use ferroband_node::NetworkAccessPolicy;
 
-/// Decisions about networks. Each can also be made by an environment variable, and the configuration of a Multus that
-/// was replaced is heard as well.
+/// Network selection flags. Each can also be set by an environment variable, or in the configuration of a replaced
+/// Multus.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Networks")]
 pub struct NetworkFlags {
-    /// Where networks are looked for that the annotation v1.multus-cni.io/default-network and --default-networks name
-    /// without a namespace.
+    /// Namespace for networks that the annotation v1.multus-cni.io/default-network and --default-networks name without
+    /// a namespace.
     #[arg(
         long,
         env = "FERROBAND_NETWORK_NAMESPACE",
@@ -18,14 +18,14 @@ pub struct NetworkFlags {
     )]
     network_namespace: String,
 
-    /// Let pods use networks of their own namespace and of --global-namespaces only.
+    /// Restrict pods to networks of their own namespace and of --global-namespaces.
     #[arg(
         long, env = "FERROBAND_NAMESPACE_ISOLATION", value_parser = BoolishValueParser::new(),
         num_args = 0..=1, default_value = "false", default_missing_value = "true"
     )]
     namespace_isolation: bool,
 
-    /// With --namespace-isolation: namespaces whose networks every pod may use.
+    /// Namespaces whose networks every pod may use with --namespace-isolation.
     #[arg(
         long,
         env = "FERROBAND_GLOBAL_NAMESPACES",
@@ -35,7 +35,7 @@ pub struct NetworkFlags {
     )]
     global_namespaces: Vec<String>,
 
-    /// Networks that every pod gets before those that it asks for: [NAMESPACE/]NAME.
+    /// Networks that every pod gets before those that it requests: [NAMESPACE/]NAME.
     #[arg(long, env = "FERROBAND_DEFAULT_NETWORKS", value_name = "NETWORK", value_delimiter = ',')]
     default_networks: Vec<String>,
 
@@ -51,7 +51,6 @@ pub struct NetworkFlags {
 }
 
 impl NetworkFlags {
-    /// As the daemon takes them.
     pub fn into_policy(self) -> NetworkAccessPolicy {
         NetworkAccessPolicy::new(
             self.network_namespace,

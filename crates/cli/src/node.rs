@@ -8,31 +8,30 @@ use std::{net::SocketAddr, path::PathBuf};
 
 /// Run the node daemon
 ///
-/// It tells the kubelet about the RDMA devices of this node (resource jarvice.com/rdma,
-/// and what is configured), decides what interfaces and
-/// addresses pods get, and puts ferroband-cni in front of the default network. Pods on the node need it to start, but
-/// not to stop: what is deleted while it is away is settled when it is back.
+/// The node daemon advertises the RDMA devices of this node to the kubelet (as jarvice.com/rdma and as configured),
+/// plans the interfaces and addresses of pods, and installs ferroband-cni in front of the default network. Pods need it
+/// to start, but not to stop: addresses of pods deleted while it is down are released when it is back.
 ///
-/// It needs to be root in the host's network namespace, and the API server (in-cluster, or KUBECONFIG).
+/// It must run as root in the host's network namespace, and requires the API server (in-cluster, or KUBECONFIG).
 #[derive(Args, Debug)]
 pub struct NodeCommand {
-    /// The name of this node in the API server.
+    /// Name of this Node object.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present = "check")]
     node_name: Option<String>,
 
-    /// The namespace that Ferroband is installed in; the node's SriovNetworkNodeState is there.
+    /// Namespace in which Ferroband is installed; it contains the node's SriovNetworkNodeState.
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
     namespace: String,
 
-    /// Where the host's file system is.
+    /// Root of the host's file system.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
-    /// The CNI program to install in opt/cni/bin as `ferroband`.
+    /// CNI plugin binary to install in opt/cni/bin as `ferroband`.
     #[arg(long, value_name = "FILE", default_value = "/usr/bin/ferroband-cni")]
     cni_binary: PathBuf,
 
-    /// Install the CNI program under these names, too. A foreign program of that name is kept as NAME.before-ferroband.
+    /// Also install the CNI plugin under these names. An existing file of that name is kept as NAME.before-ferroband.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ALIASES))]
     alias: Vec<String>,
 
@@ -40,7 +39,7 @@ pub struct NodeCommand {
     #[arg(long, value_name = "PROFILE")]
     simulate: Option<String>,
 
-    /// Join the simulated fabrics of the nodes over this interface; without it they end at the node.
+    /// Interface that connects the simulated fabrics of the nodes; without it each node has its own fabric.
     #[arg(long, value_name = "INTERFACE", requires = "simulate")]
     simulate_uplink: Option<String>,
 
@@ -50,25 +49,25 @@ pub struct NodeCommand {
     #[command(flatten)]
     network_flags: NetworkFlags,
 
-    /// The opensm to run if this node has the label ferroband.io/subnet-manager: a file, or a name to look for.
+    /// opensm binary, as a path or a name in PATH, to run if this node has the label ferroband.io/subnet-manager.
     #[arg(long, env = "FERROBAND_OPENSM", value_name = "PROGRAM", default_value = "opensm")]
     opensm: PathBuf,
 
-    /// Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:5711. Off unless given.
+    /// Serve Prometheus metrics at http://ADDRESS/metrics, for example 127.0.0.1:5711. Disabled by default.
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
-    /// Do not run; ask the daemon that runs here whether it is ready, and exit with 0 if so.
+    /// Only check whether the running daemon on this node is ready; exit with 0 if so.
     #[arg(long)]
     pub check: bool,
 }
 
-/// The plugins that `ferroband-cni` can stand in for.
+/// CNI plugins that `ferroband-cni` can replace.
 pub const ALIASES: [&str; 8] =
     ["coordinator", "ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
 impl NodeCommand {
-    /// Run until SIGTERM.
+    /// Runs until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         let Self {
             node_name,
@@ -103,7 +102,7 @@ impl NodeCommand {
             aliases: alias,
             simulation: simulate.map(|profile| SimulationSettings { profile, uplink: simulate_uplink }),
         };
-        // Few threads: the daemon mostly waits, and calls that block have threads of their own.
+        // Two threads are enough: the daemon mostly waits, and blocking calls use their own threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         Ok(runtime.block_on(run(settings))?)
     }

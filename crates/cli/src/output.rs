@@ -1,33 +1,33 @@
-//! The forms of output that all lists share.
+//! Output formats.
 
 use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{Write, stdout};
 
-/// A form of output.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
-    /// Columns, for people.
+    /// Columns.
     Table,
-    /// More columns.
+    /// Additional columns.
     Wide,
-    /// Everything that is known, for programs.
+    /// All fields, as JSON.
     Json,
-    /// The same as YAML.
+    /// All fields, as YAML.
     Yaml,
 }
 
-/// Print `value` for programs, or what `columns` makes of it for people.
+/// Prints `value` as JSON or YAML, or the result of `columns`.
 pub fn print(
     output: OutputFormat,
     value: &impl Serialize,
     columns: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
-    let shown = match output {
+    let text = match output {
         OutputFormat::Table | OutputFormat::Wide => columns(),
         OutputFormat::Yaml => serde_saphyr::to_string(value)?,
         OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
     };
-    stdout().write_all(shown.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(())
 }

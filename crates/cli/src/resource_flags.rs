@@ -1,41 +1,41 @@
-//! The flags about what a node offers.
+//! Flags for the resources that a node advertises.
 
 use clap::Args;
 use ferroband_node::pools::{DevicePool, PoolDefaults, PoolSources};
 use std::path::PathBuf;
 
-/// Where configurations are looked for when none is named.
+/// Default configuration directory.
 const DEFAULT_CONFIG_DIR: &str = "/etc/ferroband/devices";
 
-/// Which resources the kubelet is told of.
+/// Resources to advertise to the kubelet.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Resources")]
 pub struct ResourceFlags {
-    /// A configuration of the SR-IOV device plugin (resourceList) or of the shared RDMA plugin (configList), or a folder
-    /// of such files; in a folder with a file called like the node, that one. Changes are seen at once. Can be repeated;
-    /// /etc/ferroband/devices, where there is such a folder, unless given.
+    /// Configuration file of the SR-IOV device plugin (resourceList) or of the shared RDMA device plugin (configList),
+    /// or a directory of such files. If a directory contains a file named after the node, only that file is used.
+    /// Changes take effect immediately. Can be repeated. Defaults to /etc/ferroband/devices if that directory exists.
     #[arg(long, visible_alias = "config-file", value_name = "PATH", value_delimiter = ',')]
     device_config: Vec<PathBuf>,
 
-    /// The prefix of resources in a resourceList that has none of its own.
+    /// Prefix for resources of a resourceList that sets no resourcePrefix.
     #[arg(long, value_name = "PREFIX", default_value = "spidernet.io")]
     resource_prefix: String,
 
-    /// The resource that stands for all RDMA devices of the node together.
+    /// Resource that represents all RDMA devices of the node.
     #[arg(long, value_name = "NAME", default_value = "jarvice.com/rdma", value_parser = parse_resource_name)]
     rdma_resource: String,
 
-    /// How many pods may hold it at once; 0 does not offer it.
+    /// Number of pods that may use it at the same time; 0 disables it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     rdma_count: usize,
 
-    /// Give functions by the names of a CDI specification, not as device files.
+    /// Allocate devices through CDI instead of device files.
     #[arg(long)]
     pub use_cdi: bool,
 }
 
 impl ResourceFlags {
-    /// The same for the daemon on `node`.
+    /// Converts the flags for the daemon on `node`.
     pub fn into_sources(self, node: &str) -> anyhow::Result<PoolSources> {
         let whole = match self.rdma_count {
             0 => Vec::new(),
@@ -61,7 +61,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn the_example_is_read_without_a_complaint() {
+    fn example_configuration_is_valid() {
         let text = include_str!("../../../examples/device-pools/configmap.yaml");
         let object: Value = serde_saphyr::from_str(text).unwrap();
         let defaults = PoolDefaults { prefix: "spidernet.io".to_owned() };

@@ -1,8 +1,8 @@
-//! Tables for terminals and for pipes: columns by blanks, as `kubectl get` prints them.
+//! Tables in the style of `kubectl get`.
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// A table with these column heads.
+/// Creates a table with these column headers.
 pub fn table<'a>(heads: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table
@@ -12,7 +12,7 @@ pub fn table<'a>(heads: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// The table as text, without blanks at the ends of lines.
+/// Renders the table without trailing spaces.
 pub fn render(mut table: Table) -> String {
     let columns = table.column_count();
     for column in 0..columns {

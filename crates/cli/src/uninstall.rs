@@ -7,39 +7,38 @@ use ferroband_kernel::Root;
 use ferroband_node::install;
 use std::{path::PathBuf, time::Duration};
 
-/// Take Ferroband off this node
+/// Remove Ferroband from this node
 ///
-/// Pods go on. If none of them has an attachment of Ferroband's, the node is at once as it was before; else new pods get
-/// the cluster's default network alone, and the deletion of the last such pod removes the rest: the CNI configuration
-/// 00-ferroband.conflist, the program, and its other names, in whose place come back the programs that had them before.
-/// The daemon need not run for that, and if it still does it puts nothing back until it is started anew.
+/// Running pods are not affected. If none of them has an attachment of Ferroband, the node is restored immediately.
+/// Otherwise new pods get only the cluster's default network, and the deletion of the last attached pod removes the
+/// rest: the CNI configuration 00-ferroband.conflist, the CNI plugin and its aliases. Files that the aliases replaced
+/// are restored. The daemon is not required for this. If it still runs, it reinstalls nothing until it is restarted.
 ///
-/// With --all-nodes it is done on every node, by the node daemons themselves, before their DaemonSet is deleted; the chart does so.
+/// With --all-nodes, the node daemons do this on every node before their DaemonSet is deleted, as the Helm chart does.
 #[derive(Args, Debug)]
 pub struct UninstallCommand {
-    /// Where the host's file system is.
+    /// Root of the host's file system.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
-    /// Do not end when it is done, but wait for SIGTERM: a DaemonSet starts what ends again.
+    /// Wait for SIGTERM when done, because a DaemonSet would restart a container that exits.
     #[arg(long)]
     hold: bool,
 
-    /// Take Ferroband off every node of the cluster instead; needs the API server, not the node.
+    /// Remove Ferroband from all nodes of the cluster, through the API server.
     #[arg(long, conflicts_with_all = ["root", "hold"])]
     all_nodes: bool,
 
-    /// The namespace that Ferroband is installed in.
+    /// Namespace in which Ferroband is installed.
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
     namespace: String,
 
-    /// How many seconds to wait for all nodes.
+    /// Seconds to wait for all nodes.
     #[arg(long, value_name = "SECONDS", default_value_t = 240, requires = "all_nodes")]
     patience: u64,
 }
 
 impl UninstallCommand {
-    /// Begin to leave.
     pub fn run(self) -> anyhow::Result<()> {
         if self.all_nodes {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -50,11 +49,11 @@ impl UninstallCommand {
         }
         let root = Root::at(self.root);
         let done = install::uninstall(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;
-        let told = match done {
-            true => "this node is as it was before Ferroband",
-            false => "pods with attachments of Ferroband run here; the last one to go takes it along",
+        let message = match done {
+            true => "Ferroband is removed from this node",
+            false => "pods with attachments are still running; Ferroband is removed with the last of them",
         };
-        println!("{told}");
+        println!("{message}");
         if self.hold {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {

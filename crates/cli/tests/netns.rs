@@ -1,10 +1,10 @@
-//! The whole way of a pod on one node, in a network namespace of the test's own: the daemon as a process with simulated
-//! hardware, an API server of the test's, and the CNI side as a runtime would call it.
+//! End-to-end test of one node in its own network namespace: the daemon process with simulated hardware, a fake API
+//! server, and CNI calls like those of a container runtime.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 #[path = "daemon/api.rs"]
-#[expect(dead_code, reason = "what the other test needs besides")]
+#[expect(dead_code, reason = "used by the other test crate")]
 mod api;
 #[path = "device_plugin/alone.rs"]
 mod device_plugin;
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A process that ends with the test.
+/// A process that is killed on drop.
 struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
@@ -32,7 +32,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// A pod's sandbox: a network namespace that a sleeping process holds.
+/// A pod's network namespace, held by a sleeping process.
 struct CliSandbox {
     process: KillOnDrop,
     pod: &'static str,
@@ -42,9 +42,9 @@ impl CliSandbox {
     fn new(pod: &'static str) -> Self {
         let sleeping = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
         let sandbox = Self { process: KillOnDrop(sleeping), pod };
-        // Until unshare(1) has done its work, its namespace is still ours.
-        let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
-        wait_until("a namespace", || fs::read_link(sandbox.netns()).unwrap() != ours);
+        // Until unshare(1) has called unshare(2), the process is in the test's namespace.
+        let own_namespace = fs::read_link("/proc/thread-self/ns/net").unwrap();
+        wait_until("a namespace", || fs::read_link(sandbox.netns()).unwrap() != own_namespace);
         sandbox
     }
 
@@ -58,27 +58,27 @@ impl CliSandbox {
         (output.status.success(), String::from_utf8(output.stdout).unwrap())
     }
 
-    /// The IPv4 addresses of `net1`; none without the interface.
+    /// The IPv4 addresses of `net1`; empty if the interface does not exist.
     fn addresses(&self) -> Vec<String> {
-        let (there, text) = self.run_inside(&["ip", "-j", "-4", "addr", "show", "net1"]);
-        if !there {
+        let (exists, text) = self.run_inside(&["ip", "-j", "-4", "addr", "show", "net1"]);
+        if !exists {
             return Vec::new();
         }
         let links: Value = serde_json::from_str(&text).unwrap();
-        let told = links[0]["addr_info"].as_array().unwrap();
-        told.iter().map(|a| format!("{}/{}", a["local"].as_str().unwrap(), a["prefixlen"])).collect()
+        let addresses = links[0]["addr_info"].as_array().unwrap();
+        addresses.iter().map(|a| format!("{}/{}", a["local"].as_str().unwrap(), a["prefixlen"])).collect()
     }
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");
+        assert!(start.elapsed() < Duration::from_secs(20), "timeout waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// The node: its files, and the programs of its default network.
+/// The file system of a node with a default network plugin.
 struct CliNodeFixture {
     folder: tempfile::TempDir,
     root: Root,
@@ -91,7 +91,7 @@ impl CliNodeFixture {
         fs::create_dir_all(root.path("etc/cni/net.d")).unwrap();
         fs::create_dir_all(root.path("opt/cni/bin")).unwrap();
         std::os::unix::fs::symlink("/proc", root.path("proc")).unwrap();
-        // The cluster's own network plugin; it makes nothing.
+        // The default network plugin; it creates no interface.
         let plugin = root.path("opt/cni/bin/fakenet");
         let script = "#!/bin/sh\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] || exit 0\n\
             echo '{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.0.5/24\"}]}'\n";
@@ -122,7 +122,7 @@ impl CliNodeFixture {
         self.root.path("etc/cni/net.d/00-ferroband.conflist")
     }
 
-    /// What a runtime does with our configuration.
+    /// Calls the CNI plugin as a runtime does.
     fn call_cni(&self, command: &str, sandbox: &CliSandbox) -> (u8, Value) {
         let list: Value = serde_json::from_str(&read(&self.conflist())).unwrap();
         let mut config = list["plugins"][0].clone();
@@ -173,7 +173,7 @@ fn put_network(server: &FakeApiServer, name: &str, master: &str) {
 }
 
 #[test]
-fn two_pods_reach_each_other_and_leave_nothing() {
+fn two_pods_reach_each_other_and_leave_nothing_behind() {
     unshare(CloneFlags::CLONE_NEWNET).expect("this test needs root");
     assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
     let server = FakeApiServer::reserve().start();
@@ -185,15 +185,15 @@ fn two_pods_reach_each_other_and_leave_nothing() {
     put_pod(&server, "lost", "elsewhere");
     let node = CliNodeFixture::new();
     let daemon = node.start_daemon(&server);
-    // Then the nodes are counted, and this one takes a granule for itself.
+    // The node is registered now and can reserve a block.
     wait_until("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
-    let begun = server.calls().len();
+    let before = server.calls().len();
 
     let (a, b) = (CliSandbox::new("a"), CliSandbox::new("b"));
     for sandbox in [&a, &b] {
         let (status, result) = node.call_cni("ADD", sandbox);
         assert_eq!(status, 0, "{result}\n{}", read(&node.folder.path().join("log")));
-        assert_eq!(result["ips"][0]["address"], "10.1.0.5/24", "the runtime sees the default network alone");
+        assert_eq!(result["ips"][0]["address"], "10.1.0.5/24", "the runtime sees only the default network");
     }
     assert_eq!(
         (a.addresses(), b.addresses()),
@@ -201,27 +201,27 @@ fn two_pods_reach_each_other_and_leave_nothing() {
     );
     assert!(a.run_inside(&["ping", "-c1", "-W5", "192.168.0.2"]).0, "over the simulated fabric");
 
-    let granules = "/apis/ferroband.io/v1alpha1/addressblocks";
-    let granule = format!("{granules}/default-192.168.0.0");
+    let blocks = "/apis/ferroband.io/v1alpha1/addressblocks";
+    let block = format!("{blocks}/default-192.168.0.0");
     let status = |pod: &str| format!("PATCH /api/v1/namespaces/default/pods/{pod}/status");
-    // What is watched, and what is told of the node, goes on beside.
+    // Ignore watches and status updates of the node.
     let about = |call: &String| call.contains("/pods") || call.contains("/addressblocks");
-    let calls: Vec<_> = server.calls().split_off(begun).into_iter().filter(about).collect();
-    assert_eq!(calls, [format!("POST {granules}"), status("a"), format!("PUT {granule}"), status("b")]);
+    let calls: Vec<_> = server.calls().split_off(before).into_iter().filter(about).collect();
+    assert_eq!(calls, [format!("POST {blocks}"), status("a"), format!("PUT {block}"), status("b")]);
 
     let (refused, error) = node.call_cni("ADD", &CliSandbox::new("lost"));
     assert_eq!((refused, &error["code"]), (1, &json!(103)), "{error}");
     assert!(error["msg"].as_str().unwrap().contains("ib7"), "{error}");
 
-    // One goes while the daemon is there, one while it is not.
+    // One pod is deleted while the daemon runs, the other while it is down.
     assert_eq!(node.call_cni("DEL", &a).0, 0);
     drop(daemon);
     assert_eq!(node.call_cni("DEL", &b).0, 0);
     assert_eq!((a.addresses(), b.addresses()), (vec![], vec![]));
-    assert_eq!(server.get(&granule).unwrap()["spec"]["used"], 1, "it is owed");
+    assert_eq!(server.get(&block).unwrap()["spec"]["used"], 1, "the release is pending");
     let _daemon = node.start_daemon(&server);
-    wait_until("the release", || server.get(&granule).unwrap()["spec"]["used"] == 0);
+    wait_until("the release", || server.get(&block).unwrap()["spec"]["used"] == 0);
     let entries = |folder: &str| fs::read_dir(node.root.state(folder)).unwrap().count();
-    wait_until("the end of the debt", || entries("owed") == 0);
+    wait_until("the pending release", || entries("owed") == 0);
     assert_eq!(entries("journal"), 0);
 }

@@ -1,6 +1,6 @@
-//! The program as people meet it: what it prints and how it ends.
+//! Output and exit status of the program.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ fn help_names_every_command_and_the_exit_status() {
 }
 
 #[test]
-fn wrong_usage_is_2_and_failure_is_1() {
+fn exit_status_is_2_for_invalid_usage_and_1_for_failure() {
     assert_eq!(ferroband(&["bogus"]).status.code(), Some(2));
     assert_eq!(ferroband(&["node"]).status.code(), Some(2), "without a node name");
     assert_eq!(ferroband(&["node", "--node-name=n", "--alias=bridge"]).status.code(), Some(2));
@@ -47,12 +47,12 @@ fn wrong_usage_is_2_and_failure_is_1() {
     let root = folder.path().to_str().unwrap();
     let check = ferroband(&["node", "--check", "--root", root]);
     assert_eq!(check.status.code(), Some(1));
-    let said = String::from_utf8(check.stderr).unwrap();
-    assert!(said.contains("cni.sock") && said.contains("[DaemonAway]"), "{said}");
+    let stderr = String::from_utf8(check.stderr).unwrap();
+    assert!(stderr.contains("cni.sock") && stderr.contains("[DaemonAway]"), "{stderr}");
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_failure() {
+fn broken_pipe_is_not_a_failure() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_ferroband"))
         .args(["crds", "print"])
         .stdout(Stdio::piped())
@@ -67,7 +67,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn definitions_are_printed_together_or_one_in_each_file() {
+fn crds_are_printed_together_or_as_files() {
     let together = stdout_or_panic(&ferroband(&["crds", "print"]));
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("crds");
@@ -80,7 +80,7 @@ fn definitions_are_printed_together_or_one_in_each_file() {
     }
 }
 
-/// A device as sysfs shows it.
+/// Creates a device in a sysfs tree.
 fn write_sysfs_device(root: &Path) {
     let port = root.join("sys/class/infiniband/mlx5_0/ports/1");
     fs::create_dir_all(&port).unwrap();
@@ -95,7 +95,7 @@ fn write_sysfs_device(root: &Path) {
 }
 
 #[test]
-fn inspect_shows_what_is_there() {
+fn inspect_shows_the_devices() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     assert_eq!(stdout_or_panic(&ferroband(&["inspect", "--root", root])), "no RDMA devices on this node\n");
@@ -117,16 +117,19 @@ mlx5_0  -    -   -       1     InfiniBand  Active  100 Gb/sec (4X EDR)  3    -
 }
 
 #[test]
-fn completions_know_the_commands() {
+fn completions_contain_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(stdout_or_panic(&ferroband(&["completions", shell])).contains("manifests"));
     }
 }
 
 #[test]
-fn a_code_is_explained_and_an_unknown_one_is_not() {
-    let told = stdout_or_panic(&ferroband(&["explain", "NoParent"]));
-    assert!(told.starts_with("NoParent (CNI error 103)\n") && told.contains("\nRemedies\n  - "), "{told}");
+fn known_code_is_explained_and_unknown_code_fails() {
+    let output = stdout_or_panic(&ferroband(&["explain", "NoParent"]));
+    assert!(
+        output.starts_with("NoParent (CNI error 103)\n") && output.contains("\nRemedies\n  - "),
+        "{output}"
+    );
     let all: serde_json::Value =
         serde_json::from_str(&stdout_or_panic(&ferroband(&["explain", "-o", "json"]))).unwrap();
     assert!(
@@ -136,7 +139,7 @@ fn a_code_is_explained_and_an_unknown_one_is_not() {
 }
 
 #[test]
-fn kubectl_finds_it_under_its_own_name() {
+fn program_works_as_kubectl_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let call = |name: &str, arguments: &[&str]| {
         let link = folder.path().join(name);
@@ -144,6 +147,6 @@ fn kubectl_finds_it_under_its_own_name() {
         stdout_or_panic(&Command::new(link).args(arguments).output().unwrap())
     };
     assert!(call("kubectl-ferroband", &["status", "--help"]).contains("Usage: kubectl ferroband status"));
-    let offered = call("kubectl_complete-ferroband", &["expl"]);
-    assert!(offered.starts_with("explain\t") && offered.ends_with("\n:4\n"), "{offered}");
+    let completions = call("kubectl_complete-ferroband", &["expl"]);
+    assert!(completions.starts_with("explain\t") && completions.ends_with("\n:4\n"), "{completions}");
 }

@@ -1,16 +1,16 @@
-//! The daemons, the nodes, the pods that wait and the pools.
+//! Checks of daemons, nodes, pods and pools.
 
 use super::finding::DoctorFinding;
 use crate::status::StatusReport;
 use ferroband_model::FaultCode;
 use std::collections::BTreeSet;
 
-/// From how many hundredths of a pool on it counts as nearly full.
+/// Usage in percent from which a pool counts as nearly full.
 const NEARLY_FULL_PERCENT: u64 = 90;
-/// A daemon that was started anew more often than this has a problem.
+/// More restarts than this are reported.
 const MAX_RESTARTS: i32 = 5;
 
-/// Look at the whole picture.
+/// Runs all checks on the report.
 pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
     let mut findings = daemons(report);
     findings.extend(nodes(report));
@@ -20,7 +20,7 @@ pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
         report
             .unseen
             .iter()
-            .map(|what| DoctorFinding::note("rights", what, "ask again as somebody who may read it")),
+            .map(|what| DoctorFinding::note("permissions", what, "run again with permission to read it")),
     );
     findings
 }
@@ -28,7 +28,7 @@ pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
 fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
     if report.daemons.is_empty() {
         let remedy = "ferroband crds apply; ferroband manifests | kubectl apply -f -";
-        return vec![DoctorFinding::problem("daemons", "Ferroband does not run in this cluster", remedy)];
+        return vec![DoctorFinding::problem("daemons", "Ferroband is not running in this cluster", remedy)];
     }
     let mut findings = Vec::new();
     for daemon in &report.daemons {
@@ -38,7 +38,7 @@ fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
             let node = daemon.node.as_deref().unwrap_or("no node");
             findings.push(DoctorFinding::problem(check, format!("not ready on {node}"), log));
         } else if daemon.restarts > MAX_RESTARTS {
-            let seen = format!("started anew {} times", daemon.restarts);
+            let seen = format!("restarted {} times", daemon.restarts);
             findings.push(DoctorFinding::note(check, seen, format!("{log} --previous")));
         }
     }
@@ -47,17 +47,17 @@ fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
     if of("cluster").count() == 0 {
         findings.push(DoctorFinding::problem(
             "cluster daemon",
-            "none",
+            "not running",
             "kubectl -n ferroband-system get deployment",
         ));
     } else if of("cluster").any(|daemon| daemon.ready) && !of("cluster").any(|daemon| daemon.leads) {
-        let remedy = "wait half a minute; then see the logs of the cluster daemons";
-        findings.push(DoctorFinding::problem("cluster daemon", "none of them leads", remedy));
+        let remedy = "wait half a minute, then check the logs of the cluster daemons";
+        findings.push(DoctorFinding::problem("cluster daemon", "no replica is the leader", remedy));
     }
     let images: BTreeSet<_> = report.daemons.iter().filter_map(|daemon| daemon.image.as_deref()).collect();
     if images.len() > 1 {
-        let seen = format!("several: {}", images.into_iter().collect::<Vec<_>>().join(", "));
-        findings.push(DoctorFinding::note("versions", seen, "an update is under way, or was left half-way"));
+        let seen = format!("several images: {}", images.into_iter().collect::<Vec<_>>().join(", "));
+        findings.push(DoctorFinding::note("versions", seen, "an update is in progress or was interrupted"));
     }
     if findings.is_empty() {
         let leader = of("cluster").find(|daemon| daemon.leads).map_or("none", |daemon| daemon.pod.as_str());
@@ -72,14 +72,14 @@ fn nodes(report: &StatusReport) -> Vec<DoctorFinding> {
     for node in &report.nodes {
         let check = format!("node {}", node.name);
         if node.ready && node.daemon.is_none() {
-            let remedy = "see the DaemonSet's node selector and tolerations, and the node's free resources";
-            findings.push(DoctorFinding::problem(&check, "no node daemon runs there", remedy));
+            let remedy = "check the DaemonSet's node selector and tolerations, and the node's free resources";
+            findings.push(DoctorFinding::problem(&check, "no node daemon is running on it", remedy));
         }
         for problem in &node.problems {
             findings.push(DoctorFinding::problem(
                 &check,
                 problem,
-                "correct what the message names; it is looked at again by itself",
+                "fix what the message names; it is rechecked automatically",
             ));
         }
     }
@@ -102,8 +102,7 @@ fn pods(report: &StatusReport) -> Vec<DoctorFinding> {
             Some(message) => {
                 let remedy = match FaultCode::from_name(&row.state) {
                     Some(code) => format!("ferroband explain {}", code.reason()),
-                    None => "give it what the message names: a node that is ready, a resource that is free"
-                        .to_owned(),
+                    None => "provide what the message names: a ready node, or a free resource".to_owned(),
                 };
                 findings.push(DoctorFinding::problem(
                     format!("pod {}/{}", row.namespace, row.pod),
@@ -116,8 +115,10 @@ fn pods(report: &StatusReport) -> Vec<DoctorFinding> {
     }
     findings.dedup();
     if findings.is_empty() {
-        findings
-            .push(DoctorFinding::ok("pods", format!("{interfaces} interfaces, none waits with an error")));
+        findings.push(DoctorFinding::ok(
+            "pods",
+            format!("{interfaces} interfaces, no pod is waiting with an error"),
+        ));
     }
     findings
 }
@@ -131,10 +132,10 @@ fn pools(report: &StatusReport) -> Vec<DoctorFinding> {
             findings.push(DoctorFinding::problem(
                 &pool.name,
                 seen,
-                "widen the pool, or delete pods that no longer need it",
+                "extend the pool, or delete pods that no longer need it",
             ));
         } else if pool.used * 100 >= total * NEARLY_FULL_PERCENT {
-            findings.push(DoctorFinding::note(&pool.name, seen, "widen the pool before it is full"));
+            findings.push(DoctorFinding::note(&pool.name, seen, "extend the pool before it is full"));
         }
     }
     if findings.is_empty() && !report.addresses.is_empty() {

@@ -1,4 +1,4 @@
-//! The custom resource definitions: whether they are there, served, and know every field.
+//! Checks that the CRDs exist, are established and describe every field.
 
 use super::finding::DoctorFinding;
 use ferroband_api::all_crds;
@@ -9,61 +9,64 @@ use serde_json::Value;
 
 const APPLY_COMMAND: &str = "ferroband crds apply";
 
-/// Look at the definitions in the cluster.
+/// Checks the CRDs in the cluster.
 pub async fn check(client: &Client) -> anyhow::Result<Vec<DoctorFinding>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let found = api.list(&ListParams::default()).await?.items;
-    Ok(compare(&all_crds(), &found))
+    let installed = api.list(&ListParams::default()).await?.items;
+    Ok(compare(&all_crds(), &installed))
 }
 
-/// What is wrong with `found`, measured by `ours`.
-pub fn compare(ours: &[CustomResourceDefinition], found: &[CustomResourceDefinition]) -> Vec<DoctorFinding> {
+/// Compares the CRDs in the cluster with the expected ones.
+pub fn compare(
+    expected: &[CustomResourceDefinition],
+    installed: &[CustomResourceDefinition],
+) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
-    for mine in ours {
-        let name = mine.name_any();
-        let check = format!("definition {name}");
-        let Some(theirs) = found.iter().find(|definition| definition.name_any() == name) else {
-            findings.push(DoctorFinding::problem(check, "not there", APPLY_COMMAND));
+    for expected_crd in expected {
+        let name = expected_crd.name_any();
+        let check = format!("CRD {name}");
+        let Some(installed_crd) = installed.iter().find(|definition| definition.name_any() == name) else {
+            findings.push(DoctorFinding::problem(check, "missing", APPLY_COMMAND));
             continue;
         };
-        let conditions = theirs.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let conditions = installed_crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
         if !conditions
             .into_iter()
             .any(|condition| condition.type_ == "Established" && condition.status == "True")
         {
             findings.push(DoctorFinding::problem(
                 check,
-                "not served",
-                "kubectl describe crd, and read its conditions",
+                "not established",
+                "check its conditions: kubectl describe crd",
             ));
             continue;
         }
-        let lacking = missing_fields(mine, theirs);
-        if let Some(first) = lacking.first() {
-            let seen = format!("{} fields are not known to it, for example {first}", lacking.len());
+        let missing = missing_fields(expected_crd, installed_crd);
+        if let Some(first) = missing.first() {
+            let seen = format!("{} fields are missing from its schema, for example {first}", missing.len());
             findings.push(DoctorFinding::note(
                 check,
                 seen,
-                format!("{APPLY_COMMAND}; {APPLY_COMMAND} --take-over if another manager owns it"),
+                format!("{APPLY_COMMAND}; {APPLY_COMMAND} --take-over if another field manager owns it"),
             ));
         }
     }
     if findings.is_empty() {
-        findings.push(DoctorFinding::ok("definitions", format!("all {} are there and current", ours.len())));
+        findings.push(DoctorFinding::ok("CRDs", format!("all {} are up to date", expected.len())));
     }
     findings
 }
 
-/// The fields of `mine` that `theirs` does not describe.
-fn missing_fields(mine: &CustomResourceDefinition, theirs: &CustomResourceDefinition) -> Vec<String> {
+/// The fields of the expected CRD that the one in the cluster does not describe.
+fn missing_fields(expected: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Vec<String> {
     let mut all = Vec::new();
-    for version in &mine.spec.versions {
+    for version in &expected.spec.versions {
         let schema = |definition: &CustomResourceDefinition| {
             let same = definition.spec.versions.iter().find(|other| other.name == version.name)?;
             serde_json::to_value(same.schema.as_ref()?.open_api_v3_schema.as_ref()?).ok()
         };
-        match (schema(mine), schema(theirs)) {
-            (Some(mine), Some(theirs)) => collect_missing_fields(&mine, &theirs, "", &mut all),
+        match (schema(expected), schema(installed)) {
+            (Some(expected), Some(installed)) => collect_missing_fields(&expected, &installed, "", &mut all),
             (Some(_), None) => all.push(format!("version {}", version.name)),
             _ => {}
         }
@@ -71,17 +74,17 @@ fn missing_fields(mine: &CustomResourceDefinition, theirs: &CustomResourceDefini
     all
 }
 
-fn collect_missing_fields(mine: &Value, theirs: &Value, path: &str, lacking: &mut Vec<String>) {
-    for (name, field) in mine["properties"].as_object().into_iter().flatten() {
+fn collect_missing_fields(expected: &Value, installed: &Value, path: &str, missing: &mut Vec<String>) {
+    for (name, field) in expected["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
-        match theirs["properties"].get(name) {
-            Some(same) => collect_missing_fields(field, same, &path, lacking),
-            None => lacking.push(path),
+        match installed["properties"].get(name) {
+            Some(same) => collect_missing_fields(field, same, &path, missing),
+            None => missing.push(path),
         }
     }
     for inner in ["items", "additionalProperties"] {
-        if mine[inner].is_object() && theirs[inner].is_object() {
-            collect_missing_fields(&mine[inner], &theirs[inner], path, lacking);
+        if expected[inner].is_object() && installed[inner].is_object() {
+            collect_missing_fields(&expected[inner], &installed[inner], path, missing);
         }
     }
 }

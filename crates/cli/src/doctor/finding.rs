@@ -1,21 +1,21 @@
-//! One thing that was looked at.
+//! Results of checks.
 
 use serde::Serialize;
 
-/// How something is.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DoctorVerdict {
-    /// As it should be.
+    /// No problem.
     Good,
-    /// Worth knowing, not wrong.
+    /// Worth knowing, but not a problem.
     Note,
-    /// Something does not work, or will not.
+    /// Something does not work or will fail.
     Wrong,
 }
 
 impl DoctorVerdict {
-    /// For tables.
+    /// Label in tables.
     pub fn label(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -25,31 +25,28 @@ impl DoctorVerdict {
     }
 }
 
-/// What was looked at, what was seen, and what to do.
+/// A check, its result and a remedy.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
-    /// How it is.
+    /// The result.
     pub verdict: DoctorVerdict,
-    /// What was looked at.
+    /// What was checked.
     pub check: String,
-    /// What was seen.
+    /// What was observed.
     pub seen: String,
-    /// What to do, unless it is good.
+    /// How to fix it, unless there is no problem.
     pub remedy: Option<String>,
 }
 
 impl DoctorFinding {
-    /// It is as it should be.
     pub fn ok(check: impl Into<String>, seen: impl Into<String>) -> Self {
         Self { verdict: DoctorVerdict::Good, check: check.into(), seen: seen.into(), remedy: None }
     }
 
-    /// It is worth knowing.
     pub fn note(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { verdict: DoctorVerdict::Note, remedy: Some(remedy.into()), ..Self::ok(check, seen) }
     }
 
-    /// It is wrong.
     pub fn problem(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { verdict: DoctorVerdict::Wrong, ..Self::note(check, seen, remedy) }
     }

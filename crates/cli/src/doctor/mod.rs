@@ -1,8 +1,8 @@
-//! `ferroband doctor`: what is wrong, and what to do about it.
+//! `ferroband doctor`: finds problems and suggests fixes.
 //!
 //! ```text
-//! API server ──▶ Seen ──▶ cluster, definitions, foreign ──┐
-//! this node's files, sockets, hardware ──▶ node ──────────┴──▶ findings ──▶ table, exit status
+//! API server ──▶ ClusterObjects ──▶ cluster, crds, replaced_systems ──┐
+//! this node's files, sockets, hardware ──▶ node ──────────────────────┴──▶ findings ──▶ table, exit status
 //! ```
 
 mod cluster;
@@ -21,24 +21,25 @@ use ferroband_kernel::Root;
 use finding::{DoctorFinding, DoctorVerdict};
 use std::path::PathBuf;
 
-/// Find out what is wrong, and what to do about it
+/// Find problems and suggest fixes
 ///
-/// In the cluster: definitions, daemons and their leader, conditions of nodes, pods that wait, pools that are nearly
-/// full, controllers of replaced systems that still run. On a node, as root: its daemon, the CNI configuration, the
-/// kubelet's sockets, the adapters, their links and the subnet manager. Each finding comes with a remedy.
+/// In the cluster, it checks CRDs, daemons and their leader, node conditions, pods that wait, pools that are nearly
+/// full, and components of replaced projects that still run. On a node, as root, it checks the daemon, the CNI
+/// configuration, the kubelet's sockets, the adapters, their links and the subnet manager. Each problem comes with a
+/// remedy.
 ///
-/// The exit status is 1 if something is wrong; what is merely worth knowing does not count.
+/// The exit status is 1 if there is a problem; notes do not count.
 #[derive(Args, Debug)]
 pub struct DoctorCommand {
-    /// What to look at; both unless given, the node only where a kubelet runs.
+    /// What to check; by default the cluster, and the node if a kubelet runs here.
     #[arg(value_enum)]
     what: Vec<DoctorScope>,
 
-    /// Where the host's file system is.
+    /// Root of the host's file system.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
-    /// The form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 
@@ -46,17 +47,16 @@ pub struct DoctorCommand {
     connection: ClusterConnection,
 }
 
-/// What is looked at.
+/// What to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DoctorScope {
-    /// The cluster, by way of the API server.
+    /// The cluster, through the API server.
     Cluster,
     /// This node.
     Node,
 }
 
 impl DoctorCommand {
-    /// Look, print, and fail if something is wrong.
     pub fn run(self) -> anyhow::Result<()> {
         let root = Root::at(self.root.clone());
         let named = |patient| self.what.contains(&patient);
@@ -66,7 +66,7 @@ impl DoctorCommand {
                 vec![DoctorFinding::problem(
                     "API server",
                     ferroband_node::error_chain(error.as_ref()),
-                    "set KUBECONFIG, or say `ferroband doctor node` to look at this node alone",
+                    "set KUBECONFIG, or run `ferroband doctor node` to check only this node",
                 )]
             }));
         }
@@ -76,34 +76,34 @@ impl DoctorCommand {
         print(self.output, &findings, || render_table(&findings))?;
         match findings.iter().filter(|finding| finding.verdict == DoctorVerdict::Wrong).count() {
             0 => Ok(()),
-            1 => bail!("one thing is wrong"),
-            count => bail!("{count} things are wrong"),
+            1 => bail!("found 1 problem"),
+            count => bail!("found {count} problems"),
         }
     }
 }
 
 async fn check_cluster(connection: &ClusterConnection) -> anyhow::Result<Vec<DoctorFinding>> {
     let client = connection.client().await?;
-    let seen = ClusterObjects::read(&client).await?;
+    let objects = ClusterObjects::read(&client).await?;
     let mut findings = crds::check(&client).await?;
-    findings.extend(cluster::check(&StatusReport::from_objects(&seen)));
-    findings.extend(replaced_systems::check(&seen));
+    findings.extend(cluster::check(&StatusReport::from_objects(&objects)));
+    findings.extend(replaced_systems::check(&objects));
     Ok(findings)
 }
 
 fn render_table(findings: &[DoctorFinding]) -> String {
-    let mut rows = table(["", "CHECK", "SEEN"]);
+    let mut rows = table(["", "CHECK", "RESULT"]);
     for finding in findings {
         rows.add_row([finding.verdict.label(), finding.check.as_str(), finding.seen.as_str()]);
     }
-    let mut shown = render(rows);
+    let mut text = render(rows);
     let remedies: Vec<_> =
         findings.iter().filter_map(|f| Some(format!("  {}: {}\n", f.check, f.remedy.as_ref()?))).collect();
     if !remedies.is_empty() {
-        shown.push_str("\nWhat to do\n");
-        shown.extend(remedies);
+        text.push_str("\nRemedies\n");
+        text.extend(remedies);
     }
-    shown
+    text
 }
 
 #[cfg(test)]

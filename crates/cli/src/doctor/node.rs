@@ -1,4 +1,4 @@
-//! This node: its daemon, the runtime's and the kubelet's side, and the hardware.
+//! Checks of this node: daemon, container runtime, kubelet and hardware.
 
 use super::finding::DoctorFinding;
 use ferroband_kernel::Root;
@@ -6,10 +6,10 @@ use ferroband_node::{discover::Inventory, readiness};
 use std::fs;
 use std::os::unix::net::UnixStream;
 
-/// What our configuration for the runtime is called.
+/// File name of Ferroband's CNI configuration.
 const CONFLIST_NAME: &str = "00-ferroband.conflist";
 
-/// Look at the node under `root`.
+/// Checks the node under `root`.
 pub fn check(root: &Root) -> Vec<DoctorFinding> {
     let mut findings = vec![daemon(root), configuration(root), program(root)];
     findings.extend(["device-plugins", "pod-resources"].map(|folder| kubelet(root, folder)));
@@ -25,7 +25,7 @@ fn daemon(root: &Root) -> DoctorFinding {
     }
 }
 
-/// Runtimes take the first configuration by name.
+/// Container runtimes use the first configuration in lexical order.
 fn configuration(root: &Root) -> DoctorFinding {
     let folder = root.path("etc/cni/net.d");
     let mut names: Vec<String> = fs::read_dir(&folder)
@@ -42,18 +42,18 @@ fn configuration(root: &Root) -> DoctorFinding {
         }
         Some(other) if names.iter().any(|name| name == CONFLIST_NAME) => DoctorFinding::problem(
             "CNI configuration",
-            format!("{other} goes before {CONFLIST_NAME}: the runtime calls that one"),
-            format!("rename {} so that it comes after 00-ferroband", folder.join(other).display()),
+            format!("{other} sorts before {CONFLIST_NAME}, so the runtime uses it instead"),
+            format!("rename {} so that it sorts after 00-ferroband", folder.join(other).display()),
         ),
         Some(other) => DoctorFinding::problem(
             "CNI configuration",
-            format!("{CONFLIST_NAME} is not there; the runtime calls {other}"),
-            "see the log of the node daemon: it writes the file as soon as it has understood the default network",
+            format!("{CONFLIST_NAME} is missing; the runtime uses {other}"),
+            "check the log of the node daemon, which writes the file once it knows the default network",
         ),
         None => DoctorFinding::problem(
             "CNI configuration",
-            format!("there is none in {}", folder.display()),
-            "install the cluster's default network (Calico, Cilium, flannel, …); Ferroband goes in front of it",
+            format!("no configuration in {}", folder.display()),
+            "install the cluster's default network (Calico, Cilium, flannel, …), which Ferroband wraps",
         ),
     }
 }
@@ -64,8 +64,8 @@ fn program(root: &Root) -> DoctorFinding {
         true => DoctorFinding::ok("CNI program", path.display().to_string()),
         false => DoctorFinding::problem(
             "CNI program",
-            format!("{} is not there", path.display()),
-            "the node daemon puts it there: see its log, and whether the runtime uses another folder",
+            format!("{} is missing", path.display()),
+            "check the log of the node daemon, which installs it, and whether the runtime uses another directory",
         ),
     }
 }
@@ -74,24 +74,24 @@ fn kubelet(root: &Root, folder: &str) -> DoctorFinding {
     let (check, path) =
         (format!("kubelet {folder}"), root.path("var/lib/kubelet").join(folder).join("kubelet.sock"));
     match UnixStream::connect(&path) {
-        Ok(_) => DoctorFinding::ok(check, "its socket answers"),
+        Ok(_) => DoctorFinding::ok(check, "socket accepts connections"),
         Err(error) => DoctorFinding::problem(
             check,
             format!("{}: {error}", path.display()),
-            "see whether the kubelet runs; its folder must be /var/lib/kubelet",
+            "check that the kubelet runs; its directory must be /var/lib/kubelet",
         ),
     }
 }
 
-/// What was deleted while the daemon was away, and still has to be told.
+/// Addresses of pods deleted while the daemon was down that still have to be released.
 fn pending_releases(root: &Root) -> Option<DoctorFinding> {
     let count = fs::read_dir(root.state("owed")).into_iter().flatten().flatten().count();
     (count > 0).then(|| {
-        let seen = format!("{count} releases wait to be told to the API server");
+        let seen = format!("{count} releases are pending");
         DoctorFinding::note(
-            "owed",
+            "pending releases",
             seen,
-            "they are told when the daemon reaches the API server; if this stays, see its log",
+            "they are processed once the daemon reaches the API server; if they remain, check its log",
         )
     })
 }
@@ -104,19 +104,20 @@ fn hardware(root: &Root) -> Vec<DoctorFinding> {
     match read {
         Ok(inventory) => check_inventory(&inventory),
         Err(error) => {
-            vec![DoctorFinding::problem("hardware", format!("{error:#}"), "see that /sys is the host's")]
+            vec![DoctorFinding::problem("hardware", format!("{error:#}"), "check that /sys is the host's")]
         }
     }
 }
 
-/// What the inventory says.
+/// Checks the hardware inventory.
 pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
     if inventory.devices.is_empty() {
-        let remedy = "without an adapter this is fine; else load its driver: modprobe mlx5_ib ib_ipoib";
+        let remedy =
+            "no action needed without an adapter; otherwise load its driver: modprobe mlx5_ib ib_ipoib";
         return vec![DoctorFinding::note("hardware", "no RDMA devices", remedy)];
     }
     let mode = match inventory.exclusive {
-        Some(true) => "exclusive: an RDMA device belongs to one network namespace",
+        Some(true) => "exclusive: each RDMA device belongs to one network namespace",
         Some(false) => "shared: every pod with the device files can use every device",
         None => "unknown",
     };
@@ -129,17 +130,17 @@ pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
             let manager = port.sm_lid.unwrap_or_default();
             if port.state != "Active" {
                 let remedy =
-                    "see the cable and the switch; Initializing means that no subnet manager has found it";
-                // A free virtual function is down until a pod has it.
+                    "check the cable and the switch; Initializing means not configured by a subnet manager";
+                // An unused virtual function is down.
                 findings.push(match virtual_function {
-                    true => DoctorFinding::note(check, &port.state, "nothing, unless a pod uses it"),
+                    true => DoctorFinding::note(check, &port.state, "no action needed unless a pod uses it"),
                     false => DoctorFinding::problem(check, &port.state, remedy),
                 });
             } else if manager == 0 {
-                let remedy = "start a subnet manager on the fabric (opensm, UFM, or the one of a switch)";
+                let remedy = "start a subnet manager on the fabric (opensm, UFM, or on a switch)";
                 findings.push(DoctorFinding::problem(
                     check,
-                    "Active, but no subnet manager is known to it",
+                    "Active, but no subnet manager has configured it",
                     remedy,
                 ));
             } else {

@@ -1,11 +1,11 @@
-//! Programs of the systems that Ferroband stands in for, still alive.
+//! Checks for running components of projects that Ferroband replaces.
 
 use super::finding::DoctorFinding;
 use crate::status::ClusterObjects;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// What an image's name contains, the system it belongs to, and what its presence means.
+/// A part of the image name, and the project it belongs to.
 const SYSTEMS: [(&str, &str); 10] = [
     ("multus", "Multus"),
     ("whereabouts", "Whereabouts"),
@@ -19,16 +19,16 @@ const SYSTEMS: [(&str, &str); 10] = [
     ("ib-sriov-cni", "ib-sriov-cni"),
 ];
 
-/// Look at the images of all pods.
-pub fn check(seen: &ClusterObjects) -> Vec<DoctorFinding> {
-    let mut alive: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for pod in &seen.pods {
+/// Checks the images of all pods.
+pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
+    let mut running: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for pod in &objects.pods {
         let images = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|c| c.image.as_deref());
         for image in images {
-            // The registry's host says nothing about what runs.
+            // Skip the registry's host name.
             let path = image.split_once('/').map_or(image, |(_, path)| path);
             if let Some((_, system)) = SYSTEMS.iter().find(|(word, _)| path.contains(word)) {
-                let pods = alive.entry(system).or_default();
+                let pods = running.entry(system).or_default();
                 pods.push(format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()));
             }
         }
@@ -36,14 +36,10 @@ pub fn check(seen: &ClusterObjects) -> Vec<DoctorFinding> {
     let finding = |(system, pods): (&str, Vec<String>)| {
         let first = pods.first().cloned().unwrap_or_default();
         let seen = match pods.len() {
-            1 => format!("{system} runs: {first}"),
-            count => format!("{system} runs: {first} and {} more", count - 1),
+            1 => format!("{system} is running: {first}"),
+            count => format!("{system} is running: {first} and {} more", count - 1),
         };
-        DoctorFinding::note(
-            "replaced systems",
-            seen,
-            "see docs/moving-over.md for the order in which it is taken away",
-        )
+        DoctorFinding::note("replaced components", seen, "see docs/moving-over.md for the order of removal")
     };
-    alive.into_iter().map(finding).collect()
+    running.into_iter().map(finding).collect()
 }

@@ -11,32 +11,35 @@ fn verdicts(findings: &[DoctorFinding]) -> Vec<(DoctorVerdict, &str)> {
 }
 
 #[test]
-fn definitions_are_missed_compared_and_trusted() {
-    let ours = all_crds();
-    let mut served = ours.clone();
-    for definition in &mut served {
+fn missing_unestablished_and_outdated_crds_are_reported() {
+    let expected = all_crds();
+    let mut installed = expected.clone();
+    for definition in &mut installed {
         let status = json!({"conditions": [{"type": "Established", "status": "True", "reason": "x", "message": "x",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}], "acceptedNames": {"kind": "x", "plural": "x"}});
         definition.status = serde_json::from_value(status).unwrap();
     }
-    assert_eq!(verdicts(&crds::compare(&ours, &served)), [(DoctorVerdict::Good, "definitions")]);
+    assert_eq!(verdicts(&crds::compare(&expected, &installed)), [(DoctorVerdict::Good, "CRDs")]);
 
-    let mut wrong = served.clone();
-    let gone = wrong.remove(0);
-    wrong[0].status = None;
-    // An older release's, which does not know a field yet.
-    let mut schema = serde_json::to_value(&wrong[3]).unwrap();
+    let mut outdated = installed.clone();
+    let missing = outdated.remove(0);
+    outdated[0].status = None;
+    // An older release, whose schema lacks some fields.
+    let mut schema = serde_json::to_value(&outdated[3]).unwrap();
     schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
         json!({});
-    wrong[3] = serde_json::from_value(schema).unwrap();
-    let findings = crds::compare(&ours, &wrong);
-    let seen: Vec<_> = findings.iter().map(|finding| (finding.verdict, finding.seen.as_str())).collect();
+    outdated[3] = serde_json::from_value(schema).unwrap();
+    let findings = crds::compare(&expected, &outdated);
+    let results: Vec<_> = findings.iter().map(|finding| (finding.verdict, finding.seen.as_str())).collect();
     assert_eq!(
-        (seen[0], seen[1]),
-        ((DoctorVerdict::Wrong, "not there"), (DoctorVerdict::Wrong, "not served"))
+        (results[0], results[1]),
+        ((DoctorVerdict::Wrong, "missing"), (DoctorVerdict::Wrong, "not established"))
     );
-    assert!(findings[0].check.ends_with(gone.metadata.name.as_deref().unwrap()));
-    assert!(seen.len() == 3 && seen[2].0 == DoctorVerdict::Note && seen[2].1.contains(".spec."), "{seen:?}");
+    assert!(findings[0].check.ends_with(missing.metadata.name.as_deref().unwrap()));
+    assert!(
+        results.len() == 3 && results[2].0 == DoctorVerdict::Note && results[2].1.contains(".spec."),
+        "{results:?}"
+    );
 }
 
 fn pod(image: &str, labels: Value, ready: bool) -> Value {
@@ -48,25 +51,25 @@ fn pod(image: &str, labels: Value, ready: bool) -> Value {
 }
 
 #[test]
-fn a_cluster_without_us_with_a_sick_daemon_and_with_others() {
+fn missing_daemons_unready_daemons_and_replaced_components_are_reported() {
     let node =
         json!({"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let mut seen =
+    let mut objects =
         ClusterObjects { nodes: vec![serde_json::from_value(node).unwrap()], ..ClusterObjects::default() };
-    let findings = cluster::check(&StatusReport::from_objects(&seen));
+    let findings = cluster::check(&StatusReport::from_objects(&objects));
     assert_eq!(
         verdicts(&findings),
         [(DoctorVerdict::Wrong, "daemons"), (DoctorVerdict::Wrong, "node n1"), (DoctorVerdict::Good, "pods")]
     );
     let labels = json!({"app.kubernetes.io/name": "ferroband", "app.kubernetes.io/component": "node"});
-    seen.pods = [
+    objects.pods = [
         pod("r/ferroband:1", labels, false),
         pod("ghcr.io/k8snetworkplumbingwg/multus-cni:snapshot", json!({}), true),
         pod("multus.example/harmless:1", json!({}), true),
     ]
     .map(|pod| serde_json::from_value(pod).unwrap())
     .to_vec();
-    let findings = cluster::check(&StatusReport::from_objects(&seen));
+    let findings = cluster::check(&StatusReport::from_objects(&objects));
     let found = verdicts(&findings);
     assert!(
         found.contains(&(DoctorVerdict::Wrong, "daemon p"))
@@ -74,27 +77,27 @@ fn a_cluster_without_us_with_a_sick_daemon_and_with_others() {
         "{found:?}"
     );
     assert!(!found.contains(&(DoctorVerdict::Wrong, "node n1")), "{found:?}");
-    let foreign = replaced_systems::check(&seen);
+    let foreign = replaced_systems::check(&objects);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
-    assert!(foreign[0].seen.contains("Multus runs: x/p"), "{foreign:?}");
+    assert!(foreign[0].seen.contains("Multus is running: x/p"), "{foreign:?}");
 }
 
 #[test]
-fn a_pool_is_noted_at_nine_tenths_and_wrong_when_full() {
+fn nearly_full_pool_is_a_note_and_full_pool_a_problem() {
     for (used, verdict) in [(8, DoctorVerdict::Good), (9, DoctorVerdict::Note), (10, DoctorVerdict::Wrong)] {
         let pool = json!({"metadata": {"name": "v4"}, "spec": {"subnet": "10.0.0.0/24"},
             "status": {"allocatedIPCount": used, "totalIPCount": 10}});
-        let seen = ClusterObjects {
+        let objects = ClusterObjects {
             pools: vec![serde_json::from_value(pool).unwrap()],
             ..ClusterObjects::default()
         };
-        let findings = cluster::check(&StatusReport::from_objects(&seen));
+        let findings = cluster::check(&StatusReport::from_objects(&objects));
         assert_eq!(findings.last().map(|finding| finding.verdict), Some(verdict), "{used} of 10");
     }
 }
 
 #[test]
-fn a_node_is_looked_at_piece_by_piece() {
+fn each_part_of_a_node_is_checked() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     for below in
@@ -103,13 +106,13 @@ fn a_node_is_looked_at_piece_by_piece() {
         fs::create_dir_all(root.path(below)).unwrap();
     }
     let of = |check: &str| node::check(&root).into_iter().find(|finding| finding.check == check).unwrap();
-    assert!(of("CNI configuration").seen.contains("there is none"));
+    assert!(of("CNI configuration").seen.contains("no configuration"));
     fs::write(root.path("etc/cni/net.d/10-flannel.conflist"), "{}").unwrap();
-    assert!(of("CNI configuration").seen.contains("the runtime calls 10-flannel.conflist"));
+    assert!(of("CNI configuration").seen.contains("the runtime uses 10-flannel.conflist"));
     fs::write(root.path("etc/cni/net.d/00-ferroband.conflist"), "{}").unwrap();
     assert_eq!(of("CNI configuration").verdict, DoctorVerdict::Good);
     fs::write(root.path("etc/cni/net.d/00-a.conf"), "{}").unwrap();
-    assert!(of("CNI configuration").seen.contains("00-a.conf goes before"));
+    assert!(of("CNI configuration").seen.contains("00-a.conf sorts before"));
 
     assert_eq!(of("CNI program").verdict, DoctorVerdict::Wrong);
     fs::write(root.path("opt/cni/bin/ferroband"), "").unwrap();
@@ -124,7 +127,7 @@ fn a_node_is_looked_at_piece_by_piece() {
 }
 
 #[test]
-fn ports_without_a_link_or_a_subnet_manager_are_wrong() {
+fn ports_without_link_or_subnet_manager_are_problems() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let port = root.path("sys/class/infiniband/mlx5_0/ports/1");

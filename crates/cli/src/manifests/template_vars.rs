@@ -1,8 +1,8 @@
-//! The words that are filled in: by us with what is usual, by Helm with its values.
+//! Template variables of the manifests: filled in with defaults, or with Helm values.
 //!
-//! Every value is written as JSON, which is YAML on one line, so nobody counts blanks.
+//! Every value is JSON, which is valid single-line YAML and needs no indentation.
 
-/// A word, what is usual, and where Helm finds it.
+/// A variable, its default, and its Helm expression.
 const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
     ("@PULL_POLICY@", "IfNotPresent", "{{ .Values.image.pullPolicy }}"),
     ("@PULL_SECRETS@", "[]", "{{ toJson .Values.image.pullSecrets }}"),
@@ -28,26 +28,29 @@ const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The namespace that stands in the files.
+/// The namespace in the files.
 const NAMESPACE: &str = "ferroband-system";
 
-/// Fill in what is usual, the image and the node daemon's arguments.
+/// Fills in the defaults, the image and the node daemon's arguments.
 pub fn render_with_defaults(text: &str, image: &str, arguments: &[String]) -> String {
-    let text = TEMPLATE_VARS.iter().fold(text.to_owned(), |text, (word, usual, _)| text.replace(word, usual));
+    let text = TEMPLATE_VARS
+        .iter()
+        .fold(text.to_owned(), |text, (variable, default, _)| text.replace(variable, default));
     let arguments = serde_json::Value::from(arguments).to_string();
     text.replace("@IMAGE@", &serde_json::Value::from(image).to_string()).replace("@ARGUMENTS@", &arguments)
 }
 
-/// The same as a template of the chart.
+/// Renders the template for the Helm chart.
 pub fn render_helm_template(text: &str) -> String {
-    let text = TEMPLATE_VARS.iter().fold(text.to_owned(), |text, (word, _, helm)| text.replace(word, helm));
+    let text =
+        TEMPLATE_VARS.iter().fold(text.to_owned(), |text, (variable, _, helm)| text.replace(variable, helm));
     let text = text
         .replace("@IMAGE@", r#"{{ include "ferroband.image" . | quote }}"#)
         .replace("@ARGUMENTS@", r#"{{ include "ferroband.nodeArguments" . }}"#);
     without_namespace(&text).replace(NAMESPACE, "{{ .Release.Namespace }}")
 }
 
-/// Helm has a namespace already, and would delete one of ours with all that is in it.
+/// Removes the Namespace: Helm installs into an existing one, and would otherwise delete it with everything in it.
 fn without_namespace(text: &str) -> String {
     let kept = text.split("---\n").filter(|object| !object.contains("\nkind: Namespace\n"));
     let objects: Vec<_> = kept.filter(|object| !object.trim().is_empty()).collect();

@@ -12,52 +12,51 @@ use serde::Serialize;
 use std::io::{Write, stdout};
 use view::{MemberRow, PartitionView};
 
-/// Show the partitions of the fabric: who shall be in which, and what the subnet manager has
+/// Show the desired and actual members of the fabric's partitions
 ///
-/// What is wanted comes from the nodes' objects (NodePartitions), what is there from what the cluster daemon hears from
-/// the subnet manager. A member that it does not have yet is shown with the reason.
+/// The desired members are read from the NodePartitions objects; their status, written by the cluster daemon, contains
+/// what the subnet manager has. A member that is not programmed yet is shown with the reason.
 #[derive(Args, Debug)]
 pub struct PartitionCommand {
     #[command(subcommand)]
     action: PartitionAction,
 
-    /// The form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = PartitionFormat::Table, global = true)]
     output: PartitionFormat,
 }
 
 #[derive(Debug, Subcommand)]
 enum PartitionAction {
-    /// One line for each partition: its members wanted and there, and who may use it.
+    /// List the partitions with their desired and programmed members and their access rules.
     List,
-    /// One partition: its members, and who may use it.
+    /// Show the members and access rules of one partition.
     Show {
         /// The P_Key: 0x3e8, or 1000.
         pkey: PKeyBase,
     },
-    /// One line for each member of any partition.
+    /// List the members of all partitions.
     Members {
         /// Only pods of this namespace.
         #[arg(short, long)]
         namespace: Option<String>,
     },
-    /// Only what is not as wanted. Exits with 1 if anything is not.
+    /// List the members that are not programmed as desired. Exits with 1 if there are any.
     Diff,
 }
 
-/// A form of output.
+/// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PartitionFormat {
-    /// Columns, for people.
+    /// Columns.
     Table,
-    /// Everything, for programs.
+    /// All fields, as JSON.
     Json,
-    /// The same as YAML.
+    /// All fields, as YAML.
     Yaml,
 }
 
 impl PartitionCommand {
-    /// Look, and print.
     pub fn run(self) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let view = runtime.block_on(read_view())?;
@@ -65,7 +64,7 @@ impl PartitionCommand {
             PartitionAction::List => {
                 let all = view.partitions();
                 print(self.output, &all, || {
-                    let mut rows = table(["P_KEY", "WANTED", "THERE", "OPEN", "MODE", "NAMESPACES"]);
+                    let mut rows = table(["P_KEY", "DESIRED", "PROGRAMMED", "PENDING", "MODE", "NAMESPACES"]);
                     for one in &all {
                         let open = (one.wanted - one.there).to_string();
                         let namespaces =
@@ -89,24 +88,26 @@ impl PartitionCommand {
                 })
             }
             PartitionAction::Members { namespace } => {
-                let members =
-                    view.members(|row| namespace.as_ref().is_none_or(|wanted| row.namespace == *wanted));
+                let members = view
+                    .members(|row| namespace.as_ref().is_none_or(|namespace| row.namespace == *namespace));
                 print(self.output, &members, || render_members(&members))
             }
             PartitionAction::Diff => {
                 let open = view.members(|row| row.state != "programmed");
                 let orphans = view.orphans();
                 print(self.output, &(&open, &orphans), || {
-                    let strangers: String = orphans
+                    let orphan_lines: String = orphans
                         .iter()
-                        .map(|orphan| format!("stranger  {orphan}: a GUID of our range, nobody's here\n"))
+                        .map(|orphan| {
+                            format!("orphan  {orphan}: GUID of this cluster's range, assigned to no node\n")
+                        })
                         .collect();
                     match open.is_empty() && orphans.is_empty() {
-                        true => "everything is as wanted\n".to_owned(),
-                        false => format!("{}{strangers}", render_members(&open)),
+                        true => "all members are programmed as desired\n".to_owned(),
+                        false => format!("{}{orphan_lines}", render_members(&open)),
                     }
                 })?;
-                anyhow::ensure!(open.is_empty(), "{} members are not as wanted", open.len());
+                anyhow::ensure!(open.is_empty(), "{} members are not programmed as desired", open.len());
                 Ok(())
             }
         }
@@ -114,12 +115,13 @@ impl PartitionCommand {
 }
 
 async fn read_view() -> anyhow::Result<PartitionView> {
-    let client = Client::try_default().await.context("no way to the API server; is KUBECONFIG set?")?;
+    let client =
+        Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
     let all = ListParams::default();
     let nodes =
-        Api::<NodePartitions>::all(client.clone()).list(&all).await.context("reading NodePartitions")?;
-    let rules = Api::<Rule>::all(client.clone()).list(&all).await.context("reading Partitions")?;
-    let fabric = Api::<Fabric>::all(client).get_opt("default").await.context("reading Fabric default")?;
+        Api::<NodePartitions>::all(client.clone()).list(&all).await.context("cannot read NodePartitions")?;
+    let rules = Api::<Rule>::all(client.clone()).list(&all).await.context("cannot read Partitions")?;
+    let fabric = Api::<Fabric>::all(client).get_opt("default").await.context("cannot read Fabric default")?;
     Ok(PartitionView { nodes: nodes.items, rules: rules.items, fabric })
 }
 
@@ -127,7 +129,8 @@ fn render_members(members: &[MemberRow]) -> String {
     if members.is_empty() {
         return "no members\n".to_owned();
     }
-    let mut rows = table(["P_KEY", "GUID", "KIND", "NODE", "DEVICE", "POD", "INTERFACE", "STATE", "WHY"]);
+    let mut rows =
+        table(["P_KEY", "GUID", "MEMBERSHIP", "NODE", "DEVICE", "POD", "INTERFACE", "STATE", "REASON"]);
     for row in members {
         rows.add_row([
             row.pkey.as_str(),
@@ -149,11 +152,11 @@ fn print(
     value: &impl Serialize,
     table: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
-    let shown = match output {
+    let text = match output {
         PartitionFormat::Table => table(),
         PartitionFormat::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
         PartitionFormat::Yaml => serde_saphyr::to_string(value)?,
     };
-    stdout().write_all(shown.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(())
 }

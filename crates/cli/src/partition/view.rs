@@ -1,4 +1,4 @@
-//! Objects of the API server as people want to see them. Pure.
+//! Converts API objects to table rows. Pure.
 
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition, PartitionMode};
 use ferroband_partition::PKeyBase;
@@ -6,14 +6,14 @@ use kube::ResourceExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything that was read.
+/// The API objects.
 pub struct PartitionView {
     pub nodes: Vec<NodePartitions>,
     pub rules: Vec<Partition>,
     pub fabric: Option<Fabric>,
 }
 
-/// One member.
+/// One member of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberRow {
     pub pkey: String,
@@ -25,7 +25,7 @@ pub struct MemberRow {
     pub pod: String,
     pub interface: String,
     pub network: String,
-    /// `programmed`, `pending`, `failing`, `refused`, or `unseen` before the cluster daemon took it up.
+    /// `programmed`, `pending`, `failing`, `refused`, `unmanaged`, or `unseen` before the cluster daemon processed it.
     pub state: String,
     pub why: String,
 }
@@ -41,14 +41,14 @@ pub struct PartitionRow {
 }
 
 impl PartitionView {
-    /// The members that are `meant`, by partition and GUID.
-    pub fn members(&self, meant: impl Fn(&MemberRow) -> bool) -> Vec<MemberRow> {
-        let mut rows: Vec<MemberRow> = self.nodes.iter().flat_map(node_members).filter(meant).collect();
+    /// The matching members, sorted by partition and GUID.
+    pub fn members(&self, matches: impl Fn(&MemberRow) -> bool) -> Vec<MemberRow> {
+        let mut rows: Vec<MemberRow> = self.nodes.iter().flat_map(node_members).filter(matches).collect();
         rows.sort_by(|a, b| (&a.pkey, &a.guid, &a.pod).cmp(&(&b.pkey, &b.guid, &b.pod)));
         rows
     }
 
-    /// All partitions that have members or an object.
+    /// All partitions that have members or a Partition object.
     pub fn partitions(&self) -> Vec<PartitionRow> {
         let mut lines: BTreeMap<String, PartitionRow> = BTreeMap::new();
         for rule in &self.rules {
@@ -71,16 +71,16 @@ impl PartitionView {
         lines.into_values().collect()
     }
 
-    /// GUIDs that nobody here has.
+    /// GUIDs of this cluster's range that are assigned to no node.
     pub fn orphans(&self) -> Vec<String> {
         let status = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref());
         status.map(|status| status.orphans.clone()).unwrap_or_default()
     }
 
-    /// The manager, and what is wrong with the fabric.
+    /// The subnet manager and the fabric's failed conditions.
     pub fn heading(&self) -> String {
         let Some(status) = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref()) else {
-            return "no word of the cluster daemon yet\n".to_owned();
+            return "the cluster daemon has not reported yet\n".to_owned();
         };
         let mut text = format!("subnet manager: {}\n", status.manager);
         for condition in status.conditions.iter().filter(|condition| condition.status == "False") {
@@ -89,13 +89,13 @@ impl PartitionView {
         text
     }
 
-    /// Who may use a partition.
+    /// Describes which namespaces may use a partition.
     pub fn describe_partition(&self, key: PKeyBase) -> String {
         let rule = self.rules.iter().find(|rule| rule.spec.pkey.parse() == Ok(key));
         match rule {
-            None => format!("partition {key}: everybody's (no Partition object)\n"),
+            None => format!("partition {key}: open to all namespaces (no Partition object)\n"),
             Some(rule) => format!(
-                "partition {key}: {} admits {} ({})\n",
+                "partition {key}: {} allows {} ({})\n",
                 rule.name_any(),
                 rule.spec.namespaces.join(", "),
                 mode(rule)
@@ -158,8 +158,9 @@ mod tests {
         }
     }
 
+    // Case: partitions 84
     #[test]
-    fn case_84_what_waits_is_shown_with_attempts_and_the_last_error() {
+    fn pending_member_is_shown_with_the_last_error() {
         let members = [("c.net1", member("0x0005", "1")), ("d.net1", member("0x0005", "2"))];
         let members = members.map(|(name, member)| (name.to_owned(), member)).into();
         let mut node =
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!((lines[0].wanted, lines[0].there, lines[0].mode.as_str()), (2, 1, "enforce"));
         assert_eq!(
             view.describe_partition(PKeyBase::new(5).unwrap()),
-            "partition 0x0005: five admits a (enforce)\n"
+            "partition 0x0005: five allows a (enforce)\n"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Every error code, from the one table behind `ferroband explain`.
+//! Reference of error codes, from the data of `ferroband explain`.
 
 use super::page_header;
 use ferroband_model::FaultCode;
@@ -6,12 +6,12 @@ use ferroband_model::FaultCode;
 pub fn page() -> String {
     let mut text = page_header(
         "Error codes",
-        "Every error ends with its code in brackets, in a pod's events, in conditions and on the command line. Codes never \
-         change.\nThe number is that of the CNI error. `ferroband explain CODE` prints the same.",
+        "Every error message ends with its code in brackets, in pod events, conditions and on the command line. \
+         Codes never change.\nThe number is the CNI error code. `ferroband explain CODE` prints the same text.",
     );
     for code in FaultCode::all() {
         let about = code.explanation();
-        let again = if code.is_retried() { ", tried again by itself" } else { "" };
+        let again = if code.is_retried() { ", retried automatically" } else { "" };
         let points = |points: &[&str]| points.iter().map(|point| format!("- {point}\n")).collect::<String>();
         text.push_str(&format!(
             "\n## {}\n\n{} (CNI error {}{again})\n\nCauses:\n\n{}\nRemedies:\n\n{}",

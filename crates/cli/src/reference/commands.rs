@@ -1,4 +1,4 @@
-//! Every command and flag, from clap.
+//! Reference of commands and flags, from clap.
 
 use super::{markdown_table, page_header};
 use crate::arguments::Arguments;
@@ -9,7 +9,7 @@ pub fn page() -> String {
     command.build();
     let mut text = page_header(
         "Commands",
-        "Every command takes `--log FILTER` and `--help`; a variable in brackets sets the same.",
+        "Every command accepts `--log FILTER` and `--help`. A variable in brackets is an alternative to the flag.",
     );
     for below in command.get_subcommands() {
         describe(below, "ferroband", &mut text);

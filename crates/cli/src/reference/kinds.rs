@@ -1,4 +1,4 @@
-//! Every field of every kind, from the definitions.
+//! Reference of all kinds and fields, from the CRDs.
 
 use super::{markdown_table, page_header};
 use ferroband_api::all_crds;
@@ -9,8 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 pub fn page() -> String {
     let mut text = page_header(
         "Kinds",
-        "Every field that the definitions describe. Those of other projects' groups keep fields that are not listed here.\n\
-         A field marked * must be there.",
+        "All fields that the CRDs describe. Kinds of other projects preserve fields that are not listed here.\n\
+         Fields marked * are required.",
     );
     for definition in all_crds() {
         text.push_str(&kind(&definition));
@@ -26,11 +26,11 @@ fn kind(definition: &CustomResourceDefinition) -> String {
         else {
             continue;
         };
-        let scope = if definition.spec.scope == "Cluster" { "cluster-wide" } else { "in a namespace" };
+        let scope = if definition.spec.scope == "Cluster" { "cluster-wide" } else { "namespaced" };
         let short = names
             .short_names
             .as_ref()
-            .map(|names| format!(", short {}", names.join(", ")))
+            .map(|names| format!(", short name {}", names.join(", ")))
             .unwrap_or_default();
         text.push_str(&format!("\n`{}/{}`, {scope}{short}.", definition.spec.group, version.name));
         text.push_str(&schema.description.as_ref().map(|about| format!(" {about}")).unwrap_or_default());
@@ -93,6 +93,6 @@ fn meaning(field: &JSONSchemaProps) -> String {
         text.push_str(&format!(" Default: `{}`.", default.0));
     }
     let rules = field.x_kubernetes_validations.iter().flatten().filter_map(|rule| rule.message.as_ref());
-    rules.for_each(|rule| text.push_str(&format!(" Checked: {rule}.")));
+    rules.for_each(|rule| text.push_str(&format!(" Validation: {rule}.")));
     text
 }

@@ -1,90 +1,89 @@
-//! What can happen to simulated hardware.
+//! Subcommands that change the simulated hardware.
 
 use clap::{Subcommand, ValueEnum};
 use ferroband_kernel::NetnsMode;
 use ferroband_model::PKey;
 use ferroband_sim::{SimPortState, SimulationChange};
 
-/// Something that happens.
+/// A change of the simulated hardware.
 #[derive(Debug, Subcommand)]
 pub enum SimChangeCommand {
-    /// Pull an adapter out of its slot.
+    /// Remove an adapter from its slot.
     Unplug {
         /// The adapter.
         device: String,
     },
-    /// Put an adapter back.
+    /// Put an adapter back into its slot.
     Replug {
-        /// Its PCI address, or what the profile calls its RDMA device or interface.
+        /// Its PCI address, or the profile's name of its RDMA device or interface.
         device: String,
     },
-    /// Do something to the cable of a port, or to the subnet manager.
+    /// Change the link state of a port.
     Port {
         /// The adapter.
         device: String,
-        /// What the port is like from then on.
+        /// The new state.
         state: SimPortStateArg,
         /// The port.
         #[arg(long, default_value_t = 1)]
         port: u32,
     },
-    /// Have so many virtual functions; those that are there are made anew.
+    /// Set the number of virtual functions; existing ones are recreated.
     Vfs {
         /// The adapter.
         device: String,
-        /// How many.
+        /// The number.
         count: u16,
     },
-    /// Write the P_Key table of an adapter or a virtual function, as a subnet manager does.
+    /// Write the P_Key table of an adapter or virtual function, as a subnet manager does.
     Pkeys {
         /// The adapter or virtual function.
         device: String,
-        /// The keys, from slot 0: 0x8005, 0x7fff.
+        /// The P_Keys, from index 0: 0x8005, 0x7fff.
         #[arg(required = true)]
         keys: Vec<PKey>,
     },
-    /// Count something on a port, as errors do.
+    /// Increment a port counter.
     Count {
         /// The adapter or virtual function.
         device: String,
-        /// The counter by the kernel's name: symbol_error, link_downed, out_of_sequence, …
+        /// The kernel's name of the counter: symbol_error, link_downed, out_of_sequence, …
         counter: String,
-        /// How much to add.
+        /// Increment.
         #[arg(long, default_value_t = 1)]
         by: u64,
         /// The port.
         #[arg(long, default_value_t = 1)]
         port: u32,
     },
-    /// Make RDMA devices belong to one network namespace each, or to all of them (`rdma system set netns`).
+    /// Set the RDMA netns mode (`rdma system set netns`).
     Netns {
-        /// Which.
+        /// The mode.
         mode: RdmaNetnsModeArg,
     },
 }
 
-/// What a port is like.
+/// State of a port.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SimPortStateArg {
     /// No link.
     Down,
-    /// A link, but no subnet manager has configured it.
+    /// Link up, but not configured by a subnet manager.
     Init,
-    /// Carries traffic.
+    /// Configured; carries traffic.
     Active,
 }
 
-/// How RDMA devices and network namespaces go together.
+/// RDMA netns mode.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RdmaNetnsModeArg {
-    /// Every namespace sees every device.
+    /// Every network namespace sees every device.
     Shared,
-    /// A device is in one namespace.
+    /// Each device is in one network namespace.
     Exclusive,
 }
 
 impl SimChangeCommand {
-    /// The same in the simulation's words.
     pub fn into_change(self) -> SimulationChange {
         match self {
             Self::Unplug { device } => SimulationChange::Unplug { device },

@@ -1,4 +1,4 @@
-//! `ferroband sim fabric`: what a subnet manager does to the ports of this machine.
+//! `ferroband sim fabric`: acts as the subnet manager for the simulated ports of this host.
 
 use anyhow::Context;
 use clap::Args;
@@ -12,21 +12,21 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How often ports that have come meanwhile get their tables.
+/// Interval at which new ports get their P_Key tables.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 const AFTER_HELP: &str = "\
-Each line is a JSON object, and stands for the whole fabric:
+Each line of the input is a JSON object that describes the whole fabric:
   {\"tables\": {\"02:00:00:00:00:00:0a:01\": [\"0x83e8\", \"0x7fff\"]}, \"others\": [\"0x7fff\"]}
 
-Ends with its input; the tables stay as they are.";
+The command ends with its input; the tables are kept.";
 
-/// Be the subnet manager: write the P_Key tables of all ports, as told on standard input
+/// Act as the subnet manager: write the P_Key tables of all ports, read from standard input
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct SimFabricCommand {}
 
-/// Who is in which partition.
+/// The P_Key tables of all ports.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FabricTablesLine {
@@ -41,23 +41,26 @@ fn default_only() -> Vec<PKey> {
 }
 
 impl SimFabricCommand {
-    /// Until the input ends.
+    /// Runs until the end of the input.
     pub fn run(&self, root: &Root) -> anyhow::Result<()> {
         let (sender, lines) = channel();
         thread::spawn(move || stdin().lines().try_for_each(|line| sender.send(line)));
-        let mut now: Option<SimulationChange> = None;
+        let mut current: Option<SimulationChange> = None;
         loop {
             match lines.recv_timeout(SWEEP_INTERVAL) {
                 Ok(line) => {
-                    let told: FabricTablesLine =
-                        serde_json::from_str(&line?).context("a line of the input")?;
-                    now = Some(SimulationChange::SetFabricPKeys { tables: told.tables, others: told.others });
+                    let line: FabricTablesLine =
+                        serde_json::from_str(&line?).context("invalid input line")?;
+                    current =
+                        Some(SimulationChange::SetFabricPKeys { tables: line.tables, others: line.others });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if let Some(change) = &now {
-                Simulation::change(root, change).map_err(|e| e.fault()).context("writing the tables")?;
+            if let Some(change) = &current {
+                Simulation::change(root, change)
+                    .map_err(|e| e.fault())
+                    .context("cannot write the P_Key tables")?;
             }
         }
     }

@@ -17,68 +17,69 @@ use std::{
 };
 
 const AFTER_HELP: &str = "\
-A day with simulated hardware:
+Example:
   ferroband sim up --profile dgx          eight adapters and eight GPUs
-  ferroband inspect -o wide               as if they were there
-  ferroband sim vfs mlx5_0 4              an administrator makes virtual functions
-  ferroband sim port mlx5_0 down          somebody trips over a cable
+  ferroband inspect -o wide               shows them like real hardware
+  ferroband sim vfs mlx5_0 4              creates virtual functions
+  ferroband sim port mlx5_0 down          takes a link down
   ferroband sim count mlx5_0 symbol_error --by 3
-  ferroband sim unplug mlx5_1             an adapter dies
+  ferroband sim unplug mlx5_1             removes an adapter
   ferroband sim down
 
-Hardware of your own:
-  ferroband sim profile dgx > mine.yaml   edit it, then
+Custom hardware:
+  ferroband sim profile dgx > mine.yaml   then edit it
   ferroband sim up --file mine.yaml
 
-A device is named by its PCI address, its RDMA device or its interface.";
+A device is identified by its PCI address, RDMA device or interface.";
 
-/// Simulate InfiniBand hardware on this machine
+/// Simulate InfiniBand hardware on this host
 ///
-/// For development without hardware: everything else behaves as if the devices were there, and says that they are
-/// simulated. Needs root. `ferroband node --simulate PROFILE` does the same for a node of a cluster; there, run the
-/// commands that change the hardware on the node, or in the daemon's pod.
+/// For development without hardware: all other commands treat the simulated devices like real ones and mark them as
+/// simulated. Requires root. `ferroband node --simulate PROFILE` does the same for a cluster node; run the commands
+/// that change the hardware on the node or in the daemon's pod.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct SimCommand {
     #[command(subcommand)]
     action: SimAction,
 
-    /// Where the host's file system is.
+    /// Root of the host's file system.
     #[arg(long, value_name = "DIR", default_value = "/", global = true)]
     root: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
 enum SimAction {
-    /// Bring it up; what is up already stays.
+    /// Start the simulation; has no effect if it is already up.
     Up {
-        /// The hardware to simulate: default, connectx-6, dgx, ethernet, vpi.
+        /// Hardware profile: default, connectx-6, dgx, ethernet, vpi.
         #[arg(long, default_value = "default")]
         profile: String,
-        /// A description of hardware instead, in YAML.
+        /// Hardware description in YAML, instead of a profile.
         #[arg(long, value_name = "FILE", conflicts_with = "profile")]
         file: Option<PathBuf>,
-        /// Join the simulated fabrics of several machines over this interface.
+        /// Interface that connects the simulated fabrics of several hosts.
         #[arg(long, value_name = "INTERFACE")]
         uplink: Option<String>,
-        /// What the GUIDs are made from; must differ between machines.
+        /// Seed for the GUIDs; must differ between hosts.
         #[arg(long, env = "NODE_NAME", default_value = "localhost", value_name = "NAME")]
         seed: String,
     },
-    /// Take it down: interfaces, partitions, files.
+    /// Stop the simulation and remove its interfaces, partitions and files.
     Down,
-    /// Say whether it is up, and what its adapters are like.
+    /// Show whether the simulation is up, and its adapters.
     Status(status::SimStatusCommand),
-    /// Print the description of a profile, as `up --file` takes it; without a name, list them.
+    /// Print the description of a profile in the format of `up --file`; without a name, list the profiles.
     Profile {
         /// The profile.
         name: Option<String>,
     },
-    /// Move an RDMA device to another network namespace (`rdma dev set DEVICE netns NETNS`); it is back when that ends.
+    /// Move an RDMA device to another network namespace (`rdma dev set DEVICE netns NETNS`). It returns when the
+    /// namespace ends.
     Move {
         /// The RDMA device.
         device: String,
-        /// The namespace, as a file: /var/run/netns/blue, /proc/4711/ns/net.
+        /// Path of the network namespace: /var/run/netns/blue, /proc/4711/ns/net.
         netns: PathBuf,
     },
     Fabric(SimFabricCommand),
@@ -87,7 +88,6 @@ enum SimAction {
 }
 
 impl SimCommand {
-    /// Do it.
     pub fn run(self) -> anyhow::Result<()> {
         let root = Root::at(self.root);
         let mut out = stdout();
@@ -101,11 +101,11 @@ impl SimCommand {
                 writeln!(
                     out,
                     "up: {}",
-                    describe_simulation(&up.map_err(|e| e.fault()).context("bringing it up")?)
+                    describe_simulation(&up.map_err(|e| e.fault()).context("cannot start the simulation")?)
                 )?;
             }
             SimAction::Down => {
-                Simulation::down(&root).map_err(|e| e.fault()).context("taking it down")?;
+                Simulation::down(&root).map_err(|e| e.fault()).context("cannot stop the simulation")?;
                 writeln!(out, "down")?;
             }
             SimAction::Status(status) => status.print(&root)?,
@@ -119,14 +119,14 @@ impl SimCommand {
                 hardware
                     .move_rdma_device(&device, None, &netns)
                     .map_err(|e| e.fault())
-                    .context("moving it")?;
+                    .context("cannot move the RDMA device")?;
             }
             SimAction::Fabric(fabric) => fabric.run(&root)?,
             SimAction::Change(happens) => {
                 let change = happens.into_change();
                 Simulation::change(&root, &change)
                     .map_err(|e| e.fault())
-                    .context("changing the simulated hardware")?;
+                    .context("cannot change the simulated hardware")?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What is simulated, and what could be.
+//! `ferroband sim status` and the list of profiles.
 
 use crate::table::{render, table};
 use clap::{Args, ValueEnum};
@@ -10,32 +10,31 @@ use std::io::{Write, stdout};
 /// `ferroband sim status`
 #[derive(Args, Debug)]
 pub struct SimStatusCommand {
-    /// The form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = SimStatusFormat::Table)]
     output: SimStatusFormat,
 }
 
-/// A form of output.
+/// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SimStatusFormat {
-    /// Columns, for people.
+    /// Columns.
     Table,
-    /// For programs.
+    /// All fields, as JSON.
     Json,
-    /// The same as YAML.
+    /// All fields, as YAML.
     Yaml,
 }
 
 impl SimStatusCommand {
-    /// Print it.
     pub fn print(&self, root: &Root) -> anyhow::Result<()> {
         let report = Simulation::report(root).map_err(|e| e.fault())?;
-        let shown = match self.output {
+        let text = match self.output {
             SimStatusFormat::Table => report.as_ref().map_or_else(|| "down\n".to_owned(), render_table),
             SimStatusFormat::Json => format!("{}\n", serde_json::to_string_pretty(&json!({ "up": report }))?),
             SimStatusFormat::Yaml => serde_saphyr::to_string(&json!({ "up": report }))?,
         };
-        stdout().write_all(shown.as_bytes())?;
+        stdout().write_all(text.as_bytes())?;
         Ok(())
     }
 }
@@ -64,7 +63,7 @@ fn render_table(report: &SimulationReport) -> String {
     )
 }
 
-/// The profiles that come with the product.
+/// A table of the built-in profiles.
 pub fn render_profiles() -> String {
     let mut rows = table(["PROFILE", "ADAPTERS", "CHIP", "LINK", "GPUS"]);
     for profile in Profile::builtins() {

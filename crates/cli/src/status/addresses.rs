@@ -1,19 +1,19 @@
-//! How many addresses are given out.
+//! Usage of IP spaces and pools.
 
 use super::ClusterObjects;
 use super::report::AddressSpaceRow;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// The spaces and pools in what was seen.
-pub fn address_rows(seen: &ClusterObjects) -> Vec<AddressSpaceRow> {
+/// One row for each IP space and pool.
+pub fn address_rows(objects: &ClusterObjects) -> Vec<AddressSpaceRow> {
     let mut spaces: BTreeMap<String, AddressSpaceRow> = BTreeMap::new();
-    for granule in &seen.blocks {
-        let space = spaces.entry(format!("space {}", granule.spec.space)).or_default();
-        space.used += granule.spec.entries.len() as u64;
+    for block in &objects.blocks {
+        let space = spaces.entry(format!("space {}", block.spec.space)).or_default();
+        space.used += block.spec.entries.len() as u64;
         *space.blocks.get_or_insert(0) += 1;
     }
-    for pool in &seen.pools {
+    for pool in &objects.pools {
         let status = pool.status.as_ref();
         let number = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok());
         let space = spaces.entry(format!("pool {}", pool.name_any())).or_default();

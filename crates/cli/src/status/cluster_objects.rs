@@ -1,4 +1,4 @@
-//! The objects that tell how things are, read once each.
+//! Reads the API objects for the status report.
 
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_api::ferroband::AddressBlock;
@@ -11,51 +11,45 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// What the API server holds that matters here.
+/// The API objects for the status report.
 #[derive(Debug, Default)]
 pub struct ClusterObjects {
-    /// All pods.
     pub pods: Vec<Pod>,
-    /// All nodes.
     pub nodes: Vec<Node>,
-    /// The leases called `ferroband-cluster`.
+    /// Leases named `ferroband-cluster`.
     pub leases: Vec<Lease>,
-    /// Warnings of the node daemons about pods.
+    /// Warning events of the node daemons about pods.
     pub events: Vec<Event>,
-    /// The networks.
     pub networks: Vec<NetworkAttachmentDefinition>,
-    /// The addresses.
     pub blocks: Vec<AddressBlock>,
-    /// The pools.
     pub pools: Vec<SpiderIPPool>,
-    /// What the nodes say of their functions.
     pub states: Vec<SriovNetworkNodeState>,
-    /// What could not be read, and why.
+    /// Objects that could not be read, with the reason.
     pub unreadable: Vec<String>,
 }
 
 impl ClusterObjects {
-    /// Ask the API server. Pods and nodes must be readable; the rest is told as unseen where it is not.
+    /// Reads all objects. Pods and nodes are mandatory; other kinds that cannot be read are noted in `unreadable`.
     pub async fn read(client: &Client) -> kube::Result<Self> {
         let everything = ListParams::default();
-        let mut seen = Self {
+        let mut objects = Self {
             pods: Api::all(client.clone()).list(&everything).await?.items,
             nodes: Api::all(client.clone()).list(&everything).await?.items,
             ..Self::default()
         };
         let leases = ListParams::default().fields("metadata.name=ferroband-cluster");
         let warnings = ListParams::default().fields("type=Warning,involvedObject.kind=Pod");
-        seen.leases = seen.list_or_note(client, &leases, "leases").await;
-        seen.events = seen.list_or_note(client, &warnings, "events").await;
-        seen.events.retain(|event| {
+        objects.leases = objects.list_or_note(client, &leases, "leases").await;
+        objects.events = objects.list_or_note(client, &warnings, "events").await;
+        objects.events.retain(|event| {
             let source = event.source.as_ref().and_then(|source| source.component.as_deref());
             source.or(event.reporting_component.as_deref()).is_some_and(|from| from.starts_with("ferroband"))
         });
-        seen.networks = seen.list_or_note(client, &everything, "network-attachment-definitions").await;
-        seen.blocks = seen.list_or_note(client, &everything, "addressblocks").await;
-        seen.pools = seen.list_or_note(client, &everything, "spiderippools").await;
-        seen.states = seen.list_or_note(client, &everything, "sriovnetworknodestates").await;
-        Ok(seen)
+        objects.networks = objects.list_or_note(client, &everything, "network-attachment-definitions").await;
+        objects.blocks = objects.list_or_note(client, &everything, "addressblocks").await;
+        objects.pools = objects.list_or_note(client, &everything, "spiderippools").await;
+        objects.states = objects.list_or_note(client, &everything, "sriovnetworknodestates").await;
+        Ok(objects)
     }
 
     async fn list_or_note<K>(&mut self, client: &Client, which: &ListParams, what: &str) -> Vec<K>
@@ -65,8 +59,7 @@ impl ClusterObjects {
         match Api::<K>::all(client.clone()).list(which).await {
             Ok(list) => list.items,
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                self.unreadable
-                    .push(format!("{what}: no such kind in this cluster; run `ferroband crds apply`"));
+                self.unreadable.push(format!("{what}: CRD not installed; run `ferroband crds apply`"));
                 Vec::new()
             }
             Err(error) => {

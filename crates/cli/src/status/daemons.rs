@@ -1,24 +1,24 @@
-//! The pods of Ferroband itself.
+//! The daemons of Ferroband.
 
 use super::ClusterObjects;
 use super::report::DaemonRow;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-/// The daemons in what was seen, by the labels that our manifests give them.
-pub fn daemon_rows(seen: &ClusterObjects) -> Vec<DaemonRow> {
-    let mut daemons: Vec<_> = seen.pods.iter().filter_map(|pod| daemon(seen, pod)).collect();
+/// One row for each daemon pod, found by the labels of the manifests.
+pub fn daemon_rows(objects: &ClusterObjects) -> Vec<DaemonRow> {
+    let mut daemons: Vec<_> = objects.pods.iter().filter_map(|pod| daemon(objects, pod)).collect();
     daemons.sort_by(|a, b| (&a.component, &a.node, &a.pod).cmp(&(&b.component, &b.node, &b.pod)));
     daemons
 }
 
-fn daemon(seen: &ClusterObjects, pod: &Pod) -> Option<DaemonRow> {
+fn daemon(objects: &ClusterObjects, pod: &Pod) -> Option<DaemonRow> {
     let label = |name: &str| pod.labels().get(&format!("app.kubernetes.io/{name}")).map(String::as_str);
     if label("name") != Some("ferroband") {
         return None;
     }
     let namespace = pod.namespace().unwrap_or_default();
-    let leads = seen.leases.iter().any(|lease| {
+    let leads = objects.leases.iter().any(|lease| {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
         lease.namespace().as_deref() == Some(&namespace) && holder == Some(&pod.name_any())
     });
@@ -35,7 +35,7 @@ fn daemon(seen: &ClusterObjects, pod: &Pod) -> Option<DaemonRow> {
     })
 }
 
-/// Whether a pod's condition says so.
+/// Whether the pod's condition Ready is true.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")

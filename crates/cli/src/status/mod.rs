@@ -1,7 +1,7 @@
-//! `ferroband status`: the whole cluster on one screen.
+//! `ferroband status`: an overview of the cluster.
 //!
 //! ```text
-//! API server ──gather──▶ Seen (objects as they are) ──▶ Report (daemons, nodes, pods, addresses) ──▶ tables | JSON | YAML
+//! API server ──▶ ClusterObjects ──▶ StatusReport (daemons, nodes, pods, addresses) ──▶ tables | JSON | YAML
 //! ```
 
 mod addresses;
@@ -19,26 +19,26 @@ use crate::connection::{ClusterConnection, block_on};
 use crate::output::{OutputFormat, print};
 use clap::{Args, ValueEnum};
 
-/// Show what Ferroband does in the cluster
+/// Show the state of Ferroband in the cluster
 ///
-/// The daemons, the nodes with the resources they offer, and every interface that a pod got: its network, device,
-/// addresses, GUID, P_Key and state. A pod that asked for a network and does not have it yet is shown with the code of
-/// what is wrong; `ferroband explain CODE` tells more.
+/// Shows the daemons, the nodes with their resources, and every pod interface with its network, device, addresses,
+/// GUID, P_Key and state. A pod that waits for a network is shown with the error code; `ferroband explain CODE`
+/// describes it.
 #[derive(Args, Debug)]
 pub struct StatusCommand {
-    /// Show only these parts.
+    /// Parts to show; all by default.
     #[arg(value_enum)]
     parts: Vec<StatusPart>,
 
-    /// Only pods of this namespace.
+    /// Show only pods of this namespace.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// Only this node and its pods.
+    /// Show only this node and its pods.
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// The form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 
@@ -46,24 +46,23 @@ pub struct StatusCommand {
     connection: ClusterConnection,
 }
 
-/// A part of the picture.
+/// A part of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusPart {
-    /// The daemons, and who leads.
+    /// The daemons and the leader.
     Daemons,
-    /// The nodes and what they offer.
+    /// The nodes and their resources.
     Nodes,
-    /// The interfaces of pods.
+    /// The pods' interfaces.
     Pods,
-    /// How many addresses are given out.
+    /// Usage of addresses.
     Addresses,
 }
 
 impl StatusCommand {
-    /// Ask, and print.
     pub fn run(self) -> anyhow::Result<()> {
-        let seen = block_on(async { Ok(ClusterObjects::read(&self.connection.client().await?).await?) })?;
-        let mut report = StatusReport::from_objects(&seen);
+        let objects = block_on(async { Ok(ClusterObjects::read(&self.connection.client().await?).await?) })?;
+        let mut report = StatusReport::from_objects(&objects);
         report.pods.retain(|row| self.namespace.as_ref().is_none_or(|namespace| row.namespace == *namespace));
         if let Some(node) = &self.node {
             report.pods.retain(|row| row.node.as_ref() == Some(node));

@@ -1,4 +1,4 @@
-//! The nodes and what they offer.
+//! The nodes and their resources.
 
 use super::ClusterObjects;
 use super::report::{DaemonRow, NodeRow, ResourceUsage};
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 /// The label of a node whose hardware is simulated.
 const SIMULATED: &str = "ferroband.io/simulated";
 
-/// The nodes in what was seen.
-pub fn node_rows(seen: &ClusterObjects, daemons: &[DaemonRow]) -> Vec<NodeRow> {
-    let mut nodes: Vec<_> = seen.nodes.iter().map(|node| row(seen, node, daemons)).collect();
+/// One row for each node.
+pub fn node_rows(objects: &ClusterObjects, daemons: &[DaemonRow]) -> Vec<NodeRow> {
+    let mut nodes: Vec<_> = objects.nodes.iter().map(|node| row(objects, node, daemons)).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     nodes
 }
 
-fn row(seen: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> NodeRow {
+fn row(objects: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> NodeRow {
     let name = node.name_any();
     let conditions = || node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let wrong = conditions().filter(|c| c.type_.starts_with("Ferroband") && c.status == "False");
-    let state = seen.states.iter().find(|state| state.name_any() == name);
+    let state = objects.states.iter().find(|state| state.name_any() == name);
     let status = state.and_then(|state| state.status.as_ref());
     let failed = status.and_then(|status| status.last_sync_error.clone()).filter(|error| !error.is_empty());
     let here = |daemon: &&DaemonRow| daemon.component == "node" && daemon.node.as_deref() == Some(&name);
@@ -31,7 +31,7 @@ fn row(seen: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> NodeRow
         simulated: node.labels().get(SIMULATED).is_some_and(|value| value == "true"),
         daemon: daemons.iter().find(here).map(|daemon| daemon.ready),
         sync: status.and_then(|status| status.sync_status.clone()),
-        resources: resources(seen, node, &name),
+        resources: resources(objects, node, &name),
         problems: wrong
             .map(|c| format!("{}: {}", c.type_, c.message.as_deref().unwrap_or("no reason given")))
             .chain(failed)
@@ -40,15 +40,15 @@ fn row(seen: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> NodeRow
     }
 }
 
-/// Extended resources: those with a domain, other than the kubelet's own.
-fn resources(seen: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<String, ResourceUsage> {
+/// Usage of the node's extended resources.
+fn resources(objects: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<String, ResourceUsage> {
     let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");
     let mut found = BTreeMap::new();
     for (resource, quantity) in allocatable.into_iter().flatten().filter(|(name, _)| extended(name)) {
         found.insert(resource.clone(), ResourceUsage { used: 0, allocatable: parse_quantity(quantity) });
     }
-    for pod in &seen.pods {
+    for pod in &objects.pods {
         let ended = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let spec = pod.spec.as_ref().filter(|spec| spec.node_name.as_deref() == Some(name));
         let Some(spec) = spec.filter(|_| !matches!(ended, Some("Succeeded" | "Failed"))) else { continue };
@@ -64,7 +64,7 @@ fn resources(seen: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<Str
     found
 }
 
-/// Extended resources come in whole numbers; some write thousands as `1k`.
+/// Parses an extended resource quantity, which is an integer; thousands may be written as `1k`.
 fn parse_quantity(quantity: &Quantity) -> u64 {
     match quantity.0.strip_suffix('k') {
         Some(thousands) => thousands.parse::<u64>().unwrap_or_default() * 1000,

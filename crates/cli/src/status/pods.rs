@@ -1,4 +1,4 @@
-//! The interfaces of pods: what they got, and what they wait for.
+//! The interfaces of pods, including those they wait for.
 
 use super::ClusterObjects;
 use super::daemons::is_ready;
@@ -10,21 +10,21 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt;
 use serde_json::Value;
 
-/// All interfaces besides those of the cluster's own default network.
-pub fn pod_rows(seen: &ClusterObjects) -> Vec<InterfaceRow> {
-    let mut rows: Vec<_> = seen.pods.iter().flat_map(|pod| rows(seen, pod)).collect();
+/// One row for each interface, except those of the cluster's default network.
+pub fn pod_rows(objects: &ClusterObjects) -> Vec<InterfaceRow> {
+    let mut rows: Vec<_> = objects.pods.iter().flat_map(|pod| rows(objects, pod)).collect();
     rows.sort_by(|a, b| (&a.namespace, &a.pod, &a.interface).cmp(&(&b.namespace, &b.pod, &b.interface)));
     rows
 }
 
-fn rows(seen: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
+fn rows(objects: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Unknown");
     if matches!(phase, "Succeeded" | "Failed") {
         return Vec::new();
     }
     let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
     let chosen_default = annotation(DEFAULT_NETWORK).is_some();
-    let got: Vec<StatusEntry> =
+    let attached: Vec<StatusEntry> =
         annotation(NETWORK_STATUS).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let row = InterfaceRow {
         namespace: pod.namespace().unwrap_or_default(),
@@ -38,19 +38,19 @@ fn rows(seen: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
         phase => phase,
     };
     let mut rows = Vec::new();
-    for entry in got.iter().filter(|entry| chosen_default || !entry.default) {
+    for entry in attached.iter().filter(|entry| chosen_default || !entry.default) {
         rows.push(interface(
-            seen,
+            objects,
             pod,
             entry,
             InterfaceRow { state: state.to_owned(), ..with_same_pod(&row) },
         ));
     }
-    if got.is_empty() {
-        let about = seen.events.iter().filter(|event| is_about(event, pod));
+    if attached.is_empty() {
+        let about = objects.events.iter().filter(|event| is_about(event, pod));
         let event = about.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
-        let told = event.map(|event| (event.reason.clone(), event.message.clone()));
-        let (reason, message) = told.or_else(|| scheduling_failure(pod)).unwrap_or_default();
+        let failure = event.map(|event| (event.reason.clone(), event.message.clone()));
+        let (reason, message) = failure.or_else(|| scheduling_failure(pod)).unwrap_or_default();
         for network in requested_networks(pod, &row.namespace) {
             rows.push(InterfaceRow {
                 network,
@@ -63,7 +63,7 @@ fn rows(seen: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
     rows
 }
 
-/// Why the scheduler has found no node, if it has not.
+/// Reason and message if the pod cannot be scheduled.
 fn scheduling_failure(pod: &Pod) -> Option<(Option<String>, Option<String>)> {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut refused = conditions.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
@@ -79,15 +79,15 @@ fn with_same_pod(row: &InterfaceRow) -> InterfaceRow {
     }
 }
 
-/// The networks that the annotations name, as far as they can be read.
+/// The networks named in the pod's annotations.
 fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
     let text = |key: &str| pod.annotations().get(key).map(String::as_str);
     let chosen = text(DEFAULT_NETWORK).map(|text| NetworkSelection::parse_default_network(text, namespace));
-    let further = text(NETWORKS).map(|text| NetworkSelection::parse_networks(text, namespace));
+    let additional = text(NETWORKS).map(|text| NetworkSelection::parse_networks(text, namespace));
     let mut named: Vec<_> = chosen.into_iter().filter_map(Result::ok).flatten().collect();
-    named.extend(further.into_iter().filter_map(Result::ok).flatten());
+    named.extend(additional.into_iter().filter_map(Result::ok).flatten());
     match named.is_empty() {
-        // It cannot be understood; better shown as it is than not at all.
+        // The annotation cannot be parsed; show it as it is.
         true => text(NETWORKS).or(text(DEFAULT_NETWORK)).map(str::to_owned).into_iter().collect(),
         false => named.iter().map(NetworkSelection::display_name).collect(),
     }
@@ -98,8 +98,8 @@ fn is_about(event: &Event, pod: &Pod) -> bool {
     uid.is_some() && uid == pod.metadata.uid.as_deref()
 }
 
-fn interface(seen: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: InterfaceRow) -> InterfaceRow {
-    let config = network_config(seen, &entry.name);
+fn interface(objects: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: InterfaceRow) -> InterfaceRow {
+    let config = network_config(objects, &entry.name);
     let info = |key: &str| {
         let info = entry.device_info.as_ref()?;
         info.get("pci")?.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
@@ -111,7 +111,7 @@ fn interface(seen: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: Interfa
         .mac
         .as_deref()
         .and_then(guid_of)
-        .or_else(|| guid_from_node_state(seen, row.node.as_deref(), pci.as_deref()));
+        .or_else(|| guid_from_node_state(objects, row.node.as_deref(), pci.as_deref()));
     InterfaceRow {
         network: entry.name.clone(),
         interface: entry.interface.clone(),
@@ -126,27 +126,27 @@ fn interface(seen: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: Interfa
     }
 }
 
-fn network_config(seen: &ClusterObjects, network: &str) -> Option<NetworkConfig> {
-    let definition = seen.networks.iter().find(|definition| {
+fn network_config(objects: &ClusterObjects, network: &str) -> Option<NetworkConfig> {
+    let definition = objects.networks.iter().find(|definition| {
         network == format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any())
     })?;
     NetworkConfig::from_definition(definition).ok()
 }
 
-/// The port's GUID is the end of an IPoIB interface's link-layer address (RFC 4391, 9.1.1).
+/// The port GUID in the last eight bytes of an IPoIB link-layer address (RFC 4391, 9.1.1).
 fn guid_of(mac: &str) -> Option<Guid> {
     let octets: Vec<&str> = mac.split(':').collect();
     (octets.len() == 20).then(|| octets[12..].join(":").parse().ok())?
 }
 
-/// What the node says of the function.
-fn guid_from_node_state(seen: &ClusterObjects, node: Option<&str>, pci: Option<&str>) -> Option<Guid> {
-    let state = seen.states.iter().find(|state| Some(state.name_any().as_str()) == node)?;
+/// The GUID in the node's SriovNetworkNodeState.
+fn guid_from_node_state(objects: &ClusterObjects, node: Option<&str>, pci: Option<&str>) -> Option<Guid> {
+    let state = objects.states.iter().find(|state| Some(state.name_any().as_str()) == node)?;
     let functions = state.status.iter().flat_map(|status| status.interfaces.iter().flat_map(|pf| &pf.vfs));
     functions.into_iter().find(|vf| Some(vf.pci_address.as_str()) == pci)?.guid.as_ref()?.parse().ok()
 }
 
-/// What the pod's annotation says, where its network is one that is programmed into the fabric.
+/// The GUID in the pod's annotation.
 fn requested_guid(pod: &Pod, namespace: &str, entry: &StatusEntry) -> Option<Guid> {
     let selections = NetworkSelection::parse_networks(pod.annotations().get(NETWORKS)?, namespace).ok()?;
     let one = selections.into_iter().find(|one| {

@@ -1,12 +1,12 @@
-//! The picture for people.
+//! Renders the status report as tables.
 
 use super::StatusPart;
 use super::report::{InterfaceRow, NodeRow, StatusReport};
 use crate::table::{render as lines, table};
 
-/// The parts that are asked for; all when none is.
+/// Renders the given parts, or all if `parts` is empty.
 pub fn render(report: &StatusReport, parts: &[StatusPart], wide: bool) -> String {
-    let wanted = |part: StatusPart| parts.is_empty() || parts.contains(&part);
+    let selected = |part: StatusPart| parts.is_empty() || parts.contains(&part);
     let all = [
         (StatusPart::Daemons, daemons(report, wide)),
         (StatusPart::Nodes, nodes(&report.nodes)),
@@ -14,10 +14,11 @@ pub fn render(report: &StatusReport, parts: &[StatusPart], wide: bool) -> String
         (StatusPart::Addresses, addresses(report)),
     ];
     let mut shown: Vec<String> =
-        all.into_iter().filter(|(part, _)| wanted(*part)).map(|(_, text)| text).collect();
+        all.into_iter().filter(|(part, _)| selected(*part)).map(|(_, text)| text).collect();
     if parts.is_empty() {
-        shown
-            .extend((!report.unseen.is_empty()).then(|| format!("Not seen: {}\n", report.unseen.join("; "))));
+        shown.extend(
+            (!report.unseen.is_empty()).then(|| format!("Not readable: {}\n", report.unseen.join("; "))),
+        );
     }
     shown.join("\n")
 }
@@ -32,7 +33,7 @@ fn join_or_dash(list: &[String], between: &str) -> String {
 
 fn daemons(report: &StatusReport, wide: bool) -> String {
     if report.daemons.is_empty() {
-        return "Ferroband does not run in this cluster\n".to_owned();
+        return "Ferroband is not running in this cluster\n".to_owned();
     }
     if !wide {
         let count = |component: &str| {
@@ -46,7 +47,7 @@ fn daemons(report: &StatusReport, wide: bool) -> String {
             leader.unwrap_or("none")
         );
     }
-    let mut rows = table(["DAEMON", "POD", "NODE", "READY", "LEADS", "RESTARTS", "IMAGE"]);
+    let mut rows = table(["DAEMON", "POD", "NODE", "READY", "LEADER", "RESTARTS", "IMAGE"]);
     for daemon in &report.daemons {
         rows.add_row([
             daemon.component.clone(),
@@ -86,7 +87,7 @@ fn nodes(nodes: &[NodeRow]) -> String {
             match (node.daemon, node.simulated) {
                 (_, true) => "simulated",
                 (Some(true), false) => "real",
-                // Nobody has looked.
+                // Unknown without a running daemon.
                 (_, false) => "-",
             }
             .to_owned(),
@@ -105,7 +106,7 @@ fn nodes(nodes: &[NodeRow]) -> String {
 
 fn pods(pods: &[InterfaceRow], wide: bool) -> String {
     if pods.is_empty() {
-        return "No pod has or asks for a further network\n".to_owned();
+        return "No pod has or requests an additional network\n".to_owned();
     }
     let heads = ["POD", "NODE", "INTERFACE", "DEVICE", "IP", "GUID", "P_KEY", "STATE"];
     let more = ["NETWORK", "PCI", "MTU", "MAC"];
@@ -132,20 +133,20 @@ fn pods(pods: &[InterfaceRow], wide: bool) -> String {
         rows.add_row(cells);
     }
     let mut text = lines(rows);
-    let mut told: Vec<_> = pods
+    let mut messages: Vec<_> = pods
         .iter()
         .filter_map(|row| Some(format!("! {}/{}: {}\n", row.namespace, row.pod, row.message.as_ref()?)))
         .collect();
-    told.dedup();
-    text.extend(told);
+    messages.dedup();
+    text.extend(messages);
     text
 }
 
 fn addresses(report: &StatusReport) -> String {
     if report.addresses.is_empty() {
-        return "No addresses are given out\n".to_owned();
+        return "No addresses are assigned\n".to_owned();
     }
-    let mut rows = table(["ADDRESSES OF", "SUBNET", "USED", "TOTAL", "GRANULES"]);
+    let mut rows = table(["ADDRESSES OF", "SUBNET", "USED", "TOTAL", "BLOCKS"]);
     for space in &report.addresses {
         let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         rows.add_row([

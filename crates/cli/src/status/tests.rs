@@ -24,7 +24,7 @@ fn daemon(name: &str, component: &str, ready: bool) -> Value {
     pod
 }
 
-fn seen() -> ClusterObjects {
+fn objects() -> ClusterObjects {
     let status = json!([
         {"name": "k8s-pod-network", "interface": "eth0", "ips": ["10.0.0.7"], "default": true, "dns": {}},
         {"name": "team/ib", "interface": "net1", "ips": ["192.168.0.1"], "dns": {}, "mtu": 2044,
@@ -76,8 +76,8 @@ fn seen() -> ClusterObjects {
 }
 
 #[test]
-fn every_interface_has_a_line_with_what_is_behind_it() {
-    let report = StatusReport::from_objects(&seen());
+fn every_interface_has_a_line_with_its_device() {
+    let report = StatusReport::from_objects(&objects());
     assert_eq!(
         render(&report, &[StatusPart::Pods], false),
         "\
@@ -94,8 +94,8 @@ team/b  n1    -          -       -            -                        -       N
 }
 
 #[test]
-fn nodes_show_what_is_used_and_what_is_wrong() {
-    let report = StatusReport::from_objects(&seen());
+fn nodes_show_resource_usage_and_problems() {
+    let report = StatusReport::from_objects(&objects());
     assert_eq!(
         render(&report, &[StatusPart::Daemons, StatusPart::Nodes, StatusPart::Addresses], false),
         "\
@@ -105,26 +105,26 @@ NODE  STATE  DAEMON  HARDWARE   VFS        RESOURCES (USED/ALL)
 n1    Ready  ready   simulated  Succeeded  jarvice.com/rdma 0/1, spidernet.io/ib 6/8
 ! n1: FerrobandDevices: f.json: bad
 
-ADDRESSES OF   SUBNET  USED  TOTAL  GRANULES
+ADDRESSES OF   SUBNET  USED  TOTAL  BLOCKS
 space default  -       1     -      1
 "
     );
 }
 
 #[test]
-fn an_empty_cluster_is_told_as_one() {
+fn empty_cluster_is_reported() {
     let shown = render(&StatusReport::from_objects(&ClusterObjects::default()), &[], false);
-    assert!(shown.starts_with("Ferroband does not run in this cluster\n"), "{shown}");
-    assert!(shown.contains("No pod has or asks for a further network"), "{shown}");
+    assert!(shown.starts_with("Ferroband is not running in this cluster\n"), "{shown}");
+    assert!(shown.contains("No pod has or requests an additional network"), "{shown}");
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_says_so() {
+fn unschedulable_pod_shows_the_reason() {
     let mut waiting = pod("c", json!({"k8s.v1.cni.cncf.io/networks": "ib"}), false);
     waiting["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
     waiting["spec"]["nodeName"] = Value::Null;
-    let seen = ClusterObjects { pods: read(&[waiting]), ..ClusterObjects::default() };
-    let row = StatusReport::from_objects(&seen).pods.remove(0);
+    let objects = ClusterObjects { pods: read(&[waiting]), ..ClusterObjects::default() };
+    let row = StatusReport::from_objects(&objects).pods.remove(0);
     assert_eq!(
         (row.state.as_str(), row.message.as_deref()),
         ("Unschedulable", Some("0/1 nodes are available"))

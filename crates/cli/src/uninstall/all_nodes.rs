@@ -1,4 +1,4 @@
-//! The whole cluster left: what one node does, on all of them.
+//! `ferroband uninstall --all-nodes`.
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -15,51 +15,56 @@ use tokio::time::{Instant, sleep};
 
 const DAEMONSET_NAME: &str = "ferroband-node";
 
-/// Make the node daemons of a namespace leave their nodes, and wait `patience` for them: each is replaced by one that runs
-/// `ferroband uninstall --hold`. A node that is away is not waited for longer.
-pub async fn uninstall_all_nodes(namespace: &str, patience: Duration) -> anyhow::Result<()> {
-    let client = Client::try_default().await.context("no way to the API server; is KUBECONFIG set?")?;
+/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits for them up to `timeout`.
+/// Unreachable nodes do not extend the wait.
+pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
+    let client =
+        Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
     let api: Api<DaemonSet> = Api::namespaced(client, namespace);
-    let Some(there) =
-        api.get_opt(DAEMONSET_NAME).await.with_context(|| format!("reading DaemonSet {DAEMONSET_NAME}"))?
+    let Some(current) = api
+        .get_opt(DAEMONSET_NAME)
+        .await
+        .with_context(|| format!("cannot read DaemonSet {DAEMONSET_NAME}"))?
     else {
-        writeln!(stdout(), "no DaemonSet {DAEMONSET_NAME} in namespace {namespace}: nothing to leave")?;
+        writeln!(stdout(), "no DaemonSet {DAEMONSET_NAME} in namespace {namespace}: nothing to uninstall")?;
         return Ok(());
     };
-    let patch = uninstall_patch(&there)?;
-    let told = api.patch(DAEMONSET_NAME, &PatchParams::default(), &Patch::Strategic(&patch)).await;
+    let patch = uninstall_patch(&current)?;
+    let patched = api.patch(DAEMONSET_NAME, &PatchParams::default(), &Patch::Strategic(&patch)).await;
     let generation =
-        told.with_context(|| format!("changing DaemonSet {DAEMONSET_NAME}"))?.metadata.generation;
-    let until = Instant::now() + patience;
+        patched.with_context(|| format!("cannot patch DaemonSet {DAEMONSET_NAME}"))?.metadata.generation;
+    let until = Instant::now() + timeout;
     loop {
-        let seen =
-            api.get(DAEMONSET_NAME).await.with_context(|| format!("reading DaemonSet {DAEMONSET_NAME}"))?;
-        let (done, all) = progress(&seen, generation);
+        let daemonset = api
+            .get(DAEMONSET_NAME)
+            .await
+            .with_context(|| format!("cannot read DaemonSet {DAEMONSET_NAME}"))?;
+        let (done, all) = progress(&daemonset, generation);
         if done == all || Instant::now() > until {
-            writeln!(stdout(), "{done} of {all} nodes are left")?;
+            writeln!(stdout(), "uninstalled on {done} of {all} nodes")?;
             return Ok(());
         }
         sleep(Duration::from_millis(500)).await;
     }
 }
 
-/// The change that makes every daemon leave its node.
-fn uninstall_patch(there: &DaemonSet) -> anyhow::Result<serde_json::Value> {
-    let pod = there.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+/// The patch that makes every daemon uninstall itself.
+fn uninstall_patch(current: &DaemonSet) -> anyhow::Result<serde_json::Value> {
+    let pod = current.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     if !pod.is_some_and(|pod| pod.containers.iter().any(|container| container.name == "node")) {
-        bail!("DaemonSet {} has no container `node`", there.name_any());
+        bail!("DaemonSet {} has no container `node`", current.name_any());
     }
     Ok(json!({"spec": {
-        // All at once: nobody is served any more.
+        // All nodes at once: no ADD has to be served any more.
         "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
-        // Nobody is asked whether an ADD could be served.
+        // The readiness probe would fail, because no daemon is running any more.
         "template": {"spec": {"containers": [{"name": "node", "args": ["uninstall", "--hold"], "readinessProbe": null}]}},
     }}))
 }
 
-/// How many nodes have the new daemon running, of how many.
-fn progress(seen: &DaemonSet, generation: Option<i64>) -> (i32, i32) {
-    let Some(status) = &seen.status else { return (0, 1) };
+/// Number of nodes with the updated pod ready, and number of all nodes.
+fn progress(daemonset: &DaemonSet, generation: Option<i64>) -> (i32, i32) {
+    let Some(status) = &daemonset.status else { return (0, 1) };
     if status.observed_generation < generation {
         return (0, status.desired_number_scheduled.max(1));
     }
@@ -76,27 +81,27 @@ mod tests {
     }
 
     #[test]
-    fn only_a_daemon_of_ours_is_told() {
-        let of = |container: &str| {
+    fn only_ferrobands_daemonset_is_patched() {
+        let patch_for = |container: &str| {
             let pod = json!({"containers": [{"name": container, "args": ["node"]}]});
             let spec = json!({"selector": {}, "template": {"spec": pod}});
             uninstall_patch(&daemonset(json!({"metadata": {"name": "d"}, "spec": spec})))
         };
-        let containers = &of("node").unwrap()["spec"]["template"]["spec"]["containers"];
+        let containers = &patch_for("node").unwrap()["spec"]["template"]["spec"]["containers"];
         assert_eq!(containers[0]["args"], json!(["uninstall", "--hold"]));
-        assert!(of("other").is_err());
+        assert!(patch_for("other").is_err());
     }
 
     #[test]
-    fn only_what_is_new_counts() {
-        let seen = |generation: i64, updated: i32| {
+    fn only_updated_pods_count() {
+        let daemonset = |generation: i64, updated: i32| {
             daemonset(json!({"metadata": {}, "status": {
                 "observedGeneration": generation, "updatedNumberScheduled": updated, "numberReady": 3,
                 "desiredNumberScheduled": 3, "currentNumberScheduled": 3, "numberMisscheduled": 0,
             }}))
         };
-        assert_eq!(progress(&seen(1, 3), Some(2)), (0, 3));
-        assert_eq!(progress(&seen(2, 1), Some(2)), (1, 3));
-        assert_eq!(progress(&seen(2, 3), Some(2)), (3, 3));
+        assert_eq!(progress(&daemonset(1, 3), Some(2)), (0, 3));
+        assert_eq!(progress(&daemonset(2, 1), Some(2)), (1, 3));
+        assert_eq!(progress(&daemonset(2, 3), Some(2)), (3, 3));
     }
 }

@@ -1,11 +1,11 @@
-//! Which nodes.
+//! Selection of the two nodes.
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// The nodes on which pods can start.
+/// Nodes on which pods can be scheduled.
 pub async fn list_usable(client: &Client) -> Result<Vec<String>> {
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     Ok(usable(&nodes))
@@ -26,14 +26,14 @@ fn usable(nodes: &[Node]) -> Vec<String> {
     names
 }
 
-/// The two nodes: those given, or the first two that are usable.
+/// The two given nodes, or the first two usable ones.
 pub fn pick_two(usable: &[String], given: &[String]) -> Result<(String, String)> {
     match (given, usable) {
         ([one, other], _) => Ok((one.clone(), other.clone())),
         ([], [one, other, ..]) => Ok((one.clone(), other.clone())),
-        ([], [only]) => bail!("only node {only} is ready; say --nodes {only},{only} to try both pods there"),
-        ([], []) => bail!("no node is ready and free of taints; say which with --nodes A,B"),
-        _ => bail!("--nodes: two names, separated by a comma"),
+        ([], [only]) => bail!("only node {only} is ready; use --nodes {only},{only} to run both pods on it"),
+        ([], []) => bail!("no node is ready and untainted; select nodes with --nodes A,B"),
+        _ => bail!("--nodes: expected two names separated by a comma"),
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nodes_that_take_no_pods_are_left_out() {
+    fn unschedulable_nodes_are_skipped() {
         let node = |name: &str, ready: &str, spec| {
             let value = json!({"metadata": {"name": name}, "spec": spec,
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}});

@@ -1,57 +1,56 @@
-//! The pods of a trial.
+//! The pods of a run.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The label of every pod that a trial makes; its value says which trial.
+/// Label of the pods; its value identifies the run.
 pub const LABEL: &str = "ferroband.io/verify";
-/// How many echoes are asked for.
+/// Number of ICMP echo requests.
 pub const PING_COUNT: u32 = 3;
-/// The first further network's interface is always called so.
+/// Interface name of the first additional network.
 pub const INTERFACE: &str = "net1";
 
-/// What is tried.
+/// Parameters of the two pods.
 #[derive(Clone, Debug)]
 pub struct VerifyPods {
-    /// Which trial it is.
+    /// Identifies the run.
     pub id: String,
-    /// Where the pods go.
+    /// Namespace of the pods.
     pub namespace: String,
     /// The network, `<namespace>/<name>`.
     pub network: String,
-    /// The image.
     pub image: String,
-    /// Resources of each pod.
+    /// Resource limits of each pod.
     pub resources: Vec<(String, u32)>,
-    /// How long each step may take.
+    /// Time limit for each step.
     pub step: Duration,
 }
 
 impl VerifyPods {
-    /// What finds the pods of this trial.
+    /// Label selector for the pods of this run.
     pub fn selector(&self) -> String {
         format!("{LABEL}={}", self.id)
     }
 
-    /// The name of one of the pods.
+    /// Name of a pod.
     pub fn name(&self, which: char) -> String {
         format!("ferroband-verify-{}-{which}", self.id)
     }
 
-    /// The one that is reached.
+    /// The pod that is pinged.
     pub fn target_pod(&self, node: &str) -> serde_json::Result<Pod> {
         self.pod('a', node, &["sleep", &self.deadline_seconds().to_string()])
     }
 
-    /// The one that reaches out, to `address`.
+    /// The pod that pings `address`.
     pub fn ping_pod(&self, node: &str, address: &str) -> serde_json::Result<Pod> {
         let (echoes, limit) = (PING_COUNT.to_string(), (PING_COUNT * 10).to_string());
         self.pod('b', node, &["ping", "-c", &echoes, "-w", &limit, "-I", INTERFACE, address])
     }
 
-    /// After this many seconds the kubelet ends a pod, whatever has become of us.
+    /// `activeDeadlineSeconds`: the kubelet ends the pods even if this program is killed.
     fn deadline_seconds(&self) -> u64 {
         self.step.as_secs() * 3
     }
@@ -72,7 +71,7 @@ impl VerifyPods {
                 "annotations": {ferroband_api::annotation::NETWORKS: self.network},
             },
             "spec": {
-                // Through the scheduler, so that resources are counted, but nowhere else.
+                // Node affinity instead of nodeName, so that the scheduler accounts for the resources.
                 "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                     {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]},
                 ]}}},
@@ -95,8 +94,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_asks_for_the_network_on_its_node_and_ends_by_itself() {
-        let wanted = VerifyPods {
+    fn pod_requests_the_network_on_its_node_and_has_a_deadline() {
+        let pods = VerifyPods {
             id: "7".into(),
             namespace: "default".into(),
             network: "default/ib".into(),
@@ -104,7 +103,7 @@ mod tests {
             resources: vec![("spidernet.io/ib".into(), 2)],
             step: Duration::from_secs(60),
         };
-        let pod = serde_json::to_value(wanted.ping_pod("n1", "192.168.0.1").unwrap()).unwrap();
+        let pod = serde_json::to_value(pods.ping_pod("n1", "192.168.0.1").unwrap()).unwrap();
         assert_eq!(pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"], "default/ib");
         assert_eq!(
             (&pod["metadata"]["name"], &pod["spec"]["activeDeadlineSeconds"]),

@@ -1,4 +1,4 @@
-//! As much of an API server as a node daemon needs: objects by path, lists, watches, compare-and-swap.
+//! A fake API server for the node daemon: objects by path, lists, watches, optimistic concurrency.
 
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket,
@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-/// An address that a server will have: bound, so that nobody else gets it, but not listening, so that clients are
-/// refused.
+/// The address of a server that is not started yet: bound, so that no other process gets it, but not listening, so that
+/// connections are refused.
 pub struct ReservedAddress(OwnedFd);
 
-/// The server; its threads end with the test's process.
+/// The server; its threads end with the test process.
 #[derive(Clone)]
 pub struct FakeApiServer {
     address: SocketAddr,
@@ -27,14 +27,14 @@ pub struct FakeApiServer {
 
 #[derive(Default)]
 struct FakeApiServerState {
-    /// By the path of the object, cluster-wide paths for what is put by a test.
+    /// Objects by path; objects that a test puts have paths without a namespace.
     objects: BTreeMap<String, Value>,
     calls: Vec<String>,
     version: u64,
 }
 
 impl ReservedAddress {
-    /// A configuration for clients that are too early.
+    /// Kubeconfig for clients that start before the server.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address())
     }
@@ -44,7 +44,7 @@ impl ReservedAddress {
         SocketAddr::from((name.ip(), name.port()))
     }
 
-    /// Begin to serve.
+    /// Starts to serve.
     pub fn start(self) -> FakeApiServer {
         let server = FakeApiServer { address: self.address(), state: Arc::default() };
         listen(&self.0, Backlog::new(64).unwrap()).unwrap();
@@ -61,19 +61,19 @@ impl ReservedAddress {
 }
 
 impl FakeApiServer {
-    /// A free port of the loopback interface.
+    /// Reserves a free port on the loopback interface.
     pub fn reserve() -> ReservedAddress {
         let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
         bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
         ReservedAddress(socket)
     }
 
-    /// A configuration for its clients.
+    /// Kubeconfig for clients.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address)
     }
 
-    /// Put an object into the collection at `path`.
+    /// Puts an object into the collection at `path`.
     pub fn put(&self, path: &str, object: Value) {
         let at = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap());
         self.state.lock().unwrap().store(at, object);
@@ -84,7 +84,7 @@ impl FakeApiServer {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// The calls so far, `VERB path`, without the watches.
+    /// The requests so far as `VERB path`, without watches.
     pub fn calls(&self) -> Vec<String> {
         self.state.lock().unwrap().calls.clone()
     }
@@ -115,8 +115,8 @@ impl FakeApiServer {
             if query.contains("watch=true") {
                 return self.watch(stream, path, query);
             }
-            let (status, answer) = self.state.lock().unwrap().respond(&verb, path, body);
-            let text = answer.to_string();
+            let (status, response) = self.state.lock().unwrap().respond(&verb, path, body);
+            let text = response.to_string();
             let head = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
                 text.len()
@@ -126,25 +126,25 @@ impl FakeApiServer {
         }
     }
 
-    /// Send what is newer than the version asked for, and go on as long as somebody listens.
+    /// Streams objects newer than the requested resourceVersion until the client disconnects.
     fn watch(&self, stream: &TcpStream, path: &str, query: &str) -> Option<()> {
         let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
-        let mut seen: u64 = from.and_then(|version| version.parse().ok()).unwrap_or_default();
+        let mut last_sent: u64 = from.and_then(|version| version.parse().ok()).unwrap_or_default();
         let mut out = stream;
         out.write_all(
             b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
         )
         .ok()?;
         loop {
-            let news: Vec<_> = {
+            let updates: Vec<_> = {
                 let state = self.state.lock().unwrap();
-                let mut news: Vec<_> =
-                    state.list(path).filter(|object| version(object) > seen).cloned().collect();
-                news.sort_by_key(version);
-                news
+                let mut updates: Vec<_> =
+                    state.list(path).filter(|object| version(object) > last_sent).cloned().collect();
+                updates.sort_by_key(version);
+                updates
             };
-            for object in news {
-                seen = version(&object);
+            for object in updates {
+                last_sent = version(&object);
                 let line = format!("{}\n", json!({"type": "MODIFIED", "object": object}));
                 write!(out, "{:x}\r\n{line}\r\n", line.len()).ok()?;
             }
@@ -197,12 +197,14 @@ impl FakeApiServerState {
             }
             "PUT" => match self.objects.get(path) {
                 None => failure(404, "NotFound"),
-                Some(now) if version(now) != version(&body) => failure(409, "Conflict"),
+                Some(existing) if version(existing) != version(&body) => failure(409, "Conflict"),
                 Some(_) => (200, self.store(path.to_owned(), body)),
             },
             "PATCH" if path.contains("/customresourcedefinitions/") => match self.objects.get(path) {
-                // Somebody else's.
-                Some(now) if now["metadata"]["labels"]["foreign"] == "true" => failure(409, "Conflict"),
+                // Owned by another field manager.
+                Some(existing) if existing["metadata"]["labels"]["foreign"] == "true" => {
+                    failure(409, "Conflict")
+                }
                 _ => {
                     let mut object = body;
                     let established = json!({"type": "Established", "status": "True"});

@@ -1,6 +1,6 @@
-//! The node daemon as a process, against an API server of the test's own: it starts, serves, restarts and ends.
+//! The node daemon as a process against a fake API server: start, requests, restart and shutdown.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod api;
 
@@ -27,13 +27,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A machine on which daemons come and go.
+/// The file system of a node on which daemons are started and stopped.
 struct DaemonFixture {
     folder: TempDir,
     root: Root,
 }
 
-/// A running daemon; killed if the test forgets it.
+/// A running daemon; killed on drop.
 struct DaemonProcess(Child);
 
 impl Drop for DaemonProcess {
@@ -91,7 +91,7 @@ impl DaemonFixture {
         while !holds() {
             if start.elapsed() > Duration::from_secs(20) {
                 panic!(
-                    "{what}: not in 20 s\n{}",
+                    "timeout waiting for {what}\n{}",
                     fs::read_to_string(self.folder.path().join("log")).unwrap()
                 );
             }
@@ -125,7 +125,7 @@ fn add_request(container: &str) -> DaemonRequest {
     DaemonRequest::Add(CniCall { container: container.into(), ifname: "eth0".into(), pod: Some(pod), config })
 }
 
-/// A network whose addresses are ours to assign, without an interface that this machine would need.
+/// A request for an address of a network that needs no interface on this host.
 fn assign_request(container: &str) -> DaemonRequest {
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
     let config = json!({"name": "x", "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}});
@@ -137,90 +137,91 @@ fn assign_request(container: &str) -> DaemonRequest {
     })
 }
 
-/// What a line of the log is about.
+/// The field `what` of a log line: the watched kind.
 fn watched_kind(line: &str) -> String {
     serde_json::from_str::<Value>(line).unwrap()["what"].to_string()
 }
 
 #[test]
-fn the_runtime_is_sent_to_us_once_we_can_serve_and_stays_sent() {
-    let machine = DaemonFixture::new();
-    // Nobody listens there yet: the daemon starts before the API server.
+fn cni_configuration_is_installed_once_ready_and_kept_after_a_stop() {
+    let fixture = DaemonFixture::new();
+    // The daemon starts before the API server.
     let server = FakeApiServer::reserve();
-    let daemon = machine.start(&server.kubeconfig());
-    machine.wait_until("the socket", || UnixStream::connect(socket_path(&machine.root)).is_ok());
-    assert!(matches!(machine.request(&DaemonRequest::Status), DaemonReply::Fault(_)));
-    assert_eq!(machine.conflist(), None, "a daemon that cannot serve is not in the way");
+    let daemon = fixture.start(&server.kubeconfig());
+    fixture.wait_until("the socket", || UnixStream::connect(socket_path(&fixture.root)).is_ok());
+    assert!(matches!(fixture.request(&DaemonRequest::Status), DaemonReply::Fault(_)));
+    assert_eq!(fixture.conflist(), None, "not installed while the daemon cannot serve");
     std::thread::sleep(Duration::from_secs(1));
-    let log = fs::read_to_string(machine.folder.path().join("log")).unwrap();
-    let mut troubles: Vec<_> =
+    let log = fs::read_to_string(fixture.folder.path().join("log")).unwrap();
+    let mut failures: Vec<_> =
         log.lines().filter(|line| line.contains("cannot watch")).map(watched_kind).collect();
-    let told = troubles.len();
-    troubles.sort();
-    troubles.dedup();
-    assert!(told >= 3 && told == troubles.len(), "each trouble is told once:\n{log}");
+    let logged = failures.len();
+    failures.sort();
+    failures.dedup();
+    assert!(logged >= 3 && logged == failures.len(), "each failure is logged once:\n{log}");
 
     let server = server.start();
     server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
-    machine.wait_until("readiness", || machine.is_ready());
-    assert_eq!(machine.conflist().unwrap()["plugins"][0]["type"], "ferroband");
-    assert_eq!(fs::read_to_string(machine.root.path("opt/cni/bin/ferroband")).unwrap(), "a program");
-    assert_eq!(fs::read_to_string(machine.root.path("opt/cni/bin/ipoib")).unwrap(), "a program");
-    machine.wait_until("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+    fixture.wait_until("readiness", || fixture.is_ready());
+    assert_eq!(fixture.conflist().unwrap()["plugins"][0]["type"], "ferroband");
+    assert_eq!(fs::read_to_string(fixture.root.path("opt/cni/bin/ferroband")).unwrap(), "a program");
+    assert_eq!(fs::read_to_string(fixture.root.path("opt/cni/bin/ipoib")).unwrap(), "a program");
+    fixture.wait_until("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
 
-    let DaemonReply::Plan(plan) = machine.request(&add_request("c1")) else { panic!() };
+    let DaemonReply::Plan(plan) = fixture.request(&add_request("c1")) else { panic!() };
     assert_eq!(plan.attachments.len(), 1);
 
     assert!(daemon.terminate().success());
-    assert!(machine.conflist().is_some(), "it stays while the daemon is away");
-    assert!(!machine.is_ready());
-    let daemon = machine.start(&server.kubeconfig());
-    machine.wait_until("readiness after a restart", || machine.is_ready());
+    assert!(fixture.conflist().is_some(), "kept while the daemon is down");
+    assert!(!fixture.is_ready());
+    let daemon = fixture.start(&server.kubeconfig());
+    fixture.wait_until("readiness after a restart", || fixture.is_ready());
     drop(daemon);
 }
 
 #[test]
-fn what_was_freed_while_we_were_away_is_settled_and_what_was_assigned_is_known() {
-    let machine = DaemonFixture::new();
+fn pending_releases_and_assignments_survive_a_restart() {
+    let fixture = DaemonFixture::new();
     let server = FakeApiServer::reserve().start();
     server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
-    let daemon = machine.start(&server.kubeconfig());
-    machine.wait_until("readiness", || machine.is_ready());
-    let DaemonReply::Addresses(first) = machine.request(&assign_request("c1")) else { panic!() };
-    let granule = "/apis/ferroband.io/v1alpha1/addressblocks/default-192.168.0.0";
-    assert_eq!(server.get(granule).unwrap()["spec"]["used"], 1);
+    let daemon = fixture.start(&server.kubeconfig());
+    fixture.wait_until("readiness", || fixture.is_ready());
+    let DaemonReply::Addresses(first) = fixture.request(&assign_request("c1")) else { panic!() };
+    let block = "/apis/ferroband.io/v1alpha1/addressblocks/default-192.168.0.0";
+    assert_eq!(server.get(block).unwrap()["spec"]["used"], 1);
 
     drop(daemon); // kill -9
     PendingRelease::new(&AttachmentId::new(PluginType::Whereabouts, "c1", "net1"), None)
-        .write(&machine.root)
+        .write(&fixture.root)
         .unwrap();
-    let daemon = machine.start(&server.kubeconfig());
-    machine.wait_until("the release", || server.get(granule).unwrap()["spec"]["used"] == 0);
-    machine.wait_until("the file's end", || fs::read_dir(machine.root.state("owed")).unwrap().count() == 0);
+    let daemon = fixture.start(&server.kubeconfig());
+    fixture.wait_until("the release", || server.get(block).unwrap()["spec"]["used"] == 0);
+    fixture
+        .wait_until("removal of the file", || fs::read_dir(fixture.root.state("owed")).unwrap().count() == 0);
 
-    let DaemonReply::Addresses(again) = machine.request(&assign_request("c2")) else { panic!() };
-    assert_eq!(first[0].ips, again[0].ips, "it is free again");
-    // The same pod in a new daemon keeps what it has.
+    let DaemonReply::Addresses(again) = fixture.request(&assign_request("c2")) else { panic!() };
+    assert_eq!(first[0].ips, again[0].ips, "the address is free again");
+    // After a restart the pod keeps its address.
     drop(daemon);
-    let _daemon = machine.start(&server.kubeconfig());
-    machine.wait_until("readiness", || machine.is_ready());
-    let DaemonReply::Addresses(kept) = machine.request(&assign_request("c2")) else { panic!() };
+    let _daemon = fixture.start(&server.kubeconfig());
+    fixture.wait_until("readiness", || fixture.is_ready());
+    let DaemonReply::Addresses(kept) = fixture.request(&assign_request("c2")) else { panic!() };
     assert_eq!(kept[0].ips, again[0].ips);
-    assert_eq!(server.get(granule).unwrap()["spec"]["used"], 1);
+    assert_eq!(server.get(block).unwrap()["spec"]["used"], 1);
 }
 
 #[test]
-fn a_running_add_is_finished_before_the_daemon_ends() {
-    let machine = DaemonFixture::new();
+fn add_in_progress_is_finished_before_shutdown() {
+    let fixture = DaemonFixture::new();
     let server = FakeApiServer::reserve().start();
     server.put("/api/v1/pods", json!({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}));
-    let daemon = machine.start(&server.kubeconfig());
-    machine.wait_until("readiness", || machine.is_ready());
-    let mut channel = machine.connect();
+    let daemon = fixture.start(&server.kubeconfig());
+    fixture.wait_until("readiness", || fixture.is_ready());
+    let mut channel = fixture.connect();
     let DaemonReply::Plan(_) = request_on(&mut channel, &add_request("c1")) else { panic!() };
 
     let ending = std::thread::spawn(move || daemon.terminate());
-    machine.wait_until("no new calls", || UnixStream::connect(socket_path(&machine.root)).is_err());
+    fixture.wait_until("no new calls", || UnixStream::connect(socket_path(&fixture.root)).is_err());
     assert_eq!(request_on(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(Vec::new()));
     let result =
         json!({"interfaces": [{"name": "eth0", "sandbox": "/x"}], "ips": [{"address": "10.0.0.2/24"}]});
@@ -233,7 +234,7 @@ fn a_running_add_is_finished_before_the_daemon_ends() {
 }
 
 #[test]
-fn definitions_are_applied_and_those_of_others_are_kept() {
+fn crds_are_applied_and_foreign_ones_are_kept() {
     let server = FakeApiServer::reserve().start();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("kubeconfig");
@@ -244,38 +245,38 @@ fn definitions_are_applied_and_those_of_others_are_kept() {
     };
     let done = apply(&[]);
     assert!(done.status.success(), "{done:?}");
-    let said = String::from_utf8(done.stdout).unwrap();
-    assert!(said.contains("applied      addressblocks.ferroband.io\n"), "{said}");
-    assert!(said.lines().last().unwrap().starts_with("established  all "), "{said}");
+    let output = String::from_utf8(done.stdout).unwrap();
+    assert!(output.contains("applied      addressblocks.ferroband.io\n"), "{output}");
+    assert!(output.lines().last().unwrap().starts_with("established  all "), "{output}");
 
     let name = "network-attachment-definitions.k8s.cni.cncf.io";
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let mut theirs = server.get(&format!("{path}/{name}")).unwrap();
-    theirs["metadata"]["labels"] = json!({"foreign": "true"});
-    server.put(path, theirs);
+    let mut foreign = server.get(&format!("{path}/{name}")).unwrap();
+    foreign["metadata"]["labels"] = json!({"foreign": "true"});
+    server.put(path, foreign);
     let again = apply(&[]);
     assert!(again.status.success(), "{again:?}");
-    let said = String::from_utf8(again.stdout).unwrap();
-    assert!(said.contains(&format!("kept         {name}")), "{said}");
+    let output = String::from_utf8(again.stdout).unwrap();
+    assert!(output.contains(&format!("kept         {name}")), "{output}");
 }
 
 #[test]
-fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
-    let machine = DaemonFixture::new();
+fn metrics_are_served_and_invalid_device_config_is_reported() {
+    let fixture = DaemonFixture::new();
     let server = FakeApiServer::reserve().start();
-    let port = machine.root.sys("class/infiniband/mlx5_0/ports/1");
+    let port = fixture.root.sys("class/infiniband/mlx5_0/ports/1");
     fs::create_dir_all(port.join("counters")).unwrap();
     fs::write(port.join("counters/symbol_error"), "3\n").unwrap();
-    let devices = machine.folder.path().join("devices.json");
+    let devices = fixture.folder.path().join("devices.json");
     fs::write(&devices, r#"{"resourceList":[{"resourceName":"r","selectors":{"pfName":["ib0"]}}]}"#).unwrap();
-    let kubeconfig = machine.folder.path().join("kubeconfig");
+    let kubeconfig = fixture.folder.path().join("kubeconfig");
     fs::write(&kubeconfig, server.kubeconfig()).unwrap();
-    let log = machine.folder.path().join("log");
-    // Free a moment ago; another process could take it, and the daemon would try again.
+    let log = fixture.folder.path().join("log");
+    // Another process could take the port in between; the daemon would then retry.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
         .args(["node", "--node-name=n1", "--cni-binary=/bin/true", "--root"])
-        .arg(machine.root.base())
+        .arg(fixture.root.base())
         .arg("--device-config")
         .arg(&devices)
         .arg(format!("--metrics-address={address}"))
@@ -293,17 +294,17 @@ fn devices_are_counted_and_a_configuration_that_is_wrong_is_told() {
         stream.read_to_string(&mut page).ok()?;
         Some(page)
     };
-    machine.wait_until("metrics", || scrape().is_some());
+    fixture.wait_until("metrics", || scrape().is_some());
     let page = scrape().unwrap();
     let line =
         page.lines().find(|line| line.starts_with("rdma_symbol_error_total{node_name=\"n1\"")).unwrap();
     assert!(line.ends_with(" 3"), "{line}");
     fs::write(port.join("counters/symbol_error"), "4\n").unwrap();
-    assert!(scrape().unwrap().contains("port=\"1\"} 4\n"), "read at that moment");
+    assert!(scrape().unwrap().contains("port=\"1\"} 4\n"), "counters are read on each scrape");
 
-    let told = "PATCH /api/v1/nodes/n1/status".to_owned();
-    machine.wait_until("the node's condition", || server.calls().contains(&told));
-    let said = fs::read_to_string(&log).unwrap();
-    assert!(said.contains("devices.json: resourceList[0].selectors.pfName: unknown"), "{said}");
+    let patch = "PATCH /api/v1/nodes/n1/status".to_owned();
+    fixture.wait_until("the node's condition", || server.calls().contains(&patch));
+    let output = fs::read_to_string(&log).unwrap();
+    assert!(output.contains("devices.json: resourceList[0].selectors.pfName: unknown"), "{output}");
     assert!(daemon.terminate().success());
 }

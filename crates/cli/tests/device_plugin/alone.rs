@@ -1,4 +1,4 @@
-//! `ferroband device-plugin` as seed 002 runs it: no capabilities, no network, a touched file for a device.
+//! `ferroband device-plugin` without capabilities and network, with an empty file as device.
 
 use super::{KillOnDrop, wait_until};
 use ferroband_node::advertise::wire::{
@@ -24,12 +24,12 @@ struct FakeKubeletRegistrar(mpsc::UnboundedSender<RegisterRequest>);
 #[tonic::async_trait]
 impl Registration for FakeKubeletRegistrar {
     async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<Empty>, Status> {
-        self.0.send(request.into_inner()).map_err(|_| Status::unavailable("the test is over"))?;
+        self.0.send(request.into_inner()).map_err(|_| Status::unavailable("the test has ended"))?;
         Ok(Response::new(Empty {}))
     }
 }
 
-/// The program in a network namespace without interfaces, and without a single capability.
+/// Starts the device plugin in a network namespace without interfaces, and without capabilities.
 fn spawn_confined(folder: &Path) -> KillOnDrop {
     let mut command = Command::new("unshare");
     command
@@ -49,7 +49,7 @@ fn spawn_confined(folder: &Path) -> KillOnDrop {
 }
 
 #[test]
-fn seed_002_mocked_run_without_capabilities_and_network() {
+fn device_plugin_runs_without_capabilities_and_network() {
     let folder = tempfile::tempdir().unwrap();
     let plugins = folder.path().join("kubelet/device-plugins");
     for path in [plugins.clone(), folder.path().join("infiniband"), folder.path().join("root")] {
@@ -80,13 +80,16 @@ fn seed_002_mocked_run_without_capabilities_and_network() {
         let devices = list.message().await.unwrap().unwrap().devices;
         assert_eq!((devices.len(), devices[0].health.as_str()), (1, "Healthy"));
         let container = ContainerAllocateRequest { devices_ids: vec![devices[0].id.clone()] };
-        let asked = AllocateRequest { container_requests: vec![container] };
-        let answer = client.allocate(asked).await.unwrap().into_inner().container_responses;
-        let file = &answer[0].devices[0];
-        assert_eq!((answer[0].devices.len(), file.container_path.as_str()), (1, "/dev/infiniband/uverbs0"));
+        let request_body = AllocateRequest { container_requests: vec![container] };
+        let responses = client.allocate(request_body).await.unwrap().into_inner().container_responses;
+        let file = &responses[0].devices[0];
+        assert_eq!(
+            (responses[0].devices.len(), file.container_path.as_str()),
+            (1, "/dev/infiniband/uverbs0")
+        );
         assert_eq!(file.host_path, folder.path().join("infiniband/uverbs0").display().to_string());
 
-        // It goes, and comes back.
+        // The device disappears and returns.
         fs::remove_file(folder.path().join("infiniband/uverbs0")).unwrap();
         let none = timeout(Duration::from_secs(1), list.message()).await.expect("within a second");
         assert!(none.unwrap().unwrap().devices.iter().all(|device| device.health == "Unhealthy"));
@@ -94,11 +97,11 @@ fn seed_002_mocked_run_without_capabilities_and_network() {
         let back = timeout(Duration::from_secs(1), list.message()).await.expect("within a second");
         assert_eq!(back.unwrap().unwrap().devices[0].health, "Healthy");
 
-        // Asked to stop, it does.
+        // It stops on SIGTERM.
         let pid = nix::unistd::Pid::from_raw(plugin.0.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         let mut plugin = plugin;
-        wait_until("its end", || plugin.0.try_wait().unwrap().is_some());
+        wait_until("the exit of the plugin", || plugin.0.try_wait().unwrap().is_some());
         assert!(plugin.0.wait().unwrap().success(), "{}", log());
         kubelet.abort();
     });
