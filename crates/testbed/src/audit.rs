@@ -1,4 +1,4 @@
-//! Looking back: was any pod ever where it should not have been?
+//! Checks after a test whether any pod violated partition isolation.
 
 use crate::ufm::MembershipEvent;
 use ferroband_model::Guid;
@@ -6,53 +6,43 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-/// A pod that had a function for a while.
+/// The time during which a pod had a virtual function.
 #[derive(Clone, Debug)]
 pub struct PodTenancy {
-    /// The pod.
     pub pod: String,
-    /// Its function's GUID.
+    /// GUID of the virtual function.
     pub guid: Guid,
-    /// The partition that it asked for.
+    /// Requested partition.
     pub key: u16,
-    /// When its interface was there for it to use.
+    /// When the pod could use the interface.
     pub from: Instant,
-    /// When its sandbox was known to be gone; still there if absent.
+    /// When the sandbox was known to be deleted; `None` if it still exists.
     pub to: Option<Instant>,
 }
 
-/// Something that must not have been.
+/// A violation of partition isolation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IsolationBreach {
-    /// A pod ran although its GUID was not in its partition.
-    NotMember {
-        /// The pod.
-        pod: String,
-        /// The partition.
-        key: u16,
-    },
-    /// A pod ran while its GUID was in a partition that is not its own.
-    ForeignMember {
-        /// The pod.
-        pod: String,
-        /// The partition.
-        key: u16,
-    },
+    /// A pod ran while its GUID was not a member of its partition.
+    NotMember { pod: String, key: u16 },
+    /// A pod ran while its GUID was a member of another partition.
+    ForeignMember { pod: String, key: u16 },
 }
 
 impl fmt::Display for IsolationBreach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotMember { pod, key } => write!(f, "{pod} ran outside its partition {key:#06x}"),
+            Self::NotMember { pod, key } => {
+                write!(f, "{pod} ran without membership in its partition {key:#06x}")
+            }
             Self::ForeignMember { pod, key } => {
-                write!(f, "{pod} ran inside partition {key:#06x}, which is not its own")
+                write!(f, "{pod} ran with membership in partition {key:#06x} of another pod")
             }
         }
     }
 }
 
-/// Replays the log of a manager's partitions against who had which function when. `forgiven` are times at which the
-/// manager itself forgot everything, which nobody can prevent: being outside counts only if it began otherwise.
+/// Compares the membership log of a UFM with the times at which pods had virtual functions.
 pub fn audit(events: &[MembershipEvent], tenancies: &[PodTenancy]) -> Vec<IsolationBreach> {
     let mut times: BTreeMap<(u16, Guid), Vec<(Instant, bool)>> = BTreeMap::new();
     for event in events {
@@ -62,10 +52,10 @@ pub fn audit(events: &[MembershipEvent], tenancies: &[PodTenancy]) -> Vec<Isolat
     let mut breaches = Vec::new();
     for tenancy in tenancies {
         let to = tenancy.to.unwrap_or(end);
-        let own = times.get(&(tenancy.key, tenancy.guid)).map_or(&[][..], Vec::as_slice);
+        let own_changes = times.get(&(tenancy.key, tenancy.guid)).map_or(&[][..], Vec::as_slice);
         let at_start =
-            own.iter().rev().find(|(at, _)| *at <= tenancy.from).is_some_and(|(_, member)| *member);
-        let lost = own.iter().any(|(at, member)| !member && *at > tenancy.from && *at < to);
+            own_changes.iter().rev().find(|(at, _)| *at <= tenancy.from).is_some_and(|(_, member)| *member);
+        let lost = own_changes.iter().any(|(at, member)| !member && *at > tenancy.from && *at < to);
         if !at_start || lost {
             breaches.push(IsolationBreach::NotMember { pod: tenancy.pod.clone(), key: tenancy.key });
         }
@@ -75,8 +65,8 @@ pub fn audit(events: &[MembershipEvent], tenancies: &[PodTenancy]) -> Vec<Isolat
             }
             let at_start =
                 changes.iter().rev().find(|(at, _)| *at <= tenancy.from).is_some_and(|(_, member)| *member);
-            let came = changes.iter().any(|(at, member)| *member && *at > tenancy.from && *at < to);
-            if at_start || came {
+            let added = changes.iter().any(|(at, member)| *member && *at > tenancy.from && *at < to);
+            if at_start || added {
                 breaches.push(IsolationBreach::ForeignMember { pod: tenancy.pod.clone(), key: *key });
             }
         }
@@ -90,7 +80,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn it_finds_what_was_wrong_and_nothing_else() {
+    fn audit_reports_breaches_and_nothing_else() {
         let start = Instant::now();
         let at = |second: u64| start + Duration::from_secs(second);
         let guid = Guid::new(7);

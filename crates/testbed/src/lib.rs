@@ -1,9 +1,9 @@
-//! What tests of partitions stand on. Never part of the product.
+//! Test infrastructure for partitions. Not part of the product.
 //!
 //! ```text
-//! ufm::Simulator   a UFM over HTTPS with a memory, manners and faults ──▶ its log ──▶ audit
-//! painter::Painter  its partitions, written to the tables of simulated ports
-//! opensm::Bed      a real opensm over ibsim: a fabric in a file, judged by smpquery
+//! ufm::UfmSimulator                   a UFM over HTTPS with partitions, version quirks and faults ──▶ log ──▶ audit
+//! pkey_table_writer::PKeyTableWriter  writes its partitions to the P_Key tables of simulated ports
+//! opensm::OpensmTestbed               a real opensm on a fabric simulated by ibsim, checked with smpquery
 //! ```
 
 pub mod audit;

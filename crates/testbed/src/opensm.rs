@@ -1,7 +1,7 @@
-//! A real opensm over ibsim: the fabric is a file, the ports are ibsim's, and smpquery tells what their tables hold.
+//! A real opensm on a fabric simulated by ibsim. smpquery reads the P_Key tables of the ports.
 //!
-//! Several beds run side by side, without root: each has its own name for ibsim's sockets, and each process a folder
-//! of its own (the preloaded library makes files where it stands).
+//! Several fabrics can run in parallel without root: each has its own ibsim socket name, and each process its own
+//! directory, because the preloaded library creates files in the working directory.
 
 use anyhow::{Context, Result, bail};
 use ferroband_model::Guid;
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 /// Adapters on one leaf switch.
 const ADAPTERS_PER_LEAF: usize = 16;
 
-/// The node GUID of the first adapter for managers.
+/// Node GUID of the first adapter for opensm.
 const FIRST_MANAGER_GUID: u64 = 0xe41d_2d03_0100_0000;
 
-/// A simulated fabric.
+/// A fabric simulated by ibsim.
 pub struct OpensmTestbed {
     folder: TempDir,
     sockets: String,
@@ -33,16 +33,16 @@ pub struct OpensmTestbed {
     ports: Vec<Guid>,
 }
 
-/// An opensm on it.
+/// An opensm process on the simulated fabric.
 pub struct TestbedOpensm {
-    /// The file that it reads its partitions from.
+    /// Partition configuration file.
     pub partitions: PathBuf,
     log: PathBuf,
     process: Child,
 }
 
 impl OpensmTestbed {
-    /// A fabric with one adapter for each port GUID, called `P0`, `P1` …, and further ones, `M0` and `M1`, for managers.
+    /// Starts a fabric with one adapter per port GUID (`P0`, `P1`, …) and three adapters for opensm (`M0` to `M2`).
     pub fn new(ports: &[Guid]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("ferroband-ibsim-").tempdir()?;
         let managers: Vec<String> = (0..3).map(|number| format!("M{number}")).collect();
@@ -58,27 +58,27 @@ impl OpensmTestbed {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .context("ibsim (Debian's package ibsim-utils)")?;
-        let bed = Self { folder, sockets, ibsim, queries: Cell::new(0), managers, ports: ports.to_vec() };
-        bed.wait_until("ibsim listens", Duration::from_secs(30), || {
-            // Abstract sockets, so /proc is where they show.
+            .context("cannot start ibsim (Debian package ibsim-utils)")?;
+        let testbed = Self { folder, sockets, ibsim, queries: Cell::new(0), managers, ports: ports.to_vec() };
+        testbed.wait_until("ibsim listens", Duration::from_secs(30), || {
+            // The sockets are abstract, so they are visible only in /proc.
             let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-            sockets.contains(&format!("{}:ctl", bed.sockets))
+            sockets.contains(&format!("{}:ctl", testbed.sockets))
         })?;
-        Ok(bed)
+        Ok(testbed)
     }
 
-    /// Starts an opensm on the `position`th adapter for managers. Its partitions file is not made.
+    /// Starts opensm on opensm adapter `position`. Does not create its partitions file.
     pub fn start_opensm(&self, position: usize, priority: u8) -> Result<TestbedOpensm> {
         let manager = self.spawn_opensm(position, priority)?;
         self.wait_for_role(manager)
     }
 
-    /// Starts an opensm where another is master already.
+    /// Starts opensm while another one is master.
     ///
-    /// A master asks whoever joins at once, and ibsim gives its question to a program that has said it is there and does not
-    /// listen yet. In a kernel the question would time out; in ibsim nothing does, and the master's sweep never ends. So
-    /// the master stands still until the other one listens.
+    /// A master queries a joining subnet manager at once. ibsim delivers the query to a program that has registered but
+    /// does not listen yet. With a kernel the query would time out; in ibsim it never does, and the master's sweep
+    /// hangs. Therefore the master is stopped until the new process listens.
     pub fn start_second_opensm(
         &self,
         master: &TestbedOpensm,
@@ -95,16 +95,17 @@ impl OpensmTestbed {
     }
 
     fn spawn_opensm(&self, position: usize, priority: u8) -> Result<TestbedOpensm> {
-        let host = self.managers.get(position).context("a bed has three adapters for managers")?;
+        let host = self.managers.get(position).context("a fabric has three adapters for opensm")?;
         let folder = self.folder.path().join(format!("sm-{host}-{}", self.queries.get()));
         fs::create_dir_all(&folder)?;
         self.queries.set(self.queries.get() + 1);
         let partitions = self.folder.path().join(format!("partitions-{host}.conf"));
         let (configuration, log) = (folder.join("opensm.conf"), folder.join("opensm.log"));
-        let made = self.ibsim_command("opensm", host, &folder).args(["-c"]).arg(&configuration).output()?;
+        let generated =
+            self.ibsim_command("opensm", host, &folder).args(["-c"]).arg(&configuration).output()?;
         let text = fs::read_to_string(&configuration)
-            .with_context(|| format!("opensm -c: {}", String::from_utf8_lossy(&made.stderr)))?;
-        let set = [
+            .with_context(|| format!("opensm -c: {}", String::from_utf8_lossy(&generated.stderr)))?;
+        let options = [
             ("partition_config_file", partitions.display().to_string()),
             ("log_file", log.display().to_string()),
             ("dump_files_dir", folder.display().to_string()),
@@ -116,7 +117,10 @@ impl OpensmTestbed {
         ];
         let line = |line: &str| {
             let named = |(name, _): &&(&str, String)| line.split_whitespace().next() == Some(*name);
-            set.iter().find(named).map_or_else(|| line.to_owned(), |(name, value)| format!("{name} {value}"))
+            options
+                .iter()
+                .find(named)
+                .map_or_else(|| line.to_owned(), |(name, value)| format!("{name} {value}"))
         };
         fs::write(&configuration, text.lines().map(line).collect::<Vec<_>>().join("\n"))?;
         let output = fs::File::create(folder.join("out"))?;
@@ -128,19 +132,19 @@ impl OpensmTestbed {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .context("opensm (Debian's package opensm)")?;
+            .context("cannot start opensm (Debian package opensm)")?;
         Ok(TestbedOpensm { partitions, log, process })
     }
 
     fn wait_for_role(&self, manager: TestbedOpensm) -> Result<TestbedOpensm> {
-        self.wait_until("opensm has decided what it is", Duration::from_secs(60), || {
+        self.wait_until("opensm is master or standby", Duration::from_secs(60), || {
             let log = manager.log();
             log.contains("SUBNET UP") || log.contains("Entering STANDBY state")
         })?;
         Ok(manager)
     }
 
-    /// The variables with which a program stands at the `position`th adapter for managers.
+    /// Environment variables for a program on opensm adapter `position`.
     pub fn client_env(&self, position: usize) -> Vec<(String, String)> {
         let pair = |name: &str, value: String| (name.to_owned(), value);
         vec![
@@ -150,14 +154,14 @@ impl OpensmTestbed {
         ]
     }
 
-    /// The port of the `position`th adapter for managers.
+    /// Port GUID of opensm adapter `position`.
     pub fn manager_port(position: usize) -> Guid {
         Guid::new(FIRST_MANAGER_GUID + 0x100 * position as u64 + 1)
     }
 
-    /// The P_Key table of a port, without its empty slots, in the order of the slots.
+    /// Returns the P_Key table of a port without empty entries.
     ///
-    /// Asked on the port itself: between two limited members the subnet administration knows no path.
+    /// The query runs on the port itself, because subnet administration has no path between two limited members.
     pub fn pkey_table(&self, port: Guid) -> Result<Vec<u16>> {
         let position = self.ports.iter().position(|known| *known == port).context("no such port")?;
         let text = self.smpquery(&format!("P{position}"), &["pkeys", "-D", "0"])?;
@@ -168,7 +172,7 @@ impl OpensmTestbed {
         }
         let capacity = text.contains("pkeys capacity");
         if !capacity {
-            bail!("smpquery answered {text:?}");
+            bail!("unexpected smpquery output {text:?}");
         }
         Ok(keys.into_iter().filter(|key| *key != 0).collect())
     }
@@ -181,7 +185,7 @@ impl OpensmTestbed {
         let mut query = Command::new("timeout");
         query.args(["20", "smpquery"]).args(arguments);
         self.set_ibsim_env(&mut query, host, &folder);
-        let output = query.output().context("smpquery (Debian's package infiniband-diags)")?;
+        let output = query.output().context("cannot run smpquery (Debian package infiniband-diags)")?;
         fs::remove_dir_all(&folder).ok();
         if !output.status.success() {
             bail!("smpquery {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -189,9 +193,9 @@ impl OpensmTestbed {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// A command for ibsim's console: `Unlink "P0"[1]`.
+    /// Sends a command to the ibsim console, for example `Unlink "P0"[1]`.
     pub fn console_command(&mut self, line: &str) -> Result<()> {
-        let stdin = self.ibsim.stdin.as_mut().context("ibsim's console")?;
+        let stdin = self.ibsim.stdin.as_mut().context("ibsim console is closed")?;
         writeln!(stdin, "{line}")?;
         Ok(stdin.flush()?)
     }
@@ -212,12 +216,12 @@ impl OpensmTestbed {
             .env("OSM_CACHE_DIR", folder);
     }
 
-    fn wait_until(&self, what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
-        let end = Instant::now() + patience;
+    fn wait_until(&self, what: &str, timeout: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
+        let end = Instant::now() + timeout;
         while !done() {
             if Instant::now() > end {
-                let said = fs::read_to_string(self.folder.path().join("ibsim.out")).unwrap_or_default();
-                bail!("it did not happen: {what}; ibsim said {said}");
+                let output = fs::read_to_string(self.folder.path().join("ibsim.out")).unwrap_or_default();
+                bail!("timed out waiting until {what}; ibsim output: {output}");
             }
             sleep(Duration::from_millis(10));
         }
@@ -233,34 +237,31 @@ impl Drop for OpensmTestbed {
 }
 
 impl TestbedOpensm {
-    /// SIGHUP: read the file and sweep.
+    /// Sends SIGHUP, so that opensm reads its files and sweeps.
     pub fn send_sighup(&self) -> Result<()> {
         Ok(kill(self.pid(), Signal::SIGHUP)?)
     }
 
-    /// The process.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.process.id().cast_signed())
     }
 
-    /// Everything that it logged.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// How many heavy sweeps it began so far; each of them reads the file.
+    /// Number of heavy sweeps started so far. Each reads the partitions file.
     pub fn heavy_sweeps(&self) -> usize {
         self.log().matches("INITIATING HEAVY SWEEP").count()
     }
 
-    /// Whether it is the master, as it logged last.
+    /// Whether the process is master, according to its log.
     pub fn is_master(&self) -> bool {
         let log = self.log();
         let last = |word: &str| log.rfind(&format!("Entering {word} state"));
         last("MASTER") > last("STANDBY")
     }
 
-    /// `kill -9`.
     pub fn kill(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -274,14 +275,14 @@ impl Drop for TestbedOpensm {
     }
 }
 
-/// The library that stands in for /dev/infiniband, wherever Debian put it for this machine.
+/// The library that replaces /dev/infiniband, in Debian's architecture-specific directory.
 fn umad2sim_library() -> PathBuf {
     let found = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let found = found.map(|folder| folder.path().join("umad2sim/libumad2sim.so")).find(|file| file.exists());
     found.unwrap_or_else(|| PathBuf::from("libumad2sim.so"))
 }
 
-/// A tree of switches with the adapters on the leaves, in ibsim's language. A port's GUID is its node's and 1.
+/// An ibsim network file: a tree of switches with the adapters on the leaves. The port GUID is the node GUID plus 1.
 fn ibsim_net_file(ports: &[Guid], managers: &[String]) -> String {
     let mut adapters: Vec<(String, u64)> = managers
         .iter()

@@ -1,10 +1,10 @@
-//! From a simulated UFM to simulated ports: the part of a subnet manager that writes tables.
+//! Writes the partitions of a simulated UFM to the P_Key tables of simulated ports, as a subnet manager does.
 //!
 //! ```text
-//! ufm::Simulator ── its partitions, when they change ──▶ one line of JSON ──▶ `ferroband sim fabric`, one for each node
+//! ufm::UfmSimulator ── partitions, when they change ──▶ one line of JSON ──▶ `ferroband sim fabric` on each node
 //! ```
 //!
-//! Nothing is written while the manager is away: ports keep the tables they have.
+//! While the UFM is down, the ports keep their tables.
 
 use crate::ufm::{SimulatedMember, UfmSimulator};
 use anyhow::{Context, Result};
@@ -18,36 +18,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often the manager's partitions are looked at; a sweep of a small fabric takes about as long.
+/// Poll interval for the UFM's partitions; about the time of a sweep of a small fabric.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Keeps the tables of ports as a simulated UFM has them, until dropped. Then ports are in the default partition only.
+/// Keeps the P_Key tables in sync with a simulated UFM until dropped. Then the ports are in the default partition only.
 pub struct PKeyTableWriter {
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl PKeyTableWriter {
-    /// Starts. Each of `writers` is `ferroband sim fabric` on a node.
+    /// Starts the writer. Each of `writers` is `ferroband sim fabric` on a node.
     pub fn start(ufm: Arc<UfmSimulator>, writers: Vec<Command>) -> Result<Self> {
         let start = |mut writer: Command| writer.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        let mut children: Vec<Child> =
-            writers.into_iter().map(start).collect::<std::io::Result<_>>().context("ferroband sim fabric")?;
+        let mut children: Vec<Child> = writers
+            .into_iter()
+            .map(start)
+            .collect::<std::io::Result<_>>()
+            .context("cannot start ferroband sim fabric")?;
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = stopped.clone();
         let thread = thread::spawn(move || {
-            let mut told = None;
+            let mut written = None;
             while !stop.load(Ordering::Relaxed) {
                 if !ufm.is_down() {
-                    let now = pkey_tables(&ufm.partitions());
-                    if told.as_ref() != Some(&now) {
-                        write_line(&mut children, &now);
-                        told = Some(now);
+                    let tables = pkey_tables(&ufm.partitions());
+                    if written.as_ref() != Some(&tables) {
+                        write_line(&mut children, &tables);
+                        written = Some(tables);
                     }
                 }
                 thread::sleep(POLL_INTERVAL);
             }
-            // As a port is that no subnet manager ever wrote to.
+            // The table of a port that no subnet manager has configured.
             write_line(&mut children, &json!({}));
             for mut child in children {
                 drop(child.stdin.take());
@@ -70,13 +73,13 @@ impl Drop for PKeyTableWriter {
 fn write_line(children: &mut [Child], line: &Value) {
     for child in children {
         if let Some(stdin) = &mut child.stdin {
-            // A node that is gone has no ports.
+            // Ignore nodes that no longer exist.
             let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
         }
     }
 }
 
-/// All tables: those with index 0 first, then the others, then the default partition, where everybody is a limited member.
+/// All tables: P_Keys with index 0 first, then the others, then the default partition with limited membership.
 fn pkey_tables(partitions: &BTreeMap<u16, BTreeMap<Guid, SimulatedMember>>) -> Value {
     let mut tables: BTreeMap<Guid, Vec<(bool, u16)>> = BTreeMap::new();
     for (key, members) in partitions {
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_slot_is_for_who_asked_for_it_and_the_default_partition_is_last() {
+    fn index0_key_is_first_and_default_partition_is_last() {
         let guid = Guid::new(0x0200_0000_0000_0a01);
         let member = |full, index0| BTreeMap::from([(guid, SimulatedMember { full, index0 })]);
         let line = pkey_tables(&BTreeMap::from([(5, member(false, false)), (0x3e8, member(true, true))]));

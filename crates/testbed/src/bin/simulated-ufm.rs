@@ -1,11 +1,11 @@
-//! A simulated UFM beside a lab, whose partitions are written to the lab's simulated ports, until the lab is gone.
+//! A simulated UFM for a lab. Writes its partitions to the lab's simulated ports until the lab is deleted.
 //!
 //! ```text
 //! simulated-ufm ADDRESS:PORT NETNS OBJECTS -- XTASK lab --name LAB exec -- NODE…
-//!               where it listens    what tells a cluster of it, written once it does
+//!               listen address      file for the Kubernetes objects, written once it listens
 //! ```
 //!
-//! Only `cargo xtask lab up --ufm` starts it; so it takes its words as they come.
+//! Only `cargo xtask lab up --ufm` starts it, so the arguments are positional.
 
 use anyhow::{Context, Result, bail};
 use ferroband_testbed::pkey_table_writer::PKeyTableWriter;
@@ -16,30 +16,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs, thread};
 
-/// How often it is looked whether the lab is still there.
+/// Interval of the check whether the lab still exists.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 fn main() -> Result<()> {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let parts: Vec<&[String]> = words.split(|word| word == "--").collect();
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let parts: Vec<&[String]> = arguments.split(|word| word == "--").collect();
     let [[listen, netns, objects], exec, nodes] = parts[..] else {
-        bail!("only `cargo xtask lab up --ufm` knows how to start this");
+        bail!("invalid arguments: this program is started by `cargo xtask lab up --ufm`");
     };
-    let [program, arguments @ ..] = exec else { bail!("no program to reach the nodes with") };
+    let [program, program_arguments @ ..] = exec else { bail!("no command to run programs on the nodes") };
     let netns = PathBuf::from(netns);
-    let listen = listen.parse().with_context(|| format!("not an address: {listen}"))?;
+    let listen = listen.parse().with_context(|| format!("{listen} is not a socket address"))?;
     let ufm = Arc::new(UfmSimulator::start(UfmSimulatorOptions::from_document(listen, netns.clone())?)?);
-    let told = ufm.kubernetes_objects().to_string();
+    let manifest = ufm.kubernetes_objects().to_string();
     let writer = |node: &String| {
         let mut command = Command::new(program);
-        command.args(arguments).args([node, "--", "ferroband", "sim", "fabric"]);
+        command.args(program_arguments).args([node, "--", "ferroband", "sim", "fabric"]);
         command
     };
-    let painter = PKeyTableWriter::start(ufm, nodes.iter().map(writer).collect())?;
-    fs::write(objects, told).with_context(|| format!("cannot write {objects}"))?;
+    let table_writer = PKeyTableWriter::start(ufm, nodes.iter().map(writer).collect())?;
+    fs::write(objects, manifest).with_context(|| format!("cannot write {objects}"))?;
     while netns.exists() {
         thread::sleep(POLL_INTERVAL);
     }
-    drop(painter);
+    drop(table_writer);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! UFM as document 003 has it, and what tells a cluster of it.
+//! The UFM of document 003, and the Kubernetes objects that configure a cluster for it.
 
 use super::{TlsIdentity, UfmSimulator, UfmSimulatorOptions, VersionQuirks};
 use anyhow::Result;
@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 impl UfmSimulatorOptions {
-    /// The document's UFM, in a network namespace.
+    /// Options for the document's UFM, in a network namespace.
     pub fn from_document(listen: SocketAddr, netns: PathBuf) -> Result<Self> {
         Ok(Self {
             listen,
             netns: Some(netns),
-            // The document's openssl command does not fill the address in, so that is what the certificate says.
+            // The document's openssl command does not expand the variable, so the certificate contains its name.
             identity: Some(TlsIdentity::with_common_name("${UFM_ADDRESS}")?),
             quirks: VersionQuirks {
                 credentials: ("admin".into(), "12345".into()),
@@ -24,23 +24,23 @@ impl UfmSimulatorOptions {
 }
 
 impl UfmSimulator {
-    /// The Secret of the document and the ConfigMap of ib-kubernetes, as one list.
+    /// The document's Secret and the ib-kubernetes ConfigMap, as one list.
     pub fn kubernetes_objects(&self) -> Value {
-        let told = self.client_env();
-        let told = |name: &str| told.get(name).cloned().unwrap_or_default();
+        let env = self.client_env();
+        let env = |name: &str| env.get(name).cloned().unwrap_or_default();
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "ib-kubernetes-ufm-secret", "namespace": "kube-system"},
             "stringData": {
-                "UFM_USER": told("UFM_USERNAME"), "UFM_PASSWORD": told("UFM_PASSWORD"),
-                "UFM_ADDRESS": told("UFM_ADDRESS"), "UFM_CERTIFICATE": told("UFM_CERTIFICATE"),
+                "UFM_USER": env("UFM_USERNAME"), "UFM_PASSWORD": env("UFM_PASSWORD"),
+                "UFM_ADDRESS": env("UFM_ADDRESS"), "UFM_CERTIFICATE": env("UFM_CERTIFICATE"),
             },
         });
         let config = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "ib-kubernetes-config", "namespace": "kube-system"},
             "data": {
-                "DAEMON_SM_PLUGIN": told("DAEMON_SM_PLUGIN"), "DAEMON_PERIODIC_UPDATE": "5",
+                "DAEMON_SM_PLUGIN": env("DAEMON_SM_PLUGIN"), "DAEMON_PERIODIC_UPDATE": "5",
                 "GUID_POOL_RANGE_START": "02:00:00:00:00:00:00:00",
                 "GUID_POOL_RANGE_END": "02:FF:FF:FF:FF:FF:FF:FF",
             },

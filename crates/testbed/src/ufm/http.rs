@@ -1,19 +1,18 @@
-//! As much of HTTP/1.1 as UFM's clients speak.
+//! The subset of HTTP/1.1 that UFM clients use.
 
 use std::io::{BufRead, BufReader, Read, Write};
 
-/// A request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HttpRequest {
     pub(super) method: String,
-    /// With its query.
+    /// Path with query.
     pub(super) path: String,
     pub(super) authorization: Option<String>,
     pub(super) content_type: Option<String>,
     pub(super) body: Vec<u8>,
 }
 
-/// Reads the next request of a connection; none when it has ended.
+/// Reads the next request of a connection; returns `None` when the connection is closed.
 pub(super) fn read_request<S: Read>(stream: &mut BufReader<S>) -> Option<HttpRequest> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -41,7 +40,6 @@ pub(super) fn read_request<S: Read>(stream: &mut BufReader<S>) -> Option<HttpReq
     Some(request)
 }
 
-/// Answers it.
 pub(super) fn write_response(stream: &mut impl Write, status: u16, body: &str) -> std::io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status} .\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",

@@ -1,23 +1,23 @@
-//! What goes wrong.
+//! Faults that tests inject.
 
 use std::time::Duration;
 
-/// A fault that meets the next requests.
+/// A fault for the next requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// The answer takes this long.
+    /// Delay the response.
     Delay(Duration),
-    /// Nothing is done, and this status is the answer.
+    /// Respond with this status without processing the request.
     RespondWith(u16),
-    /// Nothing is done, and the connection ends.
+    /// Close the connection without processing the request.
     Disconnect,
-    /// It is done, but the connection ends before the answer.
+    /// Process the request, then close the connection without a response.
     ApplyThenDisconnect,
-    /// It is done, but the answer takes this long.
+    /// Process the request, then delay the response.
     ApplyThenDelay(Duration),
 }
 
-/// Faults that wait for requests whose path contains a text.
+/// A fault for the next `left` requests whose method and path contain `path`.
 #[derive(Clone, Debug)]
 pub(super) struct PendingFault {
     pub(super) path: String,
@@ -25,14 +25,14 @@ pub(super) struct PendingFault {
     pub(super) fault: InjectedFault,
 }
 
-/// The fault that meets a request, if one does.
-pub(super) fn take_matching(waiting: &mut Vec<PendingFault>, request: &str) -> Option<InjectedFault> {
-    let position = waiting.iter().position(|one| request.contains(&one.path))?;
-    let one = &mut waiting[position];
-    one.left -= 1;
-    let fault = one.fault.clone();
-    if one.left == 0 {
-        waiting.remove(position);
+/// Takes the fault for a request, if there is one.
+pub(super) fn take_matching(pending: &mut Vec<PendingFault>, request: &str) -> Option<InjectedFault> {
+    let position = pending.iter().position(|entry| request.contains(&entry.path))?;
+    let entry = &mut pending[position];
+    entry.left -= 1;
+    let fault = entry.fault.clone();
+    if entry.left == 0 {
+        pending.remove(position);
     }
     Some(fault)
 }

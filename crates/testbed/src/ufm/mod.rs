@@ -1,7 +1,7 @@
-//! A UFM: partitions with a memory, behind HTTPS.
+//! A simulated UFM: stateful partitions over HTTPS.
 //!
-//! What it answers follows the contract's facts about UFM, its versions' differences included ([`Manners`]). What goes wrong
-//! is chosen by the test ([`Fault`]). Everything that changes its partitions is logged with the time.
+//! Responses follow the documented behaviour of UFM, including version differences ([`VersionQuirks`]). Tests inject
+//! faults ([`InjectedFault`]). All membership changes are logged with their time.
 
 mod document_003;
 mod http;

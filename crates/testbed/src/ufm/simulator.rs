@@ -1,4 +1,4 @@
-//! The server: a thread for each connection.
+//! HTTP server of the simulated UFM, with one thread per connection.
 
 use super::http::{self, HttpRequest};
 use super::injected_fault::{InjectedFault, PendingFault, take_matching};
@@ -28,18 +28,18 @@ pub struct UfmSimulator {
     stopped: Arc<AtomicBool>,
 }
 
-/// How to start one.
+/// Options of a simulated UFM.
 #[derive(Clone, Debug)]
 pub struct UfmSimulatorOptions {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// In which network namespace; this process's own without.
+    /// Network namespace; the process's own if absent.
     pub netns: Option<PathBuf>,
-    /// Who it is; plain HTTP without.
+    /// TLS identity; plain HTTP if absent.
     pub identity: Option<TlsIdentity>,
     /// Certificates of clients that need no password.
     pub client_certificates: Option<String>,
-    /// Its manners.
+    /// Version-specific behaviour.
     pub quirks: VersionQuirks,
 }
 
@@ -56,24 +56,24 @@ impl Default for UfmSimulatorOptions {
 }
 
 impl UfmSimulator {
-    /// Starts it.
-    pub fn start(start: UfmSimulatorOptions) -> Result<Self> {
-        let listener = in_netns(start.netns.as_deref(), || {
-            TcpListener::bind(start.listen).context("the simulated UFM cannot listen")
+    /// Starts the server in a background thread.
+    pub fn start(options: UfmSimulatorOptions) -> Result<Self> {
+        let listener = in_netns(options.netns.as_deref(), || {
+            TcpListener::bind(options.listen).context("simulated UFM cannot listen")
         })?;
-        let tls = start
+        let tls = options
             .identity
             .as_ref()
-            .map(|one| one.server_config(start.client_certificates.as_deref()))
+            .map(|identity| identity.server_config(options.client_certificates.as_deref()))
             .transpose()?;
         let simulator = Self {
             address: listener.local_addr()?,
             state: Arc::new(Mutex::new(UfmSimulatorState {
-                quirks: start.quirks,
+                quirks: options.quirks,
                 ..UfmSimulatorState::default()
             })),
-            identity: start.identity,
-            netns: start.netns,
+            identity: options.identity,
+            netns: options.netns,
             stopped: Arc::default(),
         };
         let (state, stopped) = (simulator.state.clone(), simulator.stopped.clone());
@@ -90,12 +90,12 @@ impl UfmSimulator {
         Ok(simulator)
     }
 
-    /// Where it listens.
+    /// Address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The settings of a client, as ib-kubernetes has them in its ConfigMap and Secret.
+    /// Client settings, named as in the ConfigMap and Secret of ib-kubernetes.
     pub fn client_env(&self) -> BTreeMap<String, String> {
         let state = self.lock();
         let schema = if self.identity.is_some() { "https" } else { "http" };
@@ -115,19 +115,19 @@ impl UfmSimulator {
         variables
     }
 
-    /// Lets the next `times` requests whose method and path contain `path` meet a fault.
+    /// Injects a fault into the next `times` requests whose method and path contain `path`.
     pub fn inject_fault(&self, path: &str, times: usize, fault: InjectedFault) {
         self.lock().faults.push(PendingFault { path: path.to_owned(), left: times, fault });
     }
 
-    /// Goes away: connections are dropped until it is back.
+    /// Closes all connections until [`Self::come_up`].
     pub fn go_down(&self) {
         let mut state = self.lock();
         state.down = true;
         state.generation += 1;
     }
 
-    /// Comes back; with `memory`, or as after a restart without.
+    /// Accepts connections again. Without `memory` all partitions are lost, as after a restart.
     pub fn come_up(&self, memory: bool) {
         let mut state = self.lock();
         if !memory {
@@ -136,39 +136,36 @@ impl UfmSimulator {
         state.down = false;
     }
 
-    /// Whether it is away.
     pub fn is_down(&self) -> bool {
         self.lock().down
     }
 
-    /// Changes its manners.
+    /// Changes the version-specific behaviour.
     pub fn change_quirks(&self, change: impl FnOnce(&mut VersionQuirks)) {
         change(&mut self.lock().quirks);
     }
 
-    /// Somebody else puts a GUID into a partition.
+    /// Adds a GUID to a partition, as another client would.
     pub fn add_foreign_member(&self, key: u16, guid: Guid) {
         let mut state = self.lock();
         state.partitions.entry(key).or_default().insert(guid, SimulatedMember { full: true, index0: false });
         state.events.push(MembershipEvent { at: Instant::now(), key, guid, member: true });
     }
 
-    /// Its partitions now.
     pub fn partitions(&self) -> BTreeMap<u16, BTreeMap<Guid, SimulatedMember>> {
         self.lock().partitions.clone()
     }
 
-    /// All changes of partitions so far.
+    /// All membership changes so far.
     pub fn events(&self) -> Vec<MembershipEvent> {
         self.lock().events.clone()
     }
 
-    /// All requests so far.
     pub fn calls(&self) -> Vec<RecordedCall> {
         self.lock().calls.clone()
     }
 
-    /// The requests so far whose method and path contain a text.
+    /// Requests so far whose method and path contain `text`.
     pub fn calls_matching(&self, text: &str) -> Vec<RecordedCall> {
         self.calls().into_iter().filter(|call| call.request.contains(text)).collect()
     }
@@ -182,18 +179,18 @@ impl Drop for UfmSimulator {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.lock().down = true;
-        // Wakes the listener.
+        // Wake the listener.
         let _ = in_netns(self.netns.as_deref(), || {
             Ok(TcpStream::connect_timeout(&self.address, Duration::from_secs(1))?)
         });
     }
 }
 
-/// Does something in a network namespace, in a thread of its own: sockets stay in the namespace they were made in.
+/// Runs `work` in a network namespace, in its own thread. Sockets stay in the namespace in which they were created.
 fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let Some(path) = netns else { return work() };
     let inside = || {
-        setns(File::open(path)?, CloneFlags::CLONE_NEWNET).context("the network namespace")?;
+        setns(File::open(path)?, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")?;
         work()
     };
     thread::scope(|scope| scope.spawn(inside).join()).map_err(|_| anyhow!("the thread panicked"))?
@@ -201,19 +198,19 @@ fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> Result<T> + Se
 
 fn serve_connection(stream: TcpStream, state: &Mutex<UfmSimulatorState>, tls: Option<Arc<ServerConfig>>) {
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
-    let life = lock().generation;
+    let generation = lock().generation;
     if lock().down {
         return;
     }
     let _ = stream.set_read_timeout(Some(Duration::from_secs(60)));
     match tls {
-        None => serve_requests(BufReader::new(stream), state, life, |_| false),
+        None => serve_requests(BufReader::new(stream), state, generation, |_| false),
         Some(tls) => {
             let Ok(server) = ServerConnection::new(tls) else { return };
             let stream = StreamOwned::new(server, stream);
-            let certified =
+            let has_certificate =
                 |stream: &StreamOwned<ServerConnection, TcpStream>| stream.conn.peer_certificates().is_some();
-            serve_requests(BufReader::new(stream), state, life, certified);
+            serve_requests(BufReader::new(stream), state, generation, has_certificate);
         }
     }
 }
@@ -221,30 +218,30 @@ fn serve_connection(stream: TcpStream, state: &Mutex<UfmSimulatorState>, tls: Op
 fn serve_requests<S: Read + Write>(
     mut stream: BufReader<S>,
     state: &Mutex<UfmSimulatorState>,
-    life: u64,
-    certified: impl Fn(&S) -> bool,
+    generation: u64,
+    has_certificate: impl Fn(&S) -> bool,
 ) {
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
     while let Some(request) = http::read_request(&mut stream) {
-        let certified = certified(stream.get_ref());
+        let has_certificate = has_certificate(stream.get_ref());
         let what = format!("{} {}", request.method, request.path);
         let fault = {
             let mut state = lock();
-            if state.down || state.generation != life {
+            if state.down || state.generation != generation {
                 return;
             }
             take_matching(&mut state.faults, &what)
         };
-        let heard = |status: u16| record_call(&mut lock(), &what, &request, status);
-        let done = match fault {
-            None => Some(lock().handle(&request, certified)),
+        let record = |status: u16| record_call(&mut lock(), &what, &request, status);
+        let response = match fault {
+            None => Some(lock().handle(&request, has_certificate)),
             Some(InjectedFault::Delay(time)) => {
                 thread::sleep(time);
                 let mut state = lock();
-                if state.down || state.generation != life {
+                if state.down || state.generation != generation {
                     None
                 } else {
-                    Some(state.handle(&request, certified))
+                    Some(state.handle(&request, has_certificate))
                 }
             }
             Some(InjectedFault::RespondWith(status)) => {
@@ -252,20 +249,20 @@ fn serve_requests<S: Read + Write>(
             }
             Some(InjectedFault::Disconnect) => None,
             Some(InjectedFault::ApplyThenDisconnect) => {
-                lock().handle(&request, certified);
+                lock().handle(&request, has_certificate);
                 None
             }
             Some(InjectedFault::ApplyThenDelay(time)) => {
-                let done = lock().handle(&request, certified);
+                let response = lock().handle(&request, has_certificate);
                 thread::sleep(time);
-                Some(done)
+                Some(response)
             }
         };
-        let Some((status, body)) = done else {
-            heard(0);
+        let Some((status, body)) = response else {
+            record(0);
             return;
         };
-        heard(status);
+        record(status);
         if http::write_response(stream.get_mut(), status, &body).is_err() {
             return;
         }

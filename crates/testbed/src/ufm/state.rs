@@ -1,4 +1,4 @@
-//! The partitions and what is answered about them.
+//! The partitions of the simulated UFM, and its REST handlers.
 
 use super::http::HttpRequest;
 use super::injected_fault::PendingFault;
@@ -9,38 +9,33 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// How a GUID is in a partition.
+/// Membership of a GUID in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedMember {
-    /// Full, or limited.
+    /// Full member, or limited.
     pub full: bool,
-    /// In the table's first slot.
+    /// Whether the P_Key is at index 0 of the port's table.
     pub index0: bool,
 }
 
-/// A change of a partition.
+/// A membership change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MembershipEvent {
-    /// When.
     pub at: Instant,
-    /// The partition.
     pub key: u16,
-    /// Who.
     pub guid: Guid,
-    /// In, or out.
+    /// Added, or removed.
     pub member: bool,
 }
 
-/// A request that was heard.
+/// A request that the UFM received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedCall {
-    /// When.
     pub at: Instant,
     /// Method and path.
     pub request: String,
-    /// The body.
     pub body: Value,
-    /// What was answered; 0 for a connection that was dropped.
+    /// Response status; 0 for a closed connection.
     pub status: u16,
 }
 
@@ -52,14 +47,14 @@ pub(super) struct UfmSimulatorState {
     pub(super) faults: Vec<PendingFault>,
     pub(super) quirks: VersionQuirks,
     pub(super) down: bool,
-    /// Raised with every restart; connections of an earlier life are dead.
+    /// Incremented when the UFM goes down; connections of an earlier generation are closed.
     pub(super) generation: u64,
 }
 
 impl UfmSimulatorState {
-    /// Does what is asked and says what to answer.
-    pub(super) fn handle(&mut self, request: &HttpRequest, certified: bool) -> (u16, String) {
-        let Some(path) = self.authorized(request, certified) else {
+    /// Processes a request and returns status and body.
+    pub(super) fn handle(&mut self, request: &HttpRequest, has_certificate: bool) -> (u16, String) {
+        let Some(path) = self.authorized_path(request, has_certificate) else {
             return (401, "{\"error\": \"Unauthorized\"}".to_owned());
         };
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -91,20 +86,21 @@ impl UfmSimulatorState {
                 let guids: Vec<&str> = body["guids"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 self.remove_members(&key, &guids)
             }
-            _ => (404, "{\"error\": \"no such thing\"}".to_owned()),
+            _ => (404, "{\"error\": \"unknown resource\"}".to_owned()),
         }
     }
 
-    /// The path without the prefix, if who asks may.
-    fn authorized<'a>(&self, request: &'a HttpRequest, certified: bool) -> Option<&'a str> {
-        let given = request.authorization.as_deref().unwrap_or_default();
+    /// Returns the path without its prefix if the request is authorized.
+    fn authorized_path<'a>(&self, request: &'a HttpRequest, has_certificate: bool) -> Option<&'a str> {
+        let authorization = request.authorization.as_deref().unwrap_or_default();
         if let Some(path) = request.path.strip_prefix("/ufmRestV3") {
-            let token = given.strip_prefix("Basic ")?;
+            let token = authorization.strip_prefix("Basic ")?;
             return self.quirks.tokens.iter().any(|known| known == token).then_some(path);
         }
         let path = request.path.strip_prefix("/ufmRest")?;
         let (user, password) = &self.quirks.credentials;
-        (certified || given == format!("Basic {}", base64(&format!("{user}:{password}")))).then_some(path)
+        (has_certificate || authorization == format!("Basic {}", base64(&format!("{user}:{password}"))))
+            .then_some(path)
     }
 
     fn list_partitions(&self) -> Value {
@@ -172,14 +168,13 @@ impl UfmSimulatorState {
                 self.events.push(MembershipEvent { at: Instant::now(), key, guid, member: false });
             }
         }
-        // A partition ends with its last member.
+        // A partition is deleted with its last member.
         if members.is_empty() {
             self.partitions.remove(&key);
         }
         if found { (self.quirks.success_status, "{}".to_owned()) } else { missing }
     }
 
-    /// Everything is forgotten.
     pub(super) fn clear_partitions(&mut self) {
         for (key, members) in std::mem::take(&mut self.partitions) {
             for guid in members.into_keys() {
@@ -189,7 +184,7 @@ impl UfmSimulatorState {
     }
 }
 
-/// Strictly between 0 and 0x7fff, in hexadecimal.
+/// Parses a hexadecimal P_Key strictly between 0 and 0x7fff.
 fn parse_pkey(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"))?;
     u16::from_str_radix(digits, 16).ok().filter(|key| (1..0x7fff).contains(key))
@@ -201,7 +196,7 @@ fn bad_request(field: &str) -> (u16, String) {
 
 fn partition_json(key: u16, members: &BTreeMap<Guid, SimulatedMember>) -> Value {
     let guid = |(guid, member): (&Guid, &SimulatedMember)| {
-        // Upper case, as some versions have it.
+        // Upper case, as in some UFM versions.
         json!({
             "guid": format!("{:016X}", guid.value()),
             "index0": member.index0,

@@ -1,4 +1,4 @@
-//! Who the server says it is.
+//! TLS identity of the simulated UFM.
 
 use anyhow::{Context, Result};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
@@ -9,24 +9,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use std::sync::Arc;
 
-/// A certificate and its key, in PEM form.
+/// A certificate and its private key, as PEM.
 #[derive(Clone, Debug)]
 pub struct TlsIdentity {
-    /// The certificate.
     pub certificate: String,
-    /// The key.
     pub key: String,
 }
 
 impl TlsIdentity {
-    /// A self-signed one for these names.
+    /// Creates a self-signed certificate with these subject alternative names.
     pub fn with_names(names: &[&str]) -> Result<Self> {
         let key = KeyPair::generate()?;
         let params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
         Ok(Self { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
     }
 
-    /// A self-signed one with nothing but a common name, as old recipes make them.
+    /// Creates a self-signed certificate with only a common name, as old instructions do.
     pub fn with_common_name(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -35,7 +33,7 @@ impl TlsIdentity {
         Ok(Self { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
     }
 
-    /// The server's side; `clients`: certificates of the clients that need no password.
+    /// Server configuration. `clients` are the certificates of clients that need no password.
     pub(super) fn server_config(&self, clients: Option<&str>) -> Result<Arc<ServerConfig>> {
         let provider = Arc::new(ring::default_provider());
         let builder =
@@ -45,14 +43,14 @@ impl TlsIdentity {
             Some(pem) => {
                 let mut roots = rustls::RootCertStore::empty();
                 for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                    roots.add(certificate.context("a client's certificate")?)?;
+                    roots.add(certificate.context("invalid client certificate")?)?;
                 }
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
             }
         };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect();
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).context("the server's key")?;
-        Ok(Arc::new(builder.with_single_cert(chain.context("the server's certificate")?, key)?))
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).context("invalid server key")?;
+        Ok(Arc::new(builder.with_single_cert(chain.context("invalid server certificate")?, key)?))
     }
 }

@@ -1,32 +1,32 @@
-//! How versions of UFM differ.
+//! Differences between UFM versions.
 
-/// What a UFM answers where versions differ.
+/// Behaviour that differs between UFM versions.
 #[derive(Clone, Debug)]
 pub struct VersionQuirks {
-    /// The status of a success.
+    /// Status code of a success.
     pub success_status: u16,
-    /// What it says about a partition that it does not have.
+    /// Response for a partition that does not exist.
     pub missing_partition: MissingPartitionReply,
-    /// Whether adding members makes the partition.
+    /// Whether adding members creates the partition.
     pub add_creates_partition: bool,
-    /// Whether it knows `DELETE …/guids/…`; the older way works always.
+    /// Whether `DELETE …/guids/…` is supported; the older action always works.
     pub supports_delete: bool,
-    /// The status for creating what exists.
+    /// Status code when creating a partition that exists.
     pub exists_status: u16,
-    /// How all ports are in the default partition; versions before 6.19 do not tell.
+    /// Membership of all ports in the default partition; versions before 6.19 do not report it.
     pub default_membership: Option<&'static str>,
-    /// The user and the password.
+    /// User and password.
     pub credentials: (String, String),
-    /// Tokens it takes under `/ufmRestV3`.
+    /// Tokens accepted under `/ufmRestV3`.
     pub tokens: Vec<String>,
 }
 
-/// What is said about a partition that is not there.
+/// Response for a partition that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingPartitionReply {
-    /// 200 and `{}`.
+    /// Status 200 with `{}`.
     EmptyObject,
-    /// 404.
+    /// Status 404.
     NotFound,
 }
 
