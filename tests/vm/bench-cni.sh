@@ -3,15 +3,15 @@
 # peers
 # needs ferroband-cni
 # limit 900
-# How long ADD and DEL take, ours and theirs in turn, so that both see the same host. The host makes a table of the lines
-# "BENCH CASE WHO COMMAND MILLISECONDS".
+# Measures ADD and DEL of Ferroband's plugins and of upstream plugins, alternating so that both see the same host load.
+# The host turns the lines "BENCH CASE WHO COMMAND MILLISECONDS" into a table.
 . /lab/guest/fabric.sh
 . /lab/guest/cni.sh
 set -euo pipefail
 
 ROUNDS=10
-WARM=2 # the first starts of a program cost its translation
-ours_as ipoib ib-sriov rdma
+WARM=2 # warm-up rounds: the emulator translates a program when it first starts
+link_plugins ipoib ib-sriov rdma
 ip link set ib0 up
 ip netns add p
 vf=$(vf 0 0)
@@ -47,8 +47,8 @@ for case in version ipoib sriov sriov_guid sriov_isolated sriov_guid_isolated rd
 	fi
 	failed=
 	for ((round = 0; round < WARM + ROUNDS; round++)); do
-		for who in ours theirs; do
-			folder=$([ $who = ours ] && echo "$OURS" || echo "$PEERS")
+		for who in ferroband upstream; do
+			folder=$([ $who = ferroband ] && echo "$PLUGINS" || echo "$PEERS")
 			[[ $failed == *$who* ]] && continue
 			test -x "$folder/$type" || continue
 			if [ $case = version ]; then

@@ -1,12 +1,13 @@
 #!/bin/bash
 # limit 120
 # needs ferroband-cni
-# The product as the CNI plugin `ipoib`, without daemon, against the kernel's own IPoIB: judged by ip and ping.
+# Case: cni 23
+# Ferroband's CNI plugin `ipoib` without the daemon, on the kernel's IPoIB driver. Checked with ip and ping.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
 ln -sf /lab/bin/ferroband-cni /opt/cni/bin/ipoib
-# cni COMMAND POD MASTER [MTU]: the plugin with a pod's namespace and container of the same name.
+# cni COMMAND POD MASTER [MTU]: calls the plugin; namespace and container ID are both POD.
 cni() {
 	local command=$1 pod=$2 master=$3 mtu=${4:-0}
 	echo '{"cniVersion":"1.1.0","name":"ib","type":"ipoib","master":"'"$master"'","mtu":'"$mtu"',"ipam":{}}' |
@@ -38,57 +39,57 @@ wait_for 20 carrier a net1
 wait_for 20 carrier b net1
 ip netns exec a ping -q -c 3 -W 3 10.1.0.2 | grep " 0% packet loss"
 
-# CHECK with what ADD said; again the other way round when it is not true any more
+# CHECK with the result of ADD; it fails once the interface is gone
 check() {
 	jq -c '{cniVersion:"1.1.0",name:"ib",type:"ipoib",master:"ib0",ipam:{},prevResult:.}' /tmp/a.json |
 		CNI_COMMAND=CHECK CNI_CONTAINERID=a CNI_NETNS=/run/netns/a CNI_IFNAME=net1 CNI_PATH=/opt/cni/bin /opt/cni/bin/ipoib
 }
 check || die "CHECK fails"
-refuse cni ADD a ib0 # the same again
+must_fail cni ADD a ib0 # a second ADD
 
 cni DEL a ib0
-refuse ip -n a link show dev net1
-refuse check
-cni DEL a ib0 # once more is fine
+must_fail ip -n a link show dev net1
+must_fail check
+cni DEL a ib0 # DEL is idempotent
 cni DEL b ib1
 expect "interfaces after DEL" "$(host_links)" "$before"
 
-# The pod has an interface with the index that the child gets in the host
+# The pod already has an interface with the index that the child gets on the host
 ip link add probe type dummy
 index=$(cat /sys/class/net/probe/ifindex)
 ip link del probe
 ip -n a link add eth0 index $((index + 1)) type dummy
-cni ADD a ib0 >/tmp/a.json || die "ADD with a clash: $(cat /tmp/a.json)"
+cni ADD a ib0 >/tmp/a.json || die "ADD with an index conflict: $(cat /tmp/a.json)"
 expect "eth0" "$(ip -n a -d -j link show dev eth0 | jq -r '.[0].linkinfo.info_kind')" dummy
 expect "net1" "$(inside a .linkinfo.info_kind)" ipoib
 cni DEL a ib0
 ip -n a link show dev eth0 >/dev/null
 ip -n a link del eth0
 
-# An MTU above the multicast group's: the kernel takes it and goes back to 2044 when the interface has joined
+# An MTU above the multicast group's: the kernel accepts it and lowers it to 2044 once the interface has joined
 cni ADD a ib0 4000 >/tmp/a.json
 wait_for 20 carrier a net1
 clamped() { [ "$(inside a .mtu)" = 2044 ]; }
 wait_for 10 clamped
-echo "MTU asked for 4000, told $(jq -r '.interfaces[0].mtu' /tmp/a.json), has $(inside a .mtu)"
+echo "MTU: requested 4000, result $(jq -r '.interfaces[0].mtu' /tmp/a.json), interface $(inside a .mtu)"
 cni DEL a ib0
-refuse cni ADD a ib0 65520
+must_fail cni ADD a ib0 65520
 
-# Not an IPoIB interface, and none at all: named errors, nothing left
-refuse cni ADD a lo
+# A master that is not an IPoIB interface or does not exist: the error names it, nothing is left behind
+must_fail cni ADD a lo
 cni ADD a nosuch >/tmp/error.json || true
 jq -e '.code > 0 and (.msg | contains("nosuch"))' /tmp/error.json >/dev/null || die "error: $(cat /tmp/error.json)"
 expect "interfaces after errors" "$(host_links)" "$before"
 
-# The namespace dies first: its children come back to the host, and DEL knows them
+# The namespace is deleted first: its IPoIB children return to the host, and DEL removes them
 cni ADD a ib0 >/dev/null
 ip netns del a
 child_back() { [ "$(host_links)" != "$before" ]; }
 wait_for 10 child_back
 cni DEL a ib0
-expect "interfaces after the death of the pod" "$(host_links)" "$before"
+expect "interfaces after the namespace was deleted" "$(host_links)" "$before"
 
-# How long it takes, for whoever reads the console
+# Print how long ADD and DEL take
 ip netns add a
 for command in ADD DEL ADD DEL ADD DEL ADD DEL ADD DEL; do
 	start=$(date +%s%N)

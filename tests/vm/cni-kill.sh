@@ -1,7 +1,7 @@
 #!/bin/bash
 # limit 150
 # needs ferroband-cni
-# kill -9 at many points of ADD: a DEL afterwards leaves neither host nor pod with anything, and the next ADD works.
+# ADD is killed (SIGKILL) at many points. A DEL afterwards removes everything from host and pod, and the next ADD works.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -15,20 +15,20 @@ ip netns add k
 before=$(links)
 cni ADD >/dev/null
 cni DEL
-expect "links after a quiet round" "$(links)" "$before"
+expect "links after an uninterrupted ADD and DEL" "$(links)" "$before"
 state() { find /var/lib/ferroband -type f 2>/dev/null | wc -l; }
 kept=$(state)
 
 killed=0 whole=0
 for ((ms = 4; whole < 3 && ms < 900; ms += 8)); do
 	if cni ADD timeout -s KILL "$(printf '0.%03d' $ms)" >/dev/null 2>&1; then whole=$((whole + 1)); else killed=$((killed + 1)); fi
-	# If it finished, this is an ordinary DEL.
+	# An ordinary DEL if ADD has finished.
 	cni DEL || die "DEL after a kill at $ms ms fails"
 	expect "links after a kill at $ms ms" "$(links)" "$before"
-	expect "files of the plugin after a kill at $ms ms" "$(state)" "$kept"
+	expect "state files after a kill at $ms ms" "$(state)" "$kept"
 done
-echo "killed $killed times up to $ms ms, let finish $whole times"
-((killed >= 5 && whole == 3)) || die "the sweep says nothing: $killed killed, $whole finished"
+echo "killed $killed times up to $ms ms, finished $whole times"
+((killed >= 5 && whole == 3)) || die "the sweep is inconclusive: $killed killed, $whole finished"
 cni ADD >/dev/null
 cni DEL
 ip netns del k

@@ -1,5 +1,5 @@
 #!/bin/bash
-# IPoIB's connected mode with its large MTU, and a flood of datagrams without loss.
+# IPoIB in connected mode with an MTU of 65520, and a ping flood without loss.
 . /lab/guest/fabric.sh
 set -euo pipefail
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Port counters: what one side sends the other receives, in sysfs, perfquery and the adapter's view of its VFs.
+# Port counters of sender and receiver agree in sysfs, in perfquery and in the PF's statistics of its VFs.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -29,19 +29,19 @@ least=$((200 * 65536 / 4))
 data=$(($(sent port_xmit_data) - data)) packets=$(($(sent port_xmit_packets) - packets))
 data_b=$(($(received port_rcv_data) - data_b)) packets_b=$(($(received port_rcv_packets) - packets_b))
 echo "sent $data words in $packets packets, received $data_b in $packets_b"
-((data >= least && data < least * 11 / 10)) || die "sent $data words, wanted $least and a little more"
+((data >= least && data < least * 11 / 10)) || die "sent $data words, expected at least $least and at most 10 % more"
 ((packets >= 3200)) || die "only $packets packets"
-# Broadcasts of others may come in between
+# Other ports may send broadcasts meanwhile
 ((data_b >= data * 99 / 100 && data_b <= data * 101 / 100)) || die "sent $data words, received $data_b"
 ((packets_b >= packets * 99 / 100)) || die "sent $packets packets, received $packets_b"
 ((packets >= 3200))
-(($(hardware rx_read_requests) - reads >= 200)) || die "hw_counters count no reads"
+(($(hardware rx_read_requests) - reads >= 200)) || die "hw_counters counted no reads"
 ip netns exec a rdma statistic show link "$a/1" | grep -q rx_read_requests
 
-# The same in perfquery, and at the switch's port; the adapter sees its VF
+# The same in perfquery and at the switch port; the PF reports its VF's traffic
 lid=$(ip netns exec a cat "/sys/class/infiniband/$a/ports/1/lid")
 words=$(diagnose perfquery -x "$((lid))" 1 | awk -F. '/PortXmitData/ { print $NF }')
-((words >= data)) || die "perfquery says $words words"
+((words >= data)) || die "perfquery reports $words words"
 switch=$(switch_lid)
 port=$(switch_port_of "$lid")
 words=$(diagnose perfquery -x "$switch" "$port" | awk -F. '/PortRcvData/ { print $NF }')
@@ -49,7 +49,7 @@ words=$(diagnose perfquery -x "$switch" "$port" | awk -F. '/PortRcvData/ { print
 bytes=$(ip -s -d -j link show dev ib0 | jq '.[0].vfinfo_list[0].stats.tx | .bytes // .tx_bytes')
 ((bytes >= data * 4)) || die "the adapter counts $bytes bytes of its VF"
 
-# And back to nothing
+# Reset
 diagnose perfquery -R "$((lid))" 1
 words=$(diagnose perfquery -x "$((lid))" 1 | awk -F. '/PortXmitData/ { print $NF }')
 ((words < 10000)) || die "not reset: $words"

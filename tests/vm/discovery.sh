@@ -1,5 +1,5 @@
 #!/bin/bash
-# A function looks like a ConnectX-6 to whoever reads sysfs, PCI, netlink or verbs.
+# A function looks like a ConnectX-6 in sysfs, PCI, netlink and verbs.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -12,7 +12,7 @@ expect "adapters" "$(pfs | wc -l)" 2
 expect "lspci PF" "$(lspci -n -s "$pf0" | cut -d' ' -f2-3)" "0207: 15b3:101b"
 expect "lspci VF" "$(lspci -n -s "$vf0" | cut -d' ' -f2-3)" "0207: 15b3:101c"
 expect "subsystem vendor" "$(cat "$PCI/$vf0/subsystem_vendor")" 0x15b3
-expect "VF device id told by the PF" "$(cat "$PCI/$pf0/sriov_vf_device")" 101c
+expect "VF device id reported by the PF" "$(cat "$PCI/$pf0/sriov_vf_device")" 101c
 expect "totalvfs" "$(cat "$PCI/$pf0/sriov_totalvfs")" 16
 expect "driver" "$(basename "$(readlink "$PCI/$vf0/driver")")" mlx5_core
 expect "physfn" "$(basename "$(readlink "$PCI/$vf0/physfn")")" "$pf0"
@@ -37,7 +37,7 @@ expect "fw_ver" "$(cat "$ib/fw_ver")" 20.31.1014
 expect "link_layer" "$(cat "$ib/ports/1/link_layer")" InfiniBand
 expect "rate" "$(cat "$ib/ports/1/rate")" "200 Gb/sec (4X HDR)"
 expect "node_type" "$(cat "$ib/node_type")" "1: CA"
-expect "a VF is a part of its card" "$(cat "$ib/sys_image_guid")" "$(cat /sys/class/infiniband/mlx5_0/sys_image_guid)"
+expect "sys_image_guid of a VF and its PF" "$(cat "$ib/sys_image_guid")" "$(cat /sys/class/infiniband/mlx5_0/sys_image_guid)"
 expect "character devices" "$(ls "$PCI/$vf0/infiniband_verbs" "$PCI/$vf0/infiniband_mad" | grep -cE '^(uverbs|umad|issm)[0-9]+$')" 3
 for node in $(ls "$PCI/$vf0/infiniband_verbs") $(ls "$PCI/$vf0/infiniband_mad"); do
 	test -c "/dev/infiniband/$node"
@@ -58,7 +58,7 @@ echo 0 >"$PCI/$pf1/sriov_drivers_autoprobe"
 echo 0 >"$PCI/$pf1/sriov_numvfs"
 echo 1 >"$PCI/$pf1/sriov_numvfs"
 echo 1 >"$PCI/$pf1/sriov_drivers_autoprobe"
-refuse test -e "$PCI/$(vf 1 0)/driver"
+must_fail test -e "$PCI/$(vf 1 0)/driver"
 expect "a VF without driver" "$(lspci -n -s "$(vf 1 0)" | cut -d' ' -f2-3)" "0207: 15b3:101c"
 echo 0 >"$PCI/$pf1/sriov_numvfs"
 vfs_up 1

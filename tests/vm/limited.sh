@@ -1,5 +1,5 @@
 #!/bin/bash
-# Limited members of a partition talk to full ones and not to each other, by IPoIB and by verbs.
+# Limited members of a partition reach full members but not each other, over IPoIB and over verbs.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -10,12 +10,12 @@ wait_for 20 has_pkey "$full" 0x8002
 wait_for 20 has_pkey "$one" 0x0002
 wait_for 20 has_pkey "$other" 0x0002
 
-# Verbs: a connection on that partition. The devices are all in this namespace.
+# Verbs: a connection in that partition. All devices are in this namespace.
 verbs 0x2 "$full" "$one"
 verbs 0x2 "$other" "$full"
-refuse verbs 0x2 "$one" "$other"
+must_fail verbs 0x2 "$one" "$other"
 
-# IPoIB: a limited member cannot join the broadcast group of the partition as a full one can; ping says who talks.
+# IPoIB: a limited member cannot join the partition's broadcast group as a full one can; ping shows who is reachable.
 i=1
 for pod in "full 0 0" "one 0 1" "other 1 0"; do
 	read -r ns p v <<<"$pod"
@@ -33,7 +33,7 @@ wait_for 20 carrier one child
 wait_for 20 carrier other child
 ip netns exec one ping -q -c 2 -W 3 10.9.0.1
 ip netns exec other ping -q -c 2 -W 3 10.9.0.1
-refuse ip netns exec one ping -q -c 2 -W 1 10.9.0.3
+must_fail ip netns exec one ping -q -c 2 -W 1 10.9.0.3
 
 for ns in full one other; do
 	ip -n $ns link del child

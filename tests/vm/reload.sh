@@ -1,6 +1,7 @@
 #!/bin/bash
 # limit 120
-# The module goes and comes back; with virt=1 virtual functions stay down under a manager that knows none.
+# The module is unloaded and loaded again. With virt=1 virtual functions stay down, as under a subnet manager without
+# virtualization support.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -10,7 +11,7 @@ all_gone() {
 }
 stop_opensm
 all_gone
-# Functions go on being shown as what they were, and are found by a driver for that.
+# Functions keep the IDs they were shown with, and the driver matches them.
 # shellcheck disable=SC2086
 insmod /lab/softib.ko nsw=4 $CONNECTX
 expect "adapters, and devices without PCI" "$(ls /sys/class/infiniband | wc -l)" 6

@@ -1,13 +1,13 @@
 #!/bin/bash
 # on demand
 # limit 900
-# Everything that can happen to virtual functions, at random and for long: nothing breaks, nothing leaks.
+# Random operations on virtual functions for minutes: nothing breaks, nothing leaks.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
 TIME=240
 RANDOM=${SEED:-1}
-# Memory the kernel holds that is neither a program's nor a file's: a driver's leaks are there.
+# Kernel memory that belongs neither to programs nor to files; driver leaks show up here.
 kernel_kb() {
 	echo 3 >/proc/sys/vm/drop_caches
 	sleep 1
@@ -57,7 +57,7 @@ do_load() {
 
 before=
 for ((round = 0; SECONDS < TIME || round < 40; round++)); do
-	# The first rounds fill caches and queues that stay.
+	# The first rounds fill caches and queues that persist.
 	((round == 15)) && before=$(kernel_kb)
 	action=$(echo rebind flap move child load | cut -d' ' -f$((RANDOM % 5 + 1)))
 	"do_$action" || die "round $round: $action"
@@ -65,4 +65,4 @@ done
 wait_for 60 all_active
 after=$(kernel_kb)
 echo "$round rounds, the kernel holds $before kB, then $after kB"
-((after - before < 4000)) || die "$((after - before)) kB are gone"
+((after - before < 4000)) || die "$((after - before)) kB leaked"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The switch itself refuses a P_Key its port does not have: a HCA that gave itself a key gains nothing.
+# The switch drops packets with a P_Key that its port does not have: an HCA cannot join by editing its own table.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -8,21 +8,21 @@ reload_opensm
 member=$(rdma_of "$(vf 0 0)") thief=$(rdma_of "$(vf 0 1)")
 wait_for 20 has_pkey "$member" 0x8003
 verbs 0x3 "$member" "$member"
-refuse verbs 0x3 "$thief" "$member"
+must_fail verbs 0x3 "$thief" "$member"
 
-# The switch port of the thief, and what it has refused so far
+# The thief's switch port, and how many packets it has dropped so far
 switch=$(switch_lid)
 port=$(switch_port_of "$(cat "/sys/class/infiniband/$thief/ports/1/lid")")
 diagnose smpquery portinfo "$switch" "$port" | grep -qE "PartEnforceInb:\.+1"
-refused() { diagnose perfquery "$switch" "$port" | awk -F. '/PortRcvConstraintErrors/ { print $NF }'; }
-before=$(refused)
+dropped() { diagnose perfquery "$switch" "$port" | awk -F. '/PortRcvConstraintErrors/ { print $NF }'; }
+before=$(dropped)
 
-# With the umad device of its own port it writes 0x8003 into its own table. Its HCA now sends with that key.
+# Through the umad device of its own port it writes 0x8003 into its own table. Its HCA now sends with that key.
 set-pkey "$thief" 5 0x8003
 has_pkey "$thief" 0x8003
-refuse verbs 0x3 "$thief" "$member"
-after=$(refused)
-((after > before)) || die "the switch refused nothing: $before, $after"
+must_fail verbs 0x3 "$thief" "$member"
+after=$(dropped)
+((after > before)) || die "the switch dropped nothing: $before, $after"
 
 set-pkey "$thief" 5 0x0000
 partitions

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The switch tells opensm of a new port (trap 128): it is ACTIVE long before opensm would look again.
+# The switch notifies opensm of a new port (trap 128): the port is ACTIVE long before the next sweep.
 . /lab/guest/fabric.sh
 set -euo pipefail
 

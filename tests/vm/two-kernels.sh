@@ -1,7 +1,7 @@
 #!/bin/bash
 # machines 2
 # limit 120
-# Two kernels in one fabric under one opensm: IPoIB, partitions, connections and rdma_cm from one to the other.
+# Two kernels in one fabric under one opensm: IPoIB, partitions, RC connections and rdma_cm between them.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -12,8 +12,8 @@ ip link set ib0 up
 wait_for 60 ping -c 1 -W 1 10.0.0.2
 ping -q -c 3 -W 3 10.0.0.2 | grep " 0% packet loss"
 
-echo "IPoIB works; the partition"
-# The partition: this machine's first VF and the other one's first, not the other one's second
+echo "IPoIB works; testing the partition"
+# Members: the first VF of each machine; the other machine's second VF is not a member
 partitions "blue=0x1, ipoib : $(plain_guid 0 0 2)=full, $(GUID_NODE=2 plain_guid 0 0 2)=full;"
 reload_opensm
 netdev=$(netdev_of "$(vf 0 0)")
@@ -23,12 +23,12 @@ ip addr add 10.8.0.1/24 dev blue
 ip link set blue up
 wait_for 30 carrier init blue
 wait_for 30 ping -c 1 -W 1 10.8.0.2
-refuse ping -q -c 2 -W 1 10.8.0.3
+must_fail ping -q -c 2 -W 1 10.8.0.3
 
-echo "the partition works; connections"
+echo "the partition works; testing connections"
 # The other machine may not be listening yet
-pingpong() { timeout $((10 * PATIENCE)) ibv_rc_pingpong -d mlx5_0 -n 100 10.0.0.2 | tail -1; }
-connections() { timeout $((10 * PATIENCE)) rping -c -a 10.0.0.2 -C 5 -v -V | tail -1; }
+pingpong() { timeout $((10 * TIMEOUT_FACTOR)) ibv_rc_pingpong -d mlx5_0 -n 100 10.0.0.2 | tail -1; }
+connections() { timeout $((10 * TIMEOUT_FACTOR)) rping -c -a 10.0.0.2 -C 5 -v -V | tail -1; }
 wait_for 60 pingpong
 wait_for 60 connections
 echo "connections work"

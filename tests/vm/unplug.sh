@@ -1,6 +1,6 @@
 #!/bin/bash
 # limit 120
-# Virtual functions, then the whole adapter, disappear while a namespace uses them; they come back as new ones.
+# Virtual functions, then the whole adapter, disappear while a namespace uses them. They return as new devices.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -13,7 +13,7 @@ take() {
 	ip -n a link add link "$netdev" name child type ipoib pkey 0xffff
 	ip -n a link set child up
 	wait_for 20 carrier a "$netdev"
-	timeout $((60 * PATIENCE)) ip netns exec a ibv_rc_pingpong -d "$device" -n 10000000 >/tmp/server 2>&1 &
+	timeout $((60 * TIMEOUT_FACTOR)) ip netns exec a ibv_rc_pingpong -d "$device" -n 10000000 >/tmp/server 2>&1 &
 	server=$!
 }
 gone() {
@@ -26,7 +26,7 @@ gone() {
 
 take
 echo 0 >"$PCI/$(pf 1)/sriov_numvfs"
-refuse test -e "$PCI/$vf"
+must_fail test -e "$PCI/$vf"
 gone
 vfs_up 1
 wait_for 30 all_active
@@ -35,7 +35,7 @@ expect "the same name" "$(rdma_of "$vf")" "$device"
 take
 pf=$(pf 1)
 echo "$pf" >/sys/bus/pci/drivers/mlx5_core/unbind
-refuse test -e "$PCI/$vf"
+must_fail test -e "$PCI/$vf"
 gone
 echo "$pf" >/sys/bus/pci/drivers/mlx5_core/bind
 expect "adapter" "$(rdma_of "$pf") $(netdev_of "$pf")" "mlx5_1 ib1"

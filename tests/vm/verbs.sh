@@ -1,6 +1,6 @@
 #!/bin/bash
 # limit 120
-# Reliable connections do what the specification says, on one adapter and between two.
+# Reliable connections behave as specified, on one adapter and between two.
 . /lab/guest/fabric.sh
 set -euo pipefail
 

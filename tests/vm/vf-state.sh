@@ -1,5 +1,5 @@
 #!/bin/bash
-# The link of a virtual function follows `ip link set ... vf N state`, and the switch's own port.
+# The link of a virtual function follows `ip link set ... vf N state` and the state of the switch port.
 . /lab/guest/fabric.sh
 set -euo pipefail
 
@@ -13,7 +13,7 @@ wait_for 20 carrier init "$netdev"
 ip link set ib0 vf 0 state disable
 ip -d link show dev ib0 | grep "vf 0 " | grep -q "link-state disable"
 wait_for 10 state DOWN
-refuse carrier init "$netdev"
+must_fail carrier init "$netdev"
 rebind "$vf"
 state DOWN
 ip link set ib0 vf 0 state enable
@@ -21,7 +21,7 @@ wait_for 20 state ACTIVE
 ip link set "$netdev" up
 wait_for 20 carrier init "$netdev"
 
-# At the other end of the cable
+# The switch port at the other end of the cable
 switch=$(switch_lid)
 port=$(switch_port_of "$(cat "/sys/class/infiniband/$device/ports/1/lid")")
 diagnose ibportstate "$switch" "$port" disable

@@ -1,9 +1,9 @@
-//! The daemons' processes on a machine of the lab, found by what they were started as.
+//! The daemons' processes on a machine of the lab, found by their command line.
 
 use crate::exec_on;
 
-/// Runs a shell command for each process of `ferroband WHICH` on the machine, with `$p` its folder in /proc and `$pid` its
-/// number; gives back what was printed.
+/// Runs a shell command for each process of `ferroband WHICH` on the machine and returns the output. `$p` is the
+/// process's folder in /proc, `$pid` its PID.
 #[track_caller]
 pub fn for_each_daemon(machine: &str, which: &str, act: &str) -> String {
     let script = format!(
@@ -13,7 +13,7 @@ pub fn for_each_daemon(machine: &str, which: &str, act: &str) -> String {
     exec_on(machine, &script).stdout_or_panic()
 }
 
-/// Kills the node's daemon without a word; the kubelet starts it again.
+/// Kills the node daemon with SIGKILL; the kubelet restarts it.
 #[track_caller]
 pub fn kill_node_daemon(node: &str) {
     for_each_daemon(node, "node", "kill -9 $pid");

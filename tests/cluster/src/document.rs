@@ -1,12 +1,12 @@
-//! The documents the product is made from: their manifests, cut out as they are printed.
+//! Manifests of the upstream documents that Ferroband implements, extracted as printed.
 //!
-//! The documents lie beside the checkout where the product is built, and nowhere else; elsewhere the manifests
-//! of `examples/` with the same objects serve.
+//! The documents are beside the checkout on the build machine only; elsewhere the manifests in `examples/` with the
+//! same objects are used.
 //!
 //! ```text
-//! ```yaml … ```                       ──manifests──▶ the block
+//! ```yaml … ```                       ──document_yaml──▶ the block
 //! NAME=x                              ┐
-//! cat <<EOF | kubectl apply -f -      ├──applied───▶ what kubectl would read: a shell fills the variables in
+//! cat <<EOF | kubectl apply -f -      ├──document_manifests──▶ kubectl's input, with the variables expanded by a shell
 //! … EOF                               ┘
 //! ```
 
@@ -14,8 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The examples with what the commands of document 001 apply: policy, network and pods; the network and the pods of its
-/// second half.
+/// Examples with the objects of document 001: policy, network and pods for SR-IOV; network and pods for IPoIB.
 pub const RDMA_INFINIBAND_EXAMPLES: [&str; 5] = [
     "ib-sriov/policy.yaml",
     "ib-sriov/network.yaml",
@@ -28,8 +27,8 @@ fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The YAML blocks of the document whose file name begins with `number`, or the files of `examples/FALLBACK`
-/// in the order given.
+/// The YAML blocks of the document whose file name starts with `number`; without documents the files of
+/// `examples/FALLBACK` in the given order.
 pub fn document_yaml(number: &str, fallback: &str, files: &[&str]) -> Vec<String> {
     match read_document(number) {
         Some(text) => fenced_blocks(&text, "yaml"),
@@ -37,8 +36,8 @@ pub fn document_yaml(number: &str, fallback: &str, files: &[&str]) -> Vec<String
     }
 }
 
-/// What the commands `cat <<EOF …` of the document print when a shell runs them, in their order, or the `files` below
-/// `examples/`, as many.
+/// The output of the document's `cat <<EOF …` commands, in order; without documents the same number of `files` below
+/// `examples/`.
 #[track_caller]
 pub fn document_manifests(number: &str, files: &[&str]) -> Vec<String> {
     let Some(text) = read_document(number) else {
@@ -56,14 +55,14 @@ fn read_document(number: &str) -> Option<String> {
     Some(fs::read_to_string(file.path()).expect("the document is readable"))
 }
 
-/// A file below `examples/`.
+/// Reads a file below `examples/`.
 #[track_caller]
 pub fn read_example(file: &str) -> String {
     let path = checkout().join("examples").join(file);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The fenced blocks of one language.
+/// The fenced code blocks of one language.
 fn fenced_blocks(text: &str, language: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<String> = None;
@@ -81,8 +80,8 @@ fn fenced_blocks(text: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// The commands that feed a here-document to something, each with the assignments right above it. Prompts and the
-/// indentation of the block are taken off, as whoever types them in would do.
+/// The commands with a here-document, each with the variable assignments directly above it. Prompts and indentation are
+/// removed, as a user who types the command would do.
 fn heredoc_commands(text: &str) -> Vec<String> {
     let typed = |line: &str| {
         let line = line.trim();
@@ -96,16 +95,16 @@ fn heredoc_commands(text: &str) -> Vec<String> {
     let mut above = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let said = typed(line);
-        if said.starts_with("cat <<EOF") {
+        let command = typed(line);
+        if command.starts_with("cat <<EOF") {
             let indent = line.len() - line.trim_start().len();
             let body = lines.by_ref().take_while(|line| line.trim() != "EOF");
             let body = body.map(|line| line.get(indent..).unwrap_or_default());
-            // What is done with it is left to the test.
+            // The test decides what to do with the output.
             let whole = above.drain(..).chain(["cat <<EOF".to_owned()]).chain(body.map(str::to_owned));
             found.push(whole.chain(["EOF".to_owned()]).collect::<Vec<_>>().join("\n"));
-        } else if assigns(&said) {
-            above.push(said);
+        } else if assigns(&command) {
+            above.push(command);
         } else {
             above.clear();
         }
@@ -113,7 +112,7 @@ fn heredoc_commands(text: &str) -> Vec<String> {
     found
 }
 
-/// What a shell prints.
+/// Runs a script and returns its output.
 fn run_shell(script: &str) -> String {
     let end = Command::new("sh").args(["-euc", script]).env_clear().output().expect("a shell");
     assert!(end.status.success(), "{script}\n{}", String::from_utf8_lossy(&end.stderr));
@@ -125,13 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_blocks_of_the_language_are_cut_out() {
+    fn only_blocks_of_the_language_are_extracted() {
         let text = "a\n```yaml\nx: 1\n```\n```\nsh\n```\n```yaml\ny: 2\n```\n";
         assert_eq!(fenced_blocks(text, "yaml"), ["x: 1\n", "y: 2\n"]);
     }
 
     #[test]
-    fn commands_are_run_as_they_are_typed_in() {
+    fn commands_are_run_as_a_user_would_type_them() {
         let text = "1. do\n\n    ```shell\n    $ A=b NAME=pool\n    $ cat <<EOF | kubectl apply -f -\n    name: \
                     ${NAME}\n      x: $A\n    EOF\n    ```\n\n        B=c\n        cat <<EOF > f\n        b: $B\n        EOF\n";
         let found: Vec<_> = heredoc_commands(text).iter().map(|script| run_shell(script)).collect();
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_say_what_the_documents_say() {
+    fn examples_contain_every_line_of_the_documents() {
         for (number, files) in [
             ("001", RDMA_INFINIBAND_EXAMPLES.as_slice()),
             (
@@ -152,15 +151,15 @@ mod tests {
                 ],
             ),
         ] {
-            let said = document_manifests(number, files);
-            for (said, file) in said.iter().zip(files) {
-                let told = |text: &str| {
+            let manifests = document_manifests(number, files);
+            for (manifest, file) in manifests.iter().zip(files) {
+                let content_lines = |text: &str| {
                     let meant = text.lines().filter(|line| !line.trim_start().starts_with('#'));
                     let meant = meant.filter(|line| !line.trim().is_empty() && line.trim() != "...");
                     meant.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
                 };
-                let (said, shown) = (told(said), told(&read_example(file)));
-                for line in &said {
+                let (printed, shown) = (content_lines(manifest), content_lines(&read_example(file)));
+                for line in &printed {
                     assert!(shown.contains(line), "{file} lacks {line:?} of document {number}");
                 }
             }

@@ -1,4 +1,4 @@
-//! A subnet manager for the lab: a simulated UFM on the control plane's network, whose partitions are written to the
+//! A subnet manager for the lab: a simulated UFM on the control plane's network. Its partitions are written to the
 //! nodes' simulated ports.
 
 use crate::{TestObjects, eventually, exec_on, kubectl_get, lab_command, node_names};
@@ -12,10 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The control plane's address, where UFM is; as in the documents, behind its usual port.
+/// Address of the control plane, where UFM listens on its usual port.
 const ADDRESS: &str = "10.77.0.1";
 
-/// The fabric; when dropped, ports are as without a subnet manager, and the cluster has none.
+/// A running simulated UFM. Drop removes it and its objects, and resets the P_Key tables.
 pub struct UfmFabric {
     /// The subnet manager.
     pub ufm: Arc<UfmSimulator>,
@@ -24,7 +24,7 @@ pub struct UfmFabric {
 }
 
 impl UfmFabric {
-    /// Bring it up and tell the cluster of it, by the Secret of document 003 and the ConfigMap of ib-kubernetes.
+    /// Starts UFM and configures the cluster with the Secret of document 003 and the ConfigMap of ib-kubernetes.
     #[track_caller]
     pub fn up() -> Self {
         let listen = SocketAddr::new(ADDRESS.parse().expect("an address"), 443);
@@ -40,7 +40,7 @@ impl UfmFabric {
         fabric
     }
 
-    /// Waits for a condition of the fabric's object.
+    /// Waits for a condition of the Fabric object.
     #[track_caller]
     pub fn wait_condition(&self, kind: &str, status: &str, seconds: u64) -> Value {
         eventually(&format!("fabric {kind}={status}"), seconds, || {
@@ -55,14 +55,14 @@ impl UfmFabric {
         })
     }
 
-    /// Who is in a partition, by UFM's own account.
+    /// The GUIDs of a partition's members according to UFM.
     pub fn members(&self, key: u16) -> Vec<String> {
         let partitions = self.ufm.partitions();
         partitions.get(&key).into_iter().flatten().map(|(guid, _)| guid.to_string()).collect()
     }
 }
 
-/// The P_Key tables of a node's ports by port GUID, as sysfs shows them, without empty slots.
+/// The P_Key tables of a node's ports from sysfs, by port GUID, without empty slots.
 #[track_caller]
 pub fn pkey_tables(node: &str) -> BTreeMap<String, Vec<String>> {
     let script = "cd /var/lib/ferroband/sim/sys/class/infiniband && for d in */ports/1; do \
@@ -78,12 +78,12 @@ pub fn pkey_tables(node: &str) -> BTreeMap<String, Vec<String>> {
     text.lines().filter_map(line).collect()
 }
 
-/// The network namespace of the control plane, found by what its processes say.
+/// The path of the control plane's network namespace, found by inode.
 fn control_netns() -> PathBuf {
-    let told = exec_on("control", "readlink /proc/self/ns/net").stdout_or_panic();
-    let number: u64 = told.trim().trim_start_matches("net:[").trim_end_matches(']').parse().expect("net:[…]");
+    let link = exec_on("control", "readlink /proc/self/ns/net").stdout_or_panic();
+    let number: u64 = link.trim().trim_start_matches("net:[").trim_end_matches(']').parse().expect("net:[…]");
     let all = fs::read_dir("/run/netns").expect("named namespaces").flatten();
     let found =
         all.map(|entry| entry.path()).find(|path| fs::metadata(path).is_ok_and(|m| m.ino() == number));
-    found.unwrap_or_else(|| panic!("no name for {told}"))
+    found.unwrap_or_else(|| panic!("no name for {link}"))
 }

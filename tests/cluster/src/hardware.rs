@@ -1,21 +1,21 @@
-//! A node's simulated hardware, changed from outside while the node runs.
+//! A node's simulated hardware, changed while the node runs.
 
 use crate::{TestObjects, eventually, exec_on, kubectl_get};
 use serde_json::{Value, json};
 
 /// The adapter of the lab's nodes.
 pub const ADAPTER: &str = "mlx5_0";
-/// Its PCI address; virtual functions are at .2, .3 and so on.
+/// PCI address of the adapter; virtual functions are at .2, .3 and so on.
 pub const PF: &str = "0000:86:00.0";
 
-/// The virtual functions of a node's adapter; there are none again when this is dropped, and all cables are in.
+/// Virtual functions of a node's adapter. Drop removes them and resets the simulated hardware.
 #[derive(Debug)]
 pub struct SimulatedVfs {
     node: String,
 }
 
 impl SimulatedVfs {
-    /// Have so many on `node`.
+    /// Creates `count` virtual functions on `node`.
     #[track_caller]
     pub fn create(node: &str, count: usize) -> Self {
         let made = Self { node: node.to_owned() };
@@ -23,7 +23,15 @@ impl SimulatedVfs {
         made
     }
 
-    /// `ferroband sim …` on the node.
+    /// Name of a virtual function's RDMA device. The kernel numbers devices by their creation, so the name depends on
+    /// what was created before.
+    #[track_caller]
+    pub fn rdma_device(&self, index: usize) -> String {
+        let folder = format!("/var/lib/ferroband/sim/sys/bus/pci/devices/{}/infiniband", vf_address(index));
+        exec_on(&self.node, &format!("ls {folder}")).stdout_or_panic().trim().to_owned()
+    }
+
+    /// Runs `ferroband sim …` on the node.
     #[track_caller]
     pub fn sim(&self, words: &str) {
         exec_on(&self.node, &format!("ferroband sim {words}")).stdout_or_panic();
@@ -35,7 +43,7 @@ impl Drop for SimulatedVfs {
         let all = ["replug {}", "port {} active", "vfs {} 0", "netns shared"];
         for words in all.map(|words| words.replace("{}", ADAPTER)) {
             let done = exec_on(&self.node, &format!("ferroband sim {words}"));
-            // What is as it should be is refused; what is not is the next test's trouble.
+            // `replug` fails if the adapter was not unplugged.
             if !done.ok && !words.starts_with("replug") {
                 eprintln!("{}: {words}: {}", self.node, done.err);
             }
@@ -43,28 +51,28 @@ impl Drop for SimulatedVfs {
     }
 }
 
-/// The address of virtual function `index`.
+/// PCI address of virtual function `index`.
 pub fn vf_address(index: usize) -> String {
     let place = index + 2;
     format!("0000:86:{:02x}.{}", place / 8, place % 8)
 }
 
-/// The amount of a resource that the node can give.
+/// The node's allocatable amount of a resource.
 pub fn allocatable(node: &str, resource: &str) -> String {
     let node = kubectl_get(&["node", node]);
     node["status"]["allocatable"][resource].as_str().unwrap_or("absent").to_string()
 }
 
-/// Waits for that amount.
+/// Waits until the node's allocatable amount is `amount`.
 #[track_caller]
 pub fn wait_allocatable(node: &str, resource: &str, amount: &str) {
     eventually(&format!("{resource}: {amount} on {node}"), 120, || match allocatable(node, resource) {
-        seen if seen == amount => Ok(()),
-        seen => Err(seen),
+        current if current == amount => Ok(()),
+        current => Err(current),
     });
 }
 
-/// The files that say what nodes offer, as an administrator would write them. A text is a file as it stands.
+/// Applies the device ConfigMap with these files. A string value is used as the file's content.
 pub fn apply_device_config(objects: &mut TestObjects, files: &[(&str, Value)]) {
     let text = |content: &Value| content.as_str().map_or_else(|| content.to_string(), str::to_owned);
     let data: serde_json::Map<String, Value> =
@@ -78,7 +86,7 @@ pub fn apply_device_config(objects: &mut TestObjects, files: &[(&str, Value)]) {
     );
 }
 
-/// A pod on `node` that holds so many of a resource.
+/// A pod on `node` with a resource limit.
 pub fn resource_pod(name: &str, node: &str, resource: &str, amount: usize) -> String {
     let amount = amount.to_string();
     json!({
@@ -93,10 +101,10 @@ pub fn resource_pod(name: &str, node: &str, resource: &str, amount: usize) -> St
     .to_string()
 }
 
-/// Kills the node's kubelet and starts it again; how many lines its log had by then.
+/// Kills and restarts the node's kubelet; returns the number of log lines before the restart.
 #[track_caller]
 pub fn restart_kubelet(node: &str) -> String {
-    // As the lab started it, but at once.
+    // Same command line as the lab's.
     let script = "p=$(cat /run/lab/kubelet.pid); a=$(tr '\\0' ' ' < /proc/$p/cmdline); kill -9 $p; \
         while [ -e /proc/$p/exe ]; do sleep 0.05; done; \
         setsid sh -c 'echo $$ > /run/lab/kubelet.pid; exec \"$@\"' kubelet $a </dev/null >>/var/log/lab/kubelet.log 2>&1 & \
@@ -104,7 +112,7 @@ pub fn restart_kubelet(node: &str) -> String {
     exec_on(node, script).stdout_or_panic().trim().to_owned()
 }
 
-/// How much slower than an idle one this machine is now, four times at most; limits of time are for idle ones.
+/// Load per core of this machine, between 1 and 4. Time limits are for an idle machine and are multiplied by it.
 pub fn load_factor() -> f64 {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(1.0);
@@ -112,7 +120,8 @@ pub fn load_factor() -> f64 {
     (load / cores).clamp(1.0, 4.0)
 }
 
-/// Does `change` on the node and waits for `shown` there, both shell; how many seconds after the change it was so.
+/// Runs the shell command `change` on the node, waits until the condition `shown` holds, and returns the seconds
+/// between.
 #[track_caller]
 pub fn seconds_until(node: &str, change: &str, shown: &str) -> f64 {
     let script = format!(
@@ -123,7 +132,7 @@ pub fn seconds_until(node: &str, change: &str, shown: &str) -> f64 {
     micros / 1e6
 }
 
-/// A shell condition: the kubelet was told of so many healthy units, by its own notes.
+/// A shell condition: the kubelet's checkpoint lists `healthy` healthy devices of the resource.
 pub fn kubelet_reports_healthy(resource: &str, healthy: usize) -> String {
     let notes = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
     let word = resource.replace('.', "\\.");
@@ -132,7 +141,7 @@ pub fn kubelet_reports_healthy(resource: &str, healthy: usize) -> String {
     )
 }
 
-/// What must not change of a pod that runs.
+/// UID, phase, container ID and restart count: must not change while a pod runs.
 #[track_caller]
 pub fn pod_identity(pod: &str) -> Value {
     let pod = kubectl_get(&["pod", pod]);

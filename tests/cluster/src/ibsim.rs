@@ -1,11 +1,11 @@
-//! A fabric of ibsim for the lab: the ports of all nodes' simulated hardware stand in it, an opensm on a node manages it, and
-//! what is in its tables is written to the simulated ports.
+//! An ibsim fabric for the lab. It contains the ports of all nodes' simulated hardware, opensm on one node manages it,
+//! and its P_Key tables are copied to the simulated ports.
 //!
 //! ```text
-//! opensm (in the node daemon's container) ──MADs──▶ ibsim ◀── smpquery, round and round ──▶ `ferroband sim fabric` on every node
+//! opensm (in the node daemon's container) ──MADs──▶ ibsim ◀── smpquery loop ──▶ `ferroband sim fabric` on every node
 //! ```
 //!
-//! Everything of ibsim is on one node: its sockets belong to a network namespace.
+//! All ibsim clients run on one node: its sockets belong to a network namespace.
 
 use crate::opensm_mounts::OpensmMounts;
 use crate::{eventually, exec_on, lab_command, node_names};
@@ -16,12 +16,12 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Stdio};
 use std::thread::{self, JoinHandle};
 
-/// What ibsim's sockets are called.
+/// Name of ibsim's sockets.
 const SOCKETS: &str = "ferroband-lab";
-/// The library that stands in for /dev/infiniband, wherever Debian put it.
+/// The library that replaces /dev/infiniband, in Debian's multiarch folder.
 const PRELOAD: &str = "$(ls /usr/lib/*/umad2sim/libumad2sim.so)";
 
-/// The fabric; when dropped, ports are as without a subnet manager, and the node daemons know nothing of ibsim.
+/// A running ibsim. Drop stops it, resets the P_Key tables and restores the node daemons' containers.
 pub struct IbsimFabric {
     node: String,
     ports: BTreeMap<String, String>,
@@ -31,11 +31,11 @@ pub struct IbsimFabric {
 }
 
 impl IbsimFabric {
-    /// Bring it up on a node, with all ports that there are now, and have opensm's surroundings on it: as an image with the
-    /// package in it would, the daemon's container sees the node's libraries.
+    /// Starts ibsim on a node with all current ports, and mounts the node's opensm and libraries into the daemons'
+    /// containers.
     #[track_caller]
     pub fn up(node: &str) -> Self {
-        // By GUID, what ibsim calls the port's adapter.
+        // Port GUID to ibsim's name of the adapter.
         let mut ports = BTreeMap::new();
         for node in node_names() {
             for (device, guid) in rdma_devices(&node) {
@@ -68,7 +68,7 @@ impl IbsimFabric {
         });
     }
 
-    /// One switch with an adapter for each port, in ibsim's language. A port's GUID is its node's and 1.
+    /// ibsim's network file: one switch with an adapter per port. A port GUID is its node GUID plus 1.
     fn topology(&self) -> String {
         let mut text = format!("switchguid=0xe41d2d0300000001\nSwitch {} \"SWITCH\"\n", self.ports.len() + 1);
         for (position, name) in self.ports.values().enumerate() {
@@ -86,7 +86,7 @@ impl IbsimFabric {
         text
     }
 
-    /// The node daemons' containers get what opensm needs.
+    /// Gives the node daemons' containers what opensm needs.
     fn mount_opensm(&mut self) {
         let host = rdma_devices(&self.node).into_iter().next().expect("an adapter").0;
         let preload = exec_on(&self.node, &format!("echo {PRELOAD}")).stdout_or_panic();
@@ -97,7 +97,7 @@ impl IbsimFabric {
         ]));
     }
 
-    /// From ibsim's tables to those of the nodes.
+    /// Starts copying P_Key tables from ibsim to the nodes.
     fn start_table_copier(&mut self) {
         let one = |(guid, name): (&String, &String)| format!("{guid},{name}");
         let all: Vec<String> = self.ports.iter().map(one).collect();
@@ -117,17 +117,17 @@ impl IbsimFabric {
         };
         let mut writers: Vec<Child> = node_names().iter().map(writer).collect();
         self.copier = Some(thread::spawn(move || {
-            let mut tell = |line: &Value| {
+            let mut send = |line: &Value| {
                 for writer in &mut writers {
                     if let Some(stdin) = &mut writer.stdin {
                         let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
                     }
                 }
             };
-            let (mut round, mut told) = (serde_json::Map::new(), Value::Null);
+            let (mut round, mut sent) = (serde_json::Map::new(), Value::Null);
             for line in lines.map_while(Result::ok) {
                 if let Some((guid, keys)) = line.split_once(' ') {
-                    // A port that no manager has written to yet has no key.
+                    // A port that no subnet manager has configured has no key.
                     let keys: Vec<&str> = keys.split_whitespace().collect();
                     round.insert(
                         guid.to_owned(),
@@ -136,12 +136,12 @@ impl IbsimFabric {
                     continue;
                 }
                 let now = json!({"tables": std::mem::take(&mut round), "others": ["0x7fff"]});
-                if now != told {
-                    tell(&now);
-                    told = now;
+                if now != sent {
+                    send(&now);
+                    sent = now;
                 }
             }
-            tell(&json!({}));
+            send(&json!({}));
             for mut writer in writers {
                 drop(writer.stdin.take());
                 let _ = writer.wait();
@@ -149,7 +149,7 @@ impl IbsimFabric {
         }));
     }
 
-    /// The keys in the table of a port, as ibsim has it.
+    /// A port's P_Key table in ibsim.
     #[track_caller]
     pub fn pkey_table(&self, guid: &str) -> Vec<String> {
         let name = &self.ports[guid];
@@ -161,7 +161,7 @@ impl IbsimFabric {
     }
 }
 
-/// Asks a port for its table, on the port itself.
+/// Shell command that prints a port's P_Key table, run as that port.
 fn pkey_query_command(name: &str) -> String {
     format!(
         "LD_PRELOAD=$P SIM_HOST={name} timeout 20 smpquery pkeys -D 0 | sed -n 's/^ *[0-9]*: //p' | tr ' ' '\\n' | \
@@ -183,7 +183,7 @@ fn rdma_devices(node: &str) -> Vec<(String, String)> {
 
 impl Drop for IbsimFabric {
     fn drop(&mut self) {
-        // First nobody asks any more: who asks an ibsim that is gone asks for ever.
+        // Stop the queries first: a query to a stopped ibsim hangs forever.
         exec_on(&self.node, "mv /run/ibsim/pid /run/ibsim/last");
         let _ = self.copier.take().map(JoinHandle::join);
         exec_on(&self.node, "kill $(cat /run/ibsim/last); rm -rf /run/ibsim");

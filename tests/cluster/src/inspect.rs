@@ -1,4 +1,4 @@
-//! What is looked at from outside: network-status, granules, a node's journal and links, the audit log.
+//! Reads cluster and node state: network-status, address blocks, a node's journal and links, the audit log.
 
 use crate::{LabOutput, exec_on, kubectl, kubectl_get};
 use serde_json::Value;
@@ -12,11 +12,11 @@ pub fn network_status(pod: &Value) -> Vec<Value> {
     serde_json::from_str(text).expect("network-status is JSON")
 }
 
-/// `ip -j address` of one interface, asked inside the pod.
+/// `ip -j address` of one interface inside the pod.
 #[track_caller]
 pub fn pod_interface(pod: &str, name: &str) -> Value {
-    let seen: LabOutput = kubectl(&["exec", pod, "--", "ip", "-j", "address", "show", "dev", name]);
-    let list: Value = serde_json::from_str(&seen.stdout_or_panic()).expect("ip prints JSON");
+    let output: LabOutput = kubectl(&["exec", pod, "--", "ip", "-j", "address", "show", "dev", name]);
+    let list: Value = serde_json::from_str(&output.stdout_or_panic()).expect("ip prints JSON");
     list[0].clone()
 }
 
@@ -29,13 +29,13 @@ pub fn first_ipv4(interface: &Value) -> (String, u64) {
     (first["local"].as_str().unwrap_or_default().to_string(), first["prefixlen"].as_u64().unwrap_or_default())
 }
 
-/// All entries of all granules, each with the first address of its granule.
+/// Entries of all address blocks, each with the first address of its block.
 pub fn block_entries() -> Vec<(String, Value)> {
     let list = kubectl_get(&["addressblocks.ferroband.io"]);
     let mut found = Vec::new();
-    for granule in list["items"].as_array().into_iter().flatten() {
-        for entry in granule["spec"]["entries"].as_object().into_iter().flatten().map(|(_, entry)| entry) {
-            found.push((granule["spec"]["first"].as_str().unwrap_or_default().to_string(), entry.clone()));
+    for block in list["items"].as_array().into_iter().flatten() {
+        for entry in block["spec"]["entries"].as_object().into_iter().flatten().map(|(_, entry)| entry) {
+            found.push((block["spec"]["first"].as_str().unwrap_or_default().to_string(), entry.clone()));
         }
     }
     found
@@ -45,10 +45,9 @@ pub fn block_entries() -> Vec<(String, Value)> {
 pub fn assigned_addresses() -> Vec<(IpAddr, Value)> {
     let list = kubectl_get(&["addressblocks.ferroband.io"]);
     let mut found = Vec::new();
-    for granule in list["items"].as_array().into_iter().flatten() {
-        let first: IpAddr =
-            granule["spec"]["first"].as_str().unwrap_or_default().parse().expect("an address");
-        for (offset, entry) in granule["spec"]["entries"].as_object().into_iter().flatten() {
+    for block in list["items"].as_array().into_iter().flatten() {
+        let first: IpAddr = block["spec"]["first"].as_str().unwrap_or_default().parse().expect("an address");
+        for (offset, entry) in block["spec"]["entries"].as_object().into_iter().flatten() {
             let offset: u8 = offset.parse().expect("an offset");
             let address = match first {
                 IpAddr::V4(v4) => IpAddr::from((u32::from(v4) + u32::from(offset)).to_be_bytes()),
@@ -60,8 +59,8 @@ pub fn assigned_addresses() -> Vec<(IpAddr, Value)> {
     found
 }
 
-/// What a node keeps of attachments: journals, releases owed, pod ends of the simulated fabric. Our own daemon's pod is
-/// one of the node's, too, and stays.
+/// Attachment state on a node: pending releases, journals, veth ends of the simulated fabric. The journal of the
+/// daemon's own pod is left out.
 pub fn leftover_state(node: &str) -> String {
     exec_on(
         node,
@@ -72,13 +71,13 @@ pub fn leftover_state(node: &str) -> String {
     .stdout_or_panic()
 }
 
-/// The requests that Ferroband's own account made for one pod's node since a mark in the audit log.
+/// Audit events after the first `since` lines of the audit log.
 pub fn audit_events(since: usize) -> Vec<Value> {
     let log = exec_on("control", &format!("tail -n +{} /var/log/lab/audit.log", since + 1)).stdout_or_panic();
     log.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
 }
 
-/// How long the audit log is now.
+/// The number of lines in the audit log.
 pub fn audit_log_length() -> usize {
     exec_on("control", "wc -l < /var/log/lab/audit.log")
         .stdout_or_panic()

@@ -1,10 +1,10 @@
-//! The IPAM plugin called as other plugins call it, for a pod that runs: on a node, with its daemon and the API server.
+//! Calls the IPAM plugin on a node as other CNI plugins do, for a running pod, with the daemon and the API server.
 
 use crate::{TestObjects, exec_on};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 
-/// Calls for one pod of the test's own. What was added is deleted when this is dropped.
+/// IPAM calls for one test pod. Drop sends a DEL for every ADD.
 #[derive(Debug)]
 pub struct IpamCaller {
     node: String,
@@ -14,18 +14,18 @@ pub struct IpamCaller {
 }
 
 impl IpamCaller {
-    /// For a pod with this name, which is made.
+    /// Creates the pod and a network namespace of the same name.
     #[track_caller]
     pub fn new(objects: &mut TestObjects, pod: &str, node: &str) -> Self {
         objects.apply_pod(pod, node);
         let uid = objects.wait_ready(pod, 90)["metadata"]["uid"].as_str().expect("a uid").to_owned();
-        // The program has many names, and a node that was never Whereabouts' does not have this one.
+        // argv[0] selects the plugin, and a node without Whereabouts has no link of that name.
         let named = "mkdir -p /tmp/called && ln -sf /opt/cni/bin/ferroband /tmp/called/whereabouts";
         exec_on(node, &format!("{named} && ip netns add {pod}")).stdout_or_panic();
         Self { node: node.to_owned(), pod: pod.to_owned(), uid, added: RefCell::default() }
     }
 
-    /// The words of a call, for a shell on the node.
+    /// The shell command line of a call.
     fn command_line(&self, command: &str, container: &str, interface: &str, ipam: &Value) -> String {
         let config = json!({"cniVersion": "1.0.0", "name": self.pod, "type": "none", "ipam": ipam});
         let (pod, uid) = (&self.pod, &self.uid);
@@ -38,11 +38,11 @@ impl IpamCaller {
     }
 
     fn call(&self, command: &str, container: &str, interface: &str, ipam: &Value) -> (bool, Value) {
-        let seen = exec_on(&self.node, &self.command_line(command, container, interface, ipam));
-        (seen.ok, serde_json::from_str(&seen.out).unwrap_or_else(|_| seen.err.clone().into()))
+        let output = exec_on(&self.node, &self.command_line(command, container, interface, ipam));
+        (output.ok, serde_json::from_str(&output.out).unwrap_or_else(|_| output.err.clone().into()))
     }
 
-    /// The addresses that an ADD gives, or what it says.
+    /// ADD; returns the addresses or the error message.
     pub fn add(&self, container: &str, interface: &str, ipam: &Value) -> Result<Vec<String>, String> {
         self.added.borrow_mut().push((container.to_owned(), interface.to_owned(), ipam.clone()));
         match self.call("ADD", container, interface, ipam) {
@@ -55,16 +55,16 @@ impl IpamCaller {
         }
     }
 
-    /// The only address of the next interface.
+    /// ADD for the next interface; returns its only address.
     #[track_caller]
     pub fn add_one(&self, ipam: &Value) -> String {
         let interface = self.next_interface();
-        let given = self.add(&interface, &interface, ipam).unwrap_or_else(|e| panic!("{ipam}: {e}"));
-        assert_eq!(given.len(), 1, "{ipam}: {given:?}");
-        given.into_iter().next().expect("one")
+        let assigned = self.add(&interface, &interface, ipam).unwrap_or_else(|e| panic!("{ipam}: {e}"));
+        assert_eq!(assigned.len(), 1, "{ipam}: {assigned:?}");
+        assigned.into_iter().next().expect("one")
     }
 
-    /// The addresses of the next interfaces, one each, asked for one after the other.
+    /// ADD for the next `count` interfaces, one after the other; returns one address each.
     #[track_caller]
     pub fn add_many(&self, ipam: &Value, count: usize) -> Vec<String> {
         let mut calls = Vec::new();
@@ -76,40 +76,40 @@ impl IpamCaller {
             ));
             self.added.borrow_mut().push((interface.clone(), interface, ipam.clone()));
         }
-        let seen = exec_on(&self.node, &calls.join("\n")).stdout_or_panic();
+        let output = exec_on(&self.node, &calls.join("\n")).stdout_or_panic();
         let result =
             |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{ipam}: {line}: {e}"));
-        let given: Vec<_> = seen.lines().flat_map(|line| addresses(&result(line))).collect();
-        assert_eq!(given.len(), count, "{ipam}: {seen}");
-        given
+        let assigned: Vec<_> = output.lines().flat_map(|line| addresses(&result(line))).collect();
+        assert_eq!(assigned.len(), count, "{ipam}: {output}");
+        assigned
     }
 
-    /// Why the next interface gets none.
+    /// ADD for the next interface, which must fail; returns the error.
     #[track_caller]
     pub fn add_error(&self, ipam: &Value) -> String {
         let interface = self.next_interface();
-        self.add(&interface, &interface, ipam).expect_err(&format!("{ipam} is not refused"))
+        self.add(&interface, &interface, ipam).expect_err(&format!("ADD with {ipam} must fail"))
     }
 
-    /// A DEL, which has to go well.
+    /// DEL, which must succeed.
     #[track_caller]
     pub fn del(&self, container: &str, interface: &str, ipam: &Value) {
-        let (good, said) = self.call("DEL", container, interface, ipam);
-        assert!(good, "DEL of {container} {interface}: {said}");
+        let (ok, answer) = self.call("DEL", container, interface, ipam);
+        assert!(ok, "DEL of {container} {interface}: {answer}");
     }
 
     fn next_interface(&self) -> String {
         format!("i{}", self.added.borrow().len())
     }
 
-    /// The sandbox goes without a DEL.
+    /// Deletes the sandbox without a DEL.
     pub fn discard_sandbox(&self) {
         self.added.borrow_mut().clear();
         exec_on(&self.node, &format!("ip netns delete {}", self.pod)).stdout_or_panic();
     }
 }
 
-/// What a result gives.
+/// The addresses in a CNI result.
 fn addresses(result: &Value) -> Vec<String> {
     let ips = result["ips"].as_array().into_iter().flatten();
     ips.filter_map(|ip| ip["address"].as_str()).map(str::to_owned).collect()

@@ -1,19 +1,19 @@
-//! Who leads, and how it ends.
+//! The leader of the cluster daemons, and signals to it.
 
 use crate::{for_each_daemon, kubectl_get};
 
-/// The pod that holds the lease.
+/// The pod that holds the leader lease.
 pub fn leader_pod() -> String {
     let lease = kubectl_get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_string()
 }
 
-/// Kill the leader's process, without a word. Its container is started again, and may lead again at once.
+/// Kills the leader with SIGKILL. Its container restarts and may become leader again at once.
 pub fn kill_leader() {
     signal_leader("KILL");
 }
 
-/// Send the leader's process a signal, and tell where that was.
+/// Sends the leader a signal and returns its node.
 pub fn signal_leader(signal: &str) -> String {
     let name = leader_pod();
     let pod = kubectl_get(&["-n", "ferroband-system", "pod", &name]);
@@ -22,7 +22,7 @@ pub fn signal_leader(signal: &str) -> String {
     node
 }
 
-/// Send a node's cluster daemon a signal.
+/// Sends the cluster daemon on a node a signal.
 pub fn signal_cluster_daemon(node: &str, signal: &str) {
     for_each_daemon(node, "cluster", &format!("kill -{signal} $pid"));
 }

@@ -1,15 +1,15 @@
-//! What Multus, Whereabouts, Spiderpool and ib-kubernetes leave behind, made without them: pods with interfaces, the files
-//! on their nodes, the objects in the cluster.
+//! State of Multus, Whereabouts, Spiderpool and ib-kubernetes, created without them: pods with interfaces, files on
+//! their nodes, objects in the cluster.
 //!
 //! ```text
 //! /etc/cni/net.d/00-multus.conf                          in front of the cluster's own network
 //! /var/lib/cni/multus/<container>                        the delegates, in order
 //! /var/lib/cni/multus/results/<network>-<container>-net1 libcni's cache
 //! IPPool, OverlappingRangeIPReservation                  Whereabouts' records
-//! SpiderIPPool.status, SpiderEndpoint, Lease             Spiderpool's
-//! annotation network-status                              Multus' word about the pod
-//! /var/lib/cni/ib-sriov/<container>-net1                 ib-sriov's, about the function that the pod has
-//! annotation networks, marked and with a GUID            ib-kubernetes' word about it
+//! SpiderIPPool.status, SpiderEndpoint, Lease             Spiderpool's records
+//! annotation network-status                              written by Multus
+//! /var/lib/cni/ib-sriov/<container>-net1                 ib-sriov's record of the pod's function
+//! annotation networks with marker and GUID               written by ib-kubernetes
 //! ```
 
 use crate::{
@@ -18,26 +18,23 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// A GUID that ib-kubernetes gave out, and the function that has it: one of an adapter that is not there any more.
+/// A GUID assigned by ib-kubernetes, and its function, on an adapter that no longer exists.
 pub const GUID: &str = "02:00:00:00:00:00:0b:0b";
 const VF_ADDRESS: &str = "0000:87:00.5";
 
-/// A pod of the old stack.
+/// A pod attached by the legacy stack.
 #[derive(Clone, Debug)]
 pub struct LegacyPod {
-    /// Its name.
     pub name: String,
-    /// Its node.
     pub node: String,
-    /// Its UID.
     pub uid: String,
-    /// Its sandbox.
+    /// ID of its sandbox.
     pub container: String,
     /// The address of net1.
     pub address: String,
 }
 
-/// The kinds that the old stack had installed.
+/// Installs the custom resource definitions of the legacy stack.
 pub fn install_crds() {
     let folder = format!("{}/../../deploy/crds", env!("CARGO_MANIFEST_DIR"));
     for file in [
@@ -52,7 +49,7 @@ pub fn install_crds() {
     kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).stdout_or_panic();
 }
 
-/// Multus in front of the cluster's own network on a node; its program is not needed any more.
+/// Writes Multus' CNI configuration in front of the default network on a node; its binary is not needed.
 pub fn configure_multus(node: &str) {
     let own: Value =
         serde_json::from_str(&exec_on(node, "cat /etc/cni/net.d/10-lab.conflist").stdout_or_panic())
@@ -65,13 +62,13 @@ pub fn configure_multus(node: &str) {
 }
 
 impl LegacyPod {
-    /// Makes one with `net1` on a network that is defined.
+    /// Creates a pod with `net1` on an existing network.
     #[track_caller]
     pub fn create(objects: &mut TestObjects, name: &str, node: &str, network: &Value, address: &str) -> Self {
-        let called = network["name"].as_str().expect("a name");
+        let network_name = network["name"].as_str().expect("a name");
         let networks = match network.get("pkey") {
-            None => called.to_owned(),
-            Some(key) => json!([{"name": called, "namespace": "default", "cni-args": {
+            None => network_name.to_owned(),
+            Some(key) => json!([{"name": network_name, "namespace": "default", "cni-args": {
                 "guid": GUID, "mellanox.infiniband.app": "configured", "pkey": key,
             }}])
             .to_string(),
@@ -79,7 +76,7 @@ impl LegacyPod {
         let annotations = json!({"k8s.v1.cni.cncf.io/networks": networks});
         objects.apply(&pod_with_annotations(name, node, &annotations));
         let pod = wait_pod_ready(name, 120);
-        // What the runtime itself remembers of the sandbox.
+        // The runtime's CNI cache of the sandbox.
         let script = format!("grep -l '\"{name}\"' /var/lib/cni/results/lab-*-eth0");
         let file = exec_on(node, &script).stdout_or_panic();
         let cached: Value =
@@ -102,23 +99,23 @@ impl LegacyPod {
             container,
             address: address.to_owned(),
         };
-        made.write_state_files(&cached, network, called);
+        made.write_state_files(&cached, network, network_name);
         let status = json!([
             {"name": "lab", "interface": "eth0", "ips": [pod["status"]["podIP"]], "default": true, "dns": {}},
-            {"name": format!("default/{called}"), "interface": "net1", "ips": [address], "dns": {}},
+            {"name": format!("default/{network_name}"), "interface": "net1", "ips": [address], "dns": {}},
         ]);
         let note = format!("k8s.v1.cni.cncf.io/network-status={status}");
         kubectl(&["annotate", "pod", name, &note]).stdout_or_panic();
         made
     }
 
-    /// Multus' list of delegates, and libcni's cache in Multus' folder.
-    fn write_state_files(&self, cached: &Value, network: &Value, called: &str) {
+    /// Writes Multus' list of delegates, and libcni's cache in Multus' folder.
+    fn write_state_files(&self, cached: &Value, network: &Value, network_name: &str) {
         let config = base64(&self.node, &network.to_string());
         let delegates = json!([
             {"Conf": {}, "ConfList": {"cniVersion": "1.0.0", "name": "lab"}, "Name": "lab", "Bytes": cached["config"]},
-            {"Conf": {"cniVersion": "0.3.1", "name": called, "type": network["type"]}, "ConfList": {},
-                "Name": format!("default/{called}"), "Bytes": config},
+            {"Conf": {"cniVersion": "0.3.1", "name": network_name, "type": network["type"]}, "ConfList": {},
+                "Name": format!("default/{network_name}"), "Bytes": config},
         ]);
         let folder = "/var/lib/cni/multus";
         exec_on(&self.node, &format!("mkdir -p -m 700 {folder} {folder}/results")).stdout_or_panic();
@@ -128,7 +125,7 @@ impl LegacyPod {
                 "Master": "ibs5f0", "deviceID": VF_ADDRESS, "VFID": 3, "HostIFNames": "ibs5f0v3", "ContIFNames": "net1",
                 "HostIFGUID": "00:00:00:00:00:00:00:00", "pkey": network["pkey"], "ibKubernetesEnabled": true,
                 "args": {"cni": {"guid": GUID, "mellanox.infiniband.app": "configured", "pkey": network["pkey"]}},
-                "cniVersion": "0.3.1", "name": called, "type": "ib-sriov",
+                "cniVersion": "0.3.1", "name": network_name, "type": "ib-sriov",
             });
             let folder = "/var/lib/cni/ib-sriov";
             exec_on(&self.node, &format!("mkdir -p -m 700 {folder}")).stdout_or_panic();
@@ -146,12 +143,12 @@ impl LegacyPod {
         write_file(&self.node, &file("lab", "eth0"), &own.to_string());
         write_file(
             &self.node,
-            &file(called, "net1"),
-            &entry(called, "net1", &json!(config), &result).to_string(),
+            &file(network_name, "net1"),
+            &entry(network_name, "net1", &json!(config), &result).to_string(),
         );
     }
 
-    /// What is left of it on its node.
+    /// Its state files on the node.
     pub fn state_files(&self) -> String {
         exec_on(
             &self.node,
@@ -160,7 +157,7 @@ impl LegacyPod {
         .stdout_or_panic()
     }
 
-    /// Its record in a pool of Whereabouts, by offset.
+    /// Its record in a Whereabouts IPPool: offset and allocation.
     pub fn whereabouts_allocation(&self) -> (String, Value) {
         let last = self.address.rsplit('.').next().unwrap_or_default();
         let record =
@@ -169,7 +166,7 @@ impl LegacyPod {
     }
 }
 
-/// Whereabouts' records of pods, all in one range.
+/// Creates Whereabouts' records of pods, all in one range.
 #[track_caller]
 pub fn record_whereabouts(objects: &mut TestObjects, range: &str, pods: &[&LegacyPod]) {
     if let Some(program) = whereabouts_binary::binary_path() {
@@ -192,8 +189,7 @@ pub fn record_whereabouts(objects: &mut TestObjects, range: &str, pods: &[&Legac
     }
 }
 
-/// Spiderpool's record of a pod, in the status of a pool that is there, its endpoint, and the lease of a controller that
-/// has just been at work.
+/// Creates Spiderpool's records of a pod: pool status, endpoint, and a current lease of the controller.
 #[track_caller]
 pub fn record_spiderpool(objects: &mut TestObjects, pool: &str, pod: &LegacyPod) {
     let records = json!({&pod.address: {"pod": format!("default/{}", pod.name), "podUid": pod.uid}});
@@ -224,7 +220,7 @@ pub fn record_spiderpool(objects: &mut TestObjects, pool: &str, pod: &LegacyPod)
     objects.apply(&lease.to_string());
 }
 
-/// A network that both stacks serve, defined.
+/// Applies a network that both stacks serve.
 #[track_caller]
 pub fn apply_network(objects: &mut TestObjects, network: &Value) {
     objects.apply(&network_definition(network["name"].as_str().expect("a name"), network).to_string());
@@ -238,12 +234,12 @@ pub(crate) fn write_file(node: &str, path: &str, text: &str) {
     exec_on(node, &format!("umask 077; cat > {path} <<'END'\n{text}\nEND")).stdout_or_panic();
 }
 
-/// Wait until an object is gone, or has no trace of a text.
+/// Waits until an object is gone or does not contain a text.
 #[track_caller]
 pub fn wait_absent(what: &str, seconds: u64, text: &str, ask: &[&str]) {
     eventually(what, seconds, || {
-        let seen =
+        let output =
             kubectl(&[&["get", "--ignore-not-found", "-o", "jsonpath={.spec}{.status}"], ask].concat());
-        if seen.ok && !seen.out.contains(text) { Ok(()) } else { Err(seen.out + &seen.err) }
+        if output.ok && !output.out.contains(text) { Ok(()) } else { Err(output.out + &output.err) }
     });
 }

@@ -1,4 +1,4 @@
-//! Scenarios on a real cluster: what every one of them does.
+//! Shared helpers of the scenarios on a real cluster.
 //!
 //! ```text
 //! cargo xtask test cluster ── lab up ──▶ this crate's tests, one at a time ──▶ lab down
@@ -6,7 +6,7 @@
 //!                                          └─ kubectl, exec on a node, reboot: through `xtask lab`
 //! ```
 //!
-//! A test panics with what it saw; it leaves the lab healthy and without its objects.
+//! A test panics with the observed state on failure. It leaves the lab healthy and removes its objects.
 
 mod daemons;
 mod document;
@@ -21,6 +21,7 @@ pub mod legacy_stack;
 mod objects;
 pub mod opensm_mounts;
 mod own_lab;
+pub mod shared_fixture;
 pub mod tenants;
 mod vmlab_only;
 mod wait;
@@ -40,7 +41,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// A command's end: whether it went well, and all it printed.
+/// Result of a lab command.
 #[derive(Debug)]
 pub struct LabOutput {
     /// Exit code 0.
@@ -52,20 +53,20 @@ pub struct LabOutput {
 }
 
 impl LabOutput {
-    /// Standard output of a command that must have gone well.
+    /// Standard output of a command that must succeed.
     #[track_caller]
     pub fn stdout_or_panic(self) -> String {
-        assert!(self.ok, "failed:\n{}{}", self.out, self.err);
+        assert!(self.ok, "command failed:\n{}{}", self.out, self.err);
         self.out
     }
 }
 
-/// `xtask lab ARGS` on the lab under test.
+/// Runs `xtask lab ARGS` on the lab under test.
 pub fn run_lab(args: &[&str]) -> LabOutput {
     run(lab_command(args), "")
 }
 
-/// The same as a command not yet started, for what runs beside the test.
+/// The command `xtask lab ARGS`, not yet started.
 pub fn lab_command(args: &[&str]) -> Command {
     let name = own_lab::name().unwrap_or_else(|| required_variable("FERROBAND_LAB"));
     let mut command = Command::new(required_variable("FERROBAND_XTASK"));
@@ -75,52 +76,52 @@ pub fn lab_command(args: &[&str]) -> Command {
 
 fn required_variable(name: &str) -> String {
     std::env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set: run this by `cargo xtask test cluster`"))
+        .unwrap_or_else(|_| panic!("{name} is not set: run this with `cargo xtask test cluster`"))
 }
 
-/// kubectl as the administrator.
+/// Runs kubectl as administrator.
 pub fn kubectl(args: &[&str]) -> LabOutput {
     run_lab(&[&["kubectl", "--"], args].concat())
 }
 
-/// kubectl with something on standard input.
+/// Runs kubectl with standard input.
 pub fn kubectl_with(args: &[&str], input: &str) -> LabOutput {
     run(lab_command(&[&["kubectl", "--"], args].concat()), input)
 }
 
-/// Helm as the administrator.
+/// Runs Helm as administrator.
 pub fn helm(args: &[&str]) -> LabOutput {
     run_lab(&[&["helm", "--"], args].concat())
 }
 
-/// A chart of the checkout.
+/// Path of a chart in the checkout.
 pub fn chart_path(name: &str) -> String {
     format!("{}/../../deploy/charts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// An object, or a list, as JSON.
+/// `kubectl get -o json`: an object or a list.
 #[track_caller]
 pub fn kubectl_get(args: &[&str]) -> Value {
     let text = kubectl(&[&["get"], args, &["-o", "json"]].concat()).stdout_or_panic();
     serde_json::from_str(&text).expect("kubectl prints JSON")
 }
 
-/// A shell script on a machine of the lab: a node, or `control`.
+/// Runs a shell script on a machine of the lab: a node or `control`.
 pub fn exec_on(machine: &str, script: &str) -> LabOutput {
     run_lab(&["exec", machine, "--", "sh", "-c", script])
 }
 
-/// A shell script in a pod's first container.
+/// Runs a shell script in a pod's first container.
 pub fn exec_in_pod(pod: &str, script: &str) -> LabOutput {
     kubectl(&["exec", pod, "--", "sh", "-c", script])
 }
 
-/// How often loops go round: once in the tests that always run, more often in `cargo xtask test soak`.
+/// Rounds of loops: 1, or more in `cargo xtask test soak`.
 pub fn soak_rounds() -> usize {
     std::env::var("FERROBAND_SOAK").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
 }
 
-/// The lab's nodes.
+/// Names of the lab's nodes.
 pub fn node_names() -> Vec<String> {
     let list = kubectl_get(&["nodes"]);
     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -135,7 +136,7 @@ fn run(mut command: Command, input: &str) -> LabOutput {
         .spawn()
         .expect("the command starts");
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that does not read is no error of the test's.
+        // The command may exit without reading.
         let _ = stdin.write_all(input.as_bytes());
     }
     let end = child.wait_with_output().expect("the command ends");

@@ -1,14 +1,14 @@
-//! Objects of one test: applied, waited for, and gone again when the test ends, well or not.
+//! Kubernetes objects of one test, deleted when the test ends, also after a failure.
 
 use crate::{eventually, kubectl, kubectl_with};
 use serde_json::{Value, json};
 
-/// What a test has applied.
+/// Manifests that a test has applied. Drop deletes them in reverse order.
 #[derive(Default, Debug)]
 pub struct TestObjects(Vec<String>);
 
 impl TestObjects {
-    /// Apply a manifest; it is deleted when this value is dropped.
+    /// Applies a manifest and deletes it on drop.
     #[track_caller]
     pub fn apply(&mut self, yaml: &str) -> &mut Self {
         self.track(yaml);
@@ -16,20 +16,20 @@ impl TestObjects {
         self
     }
 
-    /// Delete this as well, which was made in another way.
+    /// Deletes this manifest on drop; it was created in another way.
     pub fn track(&mut self, yaml: &str) -> &mut Self {
         self.0.push(yaml.to_string());
         self
     }
 
-    /// The last test in a lab of its own need not delete them: they go with the lab.
+    /// Skips deletion: the last test in its own lab leaves its objects to the lab's teardown.
     pub fn leave_to_lab_teardown(mut self) {
         if std::env::var_os("FERROBAND_OWN_LAB").is_none() {
             self.0.clear();
         }
     }
 
-    /// A busybox pod that sleeps, on a node.
+    /// Applies a sleeping busybox pod on a node.
     #[track_caller]
     pub fn apply_pod(&mut self, name: &str, node: &str) -> &mut Self {
         self.apply(&format!(
@@ -38,14 +38,14 @@ impl TestObjects {
         ))
     }
 
-    /// Wait for a pod to run and give it back.
+    /// Waits until a pod is Ready and returns it.
     #[track_caller]
     pub fn wait_ready(&self, pod: &str, seconds: u64) -> Value {
         wait_pod_ready(pod, seconds)
     }
 }
 
-/// A network as Multus has them, of one plugin or of a chain.
+/// A NetworkAttachmentDefinition with this plugin configuration or list.
 pub fn network_definition(name: &str, config: &Value) -> Value {
     json!({
         "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
@@ -53,16 +53,16 @@ pub fn network_definition(name: &str, config: &Value) -> Value {
     })
 }
 
-/// Wait for a network that somebody else makes, and give it back.
+/// Waits for a NetworkAttachmentDefinition that the cluster daemon creates, and returns it.
 #[track_caller]
 pub fn wait_network_definition(namespace: &str, name: &str, seconds: u64) -> Value {
     eventually(&format!("network {namespace}/{name}"), seconds, || {
-        let seen = kubectl(&["get", "net-attach-def", "-n", namespace, name, "-o", "json"]);
-        serde_json::from_str(&seen.out).map_err(|_| seen.err)
+        let output = kubectl(&["get", "net-attach-def", "-n", namespace, name, "-o", "json"]);
+        serde_json::from_str(&output.out).map_err(|_| output.err)
     })
 }
 
-/// A pod with tools and these annotations, on a node.
+/// A pod with the tools image and these annotations, on a node.
 pub fn pod_with_annotations(name: &str, node: &str, annotations: &Value) -> String {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
@@ -74,29 +74,29 @@ pub fn pod_with_annotations(name: &str, node: &str, annotations: &Value) -> Stri
     .to_string()
 }
 
-/// One that asks for networks.
+/// A pod with this `networks` annotation.
 pub fn pod_with_networks(name: &str, node: &str, networks: &str) -> String {
     pod_with_annotations(name, node, &json!({"k8s.v1.cni.cncf.io/networks": networks}))
 }
 
-/// Wait for a pod to be Ready and give it back.
+/// Waits until a pod is Ready and returns it.
 #[track_caller]
 pub fn wait_pod_ready(pod: &str, seconds: u64) -> Value {
     eventually(&format!("pod {pod} Ready"), seconds, || {
-        let seen = kubectl(&["get", "pod", pod, "-o", "json"]);
-        let pod: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let output = kubectl(&["get", "pod", pod, "-o", "json"]);
+        let pod: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
         if ready { Ok(pod) } else { Err(format!("{}", pod["status"])) }
     })
 }
 
-/// Wait until every node runs one Ready pod with this label, and give them back in the order of their nodes.
+/// Waits until this number of pods with the label are Ready; returns them in the order of their nodes.
 #[track_caller]
 pub fn wait_pods_ready(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
     eventually(&format!("{pods} pods {label} Ready"), seconds, || {
-        let seen = kubectl(&["get", "pods", "-l", label, "-o", "json"]);
-        let list: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let output = kubectl(&["get", "pods", "-l", label, "-o", "json"]);
+        let list: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
         let mut found = list["items"].as_array().cloned().unwrap_or_default();
         let ready = |pod: &Value| {
             let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -107,8 +107,8 @@ pub fn wait_pods_ready(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
             return Ok(found);
         }
         let names = found.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default());
-        let told = kubectl(&["get", "events", "--field-selector", "type=Warning"]).out;
-        Err(format!("{:?}\n{told}", names.collect::<Vec<_>>()))
+        let events = kubectl(&["get", "events", "--field-selector", "type=Warning"]).out;
+        Err(format!("{:?}\n{events}", names.collect::<Vec<_>>()))
     })
 }
 
@@ -120,7 +120,7 @@ impl Drop for TestObjects {
                 &yaml,
             );
             if !gone.ok {
-                eprintln!("not deleted: {}", gone.err);
+                eprintln!("cannot delete: {}", gone.err);
             }
         }
     }

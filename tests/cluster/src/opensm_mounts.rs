@@ -1,15 +1,15 @@
-//! What opensm needs in the node daemon's container. As an image with the package in it would, the container sees the node's
-//! own programs and libraries.
+//! Mounts the node's programs and libraries into the node daemon's container, so that it can run opensm as an image
+//! with the opensm package would.
 
 use crate::kubectl;
 use serde_json::{Value, json};
 use std::thread;
 
-/// The folders of the node; when dropped, the containers are as before.
+/// Patched node DaemonSet. Drop rolls it back.
 pub struct OpensmMounts;
 
 impl OpensmMounts {
-    /// On all nodes, with these variables.
+    /// Patches the DaemonSet with the mounts and these environment variables.
     #[track_caller]
     pub fn apply(env: &[Value]) -> Self {
         let folders = [

@@ -1,19 +1,18 @@
-//! Tenants of a fabric: functions on every node, a subnet manager, networks that differ in nothing but their P_Keys, and
-//! pods in them.
+//! Tenants of a fabric: virtual functions on every node, networks that differ only in their P_Key, and pods in them.
 
 use crate::fabric::{UfmFabric, pkey_tables};
 use crate::hardware::wait_allocatable;
 use crate::{TestObjects, eventually, kubectl, network_definition, node_names, run_lab};
 use serde_json::{Value, json};
 
-/// The functions.
+/// Resource name of the virtual functions.
 pub const RESOURCE: &str = "spidernet.io/fabric";
-/// The P_Key of networks `red` and `red-too`.
+/// P_Key of the networks `red` and `red-too`.
 pub const RED: u16 = 0x3e8;
-/// That of network `blue`.
+/// P_Key of the network `blue`.
 pub const BLUE: u16 = 0x7d0;
 
-/// Functions on every node, a simulated UFM, and networks.
+/// Virtual functions on every node, a simulated UFM, and the tenants' networks.
 pub fn tenant_fixture(objects: &mut TestObjects) -> UfmFabric {
     apply_policy_and_networks(objects);
     let fabric = UfmFabric::up();
@@ -21,8 +20,8 @@ pub fn tenant_fixture(objects: &mut TestObjects) -> UfmFabric {
     fabric
 }
 
-/// Functions on every node, and networks that differ in nothing but their P_Keys: whoever cannot reach another is kept apart
-/// by the fabric, not by addresses.
+/// Virtual functions on every node, and networks that differ only in their P_Key: the fabric separates tenants, not
+/// their addresses.
 pub fn apply_tenant_networks(objects: &mut TestObjects) {
     apply_policy_and_networks(objects);
     wait_vfs_allocatable();
@@ -46,13 +45,13 @@ fn apply_policy_and_networks(objects: &mut TestObjects) {
         })
         .to_string(),
     );
-    // In the spellings of the documents: a number, and hexadecimal text.
+    // P_Keys as the documents write them: a number and hexadecimal text.
     for (name, pkey) in [("red", json!(1000)), ("red-too", json!("0x3e8")), ("blue", json!("0x7d0"))] {
         objects.apply(&tenant_network("default", name, pkey));
     }
 }
 
-/// A network in a partition.
+/// A NetworkAttachmentDefinition with a P_Key.
 pub fn tenant_network(namespace: &str, name: &str, pkey: Value) -> String {
     let config = json!({
         "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
@@ -64,10 +63,10 @@ pub fn tenant_network(namespace: &str, name: &str, pkey: Value) -> String {
     network.to_string()
 }
 
-/// Where a pod of [`spec`] sees its port.
+/// Path of the port in a pod of [`spec`].
 pub const PORT_PATH: &str = "/fabric/bus/pci/devices/$PCIDEVICE_SPIDERNET_IO_FABRIC/infiniband/*/ports/1";
 
-/// The spec of a pod that has a function and does this, with an eye on the node's tables.
+/// Pod spec with one virtual function; it runs `script` and mounts the node's simulated sysfs.
 pub fn tenant_pod_spec(script: &str) -> Value {
     json!({
         "terminationGracePeriodSeconds": 0,
@@ -80,7 +79,7 @@ pub fn tenant_pod_spec(script: &str) -> Value {
     })
 }
 
-/// A pod whose first words are what its own port's table had in the first slot when it began to run.
+/// A pod that first prints the first entry of its port's P_Key table.
 pub fn tenant_pod(namespace: &str, name: &str, node: &str, networks: &str) -> String {
     let mut spec = tenant_pod_spec(&format!("cat {PORT_PATH}/pkeys/0; exec sleep 100000"));
     spec["nodeName"] = json!(node);
@@ -94,26 +93,26 @@ pub fn tenant_pod(namespace: &str, name: &str, node: &str, networks: &str) -> St
     .to_string()
 }
 
-/// What the cluster tells of a pod's membership, if it has one.
+/// The pod's row of `ferroband partition members`, if any.
 #[track_caller]
 pub fn partition_member(pod: &str) -> Option<Value> {
-    let told = run_lab(&["ferroband", "--", "partition", "members", "-o", "json"]).stdout_or_panic();
-    let all: Value = serde_json::from_str(&told).expect("JSON");
+    let output = run_lab(&["ferroband", "--", "partition", "members", "-o", "json"]).stdout_or_panic();
+    let all: Value = serde_json::from_str(&output).expect("JSON");
     all.as_array().into_iter().flatten().find(|row| row["pod"] == pod).cloned()
 }
 
-/// The GUID of a pod's port, by the cluster's account.
+/// The port GUID of a pod that is a programmed member.
 #[track_caller]
 pub fn member_guid(pod: &str) -> String {
-    let row = partition_member(pod).unwrap_or_else(|| panic!("{pod} is a member of nothing"));
+    let row = partition_member(pod).unwrap_or_else(|| panic!("{pod} is not a partition member"));
     assert_eq!(row["state"], "programmed", "{row}");
     row["guid"].as_str().expect("a GUID").to_owned()
 }
 
-/// Waits until no port of the node with this GUID has the key, by its own table and by UFM's list.
+/// Waits until neither the port's P_Key table nor UFM has the GUID in the partition.
 #[track_caller]
 pub fn wait_not_member(fabric: &UfmFabric, node: &str, guid: &str, key: u16) {
-    eventually(&format!("{guid} is out of {key:#06x}"), 60, || {
+    eventually(&format!("{guid} not in partition {key:#06x}"), 60, || {
         let table = pkey_tables(node).remove(guid).unwrap_or_default();
         let listed = fabric.members(key);
         match table.contains(&format!("{:#06x}", key | 0x8000)) || listed.iter().any(|one| one == guid) {
@@ -123,7 +122,7 @@ pub fn wait_not_member(fabric: &UfmFabric, node: &str, guid: &str, key: u16) {
     });
 }
 
-/// What the pod's readers are warned of.
+/// Messages of the pod's warning events.
 pub fn pod_warnings(namespace: &str, pod: &str) -> String {
     let field = format!("involvedObject.name={pod},type=Warning");
     kubectl(&[

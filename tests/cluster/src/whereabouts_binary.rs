@@ -1,5 +1,5 @@
-//! Whereabouts' own program, where somebody gives it (`cargo xtask test cluster --peers FOLDER`): then the records of the old
-//! stack are its own and not made as the contracts describe.
+//! The upstream Whereabouts binary, if given (`cargo xtask test cluster --peers FOLDER`). The legacy records are then
+//! written by Whereabouts itself instead of by the test.
 
 use crate::legacy_stack::{LegacyPod, write_file};
 use crate::{exec_on, kubectl, lab_command};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 const KUBECONFIG: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig";
 const CONFIG_FILE: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.conf";
 
-/// The program, if it is given.
+/// Path of the binary, if given.
 pub fn binary_path() -> Option<PathBuf> {
     let file = PathBuf::from(std::env::var_os("FERROBAND_PEERS")?).join("whereabouts");
-    assert!(file.is_file(), "{} is not there", file.display());
+    assert!(file.is_file(), "{} does not exist", file.display());
     Some(file)
 }
 
-/// It assigns the pods their addresses, in their order.
+/// Calls ADD for each pod, in order; every pod must get its expected address.
 #[track_caller]
 pub fn assign(program: &Path, range: &str, pods: &[&LegacyPod]) {
     let kubeconfig = kubectl(&["config", "view", "--raw", "--flatten", "-o", "json"]).stdout_or_panic();
@@ -32,7 +32,7 @@ pub fn assign(program: &Path, range: &str, pods: &[&LegacyPod]) {
                 "configuration_path": CONFIG_FILE,
             },
         });
-        let said = exec_on(
+        let output = exec_on(
             &pod.node,
             &format!(
                 "netns=$(sed -n 's/.*\"netns\":\"\\([^\"]*\\)\".*/\\1/p' /var/lib/cni/results/lab-{0}-eth0); \
@@ -43,7 +43,7 @@ pub fn assign(program: &Path, range: &str, pods: &[&LegacyPod]) {
             ),
         )
         .stdout_or_panic();
-        let result: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let result: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}"));
         let address = result["ips"][0]["address"].as_str().unwrap_or_default();
         assert_eq!(address.split('/').next(), Some(&*pod.address), "{result}");
     }
@@ -53,5 +53,5 @@ fn install(program: &Path, node: &str) {
     let script = "cat > /opt/cni/bin/whereabouts && chmod 755 /opt/cni/bin/whereabouts";
     let file = File::open(program).expect("the program");
     let status = lab_command(&["exec", node, "--", "sh", "-c", script]).stdin(file).status();
-    assert!(status.is_ok_and(|status| status.success()), "{} is not on {node}", program.display());
+    assert!(status.is_ok_and(|status| status.success()), "cannot copy {} to {node}", program.display());
 }

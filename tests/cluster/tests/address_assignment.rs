@@ -1,4 +1,4 @@
-//! Addresses from pools and ranges on a real cluster: who gets which, who keeps it, and when it is taken back.
+//! Addresses from pools and ranges on a real cluster: assignment, retention and release.
 
 use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
 use ferroband_cluster_tests::ip_pools::{
@@ -11,8 +11,9 @@ use ferroband_cluster_tests::{
 };
 use serde_json::{Value, json};
 
+// Case: ipam A01, ipam A02, ipam A06, ipam A17, ipam S15
 #[test]
-fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
+fn pool_of_the_pod_wins_and_reserved_or_disabled_addresses_are_not_assigned() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply(&spider_ip_pool("a01-a", 101, &json!({})));
     objects.apply(&spider_ip_pool(
@@ -34,15 +35,15 @@ fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
     let routes = exec_in_pod("a01-first", "ip route").stdout_or_panic();
     assert!(routes.contains("via 172.101.0.1 dev net1"), "{routes}");
 
-    // The pod's own wish goes before the network's, and brings that pool's routes.
-    let wish = json!({"ipam.spidernet.io/ippool": r#"{"ipv4":["a01-b"]}"#});
-    objects.apply(&pod("a01-own", &nodes[1], &annotated(wish.clone())));
+    // The pod's annotation overrides the network's pool and adds that pool's routes.
+    let own_pool = json!({"ipam.spidernet.io/ippool": r#"{"ipv4":["a01-b"]}"#});
+    objects.apply(&pod("a01-own", &nodes[1], &annotated(own_pool.clone())));
     wait_pod_ready("a01-own", 90);
     assert_eq!(pod_address("a01-own"), "172.102.0.7");
     let routes = exec_in_pod("a01-own", "ip route").stdout_or_panic();
     assert!(routes.contains("10.99.0.0/16 via 172.102.0.9 dev net1"), "{routes}");
-    // It had one address.
-    objects.apply(&pod("a01-late", &nodes[0], &annotated(wish)));
+    // The pool had one address.
+    objects.apply(&pod("a01-late", &nodes[0], &annotated(own_pool)));
     wait_pod_warning(
         "a01-late",
         "all IP addresses used out: all 1 addresses of a01-b are assigned: 172.102.0.7 to default/a01-own",
@@ -51,7 +52,7 @@ fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
     wait_pod_ready("a01-late", 120);
     assert_eq!(pod_address("a01-late"), "172.102.0.7");
 
-    // What is reserved is passed over; who has it keeps it.
+    // Reserved addresses are skipped; a pod that already has one keeps it.
     objects.apply(
         "{apiVersion: spiderpool.spidernet.io/v2beta1, kind: SpiderReservedIP, metadata: {name: a01}, spec: {ips: \
          [172.101.0.100-172.101.0.105]}}",
@@ -61,7 +62,7 @@ fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
     assert_eq!(pod_address("a01-second"), "172.101.0.106");
     assert_eq!(pod_address("a01-first"), "172.101.0.100");
 
-    // Shown where Spiderpool's users look, by the cluster daemon and a little later.
+    // The cluster daemon updates Spiderpool's objects a little later.
     eventually("the pool's status", 60, || {
         let status = kubectl_get(&["spiderippool", "a01-a"])["status"].clone();
         let records: Value =
@@ -72,24 +73,25 @@ fn a01_a02_a06_a17_s15_pools_levels_and_reservations() {
         if right { Ok(()) } else { Err(status.to_string()) }
     });
     eventually("the pod's endpoint", 60, || {
-        let seen = kubectl(&["get", "spiderendpoint", "a01-first", "-o", "json"]);
-        let endpoint: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let output = kubectl(&["get", "spiderendpoint", "a01-first", "-o", "json"]);
+        let endpoint: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
         let ip = &endpoint["status"]["current"]["ips"][0];
         let right =
             ip["ipv4"] == "172.101.0.100/16" && ip["ipv4Pool"] == "a01-a" && ip["interface"] == "net1";
         if right { Ok(()) } else { Err(endpoint["status"].to_string()) }
     });
 
-    // No more of a disabled pool; what is assigned stays.
+    // A disabled pool assigns no more addresses; assigned ones stay.
     kubectl(&["patch", "spiderippool", "a01-a", "--type=merge", "-p", r#"{"spec":{"disable":true}}"#])
         .stdout_or_panic();
     objects.apply(&pod("a01-third", &nodes[1], &annotated(json!({}))));
-    wait_pod_warning("a01-third", "a01-a gives out no address");
+    wait_pod_warning("a01-third", "a01-a has no assignable address");
     assert_eq!(pod_address("a01-first"), "172.101.0.100");
 }
 
+// Case: ipam A14, ipam A15, ipam S06, ipam S11
 #[test]
-fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
+fn filtered_and_overlapping_pools_are_reported_and_a_used_pool_is_deleted_last() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply(&spider_ip_pool("a14-node", 111, &json!({"nodeName": [nodes[0]]})));
     objects.apply(&spider_ip_pool("a14-net", 112, &json!({"multusName": ["kube-system/other"]})));
@@ -98,22 +100,22 @@ fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
     objects.apply(&pod("a14-out", &nodes[1], &annotations));
     wait_pod_warning(
         "a14-out",
-        &format!("a14-node is not for node {}; a14-net is not for network default/a14", nodes[1]),
+        &format!("a14-node does not allow node {}; a14-net does not allow network default/a14", nodes[1]),
     );
     objects.apply(&pod("a14-in", &nodes[0], &annotations));
     wait_pod_ready("a14-in", 90);
     assert_eq!(pod_address("a14-in"), "172.111.0.100");
 
     objects.apply(&spider_ip_pool("a14-twice", 111, &json!({"ips": ["172.111.0.110-172.111.0.130"]})));
-    eventually("the younger pool is told", 60, || {
+    eventually("the newer pool reports the overlap", 60, || {
         let condition = kubectl_get(&["spiderippool", "a14-twice"])["status"]["conditions"][0].clone();
-        let told = condition["message"].as_str().unwrap_or_default();
+        let message = condition["message"].as_str().unwrap_or_default();
         let right = condition["reason"] == "Overlaps"
-            && told.contains("172.111.0.110-172.111.0.120 is also in pool a14-node");
+            && message.contains("172.111.0.110-172.111.0.120 is also in pool a14-node");
         if right { Ok(()) } else { Err(condition.to_string()) }
     });
 
-    eventually("the pool is guarded", 60, || {
+    eventually("the pool has a finalizer", 60, || {
         let finalizers = kubectl_get(&["spiderippool", "a14-node"])["metadata"]["finalizers"].clone();
         if finalizers.to_string().contains("spiderpool.spidernet.io") {
             Ok(())
@@ -123,16 +125,17 @@ fn a14_a15_s06_s11_filters_overlaps_and_a_pool_that_is_deleted_in_use() {
     });
     kubectl(&["delete", "spiderippool", "a14-node", "--wait=false"]).stdout_or_panic();
     assert_eq!(pod_address("a14-in"), "172.111.0.100");
-    assert!(kubectl(&["get", "spiderippool", "a14-node"]).ok, "it is in use");
+    assert!(kubectl(&["get", "spiderippool", "a14-node"]).ok, "the pool in use is kept");
     kubectl(&["delete", "pod", "a14-in", "--grace-period=0"]).stdout_or_panic();
-    eventually("the pool goes with its last address", 60, || {
-        let seen = kubectl(&["get", "spiderippool", "a14-node", "-o", "json"]);
-        if seen.ok { Err(seen.out) } else { Ok(()) }
+    eventually("the pool is deleted with its last address", 60, || {
+        let output = kubectl(&["get", "spiderippool", "a14-node", "-o", "json"]);
+        if output.ok { Err(output.out) } else { Ok(()) }
     });
 }
 
+// Case: ipam A23, ipam A24, ipam G05
 #[test]
-fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
+fn statefulset_pods_keep_their_addresses_until_scaled_down() {
     let mut objects = TestObjects::default();
     objects.apply(&spider_ip_pool("a23", 121, &json!({})));
     objects.apply(&ipoib_network("a23", &spiderpool_ipam(&["a23"])));
@@ -146,10 +149,10 @@ fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
     let (first, before) = (wait_pod_ready("a23-0", 90), wait_pod_ready("a23-1", 90));
     let (zero, one) = (pod_address("a23-0"), pod_address("a23-1"));
     let node = first["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-    // Elsewhere than before.
+    // The pod must move to another node.
     kubectl(&["cordon", &node]).stdout_or_panic();
     kubectl(&["delete", "pod", "a23-0"]).stdout_or_panic();
-    let after = eventually("the pod is another one", 90, || {
+    let after = eventually("the pod is recreated", 90, || {
         let pod = kubectl_get(&["pod", "a23-0"]);
         if uid(&pod) != uid(&first) { Ok(pod) } else { Err("not yet".to_owned()) }
     });
@@ -160,19 +163,20 @@ fn a23_a24_g05_addresses_of_a_statefulset_wait_for_their_pods() {
     assert_eq!(pod_address("a23-0"), zero);
 
     kubectl(&["scale", "statefulset/a23", "--replicas=1"]).stdout_or_panic();
-    wait_address_free("the address of the pod that is gone is free", 90, &one);
+    wait_address_free("the address of the deleted pod is free", 90, &one);
     assert_eq!(pod_address("a23-0"), zero);
     assert_ne!(uid(&before), "");
 }
 
+// Case: ipam G01
 #[test]
-fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
+fn unreachable_node_keeps_its_addresses_until_it_is_fenced() {
     let (mut objects, node) = (TestObjects::default(), node_names()[1].clone());
     objects.apply(&ipoib_network("g01", &json!({"type": "whereabouts", "range": "192.168.131.0/24"})));
     objects.apply(&pod("g01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "g01"})));
     wait_pod_ready("g01", 90);
-    let held = pod_address("g01");
-    // Its pods run on, and nobody on it can tell.
+    let address = pod_address("g01");
+    // The node's pods keep running, but neither daemon nor kubelet responds.
     let signal = |name: &str| {
         for_each_daemon(&node, "node", &format!("kill -{name} $pid"));
         exec_on(&node, &format!("kill -{name} $(cat /run/lab/kubelet.pid)")).stdout_or_panic();
@@ -184,15 +188,15 @@ fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
     };
     kubectl(&["delete", "pod", "g01", "--force", "--grace-period=0"]).stdout_or_panic();
     let result = std::panic::catch_unwind(|| {
-        holds_for("the address is held", 25, || {
-            address_holder(&held).map(drop).ok_or_else(|| "it was freed".to_owned())
+        holds_for("the address stays assigned", 25, || {
+            address_holder(&address).map(drop).ok_or_else(|| "it was released".to_owned())
         });
         let fence = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
         kubectl(&["taint", "node", &node, fence]).stdout_or_panic();
-        wait_address_free("the address of a fenced node is free", 60, &held);
+        wait_address_free("the address of a fenced node is free", 60, &address);
     });
     resume();
-    eventually("the node is back", 120, || {
+    eventually("the node is Ready again", 120, || {
         let conditions = kubectl_get(&["node", &node])["status"]["conditions"].clone();
         let ready = conditions
             .as_array()
@@ -206,10 +210,11 @@ fn g01_a_node_that_nobody_reaches_keeps_its_addresses_until_it_is_fenced() {
     }
 }
 
+// Case: ipam W01, ipam W32, ipam W41
 #[test]
-fn w01_w32_w41_records_lost_entries_and_old_records() {
+fn whereabouts_records_are_written_imported_and_repaired() {
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
-    // What Whereabouts had assigned before us; the pod does not tell what it has.
+    // An allocation that Whereabouts made before; the pod has no network-status.
     objects.apply_pod("w41-old", &node).apply(
         "{apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {name: 192.168.132.0-24, namespace: \
          kube-system}, spec: {range: 192.168.132.0/24, allocations: {\"1\": {id: old, podref: default/w41-old, ifname: net1}}}}",
@@ -219,9 +224,9 @@ fn w01_w32_w41_records_lost_entries_and_old_records() {
     objects.apply(&pod("w01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "w01,w41"})));
     wait_pod_ready("w01", 90);
     assert_eq!(pod_address("w01"), "192.168.133.1");
-    assert_eq!(first_ipv4(&pod_interface("w01", "net2")).0, "192.168.132.2", "the first is somebody's");
+    assert_eq!(first_ipv4(&pod_interface("w01", "net2")).0, "192.168.132.2", "the first address is taken");
     eventually("Whereabouts' own records", 60, || {
-        let seen = kubectl(&[
+        let output = kubectl(&[
             "-n",
             "kube-system",
             "get",
@@ -230,7 +235,7 @@ fn w01_w32_w41_records_lost_entries_and_old_records() {
             "-o",
             "json",
         ]);
-        let pool: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+        let pool: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
         let first = &pool["spec"]["allocations"]["1"];
         let reserved =
             kubectl(&["-n", "kube-system", "get", "overlappingrangeipreservations", "192.168.133.1"]);
@@ -238,22 +243,22 @@ fn w01_w32_w41_records_lost_entries_and_old_records() {
         if right { Ok(()) } else { Err(format!("{pool} {}", reserved.err)) }
     });
 
-    // An entry whose sandbox nobody here ever had: lost on the way, and released by its node.
+    // An entry whose sandbox never existed on its node: the node releases it.
     let name = "default-192.168.133.0";
     let entry = json!({"pod": "default/lost", "uid": "nobody", "interface": "net1", "container": "lost", "node": node});
     let patch = json!({"spec": {"entries": {"9": entry}, "used": 2, "free": 14}}).to_string();
     kubectl(&["patch", "addressblocks.ferroband.io", name, "--type=merge", "-p", &patch]).stdout_or_panic();
-    wait_address_free("what was lost is free again", 90, "192.168.133.9");
-    assert!(address_holder("192.168.133.1").is_some(), "a living pod keeps its address");
+    wait_address_free("the orphaned entry is released", 90, "192.168.133.9");
+    assert!(address_holder("192.168.133.1").is_some(), "a running pod keeps its address");
 
-    // After a restore the API server may have forgotten what lives here.
+    // After an etcd restore the API server may lack entries of running pods.
     let patch = json!([
         {"op": "replace", "path": "/spec/entries", "value": {}},
         {"op": "replace", "path": "/spec/used", "value": 0}, {"op": "replace", "path": "/spec/free", "value": 16},
     ]);
     kubectl(&["patch", "addressblocks.ferroband.io", name, "--type=json", "-p", &patch.to_string()])
         .stdout_or_panic();
-    eventually("what lives is asserted again", 90, || match address_holder("192.168.133.1") {
+    eventually("the entry of the running pod is restored", 90, || match address_holder("192.168.133.1") {
         Some(entry) if entry["pod"] == "default/w01" => Ok(()),
         other => Err(format!("{other:?}")),
     });

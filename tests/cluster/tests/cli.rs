@@ -1,4 +1,4 @@
-//! The commands for people, on a real cluster: status, doctor, verify.
+//! CLI commands on a real cluster: status, doctor, verify.
 
 use ferroband_cluster_tests::{
     LabOutput, TestObjects, eventually, exec_in_pod, kubectl, kubectl_get, lab_command, network_definition,
@@ -32,7 +32,7 @@ fn pod(name: &str, network: &str) -> Value {
     })
 }
 
-/// The rows of a pod in what `status` prints for programs.
+/// The pod's rows in `ferroband status -o json`.
 fn rows(name: &str) -> Vec<Value> {
     let report: Value =
         serde_json::from_str(&ferroband(&["status", "-o", "json"]).stdout_or_panic()).expect("JSON");
@@ -40,12 +40,12 @@ fn rows(name: &str) -> Vec<Value> {
     all.into_iter().filter(|row| row["pod"] == name).collect()
 }
 
-fn trial_pods() -> usize {
+fn verify_pods() -> usize {
     kubectl_get(&["pods", "-l", "ferroband.io/verify"])["items"].as_array().map_or(0, Vec::len)
 }
 
 #[test]
-fn status_shows_what_a_pod_has_and_what_another_waits_for() {
+fn status_shows_attached_and_waiting_pods() {
     let mut objects = TestObjects::default();
     objects.apply(&network().to_string());
     objects.apply(&pod("people-a", NETWORK).to_string());
@@ -56,7 +56,7 @@ fn status_shows_what_a_pod_has_and_what_another_waits_for() {
     let address = row["ips"][0].as_str().expect("an address").to_owned();
     let shown = exec_in_pod("people-a", "ip -o -4 address show dev net1").stdout_or_panic();
     assert!(shown.contains(&format!("inet {address}/28")), "{shown}");
-    eventually("the other's code", 60, || match rows("people-b").first() {
+    eventually("the error code of the waiting pod", 60, || match rows("people-b").first() {
         Some(row) if row["state"] == "NoNetworkFound" && row["network"] == "default/people-absent" => Ok(()),
         row => Err(format!("{row:?}")),
     });
@@ -66,13 +66,13 @@ fn status_shows_what_a_pod_has_and_what_another_waits_for() {
             && table.contains("! default/people-b: network default/people-absent"),
         "{table}"
     );
-    let sick = ferroband(&["doctor", "cluster"]);
-    assert!(!sick.ok && sick.out.contains("ferroband explain NoNetworkFound"), "{sick:?}");
+    let unhealthy = ferroband(&["doctor", "cluster"]);
+    assert!(!unhealthy.ok && unhealthy.out.contains("ferroband explain NoNetworkFound"), "{unhealthy:?}");
 }
 
 #[test]
-fn doctor_finds_a_healthy_cluster_and_a_healthy_node() {
-    eventually("health", 60, || match ferroband(&["doctor", "cluster"]) {
+fn doctor_reports_a_healthy_cluster_and_node() {
+    eventually("a healthy cluster", 60, || match ferroband(&["doctor", "cluster"]) {
         outcome if outcome.ok => Ok(()),
         outcome => Err(format!("{outcome:?}")),
     });
@@ -86,35 +86,35 @@ fn doctor_finds_a_healthy_cluster_and_a_healthy_node() {
         "doctor",
         "node",
     ]);
-    let said = daemon.stdout_or_panic();
+    let output = daemon.stdout_or_panic();
     assert!(
-        said.contains("00-ferroband.conflist is the first") && said.contains("subnet manager at LID"),
-        "{said}"
+        output.contains("00-ferroband.conflist is the first") && output.contains("subnet manager at LID"),
+        "{output}"
     );
 }
 
 #[test]
-fn verify_tries_a_network_between_two_nodes_and_leaves_nothing() {
+fn verify_tests_a_network_between_two_nodes_and_cleans_up() {
     let mut objects = TestObjects::default();
     objects.apply(&network().to_string());
     let (one, other) = (node_names()[0].clone(), node_names()[1].clone());
-    let said = ferroband(&["verify", NETWORK, "--nodes", &format!("{one},{other}")]).stdout_or_panic();
-    assert!(said.contains(&format!("ok: {other} reaches {one} over default/{NETWORK}")), "{said}");
-    assert!(said.contains("3 packets transmitted, 3 packets received"), "{said}");
-    assert_eq!(trial_pods(), 0);
+    let output = ferroband(&["verify", NETWORK, "--nodes", &format!("{one},{other}")]).stdout_or_panic();
+    assert!(output.contains(&format!("ok: {other} reaches {one} over default/{NETWORK}")), "{output}");
+    assert!(output.contains("3 packets transmitted, 3 packets received"), "{output}");
+    assert_eq!(verify_pods(), 0);
     let absent = ferroband(&["verify", "people-absent", "--timeout", "20"]);
     assert!(!absent.ok && absent.err.contains("[NoNetworkFound]"), "{absent:?}");
-    assert_eq!(trial_pods(), 0);
+    assert_eq!(verify_pods(), 0);
 }
 
 #[test]
 fn verify_cleans_up_when_interrupted() {
-    // It waits for a network that never comes.
+    // The network never appears, so verify waits.
     let mut running = lab_command(&["ferroband", "--", "verify", "people-absent", "--timeout", "120"]);
-    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    eventually("the first pod", 30, || if trial_pods() == 1 { Ok(()) } else { Err("none".to_owned()) });
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the CLI starts");
+    eventually("the first pod", 30, || if verify_pods() == 1 { Ok(()) } else { Err("none".to_owned()) });
     let pid = running.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
-    assert!(!running.wait().expect("it ends").success());
-    assert_eq!(trial_pods(), 0);
+    assert!(!running.wait().expect("the CLI ends").success());
+    assert_eq!(verify_pods(), 0);
 }

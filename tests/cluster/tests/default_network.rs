@@ -1,4 +1,4 @@
-//! InfiniBand as a pod's default network: probes, services and pods of the cluster's own network still reach it.
+//! InfiniBand as a pod's default network: probes, services and pods of the cluster network still reach it.
 
 use ferroband_cluster_tests::{
     TestObjects, eventually, exec_in_pod, exec_on, holds_for, kubectl, kubectl_get, network_definition,
@@ -18,7 +18,7 @@ fn network() -> Value {
     network
 }
 
-/// A pod that serves its own name over HTTP, asked for it by the kubelet.
+/// A pod that serves its own name over HTTP, with readiness and liveness probes.
 fn server(name: &str, node: &str, annotations: &Value) -> Value {
     let probe = json!({"httpGet": {"path": "/name", "port": 8080}, "periodSeconds": 2, "failureThreshold": 2,
         "timeoutSeconds": 5});
@@ -42,7 +42,7 @@ fn service(name: &str) -> Value {
 }
 
 #[test]
-fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
+fn pod_with_infiniband_default_network_passes_probes_and_reaches_services() {
     start_own_lab(&["--nodes", "2"]);
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     let before = exec_on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").stdout_or_panic();
@@ -56,17 +56,14 @@ fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     }
     let pod = objects.wait_ready("on-ib", 120);
     let address = pod["status"]["podIP"].as_str().unwrap_or_default().to_string();
-    assert!(
-        address.starts_with("172.91.0."),
-        "the runtime knows the pod by its InfiniBand address: {address}"
-    );
+    assert!(address.starts_with("172.91.0."), "the pod IP is the InfiniBand address: {address}");
     for name in ["beside", "far"] {
         objects.wait_ready(name, 120);
     }
     let fetch = |from: &str, place: &str, expected: &str| {
         eventually(&format!("{from} fetches from {place}"), 60, || {
-            let seen = exec_in_pod(from, &format!("timeout 5 wget -q -O - http://{place}/name"));
-            if seen.out.trim() == expected { Ok(()) } else { Err(format!("{}{}", seen.out, seen.err)) }
+            let output = exec_in_pod(from, &format!("timeout 5 wget -q -O - http://{place}/name"));
+            if output.out.trim() == expected { Ok(()) } else { Err(format!("{}{}", output.out, output.err)) }
         });
     };
     let cluster_ip = |name: &str| {
@@ -88,7 +85,7 @@ fn a_pod_on_infiniband_alone_is_probed_reaches_services_and_is_reached() {
     });
 
     kubectl(&["delete", "pod", "on-ib", "--wait", "--timeout=60s"]).stdout_or_panic();
-    eventually("the node is as it was", 60, || {
+    eventually("rules and routes of the node are restored", 60, || {
         let now = exec_on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").stdout_or_panic();
         if now == before { Ok(()) } else { Err(now) }
     });

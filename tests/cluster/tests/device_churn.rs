@@ -1,7 +1,7 @@
-//! The daemon and the kubelet killed in turn while pods with functions come and go: no function is given twice, no pod that
-//! runs is touched, and both find each other within a second.
+//! The daemon and the kubelet are killed alternately while pods with functions start and stop. No function is allocated
+//! twice, running pods stay, and the device plugin is registered again within a second.
 //!
-//! Five rounds here; `cargo xtask test soak` does fifty.
+//! Five rounds here; `cargo xtask test soak` runs fifty.
 
 use ferroband_cluster_tests::hardware::{
     SimulatedVfs, apply_device_config, load_factor, pod_identity, resource_pod, restart_kubelet,
@@ -20,7 +20,7 @@ const KEEPERS: usize = 2;
 const PODS: usize = 4;
 
 #[test]
-fn many_pods_with_functions_while_daemon_and_kubelet_are_killed_in_turn() {
+fn many_pods_keep_their_functions_while_daemon_and_kubelet_are_killed() {
     let soak = soak_rounds();
     let rounds = if soak > 1 { soak } else { 5 };
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
@@ -42,32 +42,32 @@ fn many_pods_with_functions_while_daemon_and_kubelet_are_killed_in_turn() {
     let function = |keeper: &String| {
         exec_in_pod(keeper, "echo $PCIDEVICE_OPENSHIFT_IO_CHURNED").stdout_or_panic().trim().to_owned()
     };
-    let held: Vec<String> = keepers.iter().map(function).collect();
+    let held_functions: Vec<String> = keepers.iter().map(function).collect();
 
     for round in 0..rounds {
-        // Pods come and go while one or the other dies. Not by force, which a grace period of 0 is too: the kubelet itself
-        // then gives a device to the next pod while the container of the last one still ends.
+        // Not by force, and not with a grace period of 0: the kubelet would allocate a device to the next pod while the
+        // container of the previous one is still stopping.
         kubectl(&["delete", "pods", "-l", "a=churned", "--wait=false"]).stdout_or_panic();
         let seconds = if round % 2 == 0 { kill_kubelet(&node) } else { kill_daemon(&node) };
         let limit = load_factor();
-        eprintln!("  round {round}: known again after {seconds:.2} s (slowness {limit:.1})");
-        assert!(seconds <= limit, "round {round}: known again after {seconds:.2} s");
+        eprintln!("  round {round}: registered after {seconds:.2} s (slowness {limit:.1})");
+        assert!(seconds <= limit, "round {round}: registered after {seconds:.2} s");
         eventually(&format!("round {round}: {PODS} pods run"), 120, || {
             let running = running();
             if running.len() == PODS { Ok(()) } else { Err(format!("{running:?}")) }
         });
         let now: Vec<Value> = keepers.iter().map(|keeper| pod_identity(keeper)).collect();
-        assert_eq!(now, before, "round {round}: a pod that ran was touched");
-        once(round, &node);
+        assert_eq!(now, before, "round {round}: a running pod was changed");
+        assert_functions_are_exclusive(round, &node);
         let files = exec_on(&node, "ls /var/run/k8s.cni.cncf.io/devinfo/dp").stdout_or_panic();
-        for function in &held {
+        for function in &held_functions {
             let file = format!("openshift.io-churned-{function}-device.json");
-            assert!(files.contains(&file), "round {round}: {file} went while its pod runs:\n{files}");
+            assert!(files.contains(&file), "round {round}: {file} was removed while its pod runs:\n{files}");
         }
     }
 }
 
-/// Pods that hold one function each.
+/// Pods with one function each.
 fn deployment(node: &str) -> String {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "churned"},
@@ -97,35 +97,35 @@ fn running() -> Vec<String> {
     pods.iter().filter(ready).filter_map(|pod| Some(pod["metadata"]["name"].as_str()?.to_owned())).collect()
 }
 
-/// Of all processes on the node that have a function in their environment, no two containers have the same.
+/// Asserts that no two containers on the node have the same function in their environment.
 #[track_caller]
-fn once(round: usize, node: &str) {
+fn assert_functions_are_exclusive(round: usize, node: &str) {
     let script = "for p in /proc/[0-9]*; do f=$(tr '\\0' '\\n' < $p/environ 2>/dev/null | \
         sed -n 's/^PCIDEVICE_OPENSHIFT_IO_CHURNED=//p'); [ -n \"$f\" ] && echo $f $(readlink $p/ns/pid); done; true";
-    let seen = exec_on(node, script).stdout_or_panic();
+    let output = exec_on(node, script).stdout_or_panic();
     let mut holders: BTreeMap<&str, &str> = BTreeMap::new();
-    for (function, container) in seen.lines().filter_map(|line| line.split_once(' ')) {
+    for (function, container) in output.lines().filter_map(|line| line.split_once(' ')) {
         let other = holders.insert(function, container);
-        assert!(other.is_none_or(|other| other == container), "round {round}: {function} twice:\n{seen}");
+        assert!(other.is_none_or(|other| other == container), "round {round}: {function} twice:\n{output}");
     }
-    assert!(holders.len() >= KEEPERS, "round {round}: {seen}");
+    assert!(holders.len() >= KEEPERS, "round {round}: {output}");
 }
 
-/// Kills the kubelet and starts it again; how long it took until it knew the daemon's resource.
+/// Kills and restarts the kubelet; returns the seconds until the resource was registered again.
 fn kill_kubelet(node: &str) -> f64 {
-    known_again(node, &restart_kubelet(node))
+    seconds_until_registered(node, &restart_kubelet(node))
 }
 
-/// Kills the daemon, which the kubelet starts again; how long it took until it knew the resource.
+/// Kills the daemon, which the kubelet restarts; returns the seconds until the resource was registered again.
 fn kill_daemon(node: &str) -> f64 {
     let lines = exec_on(node, "wc -l < /var/log/lab/kubelet.log").stdout_or_panic();
     ferroband_cluster_tests::kill_node_daemon(node);
-    known_again(node, lines.trim())
+    seconds_until_registered(node, lines.trim())
 }
 
-/// Waits until the kubelet's log tells of a registration after line `from`; how many seconds after the kubelet had its
-/// socket and the daemon's process was there it was.
-fn known_again(node: &str, from: &str) -> f64 {
+/// Waits for a registration in the kubelet's log after line `from`. Returns the seconds since both the kubelet's socket
+/// and the daemon's process existed.
+fn seconds_until_registered(node: &str, from: &str) -> f64 {
     let line = eventually("a registration in the kubelet's log", 120, || {
         let words = format!(
             "tail -n +{} /var/log/lab/kubelet.log | grep 'Got registration request' | grep '{RESOURCE}' | head -n 1",
@@ -144,10 +144,10 @@ fn known_again(node: &str, from: &str) -> f64 {
          $(date +%s.%N) $(cut -d' ' -f1 /proc/uptime) {}",
         started.lines().last().expect("a daemon")
     );
-    let said = exec_on(node, &script).stdout_or_panic();
-    let times: Vec<f64> = said.split_whitespace().map(|word| word.parse().expect("seconds")).collect();
-    let [registered, kubelet, now, uptime, ticks] = times[..] else { panic!("{said}") };
-    // Ticks of the clock since boot, a hundred a second (proc(5)).
+    let output = exec_on(node, &script).stdout_or_panic();
+    let times: Vec<f64> = output.split_whitespace().map(|word| word.parse().expect("seconds")).collect();
+    let [registered, kubelet, now, uptime, ticks] = times[..] else { panic!("{output}") };
+    // Clock ticks since boot, 100 per second (proc(5)).
     let daemon = now - (uptime - ticks / 100.0);
     (registered - kubelet.max(daemon)).max(0.0)
 }

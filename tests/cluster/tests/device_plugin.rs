@@ -1,4 +1,4 @@
-//! Resources of the device plugin on a real kubelet: what is offered, and what a pod gets.
+//! Resources of the device plugin on a real kubelet: allocatable amounts and the devices in a pod.
 
 use ferroband_cluster_tests::hardware::{
     SimulatedVfs, allocatable, apply_device_config, resource_pod, restart_kubelet, vf_address,
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 const VFS: &str = "openshift.io/ib-vfs";
 const FEW: &str = "openshift.io/few";
 
-/// Where the node's device files are, since its hardware is simulated.
-const FILES: &str = "/var/lib/ferroband/sim/dev/infiniband";
+/// The device files of the node's simulated hardware.
+const DEVICE_FILES: &str = "/var/lib/ferroband/sim/dev/infiniband";
 
 fn files_in(pod: &str) -> Vec<String> {
     let mut files: Vec<String> = exec_in_pod(pod, "ls /dev/infiniband")
@@ -23,21 +23,21 @@ fn files_in(pod: &str) -> Vec<String> {
     files
 }
 
-fn number_of(hexadecimal: &str) -> u32 {
+fn parse_hex(hexadecimal: &str) -> u32 {
     u32::from_str_radix(hexadecimal, 16).expect("a number in hexadecimal")
 }
 
-/// Whether a container may open the device with the node's file of that name, if it makes itself a file for it.
-fn opens(pod: &str, node: &str, file: &str) -> bool {
-    let number = exec_on(node, &format!("stat -c '%t %T' {FILES}/{file}")).stdout_or_panic();
+/// Whether a container can open the node's device if it creates a device node for it.
+fn can_open(pod: &str, node: &str, file: &str) -> bool {
+    let number = exec_on(node, &format!("stat -c '%t %T' {DEVICE_FILES}/{file}")).stdout_or_panic();
     let (major, minor) = number.trim().split_once(' ').expect("two numbers");
-    let (major, minor) = (number_of(major), number_of(minor));
+    let (major, minor) = (parse_hex(major), parse_hex(minor));
     exec_in_pod(pod, &format!("rm -f /tmp/x; mknod /tmp/x c {major} {minor}")).stdout_or_panic();
     exec_in_pod(pod, "exec 3<>/tmp/x").ok
 }
 
 #[test]
-fn a_shared_resource_appears_with_its_maximum_and_gives_its_devices_alone() {
+fn shared_resource_has_its_maximum_and_exposes_only_its_devices() {
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     let shared = json!({"configList": [{
         "resourceName": "hca_shared", "rdmaHcaMax": 10, "selectors": {"vendors": ["15b3"], "deviceIDs": ["1017"]},
@@ -47,16 +47,16 @@ fn a_shared_resource_appears_with_its_maximum_and_gives_its_devices_alone() {
     assert_eq!(allocatable(&node, "jarvice.com/rdma"), "1");
     objects.apply(&resource_pod("sharer", &node, "rdma/hca_shared", 1));
     objects.wait_ready("sharer", 60);
-    // Neither umad nor issm: with them a pod could rewrite the fabric.
+    // Neither umad nor issm: with them a pod could reconfigure the fabric.
     assert_eq!(files_in("sharer"), ["rdma_cm", "uverbs0"]);
     exec_in_pod("sharer", "exec 3<>/dev/infiniband/uverbs0").stdout_or_panic();
 }
 
 #[test]
-fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() {
+fn sriov_resources_have_the_right_counts_and_a_pod_gets_only_its_functions() {
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     let _functions = SimulatedVfs::create(&node, 6);
-    // As the operator writes it, with its casing, and two pools on one adapter.
+    // In the operator's spelling, with two pools on one adapter.
     let sriov = json!({"resourceList": [
         {"resourcePrefix": "openshift.io", "resourceName": "few",
          "selectors": {"vendors": ["15b3"], "IsRdma": true, "rootDevices": ["0000:86:00.0#0-1"], "SelectorObj": null}},
@@ -71,15 +71,15 @@ fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() 
     objects.wait_ready("two", 90);
     objects.wait_ready("one", 90);
 
-    let given = |pod: &str| -> Vec<String> {
-        let said = exec_in_pod(pod, "echo $PCIDEVICE_OPENSHIFT_IO_IB_VFS").stdout_or_panic();
-        said.trim().split(',').map(str::to_owned).collect()
+    let allocated = |pod: &str| -> Vec<String> {
+        let output = exec_in_pod(pod, "echo $PCIDEVICE_OPENSHIFT_IO_IB_VFS").stdout_or_panic();
+        output.trim().split(',').map(str::to_owned).collect()
     };
-    let (two, one) = (given("two"), given("one"));
+    let (two, one) = (allocated("two"), allocated("one"));
     assert_eq!((two.len(), one.len()), (2, 1));
     let mut all: Vec<&String> = two.iter().chain(&one).collect();
     all.dedup();
-    assert_eq!(all.len(), 3, "no function is given twice: {two:?} {one:?}");
+    assert_eq!(all.len(), 3, "no function is allocated twice: {two:?} {one:?}");
     assert!(all.iter().all(|id| (2..6).any(|index| vf_address(index) == **id)), "{all:?}");
 
     let info: Value = serde_json::from_str(
@@ -90,7 +90,7 @@ fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() 
         exec_in_pod("two", "tr '\\0' '\\n' < /proc/1/environ | grep ^PCIDEVICE_OPENSHIFT_IO_IB-VFS=");
     assert!(
         hyphen.stdout_or_panic().contains(&two.join(",")),
-        "upstream's own name, which no shell can read"
+        "upstream's variable name, which a shell cannot read"
     );
     let mut expected = vec!["rdma_cm".to_owned()];
     for id in &two {
@@ -102,22 +102,22 @@ fn sriov_resources_have_the_right_counts_and_a_pod_gets_exactly_its_functions() 
         let file =
             exec_on(&node, &format!("cat /var/run/k8s.cni.cncf.io/devinfo/dp/{name}")).stdout_or_panic();
         let file: Value = serde_json::from_str(&file).unwrap();
-        let wanted = json!({"type": "pci", "version": "1.1.0",
+        let device_info = json!({"type": "pci", "version": "1.1.0",
             "pci": {"pci-address": id, "rdma-device": rdma["rdma_dev"]}});
-        assert_eq!(file, wanted);
+        assert_eq!(file, device_info);
     }
     expected.sort();
     assert_eq!(files_in("two"), expected);
 
-    // What is not its own is refused, be it the other pod's or the adapter's.
+    // Devices of the other pod and of the adapter cannot be opened.
     let others: Vec<String> = files_in("one").into_iter().filter(|file| file.starts_with("uverbs")).collect();
-    assert!(opens("two", &node, &expected[1]), "its own, under another name");
+    assert!(can_open("two", &node, &expected[1]), "its own device");
     for file in others.iter().map(String::as_str).chain(["uverbs0", "umad0", "issm0"]) {
-        assert!(!opens("two", &node, file), "{file}");
+        assert!(!can_open("two", &node, file), "{file}");
     }
 }
 
-/// A program on a node that ends with the test.
+/// A device plugin process on a node, killed on drop.
 struct DevicePluginProcess<'a>(&'a str, String);
 
 impl Drop for DevicePluginProcess<'_> {
@@ -127,7 +127,7 @@ impl Drop for DevicePluginProcess<'_> {
 }
 
 #[test]
-fn a_plugin_is_found_by_the_plugin_watcher_of_the_kubelet() {
+fn device_plugin_is_found_by_the_kubelets_plugin_watcher() {
     let (node, resource) = (node_names()[2].clone(), "watched.example.com/rdma");
     let socket = "/var/lib/kubelet/plugins_registry/ferroband-watched.example.com-rdma.sock";
     {
@@ -137,14 +137,14 @@ fn a_plugin_is_found_by_the_plugin_watcher_of_the_kubelet() {
         );
         let running = DevicePluginProcess(&node, exec_on(&node, &start).stdout_or_panic().trim().to_owned());
         wait_allocatable(&node, resource, "1");
-        // Found again by a kubelet that was started anew, which no call tells of us.
+        // A restarted kubelet finds the socket again without a Register call.
         restart_kubelet(&node);
         wait_allocatable(&node, resource, "1");
         let called =
             format!("grep 'Got registration request' /var/log/lab/kubelet.log | grep -c '{resource}'; true");
-        assert_eq!(exec_on(&node, &called).stdout_or_panic().trim(), "0", "it was never called");
+        assert_eq!(exec_on(&node, &called).stdout_or_panic().trim(), "0", "Register was never called");
         drop(running);
     }
     wait_allocatable(&node, resource, "0");
-    assert!(!exec_on(&node, &format!("test -e {socket}")).ok, "nothing is left for the watcher to dial");
+    assert!(!exec_on(&node, &format!("test -e {socket}")).ok, "no socket is left for the watcher");
 }

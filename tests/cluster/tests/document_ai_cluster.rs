@@ -1,5 +1,4 @@
-//! The document about an AI cluster: adapters in InfiniBand mode, a network for each graphics processor, on the nodes
-//! worker1 and worker2.
+//! Document 003, an AI cluster: adapters in InfiniBand mode and one network per GPU on the nodes worker1 and worker2.
 
 use ferroband_cluster_tests::fabric::UfmFabric;
 use ferroband_cluster_tests::hardware::wait_allocatable;
@@ -13,21 +12,21 @@ use std::collections::BTreeSet;
 
 const WORKERS: [&str; 2] = ["worker1", "worker2"];
 
-/// The adapters of the simulated server, processor by processor. The document shows one of them, eno3np2.
+/// Adapters of the simulated server, in the order of its GPUs. The document shows one of them, eno3np2.
 const ADAPTERS: [&str; 8] =
     ["ibp24s0", "ibp58s0", "eno3np2", "ibp92s0", "ibp154s0", "ibp186s0", "ibp202s0", "ibp218s0"];
 
-/// A lab as the document has it: two nodes of these names, eight adapters each.
-fn cluster(objects: &mut TestObjects) {
+/// A lab as in the document: two nodes with eight adapters each.
+fn start_cluster(objects: &mut TestObjects) {
     start_own_lab(&["--profile", "dgx", "--node-names", "worker1,worker2"]);
-    // The hosts' preparation, which the document points to: RDMA devices can be a pod's own.
+    // Host preparation that the document refers to: RDMA devices in exclusive mode.
     for worker in WORKERS {
         exec_on(worker, "ferroband sim netns exclusive").stdout_or_panic();
     }
     objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: spiderpool}}");
 }
 
-/// What the document applies: a policy, a network, a network with a P_Key (the rest elided), the values of the chart.
+/// Manifests of the document: policy, network, network with a P_Key (abbreviated), values of the chart.
 fn document() -> [String; 4] {
     let files = ["policy.yaml", "network.yaml", "partition.yaml", "rdma-tools-values.yaml"];
     let files = files.map(|file| format!("ai-cluster/{file}"));
@@ -39,8 +38,8 @@ fn name(pod: &Value) -> &str {
     pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// What the document only names: for each processor a policy, a pool and a network.
-fn of_processor(number: usize) -> String {
+/// Objects that the document only mentions: policy, pool and network of one GPU.
+fn gpu_manifests(number: usize) -> String {
     let (adapter, subnet) = (ADAPTERS[number - 1], format!("172.16.{}", 10 + number));
     let policy = json!({
         "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
@@ -63,7 +62,7 @@ fn of_processor(number: usize) -> String {
         "metadata": {"name": format!("gpu{number}-sriov"), "namespace": "spiderpool"},
         "spec": {"cniType": "ib-sriov", "ibsriov": {
             "resourceName": format!("spidernet.io/gpu{number}sriov"),
-            // One rail with an MTU of its own.
+            // One rail has its own MTU.
             "mtu": if number == 8 { 1500 } else { 0 },
             "ippools": {"ipv4": [format!("gpu{number}-net")]},
         }},
@@ -72,20 +71,20 @@ fn of_processor(number: usize) -> String {
 }
 
 #[test]
-fn seed_003_a_policy_and_a_network_as_printed() {
+fn policy_and_network_of_the_document_work_as_printed() {
     let mut objects = TestObjects::default();
-    cluster(&mut objects);
+    start_cluster(&mut objects);
     let [policy, network, ..] = document();
     objects.apply(&policy);
     for worker in WORKERS {
-        // Twelve functions of the adapter, whose name is an Ethernet port's and whose link is InfiniBand.
+        // Twelve functions of an InfiniBand adapter with the name of an Ethernet port.
         wait_allocatable(worker, "spidernet.io/eno3np2", "12");
         let state = kubectl_get(&["-n", "ferroband-system", "sriovnetworknodestates", worker]);
         let adapters = state["status"]["interfaces"].as_array().cloned().unwrap_or_default();
         let adapter = adapters.iter().find(|adapter| adapter["name"] == "eno3np2").expect("the adapter");
         assert_eq!((&adapter["linkType"], &adapter["numVfs"]), (&json!("IB"), &json!(12)), "{adapter}");
     }
-    // The pool's subnet has host bits.
+    // The pool's subnet has host bits set.
     objects.apply(&network);
     let rendered = wait_network_definition("spiderpool", "gpu1-ib-sriov", 60);
     let resource = &rendered["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"];
@@ -99,24 +98,24 @@ fn seed_003_a_policy_and_a_network_as_printed() {
     }
     let pods = ["one", "two"].map(|pod| objects.wait_ready(pod, 120));
     let limits = &pods[0]["spec"]["containers"][0]["resources"]["limits"];
-    assert_eq!(limits["spidernet.io/eno3np2"], "1", "what it needs was filled in: {limits}");
+    assert_eq!(limits["spidernet.io/eno3np2"], "1", "the resource is injected: {limits}");
     let (there, prefix) = first_ipv4(&pod_interface("two", "net1"));
     assert!(there.starts_with("172.16.11.") && prefix == 16, "{there}/{prefix}");
     exec_in_pod("one", &format!("ping -c 2 -w 20 -I net1 {there}")).stdout_or_panic();
-    note_vmlab_only("with rdmaIsolation the RDMA device is seen in the pod alone");
+    note_vmlab_only("with rdmaIsolation the RDMA device is visible only in the pod");
 }
 
 #[test]
-fn seed_003_a_partition_at_ufm_by_the_secret_as_printed() {
+fn secret_of_the_document_programs_a_partition_at_ufm() {
     let mut objects = TestObjects::default();
-    cluster(&mut objects);
+    start_cluster(&mut objects);
     let fabric = UfmFabric::up();
     let [policy, network, partition, _] = document();
     objects.apply(&policy).apply(&network);
     for worker in WORKERS {
         wait_allocatable(worker, "spidernet.io/eno3np2", "12");
     }
-    // What the document leaves out of this network is what its first one has.
+    // The abbreviated fields are those of the document's first network.
     let rest = "resourceName: spidernet.io/eno3np2\n    ippools:\n      ipv4: [gpu1-net11]";
     assert!(partition.contains("pkey: 1000"), "{partition}");
     objects.apply(&partition.replace("...", rest));
@@ -126,23 +125,23 @@ fn seed_003_a_partition_at_ufm_by_the_secret_as_printed() {
     for pod in ["in-1", "in-2"] {
         objects.wait_ready(pod, 120);
     }
-    assert_eq!(fabric.members(1000).len(), 2, "both were reported to UFM before they ran");
+    assert_eq!(fabric.members(1000).len(), 2, "both were added at UFM before they ran");
     let (there, _) = first_ipv4(&pod_interface("in-2", "net1"));
     exec_in_pod("in-1", &format!("ping -c 2 -w 20 -I net1 {there}")).stdout_or_panic();
     kubectl(&["delete", "pod", "in-1", "in-2", "--wait", "--timeout=60s"]).stdout_or_panic();
-    eventually("UFM has neither", 60, || match fabric.members(1000) {
+    eventually("UFM has no member", 60, || match fabric.members(1000) {
         none if none.is_empty() => Ok(()),
         some => Err(format!("{some:?}")),
     });
 }
 
 #[test]
-fn seed_003_eight_networks_by_the_chart_as_printed() {
+fn chart_of_the_document_attaches_eight_networks() {
     let mut objects = TestObjects::default();
-    cluster(&mut objects);
+    start_cluster(&mut objects);
     let [.., values] = document();
     for number in 1..=8 {
-        objects.apply(&of_processor(number));
+        objects.apply(&gpu_manifests(number));
     }
     for worker in WORKERS {
         for number in 1..=8 {
@@ -151,7 +150,7 @@ fn seed_003_eight_networks_by_the_chart_as_printed() {
     }
     let file = std::env::temp_dir().join(format!("ferroband-values-{}.yaml", std::process::id()));
     std::fs::write(&file, values).expect("a scratch file");
-    // The lab has the tools under a name of its own.
+    // The lab has the tools image under its own name.
     let image = "image.registry=ferroband.lab,image.repository=tools,image.tag=1";
     let file_name = file.to_string_lossy();
     let tools = chart_path("rdma-tools");
@@ -163,35 +162,35 @@ fn seed_003_eight_networks_by_the_chart_as_printed() {
     let on_nodes: BTreeSet<_> = pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
     assert_eq!(on_nodes, BTreeSet::from(WORKERS));
     for pod in &pods {
-        nine_interfaces(pod);
+        assert_nine_interfaces(pod);
     }
-    all_rails_reach(&pods[0], &pods[1]);
-    counted(&pods[0]);
-    gateways_were_asked(&pods[0]);
+    assert_all_rails_reach(&pods[0], &pods[1]);
+    assert_in_metrics(&pods[0]);
+    wait_gateways_probed(&pods[0]);
     note_vmlab_only("`rdma link` in the pod shows its eight devices");
     note_vmlab_only("`ib_read_lat` between the pods");
 
-    // A pod that writes no resources has them filled in.
+    // Resources are injected into a pod without any.
     let annotation =
         pods[0]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("networks");
     objects.apply(&pod_with_networks("injected", "worker2", annotation));
     let pod = objects.wait_ready("injected", 120);
     let limits = pod["spec"]["containers"][0]["resources"]["limits"].as_object().cloned().unwrap_or_default();
-    let wanted: BTreeSet<String> = (1..=8).map(|number| format!("spidernet.io/gpu{number}sriov")).collect();
-    assert_eq!(limits.keys().cloned().collect::<BTreeSet<_>>(), wanted);
-    nine_interfaces(&pod);
-    all_rails_reach(&pods[0], &pod);
+    let expected: BTreeSet<String> = (1..=8).map(|number| format!("spidernet.io/gpu{number}sriov")).collect();
+    assert_eq!(limits.keys().cloned().collect::<BTreeSet<_>>(), expected);
+    assert_nine_interfaces(&pod);
+    assert_all_rails_reach(&pods[0], &pod);
 }
 
-/// The pod's own interface and one for each network, each with an address of its pool and a device of its own.
+/// Asserts the default interface and one per network, each with an address of its pool and its own RDMA device.
 #[track_caller]
-fn nine_interfaces(pod: &Value) {
-    let seen = exec_in_pod(name(pod), "ip -j link").stdout_or_panic();
-    let seen: Value = serde_json::from_str(&seen).expect("JSON");
+fn assert_nine_interfaces(pod: &Value) {
+    let links = exec_in_pod(name(pod), "ip -j link").stdout_or_panic();
+    let links: Value = serde_json::from_str(&links).expect("JSON");
     let names: BTreeSet<_> =
-        seen.as_array().into_iter().flatten().filter_map(|link| link["ifname"].as_str()).collect();
-    let wanted = ["eth0", "net1", "net2", "net3", "net4", "net5", "net6", "net7", "net8"];
-    assert_eq!(names.into_iter().filter(|name| *name != "lo").collect::<Vec<_>>(), wanted);
+        links.as_array().into_iter().flatten().filter_map(|link| link["ifname"].as_str()).collect();
+    let expected = ["eth0", "net1", "net2", "net3", "net4", "net5", "net6", "net7", "net8"];
+    assert_eq!(names.into_iter().filter(|name| *name != "lo").collect::<Vec<_>>(), expected);
     for number in 1..=8 {
         let link = pod_interface(name(pod), &format!("net{number}"));
         let (address, prefix) = first_ipv4(&link);
@@ -199,7 +198,7 @@ fn nine_interfaces(pod: &Value) {
             address.starts_with(&format!("172.16.{}.", 10 + number)) && prefix == 24,
             "{address}/{prefix}"
         );
-        assert_eq!(link["mtu"] == 1500, number == 8, "its network asks for an MTU: {link}");
+        assert_eq!(link["mtu"] == 1500, number == 8, "only the eighth network sets an MTU: {link}");
     }
     let status = network_status(pod);
     let devices: BTreeSet<_> =
@@ -208,7 +207,7 @@ fn nine_interfaces(pod: &Value) {
 }
 
 #[track_caller]
-fn all_rails_reach(from: &Value, to: &Value) {
+fn assert_all_rails_reach(from: &Value, to: &Value) {
     for number in 1..=8 {
         let link = format!("net{number}");
         let (there, _) = first_ipv4(&pod_interface(name(to), &link));
@@ -216,9 +215,9 @@ fn all_rails_reach(from: &Value, to: &Value) {
     }
 }
 
-/// The node's metrics name the pod at its devices.
+/// Asserts that the node's metrics name the pod for its eight devices.
 #[track_caller]
-fn counted(pod: &Value) {
+fn assert_in_metrics(pod: &Value) {
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let page = exec_on(node, "curl -sf http://127.0.0.1:5711/metrics").stdout_or_panic();
     let label = format!("pod_name=\"{}\"", name(pod));
@@ -227,22 +226,22 @@ fn counted(pod: &Value) {
     assert_eq!(sent.count(), 8, "{page}");
 }
 
-/// Nothing has the gateways' addresses here; each was asked, and the node's daemon says so.
+/// Waits until the node daemon has logged every gateway as unreachable: no gateway exists in the lab.
 #[track_caller]
-fn gateways_were_asked(pod: &Value) {
+fn wait_gateways_probed(pod: &Value) {
     let field = format!("spec.nodeName={}", pod["spec"]["nodeName"].as_str().unwrap_or_default());
     let label = ["-l", "app.kubernetes.io/component=node", "--field-selector", &field, "-o", "name"];
     let daemon =
         kubectl(&[&["-n", "ferroband-system", "get", "pods"], &label[..]].concat()).stdout_or_panic();
-    eventually("words about the gateways", 60, || {
-        let told = kubectl(&["-n", "ferroband-system", "logs", daemon.trim()]).stdout_or_panic();
-        let silent = |third| !told.contains(&format!("gateway 172.16.{third}.254 is unreachable"));
+    eventually("log messages about all gateways", 60, || {
+        let log = kubectl(&["-n", "ferroband-system", "logs", daemon.trim()]).stdout_or_panic();
+        let silent = |third| !log.contains(&format!("gateway 172.16.{third}.254 is unreachable"));
         let missing: Vec<_> = (11..=18).filter(|third| silent(*third)).collect();
         if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?}")) }
     });
 }
 
-/// The chart's release, gone however the test ends.
+/// The Helm release of rdma-tools, uninstalled on drop.
 struct RdmaToolsRelease;
 
 impl Drop for RdmaToolsRelease {

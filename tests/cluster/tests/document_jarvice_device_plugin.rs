@@ -1,6 +1,6 @@
-//! Document 002: the device plugin of JARVICE, its two pods and its mocked run.
+//! Document 002: the JARVICE device plugin, its two pods and its mocked run.
 //!
-//! The document names its manifests and its pods but prints neither; they are those of `examples/rdma-device`.
+//! The document refers to manifests without printing them; the test uses `examples/rdma-device`.
 
 use ferroband_cluster_tests::hardware::{allocatable, wait_allocatable};
 use ferroband_cluster_tests::{TestObjects, eventually, exec_in_pod, exec_on, node_names, note_vmlab_only};
@@ -13,12 +13,12 @@ fn example(file: &str) -> String {
 }
 
 #[test]
-fn seed_002_the_two_pods_get_the_devices_of_their_nodes() {
+fn both_pods_get_the_devices_of_their_nodes() {
     let mut objects = TestObjects::default();
     for node in node_names() {
         wait_allocatable(&node, "jarvice.com/rdma", "1");
     }
-    // The lab has one Debian for every distribution.
+    // The lab has one image for all distributions.
     objects.apply(&example("pods.yaml").replace("ubuntu:24.04", "ferroband.lab/tools:1"));
     let (first, second) = (objects.wait_ready("ibpod", 90), objects.wait_ready("ibpod2", 90));
     assert_ne!(first["spec"]["nodeName"], second["spec"]["nodeName"], "one unit on each node");
@@ -37,9 +37,9 @@ fn seed_002_the_two_pods_get_the_devices_of_their_nodes() {
     note_vmlab_only("002: ib_read_bw between the two pods");
 }
 
-/// `docker run --security-opt=no-new-privileges --cap-drop=ALL --network=none -v …/device-plugins:… -v /tmp/infiniband:…`
-/// in containerd's words. A container of its own has a network without interfaces, and no new privileges, unless asked.
-fn mocked(name: &str, plugins: &str, resource: &str) -> String {
+/// The document's `docker run --security-opt=no-new-privileges --cap-drop=ALL --network=none -v …` with `ctr`.
+/// By default a container gets a network namespace without interfaces, and no new privileges.
+fn mocked_run_command(name: &str, plugins: &str, resource: &str) -> String {
     let bind = |from: &str, to: &str| format!("--mount type=bind,src={from},dst={to},options=rbind:rw");
     let dropped: String = CAPABILITIES.iter().map(|name| format!(" --cap-drop CAP_{name}")).collect();
     format!(
@@ -50,7 +50,7 @@ fn mocked(name: &str, plugins: &str, resource: &str) -> String {
     )
 }
 
-/// Those that containerd gives by itself.
+/// containerd's default capabilities.
 const CAPABILITIES: [&str; 14] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -68,7 +68,7 @@ const CAPABILITIES: [&str; 14] = [
     "AUDIT_WRITE",
 ];
 
-/// A container that ends with the test.
+/// A container on a node, removed on drop.
 struct DetachedContainer<'a>(&'a str, &'a str);
 
 impl Drop for DetachedContainer<'_> {
@@ -83,7 +83,7 @@ impl Drop for DetachedContainer<'_> {
 }
 
 #[test]
-fn seed_002_the_mocked_run_without_capabilities_is_known_to_a_real_kubelet() {
+fn mocked_run_without_capabilities_registers_with_a_real_kubelet() {
     let node = node_names()[1].clone();
     let resource = "mocked.example.com/rdma";
     // "create mocked … directories, touch a /tmp/infiniband/uverbs0 file"
@@ -91,12 +91,13 @@ fn seed_002_the_mocked_run_without_capabilities_is_known_to_a_real_kubelet() {
         .stdout_or_panic();
     {
         let _container = DetachedContainer(&node, "mocked-alone");
-        exec_on(&node, &mocked("mocked-alone", "/tmp/device-plugins", resource)).stdout_or_panic();
-        // Nobody is there to register at; it waits, and does not end.
+        exec_on(&node, &mocked_run_command("mocked-alone", "/tmp/device-plugins", resource))
+            .stdout_or_panic();
+        // There is no kubelet to register with; the plugin waits and does not exit.
         let there = "test -S /tmp/device-plugins/ferroband-mocked.example.com-rdma.sock";
-        eventually("its socket in the mocked folder", 30, || match exec_on(&node, there) {
-            seen if seen.ok => Ok(()),
-            seen => Err(seen.err),
+        eventually("the socket in the mocked folder", 30, || match exec_on(&node, there) {
+            output if output.ok => Ok(()),
+            output => Err(output.err),
         });
         let tasks = exec_on(&node, "ctr -n k8s.io task list | grep mocked-alone").stdout_or_panic();
         assert!(tasks.contains("RUNNING"), "{tasks}");
@@ -112,14 +113,15 @@ fn seed_002_the_mocked_run_without_capabilities_is_known_to_a_real_kubelet() {
     exec_on(&node, "mkdir -p /tmp/infiniband && touch /tmp/infiniband/uverbs0").stdout_or_panic();
     {
         let _container = DetachedContainer(&node, "mocked-real");
-        exec_on(&node, &mocked("mocked-real", "/var/lib/kubelet/device-plugins", resource)).stdout_or_panic();
+        exec_on(&node, &mocked_run_command("mocked-real", "/var/lib/kubelet/device-plugins", resource))
+            .stdout_or_panic();
         wait_allocatable(&node, resource, "1");
         exec_on(&node, "rm /tmp/infiniband/uverbs0").stdout_or_panic();
         wait_allocatable(&node, resource, "0");
         exec_on(&node, "touch /tmp/infiniband/uverbs0").stdout_or_panic();
         wait_allocatable(&node, resource, "1");
-        assert_eq!(allocatable(&node, "jarvice.com/rdma"), "1", "beside the daemon's own");
+        assert_eq!(allocatable(&node, "jarvice.com/rdma"), "1", "the daemon's resource stays");
     }
-    // It is gone; kubelets keep the name of a resource until they are started anew.
+    // The plugin is gone; a kubelet keeps the resource name until it restarts.
     wait_allocatable(&node, resource, "0");
 }

@@ -1,5 +1,6 @@
-//! The proposal of native InfiniBand: adapters that are switched to it, provisioned, offered by their link type, and given
-//! to pods as additional interfaces. It prints no YAML; `examples/infiniband-policy` has what it describes.
+//! Document 004, native InfiniBand: adapters are switched to InfiniBand, provisioned, selected by link type, and
+//! attached to pods as additional interfaces. It prints no YAML; `examples/infiniband-policy` has the objects that it
+//! describes.
 
 use ferroband_cluster_tests::hardware::{allocatable, apply_device_config, wait_allocatable};
 use ferroband_cluster_tests::inspect::{first_ipv4, network_status, pod_interface};
@@ -15,29 +16,33 @@ fn state(node: &str) -> Value {
     kubectl_get(&["-n", "ferroband-system", "sriovnetworknodestates", node])
 }
 
-/// The adapter's link type as its node tells it.
+/// The adapter's link type in the node state.
 fn link_type(node: &str) -> String {
     state(node)["status"]["interfaces"][0]["linkType"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
+fn adapter_is_switched_to_infiniband_and_a_pod_gets_a_function() {
     start_own_lab(&["--nodes", "2", "--profile", "vpi"]);
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     for node in &nodes {
-        eventually("the node tells of its adapter", 60, || match link_type(node).as_str() {
+        eventually("the node state shows the adapter", 60, || match link_type(node).as_str() {
             "ETH" => Ok(()),
             other => Err(other.to_owned()),
         });
     }
-    selected_by_link_type(&nodes, ["1", "0"]);
+    assert_selected_by_link_type(&nodes, ["1", "0"]);
 
-    // Link type `infiniBand` or `ib`: the firmware is told, and it takes a reboot, which is asked for.
+    // Link type `infiniBand` or `ib`: the firmware is configured, and the node state requests a reboot.
     objects.apply(&read_example("infiniband-policy/policy.yaml"));
     for node in &nodes {
-        eventually("the node asks for a reboot", 90, || {
-            let said = state(node)["status"].to_string();
-            if said.contains("RebootRequired") && said.contains("allowReboot") { Ok(()) } else { Err(said) }
+        eventually("the node requests a reboot", 90, || {
+            let status = state(node)["status"].to_string();
+            if status.contains("RebootRequired") && status.contains("allowReboot") {
+                Ok(())
+            } else {
+                Err(status)
+            }
         });
         run_lab(&["reboot", node]).stdout_or_panic();
     }
@@ -46,17 +51,17 @@ fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
             "IB" => Ok(()),
             _ => Err(state(node)["status"].to_string()),
         });
-        // Provisioned, and advertised as a resource of the node.
+        // Provisioned and advertised as a node resource.
         wait_allocatable(node, RESOURCE, "4");
-        eventually("nothing more is to do", 60, || match state(node)["status"]["syncStatus"].as_str() {
+        eventually("the node state is synced", 60, || match state(node)["status"]["syncStatus"].as_str() {
             Some("Succeeded") => Ok(()),
             other => Err(format!("{other:?}")),
         });
     }
-    // Not as Ethernet any more; and what has functions is offered as those.
-    selected_by_link_type(&nodes, ["0", "0"]);
+    // No longer Ethernet; an adapter with virtual functions is advertised only through them.
+    assert_selected_by_link_type(&nodes, ["0", "0"]);
 
-    // A network of them: a NetworkAttachmentDefinition with `ib-sriov` as plugin.
+    // A NetworkAttachmentDefinition with the plugin `ib-sriov`.
     objects.apply(&read_example("infiniband-policy/network.yaml"));
     let rendered = wait_network_definition("default", "infiniband", 60);
     let config: Value =
@@ -64,7 +69,7 @@ fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
     assert_eq!((&config["type"], &config["link_state"]), (&json!("ib-sriov"), &json!("enable")), "{config}");
     assert_eq!(rendered["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"], RESOURCE);
 
-    // A pod has it as an additional interface.
+    // A pod with it as an additional interface.
     let pod: String = read_example("infiniband-policy/pod.yaml");
     objects.apply(&pod).apply(&pod.replace("name: infiniband\n", "name: infiniband-2\n"));
     let pods = ["infiniband", "infiniband-2"].map(|pod| objects.wait_ready(pod, 120));
@@ -81,9 +86,9 @@ fn seed_004_an_adapter_becomes_infiniband_and_a_pod_gets_a_function_of_it() {
     objects.leave_to_lab_teardown();
 }
 
-/// How many adapters the device plugin selects as `ether` and as `infiniband`.
+/// Asserts how many adapters the device plugin selects with link types `ether` and `infiniband`.
 #[track_caller]
-fn selected_by_link_type(nodes: &[String], amounts: [&str; 2]) {
+fn assert_selected_by_link_type(nodes: &[String], amounts: [&str; 2]) {
     let mut objects = TestObjects::default();
     let of = |kind: &str| {
         json!({"resourcePrefix": "seed.io", "resourceName": format!("of_{kind}"),
@@ -95,9 +100,10 @@ fn selected_by_link_type(nodes: &[String], amounts: [&str; 2]) {
     );
     for node in nodes {
         eventually(&format!("{amounts:?} of link types ether, infiniband on {node}"), 60, || {
-            let seen = ["ether", "infiniband"].map(|kind| allocatable(node, &format!("seed.io/of_{kind}")));
-            let seen = seen.map(|amount| if amount == "absent" { "0".to_owned() } else { amount });
-            if seen == amounts { Ok(()) } else { Err(format!("{seen:?}")) }
+            let observed =
+                ["ether", "infiniband"].map(|kind| allocatable(node, &format!("seed.io/of_{kind}")));
+            let observed = observed.map(|amount| if amount == "absent" { "0".to_owned() } else { amount });
+            if observed == amounts { Ok(()) } else { Err(format!("{observed:?}")) }
         });
     }
 }

@@ -1,4 +1,6 @@
-//! The charts: checked, upgraded under running pods, and gone without a trace, in a lab of their own.
+//! The Helm charts: validated, upgraded under running pods, and uninstalled, in a separate lab.
+//!
+//! The tests run in alphabetical order; the last one uninstalls Ferroband.
 
 use ferroband_cluster_tests::{
     TestObjects, chart_path, eventually, exec_on, helm, kubectl, kubectl_get, kubectl_with,
@@ -13,7 +15,7 @@ fn lab() {
 }
 
 #[test]
-fn a_charts_are_right_by_helm_and_by_the_api_server() {
+fn charts_pass_lint_and_server_side_validation() {
     lab();
     for name in ["ferroband", "rdma-tools"] {
         helm(&["lint", "--strict", &chart_path(name)]).stdout_or_panic();
@@ -40,7 +42,7 @@ fn a_charts_are_right_by_helm_and_by_the_api_server() {
 }
 
 #[test]
-fn b_tools_run_where_and_with_what_the_values_say() {
+fn rdma_tools_follow_their_values() {
     lab();
     let values = json!({
         "image": {"registry": "ferroband.lab", "repository": "tools", "tag": "1"},
@@ -71,13 +73,13 @@ fn b_tools_run_where_and_with_what_the_values_say() {
     assert_eq!(pod["spec"]["nodeName"], json!(node_names()[0]));
 }
 
-/// What of Ferroband is on the node.
-fn left(node: &str) -> String {
+/// Ferroband's files in the node's CNI folders.
+fn cni_files(node: &str) -> String {
     exec_on(node, "ls /etc/cni/net.d /opt/cni/bin | grep -i ferroband; true").stdout_or_panic()
 }
 
 #[test]
-fn c_an_upgrade_keeps_pods_running_and_an_uninstall_leaves_nothing() {
+fn upgrade_keeps_pods_running_and_uninstall_removes_everything() {
     lab();
     let node = node_names()[0].clone();
     let mut objects = TestObjects::default();
@@ -107,7 +109,7 @@ fn c_an_upgrade_keeps_pods_running_and_an_uninstall_leaves_nothing() {
             .as_array()
             .map_or(0, Vec::len)
     };
-    assert!(webhooks() >= 2, "the upgrade took the webhooks away");
+    assert!(webhooks() >= 2, "the upgrade removed the webhooks");
     let after = objects.wait_ready("before", 10);
     assert_eq!(restarts(&before), restarts(&after));
     objects.apply(&pod("between"));
@@ -125,19 +127,19 @@ fn c_an_upgrade_keeps_pods_running_and_an_uninstall_leaves_nothing() {
         assert_eq!(found.trim(), "", "{kind}");
     }
     let kinds = "all,secrets,leases,roles,rolebindings,serviceaccounts";
-    let ours = ["-l", "app.kubernetes.io/name=ferroband", "-o", "name"];
-    // Helm waits for what it deletes, not for the pods of it.
-    eventually("nothing of it in its namespace", 90, || {
-        let found = kubectl(&[&["-n", NAMESPACE, "get", kinds], &ours[..]].concat()).stdout_or_panic();
+    let selector = ["-l", "app.kubernetes.io/name=ferroband", "-o", "name"];
+    // Helm waits for the workloads it deletes, not for their pods.
+    eventually("no objects left in the namespace", 90, || {
+        let found = kubectl(&[&["-n", NAMESPACE, "get", kinds], &selector[..]].concat()).stdout_or_panic();
         if found.trim().is_empty() { Ok(()) } else { Err(found) }
     });
     kubectl(&["get", "crd", "addressblocks.ferroband.io", "network-attachment-definitions.k8s.cni.cncf.io"])
         .stdout_or_panic();
-    // Pods go on running, and the last one takes the rest along.
+    // Pods keep running; deleting the last one removes the CNI files.
     objects.wait_ready("before", 10);
-    assert_ne!(left(&node), "");
+    assert_ne!(cni_files(&node), "");
     kubectl(&["delete", "pod", "before", "between", "--wait", "--timeout=60s"]).stdout_or_panic();
-    eventually("the node as it was", 60, || match left(&node) {
+    eventually("the CNI files are removed", 60, || match cni_files(&node) {
         rest if rest.is_empty() => Ok(()),
         rest => Err(rest),
     });

@@ -1,5 +1,5 @@
-//! Hardware that changes under a running kubelet: it is told within a second, the API server within three, and pods that
-//! run stay as they are.
+//! Hardware changes under a running kubelet: the kubelet sees them within a second, the API server within three, and
+//! running pods are not affected.
 
 use ferroband_cluster_tests::hardware::{
     ADAPTER, SimulatedVfs, allocatable, apply_device_config, kubelet_reports_healthy, load_factor,
@@ -16,26 +16,25 @@ fn pool() -> Value {
         "selectors": {"devices": ["1018"], "isRdma": true}}]})
 }
 
-/// Does `words` to the node's hardware; the kubelet knows of so many healthy units a second later, and they can be
-/// allocated two seconds after that.
+/// Runs `ferroband sim WORDS`. The kubelet must see `healthy` devices within a second, the API server within three.
 #[track_caller]
-fn told(node: &str, words: &str, resource: &str, healthy: usize) {
+fn change_and_wait(node: &str, words: &str, resource: &str, healthy: usize) {
     let limit = load_factor();
     let kubelet =
         seconds_until(node, &format!("ferroband sim {words}"), &kubelet_reports_healthy(resource, healthy));
     let begin = Instant::now();
-    eventually(&format!("{words}: {healthy} can be allocated"), 60, || match allocatable(node, resource) {
-        seen if seen == healthy.to_string() => Ok(()),
-        seen => Err(seen),
+    eventually(&format!("{words}: {healthy} allocatable"), 60, || match allocatable(node, resource) {
+        current if current == healthy.to_string() => Ok(()),
+        current => Err(current),
     });
     let api = kubelet + begin.elapsed().as_secs_f64();
     eprintln!("  {words}: kubelet after {kubelet:.2} s, allocatable after {api:.2} s (slowness {limit:.1})");
-    assert!(kubelet <= limit, "{words}: the kubelet was told after {kubelet:.2} s");
+    assert!(kubelet <= limit, "{words}: the kubelet saw it after {kubelet:.2} s");
     assert!(api <= 3.0 * limit, "{words}: allocatable after {api:.2} s");
 }
 
 #[test]
-fn unplugging_replugging_and_other_functions_are_told_within_a_second_and_a_running_pod_stays() {
+fn kubelet_sees_hotplug_and_vf_changes_within_a_second_and_running_pods_stay() {
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     let _functions = SimulatedVfs::create(&node, 4);
     apply_device_config(&mut objects, &[("sriov.json", pool())]);
@@ -44,22 +43,22 @@ fn unplugging_replugging_and_other_functions_are_told_within_a_second_and_a_runn
     objects.wait_ready("stays", 90);
     let before = pod_identity("stays");
 
-    told(&node, &format!("vfs {ADAPTER} 8"), RESOURCE, 8);
-    told(&node, &format!("unplug {ADAPTER}"), RESOURCE, 0);
-    told(&node, &format!("replug {ADAPTER}"), "jarvice.com/rdma", 1);
-    told(&node, &format!("vfs {ADAPTER} 4"), RESOURCE, 4);
+    change_and_wait(&node, &format!("vfs {ADAPTER} 8"), RESOURCE, 8);
+    change_and_wait(&node, &format!("unplug {ADAPTER}"), RESOURCE, 0);
+    change_and_wait(&node, &format!("replug {ADAPTER}"), "jarvice.com/rdma", 1);
+    change_and_wait(&node, &format!("vfs {ADAPTER} 4"), RESOURCE, 4);
     assert_eq!(pod_identity("stays"), before);
 
-    // What it holds is still its own: of four functions three are left for others.
+    // The pod keeps its function: three of four are left for others.
     objects.apply(&resource_pod("rest", &node, RESOURCE, 3));
     objects.wait_ready("rest", 90);
     let own = exec_in_pod("stays", "echo $PCIDEVICE_OPENSHIFT_IO_IB_VFS").stdout_or_panic();
     let rest = exec_in_pod("rest", "echo $PCIDEVICE_OPENSHIFT_IO_IB_VFS").stdout_or_panic();
-    assert!(!rest.contains(own.trim()), "{own} was given twice: {rest}");
+    assert!(!rest.contains(own.trim()), "{own} was allocated twice: {rest}");
 }
 
 #[test]
-fn a_port_that_stays_down_makes_its_functions_unhealthy_and_a_flap_does_not() {
+fn port_down_makes_its_functions_unhealthy_but_a_flap_does_not() {
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     let functions = SimulatedVfs::create(&node, 2);
     apply_device_config(&mut objects, &[("sriov.json", pool())]);
@@ -68,7 +67,7 @@ fn a_port_that_stays_down_makes_its_functions_unhealthy_and_a_flap_does_not() {
     objects.wait_ready("cabled", 90);
     let before = pod_identity("cabled");
     let gone = kubelet_reports_healthy(RESOURCE, 0);
-    // A flap of two seconds: nothing is told, although it is waited for longer than the debounce.
+    // A flap of two seconds is not reported, also not after the debounce time.
     functions.sim(&format!("port {ADAPTER} down"));
     std::thread::sleep(std::time::Duration::from_secs(2));
     functions.sim(&format!("port {ADAPTER} active"));
@@ -77,9 +76,9 @@ fn a_port_that_stays_down_makes_its_functions_unhealthy_and_a_flap_does_not() {
 
     let slow = load_factor();
     let down = seconds_until(&node, &format!("ferroband sim port {ADAPTER} down"), &gone);
-    assert!((4.8..=5.0 + 2.0 * slow).contains(&down), "down is told after five seconds, not {down:.1}");
+    assert!((4.8..=5.0 + 2.0 * slow).contains(&down), "down is reported after five seconds, not {down:.1}");
     let known = kubelet_reports_healthy(RESOURCE, 2);
     let up = seconds_until(&node, &format!("ferroband sim port {ADAPTER} active"), &known);
-    assert!((9.8..=10.0 + 2.0 * slow).contains(&up), "up is told after ten seconds, not {up:.1}");
+    assert!((9.8..=10.0 + 2.0 * slow).contains(&up), "up is reported after ten seconds, not {up:.1}");
     assert_eq!(pod_identity("cabled"), before);
 }

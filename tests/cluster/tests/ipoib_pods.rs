@@ -1,4 +1,4 @@
-//! The first pod: an IPoIB network with Whereabouts addresses and the JARVICE resource, as the document has it.
+//! IPoIB pods with Whereabouts addresses: document 000 with the JARVICE resource, errors, API writes, restarts.
 
 use ferroband_cluster_tests::inspect::{
     audit_events, audit_log_length, block_entries, first_ipv4, leftover_state, network_status, pod_interface,
@@ -9,15 +9,15 @@ use ferroband_cluster_tests::{
 };
 use serde_json::{Value, json};
 
-/// The document's network and pod.
+/// Network and pod of document 000.
 fn document() -> (String, String) {
     let found = document_yaml("000", "jarvice-ipoib", &["network.yaml", "pod.yaml"]);
     assert_eq!(found.len(), 2, "the document has a network and a pod");
     (found[0].clone(), found[1].clone())
 }
 
-/// The document's pod under another name: the resource is one per node, so it lands elsewhere.
-fn twin(pod: &str, name: &str) -> String {
+/// The document's pod under another name. It lands on another node, since each node has one unit of the resource.
+fn renamed_pod(pod: &str, name: &str) -> String {
     pod.replace("name: ipoib-test", &format!("name: {name}"))
 }
 
@@ -29,10 +29,10 @@ fn network(name: &str, master: &str, range: &str) -> String {
     network_definition(name, &config).to_string()
 }
 
-/// Wait until the nodes and the granules hold nothing of this range.
+/// Waits until neither nodes nor address blocks have state of this range.
 #[track_caller]
-fn nothing_is_left(range: &str) {
-    eventually("nothing is left of the pods", 30, || {
+fn wait_nothing_left(range: &str) {
+    eventually("no state of the pods left", 30, || {
         let entries: Vec<_> = block_entries().into_iter().filter(|(g, _)| g.starts_with(range)).collect();
         if !entries.is_empty() {
             return Err(format!("{entries:?}"));
@@ -41,9 +41,9 @@ fn nothing_is_left(range: &str) {
             let pods = kubectl_get(&["pods", "-A", "--field-selector", &format!("spec.nodeName={node}")]);
             let names: Vec<&Value> =
                 pods["items"].as_array().into_iter().flatten().map(|p| &p["metadata"]["name"]).collect();
-            let kept = leftover_state(&node);
-            if !kept.is_empty() {
-                return Err(format!("{node} keeps {kept} with pods {names:?}"));
+            let state = leftover_state(&node);
+            if !state.is_empty() {
+                return Err(format!("{node} has {state} with pods {names:?}"));
             }
         }
         Ok(())
@@ -56,10 +56,10 @@ fn events_of(pod: &str) -> String {
 }
 
 #[test]
-fn seed_000_network_and_pod_as_printed_and_a_second_pod_reach_each_other() {
+fn pod_of_document_000_and_a_second_pod_reach_each_other() {
     let (network, pod) = document();
     let mut objects = TestObjects::default();
-    objects.apply(&network).apply(&pod).apply(&twin(&pod, "ipoib-test-2"));
+    objects.apply(&network).apply(&pod).apply(&renamed_pod(&pod, "ipoib-test-2"));
     let first = objects.wait_ready("ipoib-test", 60);
     let second = objects.wait_ready("ipoib-test-2", 60);
     assert_ne!(
@@ -90,52 +90,55 @@ fn seed_000_network_and_pod_as_printed_and_a_second_pod_reach_each_other() {
     assert!(status[1].get("default").is_none());
 
     drop(objects);
-    nothing_is_left("192.168.0.");
+    wait_nothing_left("192.168.0.");
 }
 
 #[test]
-fn a_missing_network_is_named_and_the_pod_starts_when_it_comes() {
+fn event_names_a_missing_network_and_the_pod_starts_once_it_exists() {
     let mut objects = TestObjects::default();
     objects.apply(&pod("waits", &node_names()[0], "comes-later"));
-    let said = eventually("an event", 30, || {
+    let event = eventually("an event", 30, || {
         let events = events_of("waits");
         if events.contains("NoNetworkFound") { Ok(events) } else { Err(events) }
     });
-    assert!(said.contains("default/comes-later"), "which network: {said}");
+    assert!(event.contains("default/comes-later"), "the event names the network: {event}");
     objects.apply(&network("comes-later", "ib0", "192.168.41.0/24"));
     objects.wait_ready("waits", 60);
     assert!(first_ipv4(&pod_interface("waits", "net1")).0.starts_with("192.168.41."));
     drop(objects);
-    nothing_is_left("192.168.41.");
+    wait_nothing_left("192.168.41.");
 }
 
 #[test]
-fn a_missing_master_is_named_and_leaves_nothing_behind() {
+fn event_names_a_missing_master_and_nothing_is_left_behind() {
     let mut objects = TestObjects::default();
     objects.apply(&network("no-master", "ib7", "192.168.42.0/24"));
     objects.apply(&pod("masterless", &node_names()[0], "no-master"));
-    let said = eventually("an event", 30, || {
+    let event = eventually("an event", 30, || {
         let events = events_of("masterless");
         if events.contains("NoParent") && events.contains("ib7") { Ok(events) } else { Err(events) }
     });
-    assert!(said.contains("ibs5f0") || said.contains("ib0"), "the remedy names what is there: {said}");
-    // Mended by the user, the pod starts by itself.
+    assert!(
+        event.contains("ibs5f0") || event.contains("ib0"),
+        "the remedy names existing interfaces: {event}"
+    );
+    // Once the user corrects the network, the pod starts.
     objects.apply(&network("no-master", "ib0", "192.168.42.0/24"));
     objects.wait_ready("masterless", 90);
     drop(objects);
-    nothing_is_left("192.168.42.");
+    wait_nothing_left("192.168.42.");
 }
 
 #[test]
-fn one_add_costs_one_patch_of_the_pod_and_one_write_of_a_granule() {
+fn one_add_patches_the_pod_once_and_writes_one_address_block() {
     let mut objects = TestObjects::default();
     objects.apply(&network("counted", "ib0", "192.168.43.0/24"));
-    // The first pod makes the granule known to the node; the second is what a busy node sees.
+    // The first pod caches the address block on the node; the second is the usual case on a busy node.
     for name in ["count-1", "count-2"] {
         let mark = audit_log_length();
         objects.apply(&pod(name, &node_names()[0], "counted"));
         objects.wait_ready(name, 60);
-        let ours: Vec<String> = eventually("the audit log", 10, || {
+        let requests: Vec<String> = eventually("the audit log", 10, || {
             let lines: Vec<String> = audit_events(mark)
                 .iter()
                 .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband-node")))
@@ -157,18 +160,22 @@ fn one_add_costs_one_patch_of_the_pod_and_one_write_of_a_granule() {
                 Err(format!("{lines:?}"))
             }
         });
-        let writes = |what: &str| ours.iter().filter(|l| l.contains(what)).count();
-        assert_eq!(writes("pods"), 1, "{ours:?}");
-        assert_eq!(writes("addressblocks"), 1, "{ours:?}");
-        assert!(!ours.iter().any(|l| l.starts_with("get") || l.starts_with("list")), "no reads: {ours:?}");
-        assert!(ours.len() <= 3, "at most one event besides: {ours:?}");
+        let writes = |what: &str| requests.iter().filter(|l| l.contains(what)).count();
+        assert_eq!(writes("pods"), 1, "{requests:?}");
+        assert_eq!(writes("addressblocks"), 1, "{requests:?}");
+        assert!(
+            !requests.iter().any(|l| l.starts_with("get") || l.starts_with("list")),
+            "no reads: {requests:?}"
+        );
+        assert!(requests.len() <= 3, "at most one event besides: {requests:?}");
     }
     drop(objects);
-    nothing_is_left("192.168.43.");
+    wait_nothing_left("192.168.43.");
 }
 
+// Case: cni 79
 #[test]
-fn a_pod_without_networks_has_only_the_default_one() {
+fn pod_without_networks_has_only_the_default_network() {
     let mut objects = TestObjects::default();
     objects.apply_pod("plain", &node_names()[0]);
     objects.wait_ready("plain", 60);
@@ -183,12 +190,12 @@ fn a_pod_without_networks_has_only_the_default_one() {
 }
 
 #[test]
-fn a_pod_is_deleted_while_the_daemon_is_away_and_its_address_is_freed_when_it_is_back() {
+fn address_of_a_pod_deleted_without_the_daemon_is_released_when_it_returns() {
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     objects.apply(&network("away", "ib0", "192.168.44.0/24"));
     objects.apply(&pod("orphaned", &node, "away"));
     objects.wait_ready("orphaned", 60);
-    // Off this node only: the daemon set must not find it again until we say so.
+    // Keep the DaemonSet off this node until the test removes the label.
     kubectl(&["label", "node", &node, "ferroband.io/keep-away=yes", "--overwrite"]).stdout_or_panic();
     let keep_away = r#"{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms":[{"matchExpressions":[{"key":"ferroband.io/keep-away","operator":"DoesNotExist"}]}]}}}}}}}"#;
@@ -198,7 +205,7 @@ fn a_pod_is_deleted_while_the_daemon_is_away_and_its_address_is_freed_when_it_is
     )
     .stdout_or_panic();
     let outcome = std::panic::catch_unwind(|| {
-        eventually("the daemon is away", 60, || {
+        eventually("the daemon is stopped", 60, || {
             let pods = kubectl_get(&[
                 "pods",
                 "-n",
@@ -213,15 +220,15 @@ fn a_pod_is_deleted_while_the_daemon_is_away_and_its_address_is_freed_when_it_is
         });
         kubectl(&["delete", "pod", "orphaned", "--timeout=60s"]).stdout_or_panic();
         eventually("the interface is gone without the daemon", 20, || {
-            let kept = exec_on(&node, "ip -o link | grep -c fbv || true").stdout_or_panic();
-            if kept.trim() == "0" { Ok(()) } else { Err(kept) }
+            let left = exec_on(&node, "ip -o link | grep -c fbv || true").stdout_or_panic();
+            if left.trim() == "0" { Ok(()) } else { Err(left) }
         });
-        eventually("the release is owed", 10, || {
-            let owed = exec_on(&node, "ls /var/lib/ferroband/owed | wc -l").stdout_or_panic();
-            if owed.trim() == "1" { Ok(()) } else { Err(owed) }
+        eventually("the release is pending", 10, || {
+            let pending = exec_on(&node, "ls /var/lib/ferroband/owed | wc -l").stdout_or_panic();
+            if pending.trim() == "1" { Ok(()) } else { Err(pending) }
         });
-        let held = block_entries().iter().filter(|(g, _)| g.starts_with("192.168.44.")).count();
-        assert_eq!(held, 1, "an address nobody confirmed free stays assigned");
+        let assigned = block_entries().iter().filter(|(g, _)| g.starts_with("192.168.44.")).count();
+        assert_eq!(assigned, 1, "the address stays assigned until the release is confirmed");
     });
     kubectl(&["label", "node", &node, "ferroband.io/keep-away-"]).stdout_or_panic();
     let back = r#"{"spec":{"template":{"spec":{"affinity":null}}}}"#;
@@ -230,12 +237,12 @@ fn a_pod_is_deleted_while_the_daemon_is_away_and_its_address_is_freed_when_it_is
     kubectl(&[&daemon[..], &["rollout", "status", "daemonset/ferroband-node", "--timeout=120s"]].concat())
         .stdout_or_panic();
     outcome.unwrap();
-    nothing_is_left("192.168.44.");
+    wait_nothing_left("192.168.44.");
     assert_eq!(exec_on(&node, "ls /var/lib/ferroband/owed | wc -l").stdout_or_panic().trim(), "0");
 }
 
 #[test]
-fn a_killed_daemon_comes_back_and_pods_start_meanwhile_or_soon_after() {
+fn pods_start_after_the_node_daemon_is_killed() {
     let (mut objects, node) = (TestObjects::default(), node_names()[1].clone());
     objects.apply(&network("killed", "ib0", "192.168.45.0/24"));
     for round in 0..3 {
@@ -247,11 +254,11 @@ fn a_killed_daemon_comes_back_and_pods_start_meanwhile_or_soon_after() {
         kubectl(&["delete", "pod", &name, "--timeout=60s"]).stdout_or_panic();
     }
     drop(objects);
-    nothing_is_left("192.168.45.");
+    wait_nothing_left("192.168.45.");
 }
 
 #[test]
-fn a_rebooted_node_gives_the_pod_its_address_again() {
+fn pod_keeps_its_address_after_a_node_reboot() {
     let (mut objects, node) = (TestObjects::default(), node_names()[1].clone());
     objects.apply(&network("rebooted", "ib0", "192.168.46.0/24"));
     objects.apply(&pod("phoenix", &node, "rebooted"));
@@ -264,12 +271,12 @@ fn a_rebooted_node_gives_the_pod_its_address_again() {
         if state["restartCount"].as_i64().unwrap_or(0) == 0 || state["ready"] != true {
             return Err(pod["status"].to_string());
         }
-        let seen = kubectl(&["exec", "phoenix", "--", "ip", "-j", "address", "show", "dev", "net1"]);
-        serde_json::from_str::<Value>(&seen.out).map(|l| l[0].clone()).map_err(|_| seen.err)
+        let output = kubectl(&["exec", "phoenix", "--", "ip", "-j", "address", "show", "dev", "net1"]);
+        serde_json::from_str::<Value>(&output.out).map(|l| l[0].clone()).map_err(|_| output.err)
     });
-    assert_eq!(first_ipv4(&after).0, before, "the same pod keeps its address");
-    let held = block_entries().iter().filter(|(g, _)| g.starts_with("192.168.46.")).count();
-    assert_eq!(held, 1);
+    assert_eq!(first_ipv4(&after).0, before, "the pod keeps its address");
+    let assigned = block_entries().iter().filter(|(g, _)| g.starts_with("192.168.46.")).count();
+    assert_eq!(assigned, 1);
     drop(objects);
-    nothing_is_left("192.168.46.");
+    wait_nothing_left("192.168.46.");
 }

@@ -1,4 +1,4 @@
-//! The lab itself: it is a real cluster, it heals, and it goes without a trace.
+//! The lab itself: a real cluster that recovers from failures.
 
 use ferroband_cluster_tests::{
     TestObjects, eventually, exec_in_pod, exec_on, kubectl, kubectl_get, lab_command, node_names, run_lab,
@@ -6,7 +6,7 @@ use ferroband_cluster_tests::{
 use std::process::Stdio;
 
 #[test]
-fn all_nodes_are_ready_and_a_daemonset_lands_on_each() {
+fn all_nodes_are_ready_and_run_a_daemonset() {
     let mut objects = TestObjects::default();
     objects.apply(
         "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: everywhere}, spec: {selector: {matchLabels: {a: e}}, \
@@ -59,7 +59,7 @@ fn exec_logs_and_port_forward_work() {
 }
 
 #[test]
-fn a_pod_calls_the_api_server_by_its_cluster_address() {
+fn pod_reaches_the_api_server_at_its_cluster_ip() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply(&format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: caller}}, spec: {{nodeName: {}, terminationGracePeriodSeconds: 0, \
@@ -71,12 +71,12 @@ fn a_pod_calls_the_api_server_by_its_cluster_address() {
     let script = format!(
         "exec 3<>/dev/tcp/{cluster}/443 && echo connected; grep -q BEGIN /var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
     );
-    let said = kubectl(&["exec", "caller", "--", "bash", "-c", &script]).stdout_or_panic();
-    assert_eq!(said.trim(), "connected");
+    let output = kubectl(&["exec", "caller", "--", "bash", "-c", &script]).stdout_or_panic();
+    assert_eq!(output.trim(), "connected");
 }
 
 #[test]
-fn a_killed_kubelet_and_a_killed_api_server_are_healed_by_up() {
+fn lab_up_restarts_a_killed_kubelet_and_api_server() {
     let node = node_names()[0].clone();
     exec_on(&node, "kill -9 $(cat /run/lab/kubelet.pid)").stdout_or_panic();
     exec_on("control", "kill -9 $(cat /run/lab/kube-apiserver.pid)").stdout_or_panic();
@@ -87,13 +87,13 @@ fn a_killed_kubelet_and_a_killed_api_server_are_healed_by_up() {
 }
 
 #[test]
-fn a_rebooted_node_brings_its_pods_back() {
+fn pods_restart_after_a_node_reboot() {
     let (mut objects, node) = (TestObjects::default(), node_names()[1].clone());
     objects.apply_pod("survivor", &node);
     let before = objects.wait_ready("survivor", 60);
     exec_on(&node, "touch /run/volatile").stdout_or_panic();
     run_lab(&["reboot", &node]).stdout_or_panic();
-    assert!(!exec_on(&node, "test -e /run/volatile").ok, "/run outlived the reboot");
+    assert!(!exec_on(&node, "test -e /run/volatile").ok, "/run survived the reboot");
     let after = eventually("the pod runs again", 90, || {
         let pod = kubectl_get(&["pod", "survivor"]);
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap_or(0);
@@ -105,20 +105,20 @@ fn a_rebooted_node_brings_its_pods_back() {
 }
 
 #[test]
-fn nothing_of_the_lab_is_on_the_machines_own_network() {
+fn lab_is_isolated_from_the_host_network() {
     let addresses = std::process::Command::new("ip").args(["-j", "address"]).output().unwrap();
     let text = String::from_utf8(addresses.stdout).unwrap();
     assert!(!text.contains("10.77.0.") && !text.contains("10.78."), "{text}");
     for machine in ["control".to_string()].into_iter().chain(node_names()) {
         let routes = exec_on(&machine, "ip -4 route get 192.0.2.1 2>&1; true").stdout_or_panic();
         let leaves = routes.contains("dev eth0") && machine == "control";
-        assert!(!leaves, "{machine} has a way out: {routes}");
+        assert!(!leaves, "{machine} has a route out of the lab: {routes}");
     }
     assert!(!exec_on(&node_names()[0], "ping -c 1 -w 1 192.0.2.1").ok);
 }
 
 #[test]
-fn a_webhook_served_by_a_pod_answers_the_api_server() {
+fn api_server_calls_a_webhook_served_by_a_pod() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     let pair = std::process::Command::new("openssl")
         .args([
@@ -145,7 +145,7 @@ fn a_webhook_served_by_a_pod_answers_the_api_server() {
         .output()
         .unwrap();
     let pair = String::from_utf8(pair.stdout).unwrap();
-    // Says no to every request, with the uid it was asked with.
+    // Denies every request, with the uid of the request.
     let answer = r#"while IFS= read -r l; do l=${l%$'\r'}; [ -z "$l" ] && break
       case "$l" in [Cc]ontent-[Ll]ength:*) n=${l#*: };; esac; done
       body=$(head -c "$n"); uid=$(printf %s "$body" | sed -n 's/.*"request":{"uid":"\([^"]*\)".*/\1/p')
@@ -195,7 +195,7 @@ fn a_webhook_served_by_a_pod_answers_the_api_server() {
         let made = kubectl(&["create", "configmap", "refused"]);
         if made.ok {
             kubectl(&["delete", "configmap", "refused"]);
-            return Err("the API server does not ask it yet".to_string());
+            return Err("the API server does not call the webhook yet".to_string());
         }
         Ok(made.err)
     });

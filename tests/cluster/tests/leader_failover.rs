@@ -1,6 +1,6 @@
-//! The leader is killed again and again while policies change: every change arrives, and none is written twice.
+//! The leader is killed repeatedly while policies change: every change takes effect, and none is written twice.
 //!
-//! Five times here; `cargo xtask test soak` does it twenty times.
+//! Five kills here; `cargo xtask test soak` does twenty.
 
 use ferroband_cluster_tests::inspect::{audit_events, audit_log_length};
 use ferroband_cluster_tests::leader::kill_leader;
@@ -13,7 +13,7 @@ fn state(node: &str) -> Value {
     kubectl_get(&["-n", "ferroband-system", STATES, node])
 }
 
-/// The resources that a node's state has for the adapter.
+/// Resource names in the adapter's spec of a node state.
 fn resources(node: &str) -> Vec<String> {
     let state = state(node);
     let groups = state["spec"]["interfaces"][0]["vfGroups"].as_array().cloned().unwrap_or_default();
@@ -21,7 +21,7 @@ fn resources(node: &str) -> Vec<String> {
 }
 
 #[test]
-fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
+fn many_leader_kills_lose_no_change_and_repeat_none() {
     let rounds = soak_rounds();
     let kills = if rounds > 1 { 20 } else { 5 };
     let nodes = node_names();
@@ -38,7 +38,7 @@ fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
         .to_string()
     };
     objects.apply(&policy("r0"));
-    let arrived = |resource: &str| {
+    let wait_rendered = |resource: &str| {
         for node in &nodes {
             eventually(&format!("{resource} on {node}"), 90, || match resources(node) {
                 now if now == [resource] => Ok(()),
@@ -46,7 +46,7 @@ fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
             });
         }
     };
-    arrived("r0");
+    wait_rendered("r0");
     let generations = || {
         nodes
             .iter()
@@ -55,7 +55,7 @@ fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
     };
     let (before, mark) = (generations(), audit_log_length());
     for round in 1..=kills {
-        // Before, during and after: the change comes when somebody leads, when nobody does, and when somebody begins to.
+        // The change is made with a leader, without one, and while a new one starts.
         let resource = format!("r{round}");
         let patch = json!({"spec": {"resourceName": resource}}).to_string();
         let change = || {
@@ -76,7 +76,7 @@ fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
         }
         kill_leader();
         change();
-        arrived(&resource);
+        wait_rendered(&resource);
     }
     let writes = audit_events(mark).into_iter().filter(|entry| {
         let about = &entry["objectRef"];
@@ -87,9 +87,9 @@ fn many_leaders_die_and_no_change_is_lost_or_made_twice() {
             && entry["user"]["username"].as_str().is_some_and(|user| user.ends_with(":ferroband-cluster"))
     });
     let (writes, changes) = (i64::try_from(writes.count()).expect("few"), generations() - before);
-    let wanted = i64::try_from(kills * nodes.len()).expect("few");
+    let expected = i64::try_from(kills * nodes.len()).expect("few");
     println!("{kills} leaders killed, {changes} changes, {writes} writes");
-    assert_eq!(changes, wanted, "each node state changed once for each change of the policy");
+    assert_eq!(changes, expected, "each node state changed once for each change of the policy");
     assert!(
         writes >= changes && writes <= changes + i64::try_from(kills).expect("few"),
         "{writes} writes for {changes} changes"

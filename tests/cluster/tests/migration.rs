@@ -1,5 +1,5 @@
-//! A cluster of Multus, Whereabouts, Spiderpool and ib-kubernetes gets Ferroband over it: its pods keep what they have and are deleted by
-//! Ferroband, new ones get nothing of it; then the old systems go.
+//! Ferroband is installed into a cluster with Multus, Whereabouts, Spiderpool and ib-kubernetes. Existing pods keep
+//! their addresses and are deleted by Ferroband, new pods get other addresses; then the legacy stack is removed.
 
 use ferroband_cluster_tests::fabric::UfmFabric;
 use ferroband_cluster_tests::hardware::pod_identity;
@@ -15,13 +15,14 @@ use ferroband_cluster_tests::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Six addresses: who gives out one twice soon does.
+/// Only six addresses, so that a double assignment shows up quickly.
 const RANGE: &str = "192.168.120.0/29";
 const RED: u16 = 0x3e8;
 const POOL: &str = "old-pool";
 
+// Case: ipam A28
 #[test]
-fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
+fn legacy_pods_keep_their_addresses_and_the_legacy_stack_can_be_removed() {
     start_bare_lab(&["--nodes", "2"]);
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     legacy_stack::install_crds();
@@ -49,7 +50,7 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
         legacy_stack::configure_multus(node);
     }
     let old = [&first, &second, &third, &member];
-    let asked = networks(&member);
+    let networks_before = networks_annotation(&member);
     let before: Vec<Value> = old.iter().map(|pod| pod_identity(&pod.name)).collect();
 
     run_lab(&["up", "--install"]).stdout_or_panic();
@@ -65,21 +66,21 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
         );
     }
     for pod in [&first, &second] {
-        taken_over(pod);
+        wait_taken_over(pod);
     }
-    // Spiderpool's controller has been at work a moment ago: what it wrote is its own.
-    assert!(!shown(POOL).contains("ferroband"), "{}", shown(POOL));
+    // Spiderpool's controller is still active: its records are not taken over yet.
+    assert!(!allocated_ips(POOL).contains("ferroband"), "{}", allocated_ips(POOL));
 
-    // ib-kubernetes' Secret and ConfigMap serve us, too; what it put into a partition is not ours to take out.
+    // Ferroband uses ib-kubernetes' Secret and ConfigMap, but does not remove the members that ib-kubernetes added.
     let fabric = UfmFabric::up();
     fabric.ufm.add_foreign_member(RED, legacy_stack::GUID.parse().expect("a GUID"));
-    eventually("its GUID is told as a stranger", 60, || {
-        let told = kubectl_get(&["fabrics.ferroband.io"])["items"][0]["status"]["orphans"].to_string();
-        if told.contains(legacy_stack::GUID) { Ok(()) } else { Err(told) }
+    eventually("its GUID is reported as an orphan", 60, || {
+        let orphans = kubectl_get(&["fabrics.ferroband.io"])["items"][0]["status"]["orphans"].to_string();
+        if orphans.contains(legacy_stack::GUID) { Ok(()) } else { Err(orphans) }
     });
-    assert_eq!(networks(&member), asked, "ib-kubernetes' marks stay as they are");
+    assert_eq!(networks_annotation(&member), networks_before, "ib-kubernetes' annotation is unchanged");
 
-    // Four are left of the range, three of the pool.
+    // The range has four free addresses, the pool three.
     let (fourth, fifth) = (names("new-range", 4), names("new-pool", 3));
     for (position, name) in fourth.iter().enumerate() {
         objects.apply(&pod_with_networks(name, &nodes[position % 2], "old-range"));
@@ -87,36 +88,40 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
     for (position, name) in fifth.iter().enumerate() {
         objects.apply(&pod_with_networks(name, &nodes[position % 2], "old-pooled"));
     }
-    let given = |names: &[String]| -> BTreeSet<String> {
+    let wait_addresses = |names: &[String]| -> BTreeSet<String> {
         names.iter().for_each(|name| drop(ferroband_cluster_tests::wait_pod_ready(name, 120)));
         names.iter().map(|name| pod_address(name)).collect()
     };
     let expected =
         |prefix: &str, from: u8, to: u8| (from..=to).map(|last| format!("{prefix}{last}")).collect();
-    assert_eq!(given(&fourth), expected("192.168.120.", 3, 6), "new pods get what was free of the range");
-    assert_eq!(given(&fifth), expected("172.120.0.", 101, 103), "new pods get what was free of the pool");
+    assert_eq!(
+        wait_addresses(&fourth),
+        expected("192.168.120.", 3, 6),
+        "new pods get the free addresses of the range"
+    );
+    assert_eq!(
+        wait_addresses(&fifth),
+        expected("172.120.0.", 101, 103),
+        "new pods get the free addresses of the pool"
+    );
 
-    // Spiderpool goes; its record becomes ours.
+    // Once Spiderpool's controller is gone, its record is taken over.
     kubectl(&["-n", "kube-system", "delete", "lease", "spiderpool-controller-leases"]).stdout_or_panic();
-    taken_over(&third);
+    wait_taken_over(&third);
 
-    // Old pods are deleted by us, from the old files and with the old records.
+    // Ferroband deletes legacy pods with the legacy files and records.
     let deleted = [&first, &third, &member];
     let called = deleted.map(|pod| pod.name.as_str());
     kubectl(&[&["delete", "pod", "--wait", "--timeout=60s"], &called[..]].concat()).stdout_or_panic();
     for pod in deleted {
-        without_files(pod);
+        wait_without_files(pod);
         wait_address_free(&format!("the address of {} is free", pod.name), 90, &pod.address);
     }
-    assert_eq!(
-        fabric.members(RED),
-        [legacy_stack::GUID],
-        "what ib-kubernetes put in stays until somebody takes it out"
-    );
+    assert_eq!(fabric.members(RED), [legacy_stack::GUID], "members added by ib-kubernetes stay");
     let pools = ["-n", "kube-system", "ippools", "192.168.120.0-29"];
-    wait_absent("Whereabouts' record is struck out", 60, &first.container, &pools);
-    let kept = kubectl_get(&pools)["spec"].to_string();
-    assert!(kept.contains(&second.container), "the record of a pod that runs stands: {kept}");
+    wait_absent("Whereabouts' record is removed", 60, &first.container, &pools);
+    let records = kubectl_get(&pools)["spec"].to_string();
+    assert!(records.contains(&second.container), "the record of a running pod stays: {records}");
     let reservation = ["-n", "kube-system", "overlappingrangeipreservations", &first.address];
     wait_absent("Whereabouts' reservation is gone", 60, &first.name, &reservation);
     wait_absent("Spiderpool's record is gone", 60, &third.uid, &["spiderippool", POOL]);
@@ -126,11 +131,11 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
         assert_eq!(
             exec_on(&pod.node, &lease).stdout_or_panic(),
             "",
-            "the default network's own plugin was asked, too"
+            "the default network's plugin was called, too"
         );
     }
 
-    // The old systems go, with everything that is theirs.
+    // Remove the legacy systems and their objects.
     for node in &nodes {
         exec_on(node, "rm -rf /etc/cni/net.d/00-multus.conf /etc/cni/net.d/multus.d").stdout_or_panic();
     }
@@ -146,23 +151,23 @@ fn old_pods_keep_their_addresses_new_ones_get_others_and_the_old_systems_go() {
     objects.apply(&pod_with_networks("after-range", &nodes[0], "old-range"));
     objects.apply(&pod_with_networks("after-pool", &nodes[1], "old-pooled"));
     assert_eq!(
-        given(&names("after-range", 0)),
+        wait_addresses(&names("after-range", 0)),
         BTreeSet::from([first.address.clone()]),
-        "the only one that is free"
+        "the only free address"
     );
     assert_eq!(
-        given(&names("after-pool", 0)),
+        wait_addresses(&names("after-pool", 0)),
         BTreeSet::from([third.address.clone()]),
-        "the only one that is free"
+        "the only free address"
     );
-    assert_eq!(pod_identity(&second.name), before[1], "the last old pod runs on");
+    assert_eq!(pod_identity(&second.name), before[1], "the last legacy pod keeps running");
     kubectl(&["delete", "pod", &second.name, "--wait", "--timeout=60s"]).stdout_or_panic();
-    without_files(&second);
-    wait_address_free("the last old address is free", 90, &second.address);
+    wait_without_files(&second);
+    wait_address_free("the last legacy address is free", 90, &second.address);
     objects.leave_to_lab_teardown();
 }
 
-/// `name-0`, `name-1`, …; for none of them the name itself.
+/// `name-0`, `name-1`, …; with count 0 just `name`.
 fn names(name: &str, count: usize) -> Vec<String> {
     match count {
         0 => vec![name.to_owned()],
@@ -170,23 +175,23 @@ fn names(name: &str, count: usize) -> Vec<String> {
     }
 }
 
-/// The old systems' files about the pod are gone. Its object goes before its sandbox does.
+/// Waits until the legacy state files of the pod are gone. The sandbox is removed after the pod object.
 #[track_caller]
-fn without_files(pod: &LegacyPod) {
-    eventually(&format!("the old files of {} go with it", pod.name), 60, || match pod.state_files() {
+fn wait_without_files(pod: &LegacyPod) {
+    eventually(&format!("the legacy files of {} are removed", pod.name), 60, || match pod.state_files() {
         left if left.is_empty() => Ok(()),
         left => Err(left),
     });
 }
 
-/// What the pod asks for, as ib-kubernetes rewrote it.
-fn networks(pod: &LegacyPod) -> Value {
+/// The pod's networks annotation, as rewritten by ib-kubernetes.
+fn networks_annotation(pod: &LegacyPod) -> Value {
     kubectl_get(&["pod", &pod.name])["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].clone()
 }
 
-/// The API server has the address as the pod's.
+/// Waits until the address is assigned to the pod in its AddressBlock.
 #[track_caller]
-fn taken_over(pod: &LegacyPod) {
+fn wait_taken_over(pod: &LegacyPod) {
     eventually(&format!("{} of {} is taken over", pod.address, pod.name), 60, || {
         match address_holder(&pod.address) {
             Some(entry) if entry["uid"] == *pod.uid && entry["interface"] == "net1" => Ok(()),
@@ -195,7 +200,7 @@ fn taken_over(pod: &LegacyPod) {
     });
 }
 
-/// The records that a pool shows.
-fn shown(pool: &str) -> String {
+/// The `allocatedIPs` of a SpiderIPPool.
+fn allocated_ips(pool: &str) -> String {
     kubectl_get(&["spiderippool", pool])["status"]["allocatedIPs"].as_str().unwrap_or_default().to_owned()
 }

@@ -1,7 +1,8 @@
-//! The life of pods in partitions, case by case of the contract: each that needs a kubelet, on one fabric.
+//! Partition membership over the pod lifecycle: the cases that need a kubelet, on one fabric.
 
 use ferroband_cluster_tests::fabric::UfmFabric;
 use ferroband_cluster_tests::leader::{kill_leader, leader_pod, signal_cluster_daemon, signal_leader};
+use ferroband_cluster_tests::shared_fixture::run_tests;
 use ferroband_cluster_tests::tenants::{
     RED, member_guid, partition_member, pod_warnings, tenant_fixture, tenant_pod, wait_not_member,
 };
@@ -9,43 +10,58 @@ use ferroband_cluster_tests::{
     TestObjects, eventually, holds_for, kubectl, kubectl_get, node_names, wait_pod_ready,
 };
 use serde_json::{Value, json};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-/// How long whoever leads is believed to without renewing its lease.
+/// Lease duration of the leader.
 const LEASE: Duration = Duration::from_secs(15);
 
-#[test]
-fn cases_11_13_42_53_54_61_and_63_of_a_pods_life() {
-    let (mut objects, nodes) = (TestObjects::default(), node_names());
-    let fabric = tenant_fixture(&mut objects);
-    let begun = Instant::now();
-    let done = |case: u32| println!("case {case}: done after {:.1?}", begun.elapsed());
-    case_11_a_pod_of_the_hosts_network_is_untouched(&mut objects, &fabric, &nodes[0]);
-    done(11);
-    case_13_a_pod_without_a_node_is_nothing_and_then_is_let_in_once(&mut objects, &fabric, &nodes[0]);
-    done(13);
-    case_42_a_network_that_goes_before_its_pod(&mut objects, &fabric, &nodes[0]);
-    done(42);
-    case_53_a_pod_that_has_done_its_work(&mut objects, &fabric, &nodes[0]);
-    done(53);
-    case_54_deleted_before_it_was_let_in(&mut objects, &fabric, &nodes[1]);
-    done(54);
-    case_63_an_add_that_comes_too_early_waits_in_one_sandbox(&mut objects, &fabric, &nodes[1]);
-    done(63);
-    case_61_the_leader_is_killed(&mut objects, &fabric, &nodes[0]);
-    done(61);
+/// A simulated UFM, and the tenants' networks and pods.
+struct TenantFabric {
+    fabric: UfmFabric,
+    objects: TestObjects,
+    nodes: Vec<String>,
 }
 
-/// The manifest with changes.
+fn main() -> ExitCode {
+    let create = || {
+        let mut objects = TestObjects::default();
+        let fabric = tenant_fixture(&mut objects);
+        TenantFabric { fabric, objects, nodes: node_names() }
+    };
+    run_tests(
+        create,
+        &[
+            ("host_network_pod_is_not_a_member", host_network_pod_is_not_a_member),
+            (
+                "unscheduled_pod_is_added_once_after_scheduling",
+                unscheduled_pod_is_added_once_after_scheduling,
+            ),
+            (
+                "membership_is_removed_after_its_network_was_deleted",
+                membership_is_removed_after_its_network_was_deleted,
+            ),
+            ("completed_pod_is_removed_once", completed_pod_is_removed_once),
+            (
+                "pod_deleted_before_it_was_added_leaves_nothing",
+                pod_deleted_before_it_was_added_leaves_nothing,
+            ),
+            ("early_add_waits_in_one_sandbox", early_add_waits_in_one_sandbox),
+            ("new_leader_takes_over_within_the_lease", new_leader_takes_over_within_the_lease),
+        ],
+    )
+}
+
+/// Applies changes to a manifest.
 fn with(manifest: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut object: Value = serde_json::from_str(manifest).expect("JSON");
     change(&mut object);
     object.to_string()
 }
 
-/// How often UFM let a GUID in or out, ever.
-fn moves(fabric: &UfmFabric, guid: &str) -> Vec<bool> {
+/// All membership changes of a GUID at UFM: true for added, false for removed.
+fn membership_changes(fabric: &UfmFabric, guid: &str) -> Vec<bool> {
     fabric
         .ufm
         .events()
@@ -60,47 +76,47 @@ fn delete(pod: &str) {
     kubectl(&["delete", "pod", pod, "--wait", "--timeout=120s"]).stdout_or_panic();
 }
 
-fn case_11_a_pod_of_the_hosts_network_is_untouched(
-    objects: &mut TestObjects,
-    fabric: &UfmFabric,
-    node: &str,
-) {
+// Case: partitions 11
+fn host_network_pod_is_not_a_member(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[0].as_str();
     objects.apply(&with(&tenant_pod("default", "on-the-host", node, "red"), |pod| {
         pod["spec"]["hostNetwork"] = json!(true);
         pod["spec"]["containers"][0]["resources"] = json!({});
         pod["spec"]["containers"][0]["command"] = json!(["sleep", "100000"]);
     }));
-    let seen = wait_pod_ready("on-the-host", 120);
-    assert_eq!(seen["metadata"]["annotations"][NETWORKS], "red", "as it was written");
+    let running_pod = wait_pod_ready("on-the-host", 120);
+    assert_eq!(running_pod["metadata"]["annotations"][NETWORKS], "red", "the annotation is unchanged");
     assert_eq!(partition_member("on-the-host"), None);
-    assert!(fabric.members(RED).is_empty() && fabric.ufm.events().is_empty(), "nobody was told anything");
+    assert!(fabric.members(RED).is_empty() && fabric.ufm.events().is_empty(), "UFM got no request");
     delete("on-the-host");
 }
 
-fn case_13_a_pod_without_a_node_is_nothing_and_then_is_let_in_once(
-    objects: &mut TestObjects,
-    fabric: &UfmFabric,
-    node: &str,
-) {
+// Case: partitions 13
+fn unscheduled_pod_is_added_once_after_scheduling(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[0].as_str();
     objects.apply(&with(&tenant_pod("default", "gated", node, "red"), |pod| {
         let spec = pod["spec"].as_object_mut().expect("a spec");
         spec.remove("nodeName");
         spec.insert("nodeSelector".to_owned(), json!({"kubernetes.io/hostname": node}));
         spec.insert("schedulingGates".to_owned(), json!([{"name": "ferroband.io/test"}]));
     }));
-    holds_for("nothing is done for it", 2, || match (partition_member("gated"), fabric.ufm.events().len()) {
-        (None, 0) => Ok(()),
-        other => Err(format!("{other:?}")),
+    holds_for("no membership for the unscheduled pod", 2, || {
+        match (partition_member("gated"), fabric.ufm.events().len()) {
+            (None, 0) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     });
     let open = json!([{"op": "remove", "path": "/spec/schedulingGates"}]).to_string();
     kubectl(&["patch", "pod", "gated", "--type=json", "-p", &open]).stdout_or_panic();
-    let seen = wait_pod_ready("gated", 120);
+    let running_pod = wait_pod_ready("gated", 120);
     let guid = member_guid("gated");
-    assert_eq!(moves(fabric, &guid), [true], "once");
-    // As ib-kubernetes writes it, for whoever reads that.
-    let text = seen["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default();
-    let told: Value = serde_json::from_str(text).unwrap_or_default();
-    let args = &told[0]["cni-args"];
+    assert_eq!(membership_changes(fabric, &guid), [true], "once");
+    // The annotation is in ib-kubernetes' format.
+    let text = running_pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default();
+    let networks: Value = serde_json::from_str(text).unwrap_or_default();
+    let args = &networks[0]["cni-args"];
     assert_eq!(
         (&args["mellanox.infiniband.app"], &args["guid"]),
         (&json!("configured"), &json!(guid)),
@@ -110,7 +126,10 @@ fn case_13_a_pod_without_a_node_is_nothing_and_then_is_let_in_once(
     wait_not_member(fabric, node, &guid, RED);
 }
 
-fn case_42_a_network_that_goes_before_its_pod(objects: &mut TestObjects, fabric: &UfmFabric, node: &str) {
+// Case: partitions 42
+fn membership_is_removed_after_its_network_was_deleted(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[0].as_str();
     objects.apply(&tenant_pod("default", "orphan", node, "red-too"));
     wait_pod_ready("orphan", 120);
     let guid = member_guid("orphan");
@@ -119,96 +138,109 @@ fn case_42_a_network_that_goes_before_its_pod(objects: &mut TestObjects, fabric:
     wait_not_member(fabric, node, &guid, RED);
 }
 
-fn case_53_a_pod_that_has_done_its_work(objects: &mut TestObjects, fabric: &UfmFabric, node: &str) {
+// Case: partitions 53
+fn completed_pod_is_removed_once(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[0].as_str();
     objects.apply(&with(&tenant_pod("default", "done", node, "red"), |pod| {
         pod["spec"]["restartPolicy"] = json!("Never");
         pod["spec"]["containers"][0]["command"] = json!(["sh", "-c", "sleep 3"]);
     }));
-    let guid = eventually("it is in its partition", 120, || {
+    let guid = eventually("the pod is a member", 120, || {
         partition_member("done").ok_or_else(|| "not yet".to_owned())
     });
     let guid = guid["guid"].as_str().expect("a GUID").to_owned();
-    eventually("it succeeds", 120, || match kubectl_get(&["pod", "done"])["status"]["phase"].as_str() {
+    eventually("the pod succeeds", 120, || match kubectl_get(&["pod", "done"])["status"]["phase"].as_str() {
         Some("Succeeded") => Ok(()),
         other => Err(format!("{other:?}")),
     });
     wait_not_member(fabric, node, &guid, RED);
     assert_eq!(kubectl_get(&["pod", "done"])["status"]["phase"], "Succeeded", "the object is still there");
-    let (before, calls) = (moves(fabric, &guid), fabric.ufm.calls_matching("remove").len());
+    let (before, calls) = (membership_changes(fabric, &guid), fabric.ufm.calls_matching("remove").len());
     delete("done");
     holds_for("nothing is removed twice", 2, || {
-        let now = (moves(fabric, &guid), fabric.ufm.calls_matching("remove").len());
+        let now = (membership_changes(fabric, &guid), fabric.ufm.calls_matching("remove").len());
         if now == (before.clone(), calls) { Ok(()) } else { Err(format!("{now:?}")) }
     });
 }
 
-fn case_54_deleted_before_it_was_let_in(objects: &mut TestObjects, fabric: &UfmFabric, node: &str) {
+// Case: partitions 54
+fn pod_deleted_before_it_was_added_leaves_nothing(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[1].as_str();
     fabric.ufm.go_down();
     objects.apply(&tenant_pod("default", "hasty", node, "red"));
-    let waits = eventually("it waits", 120, || partition_member("hasty").ok_or_else(|| "not yet".to_owned()));
+    let waits =
+        eventually("the pod waits", 120, || partition_member("hasty").ok_or_else(|| "not yet".to_owned()));
     assert_ne!(waits["state"], "programmed", "{waits}");
     let guid = waits["guid"].as_str().expect("a GUID").to_owned();
-    let before = moves(fabric, &guid);
+    let before = membership_changes(fabric, &guid);
     delete("hasty");
-    eventually("it is wanted nowhere", 120, || {
+    eventually("the membership request is gone", 120, || {
         partition_member("hasty").map_or(Ok(()), |row| Err(row.to_string()))
     });
     fabric.ufm.come_up(true);
     fabric.wait_condition("Reachable", "True", 60);
-    holds_for("nothing is left of it", 2, || match (fabric.members(RED), moves(fabric, &guid)) {
+    holds_for("no member is left", 2, || match (fabric.members(RED), membership_changes(fabric, &guid)) {
         (members, now) if members.is_empty() && now == before => Ok(()),
         other => Err(format!("{other:?}")),
     });
 }
 
-fn case_63_an_add_that_comes_too_early_waits_in_one_sandbox(
-    objects: &mut TestObjects,
-    fabric: &UfmFabric,
-    node: &str,
-) {
+// Case: partitions 63
+fn early_add_waits_in_one_sandbox(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[1].as_str();
     fabric.ufm.go_down();
     objects.apply(&tenant_pod("default", "early", node, "red"));
-    eventually("it waits", 120, || partition_member("early").ok_or_else(|| "not yet".to_owned()));
-    holds_for("it does not run", 3, || match kubectl_get(&["pod", "early"])["status"]["phase"].as_str() {
-        Some("Pending") => Ok(()),
-        other => Err(format!("{other:?}")),
+    eventually("the pod waits", 120, || partition_member("early").ok_or_else(|| "not yet".to_owned()));
+    holds_for("the pod does not run", 3, || {
+        match kubectl_get(&["pod", "early"])["status"]["phase"].as_str() {
+            Some("Pending") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     });
     fabric.ufm.come_up(true);
     wait_pod_ready("early", 120);
     let failed = pod_warnings("default", "early");
-    assert!(!failed.contains("sandbox"), "it waited in one sandbox: {failed}");
-    assert_eq!(moves(fabric, &member_guid("early")).last(), Some(&true));
+    assert!(!failed.contains("sandbox"), "the pod waited in one sandbox: {failed}");
+    assert_eq!(membership_changes(fabric, &member_guid("early")).last(), Some(&true));
     delete("early");
 }
 
-/// First one that is killed and comes back in its place; then one that hears nothing any more, which is worse: the other leads
-/// when its lease is over, and for a moment both believe they do.
-fn case_61_the_leader_is_killed(objects: &mut TestObjects, fabric: &UfmFabric, node: &str) {
+/// First the leader is killed and restarts. Then it is stopped with SIGSTOP: the other replica takes over when the
+/// lease expires, and after SIGCONT both consider themselves leader for a moment.
+// Case: partitions 61
+fn new_leader_takes_over_within_the_lease(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[0].as_str();
     objects.apply(&tenant_pod("default", "before", node, "red"));
     let begun = Instant::now();
     wait_pod_ready("before", 120);
-    // A busy machine gets as much again.
+    // Baseline on this machine, added to the limit below.
     let usual = begun.elapsed();
     kill_leader();
-    timed(objects, "after-a-kill", node, usual);
+    assert_starts_in_time(objects, "after-a-kill", node, usual);
     let stopped = leader_pod();
     let place = signal_leader("STOP");
-    timed(objects, "after-a-stop", node, usual);
-    assert_ne!(leader_pod(), stopped, "the other one leads");
+    assert_starts_in_time(objects, "after-a-stop", node, usual);
+    assert_ne!(leader_pod(), stopped, "the other replica leads");
     signal_cluster_daemon(&place, "CONT");
-    holds_for("nobody is let in or out by two", 3, || {
+    holds_for("no membership is changed twice", 3, || {
         let names = ["before", "after-a-kill", "after-a-stop"];
         let mut guids = names.map(member_guid).to_vec();
         guids.sort();
         let mut members = fabric.members(RED);
         members.sort();
-        let twice = guids.iter().any(|guid| moves(fabric, guid).windows(2).any(|pair| pair[0] == pair[1]));
+        let twice = guids
+            .iter()
+            .any(|guid| membership_changes(fabric, guid).windows(2).any(|pair| pair[0] == pair[1]));
         if guids == members && !twice { Ok(()) } else { Err(format!("{guids:?} {members:?}")) }
     });
 }
 
-/// A pod that is made now runs within a lease and five seconds.
-fn timed(objects: &mut TestObjects, name: &str, node: &str, usual: Duration) {
+/// Asserts that a new pod runs within the lease duration plus five seconds.
+fn assert_starts_in_time(objects: &mut TestObjects, name: &str, node: &str, usual: Duration) {
     let begun = Instant::now();
     objects.apply(&tenant_pod("default", name, node, "red"));
     wait_pod_ready(name, 120);

@@ -1,5 +1,5 @@
-//! Partitions on a real cluster: a pod is in its P_Key before it runs and out of it afterwards, whatever the subnet manager
-//! does meanwhile, and nobody gets into another's.
+//! Partitions on a real cluster: a pod is a member before it runs and removed afterwards, also during an outage of the
+//! subnet manager, and pods cannot join partitions of other tenants.
 
 use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
 use ferroband_cluster_tests::tenants::{
@@ -15,25 +15,26 @@ fn address(pod: &str) -> String {
 }
 
 #[track_caller]
-fn reaches(from: &str, to: &str) {
+fn assert_reaches(from: &str, to: &str) {
     exec_in_pod(from, &format!("ping -c 1 -w 15 -I net1 {}", address(to))).stdout_or_panic();
 }
 
 #[track_caller]
-fn does_not_reach(from: &str, to: &str) {
+fn assert_not_reachable(from: &str, to: &str) {
     let tried = exec_in_pod(from, &format!("ping -c 2 -w 2 -I net1 {}", address(to)));
     assert!(!tried.ok, "{from} reaches {to}: {}", tried.out);
 }
 
-/// What the pod saw in its table when it began.
+/// Asserts the first P_Key table entry at the pod's start.
 #[track_caller]
-fn began_with(pod: &str, key: u16) {
-    let said = kubectl(&["logs", pod]).stdout_or_panic();
-    assert_eq!(said.trim(), format!("{:#06x}", key | 0x8000), "the first slot when {pod} began to run");
+fn assert_pkey_at_start(pod: &str, key: u16) {
+    let log = kubectl(&["logs", pod]).stdout_or_panic();
+    assert_eq!(log.trim(), format!("{:#06x}", key | 0x8000), "first P_Key table entry when {pod} started");
 }
 
+// Case: partitions 63
 #[test]
-fn a_pod_is_in_its_partition_before_it_runs_and_out_of_it_afterwards_before_during_and_after_an_outage() {
+fn pod_is_a_member_before_it_runs_and_removed_afterwards_despite_a_ufm_outage() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     let fabric = tenant_fixture(&mut objects);
     for (name, node, networks) in
@@ -43,56 +44,56 @@ fn a_pod_is_in_its_partition_before_it_runs_and_out_of_it_afterwards_before_duri
     }
     for (name, key) in [("red-1", RED), ("red-2", RED), ("blue-1", BLUE), ("blue-2", BLUE)] {
         objects.wait_ready(name, 120);
-        began_with(name, key);
+        assert_pkey_at_start(name, key);
         assert!(fabric.members(key).contains(&member_guid(name)), "{name} in {key:#06x}");
     }
-    let before_outage = || {
-        reaches("red-1", "red-2");
-        reaches("blue-2", "blue-1");
-        does_not_reach("red-1", "blue-1");
-        does_not_reach("blue-2", "red-2");
+    let check_reachability = || {
+        assert_reaches("red-1", "red-2");
+        assert_reaches("blue-2", "blue-1");
+        assert_not_reachable("red-1", "blue-1");
+        assert_not_reachable("blue-2", "red-2");
     };
-    before_outage();
+    check_reachability();
 
-    // Twenty seconds without UFM: who runs is not touched, who comes waits, who goes leaves the sandbox at once.
+    // Twenty seconds without UFM: running pods are not affected, new pods wait, deleted pods leave at once.
     let leaver = member_guid("red-2");
     fabric.ufm.go_down();
     let away = std::time::Instant::now();
-    before_outage();
+    check_reachability();
     objects.apply(&tenant_pod("default", "late", &nodes[1], "red"));
     kubectl(&["delete", "pod", "red-2", "--wait", "--timeout=60s"]).stdout_or_panic();
     let left = 20_u64.saturating_sub(away.elapsed().as_secs());
-    holds_for("nobody starts outside a partition", left, || {
+    holds_for("the new pod does not start outside its partition", left, || {
         match kubectl_get(&["pod", "late"])["status"]["phase"].as_str() {
             Some("Pending") => Ok(()),
             other => Err(format!("{other:?}")),
         }
     });
     fabric.wait_condition("Reachable", "False", 30);
-    reaches("blue-1", "blue-2");
+    assert_reaches("blue-1", "blue-2");
     fabric.ufm.come_up(true);
     objects.wait_ready("late", 120);
-    began_with("late", RED);
+    assert_pkey_at_start("late", RED);
     wait_not_member(&fabric, &nodes[1], &leaver, RED);
     fabric.wait_condition("Reachable", "True", 60);
-    reaches("late", "red-1");
-    does_not_reach("late", "blue-2");
-    // One slow sandbox, not many that failed (case 63).
+    assert_reaches("late", "red-1");
+    assert_not_reachable("late", "blue-2");
+    // One slow sandbox, not several failed ones.
     let failed = pod_warnings("default", "late");
     assert!(!failed.contains("sandbox"), "it waited in one sandbox: {failed}");
 
-    // Restarted without its memory, UFM is told again.
-    let kept = [member_guid("red-1"), member_guid("late")];
+    // UFM restarts without its state and is programmed again.
+    let red_guids = [member_guid("red-1"), member_guid("late")];
     fabric.ufm.go_down();
     fabric.ufm.come_up(false);
-    eventually("UFM knows all of them again", 60, || {
+    eventually("UFM has all members again", 60, || {
         let (red, blue) = (fabric.members(RED), fabric.members(BLUE));
-        match kept.iter().all(|guid| red.contains(guid)) && blue.len() == 2 {
+        match red_guids.iter().all(|guid| red.contains(guid)) && blue.len() == 2 {
             true => Ok(()),
             false => Err(format!("{red:?} {blue:?}")),
         }
     });
-    reaches("late", "red-1");
+    assert_reaches("late", "red-1");
     run_lab(&["ferroband", "--", "partition", "diff"]).stdout_or_panic();
 
     let last = [member_guid("red-1"), member_guid("blue-1")];
@@ -102,7 +103,7 @@ fn a_pod_is_in_its_partition_before_it_runs_and_out_of_it_afterwards_before_duri
 }
 
 #[test]
-fn forged_annotations_get_nothing() {
+fn forged_annotations_grant_no_membership() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: mallory}}");
     objects.apply(
@@ -126,12 +127,12 @@ fn forged_annotations_get_nothing() {
         args
     };
     for (name, networks, word) in [
-        // A network of its own making, in a partition that is not its namespace's.
+        // Its own network with the P_Key of another namespace's partition.
         ("foreign-key", json!([{"name": "red", "cni-args": mark}]), "may not use partition"),
         ("foreign-network", json!([{"name": "red", "namespace": "default"}]), "may not use partition"),
-        // Another pod's GUID, under both of its names.
+        // Another pod's GUID.
         ("stolen-guid", json!([{"name": "plain", "cni-args": with("guid", &victim)}]), "GUID"),
-        // A storage server's, which is not from the pool.
+        // The GUID of a storage server, which is outside the pool.
         (
             "server-guid",
             json!([{"name": "plain", "cni-args": with("guid", "e4:1d:2d:03:00:12:34:57")}]),
@@ -139,15 +140,15 @@ fn forged_annotations_get_nothing() {
         ),
     ] {
         objects.apply(&tenant_pod("mallory", name, &nodes[1], &networks.to_string()));
-        eventually(&format!("{name} is refused"), 60, || match pod_warnings("mallory", name) {
-            told if told.contains(word) => Ok(()),
-            told => Err(told),
+        eventually(&format!("{name} is rejected"), 60, || match pod_warnings("mallory", name) {
+            messages if messages.contains(word) => Ok(()),
+            messages => Err(messages),
         });
         let phase = kubectl_get(&["pod", "-n", "mallory", name])["status"]["phase"].clone();
         assert_eq!(phase, "Pending", "{name}");
         kubectl(&["delete", "pod", "-n", "mallory", name, "--wait", "--timeout=60s"]).stdout_or_panic();
     }
-    // Marked as configured with a P_Key that its network does not have: it runs, in no partition.
+    // Marked as configured with a P_Key that its network does not have: the pod runs in no partition.
     objects.apply(&tenant_pod(
         "mallory",
         "marked",
@@ -160,9 +161,9 @@ fn forged_annotations_get_nothing() {
         Some("Running") => Ok(()),
         other => Err(format!("{other:?} {}", pod_warnings("mallory", "marked"))),
     });
-    let said = kubectl(&["logs", "-n", "mallory", "marked"]).stdout_or_panic();
-    assert_eq!(said.trim(), "0x7fff", "the default partition, limited");
-    assert_eq!(fabric.members(RED), [victim], "nobody else was ever let in");
+    let log = kubectl(&["logs", "-n", "mallory", "marked"]).stdout_or_panic();
+    assert_eq!(log.trim(), "0x7fff", "limited member of the default partition");
+    assert_eq!(fabric.members(RED), [victim], "no other member");
     let ever: Vec<_> =
         fabric.ufm.events().into_iter().filter(|event| event.member && event.key == RED).collect();
     assert_eq!(ever.len(), 1, "{ever:?}");

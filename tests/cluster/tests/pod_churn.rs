@@ -1,6 +1,6 @@
-//! Many pods at once while daemons die: each starts in the end, no two share an address, nothing stays behind.
+//! Many pods at once while daemons are killed: all start eventually, no two share an address, nothing is left behind.
 //!
-//! One round here; `cargo xtask test soak` does more.
+//! One round here; `cargo xtask test soak` runs more.
 
 use ferroband_cluster_tests::inspect::{block_entries, leftover_state, network_status};
 use ferroband_cluster_tests::{
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const PODS: usize = 30;
-/// On one node.
+/// Pods on the node that is rebooted.
 const REBOOTED: usize = 16;
 const RANGE: &str = "192.168.50.";
 
 #[test]
-fn many_pods_start_and_go_while_daemons_are_killed() {
+fn many_pods_start_and_stop_while_daemons_are_killed() {
     let rounds = soak_rounds();
     let mut objects = TestObjects::default();
     objects.apply(&network()).apply(&deployment(&json!({})));
@@ -34,26 +34,26 @@ fn many_pods_start_and_go_while_daemons_are_killed() {
 
         scale(0);
         kill_node_daemon(&node_names()[round % node_names().len()]);
-        nothing_is_left();
+        wait_nothing_left();
     }
 }
 
 #[test]
-fn pods_that_start_while_their_node_reboots_run_in_the_end_and_leave_nothing() {
+fn pods_starting_during_a_node_reboot_run_eventually_and_leave_nothing_behind() {
     let (mut objects, node) = (TestObjects::default(), node_names()[2].clone());
     objects.apply(&network()).apply(&deployment(&json!({"kubernetes.io/hostname": node})));
     scale(REBOOTED);
-    eventually("some run and some do not", 60, || match addresses().len() {
+    eventually("some pods run, some do not yet", 60, || match addresses().len() {
         found if (1..REBOOTED).contains(&found) => Ok(()),
         found => Err(format!("{found} have addresses")),
     });
     run_lab(&["reboot", &node]).stdout_or_panic();
     kubectl(&["rollout", "status", "deployment/churn", "--timeout=180s"]).stdout_or_panic();
     assert_eq!(addresses().len(), REBOOTED);
-    let entries = block_entries().into_iter().filter(|(granule, _)| granule.starts_with(RANGE));
-    assert_eq!(entries.count(), REBOOTED, "one entry for each pod");
+    let entries = block_entries().into_iter().filter(|(block, _)| block.starts_with(RANGE));
+    assert_eq!(entries.count(), REBOOTED, "one entry per pod");
     scale(0);
-    nothing_is_left();
+    wait_nothing_left();
 }
 
 fn network() -> String {
@@ -62,7 +62,7 @@ fn network() -> String {
     network_definition("churn", &config).to_string()
 }
 
-/// Pods with that network, none at first.
+/// A Deployment of pods with that network, initially without replicas.
 fn deployment(nodes: &Value) -> String {
     let annotations = json!({"k8s.v1.cni.cncf.io/networks": "churn"});
     json!({
@@ -82,11 +82,11 @@ fn deployment(nodes: &Value) -> String {
 }
 
 #[track_caller]
-fn nothing_is_left() {
-    eventually("nothing is left", 90, || {
+fn wait_nothing_left() {
+    eventually("no entries and no node state left", 90, || {
         let left = block_entries().iter().filter(|(g, _)| g.starts_with(RANGE)).count();
-        let kept: String = node_names().iter().map(|n| leftover_state(n)).collect();
-        if left == 0 && kept.is_empty() { Ok(()) } else { Err(format!("{left} entries, {kept}")) }
+        let state: String = node_names().iter().map(|n| leftover_state(n)).collect();
+        if left == 0 && state.is_empty() { Ok(()) } else { Err(format!("{left} entries, {state}")) }
     });
 }
 
@@ -94,13 +94,13 @@ fn scale(replicas: usize) {
     kubectl(&["scale", "deployment/churn", &format!("--replicas={replicas}")]).stdout_or_panic();
 }
 
-/// The distinct addresses on net1 that the pods' network-status names.
+/// The distinct net1 addresses in the pods' network-status.
 fn addresses() -> BTreeSet<String> {
     let pods = kubectl_get(&["pods", "-l", "a=churn"]);
     let mut found = BTreeSet::new();
-    let told =
+    let has_status =
         |pod: &&Value| pod["metadata"]["annotations"].get("k8s.v1.cni.cncf.io/network-status").is_some();
-    for pod in pods["items"].as_array().into_iter().flatten().filter(told) {
+    for pod in pods["items"].as_array().into_iter().flatten().filter(has_status) {
         for entry in network_status(pod) {
             if entry["interface"] == "net1" {
                 found.extend(entry["ips"][0].as_str().map(str::to_string));

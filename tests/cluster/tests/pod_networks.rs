@@ -1,4 +1,4 @@
-//! Several networks on one pod, in both spellings of the annotation, and plugins that are not ours.
+//! Several networks on one pod, in both forms of the annotation, and third-party plugins.
 
 use ferroband_cluster_tests::inspect::{
     audit_events, audit_log_length, first_ipv4, network_status, pod_interface,
@@ -17,7 +17,7 @@ fn ipoib(name: &str, third: usize) -> String {
 }
 
 #[test]
-fn three_networks_in_text_and_in_json() {
+fn networks_annotation_accepts_text_and_json() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     for (name, third) in [("tri-a", 61), ("tri-b", 62), ("tri-c", 63)] {
         objects.apply(&ipoib(name, third));
@@ -27,8 +27,8 @@ fn three_networks_in_text_and_in_json() {
     objects.apply(&pod("in-json", &nodes[1], listed));
     for name in ["in-text", "in-json"] {
         let status = network_status(&objects.wait_ready(name, 60));
-        let seen: Vec<&str> = status.iter().filter_map(|e| e["interface"].as_str()).collect();
-        assert_eq!(seen, ["eth0", "net1", "ib-b", "net3"], "{name}");
+        let interfaces: Vec<&str> = status.iter().filter_map(|e| e["interface"].as_str()).collect();
+        assert_eq!(interfaces, ["eth0", "net1", "ib-b", "net3"], "{name}");
         for (at, third) in [("net1", 61), ("ib-b", 62), ("net3", 63)] {
             let (address, prefix) = first_ipv4(&pod_interface(name, at));
             assert!(
@@ -42,7 +42,7 @@ fn three_networks_in_text_and_in_json() {
 }
 
 #[test]
-fn eight_networks_cost_no_reads_and_one_write_of_the_pod() {
+fn eight_networks_need_no_api_reads_and_one_pod_write() {
     let mut objects = TestObjects::default();
     let names: Vec<String> = (0..8).map(|n| format!("oct-{n}")).collect();
     for (position, name) in names.iter().enumerate() {
@@ -52,7 +52,7 @@ fn eight_networks_cost_no_reads_and_one_write_of_the_pod() {
     objects.apply(&pod("octopus", &node_names()[0], &names.join(",")));
     let status = network_status(&objects.wait_ready("octopus", 60));
     assert_eq!(status.len(), 9, "{status:?}");
-    let ours: Vec<String> = eventually("the audit log", 10, || {
+    let requests: Vec<String> = eventually("the audit log", 10, || {
         let lines: Vec<String> = audit_events(mark)
             .iter()
             .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband-node")))
@@ -67,14 +67,17 @@ fn eight_networks_cost_no_reads_and_one_write_of_the_pod() {
             .collect();
         if lines.iter().any(|l| l == "patch pods") { Ok(lines) } else { Err(format!("{lines:?}")) }
     });
-    assert_eq!(ours.iter().filter(|l| l.ends_with(" pods")).count(), 1, "{ours:?}");
-    assert!(!ours.iter().any(|l| l.starts_with("get") || l.starts_with("list")), "no reads: {ours:?}");
-    // Eight pools are eight granules.
-    assert_eq!(ours.iter().filter(|l| l.ends_with("addressblocks")).count(), 8, "{ours:?}");
+    assert_eq!(requests.iter().filter(|l| l.ends_with(" pods")).count(), 1, "{requests:?}");
+    assert!(
+        !requests.iter().any(|l| l.starts_with("get") || l.starts_with("list")),
+        "no reads: {requests:?}"
+    );
+    // Eight pools have eight address blocks.
+    assert_eq!(requests.iter().filter(|l| l.ends_with("addressblocks")).count(), 8, "{requests:?}");
 }
 
 #[test]
-fn a_chain_of_other_peoples_plugins_works_beside_ours() {
+fn chain_of_third_party_plugins_works_beside_ipoib() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     let chain = json!({
         "cniVersion": "1.0.0", "name": "foreign", "plugins": [
@@ -92,8 +95,8 @@ fn a_chain_of_other_peoples_plugins_works_beside_ours() {
     );
     assert!(first_ipv4(&pod_interface("mixed", "net2")).0.starts_with("192.168.64."));
     drop(objects);
-    // The bridge is the plugin's own and stays; its port and the lease go with the pod.
-    eventually("the foreign lease is released", 30, || {
+    // The bridge belongs to the plugin and stays; its port and the lease are removed with the pod.
+    eventually("the host-local lease is released", 30, || {
         let left = ferroband_cluster_tests::exec_on(
             &nodes[0],
             "ls /var/lib/cni/networks/foreign | grep -c '^10[.]' || true",

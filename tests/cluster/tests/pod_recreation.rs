@@ -1,4 +1,4 @@
-//! Addresses of pods that come again: under the same name, after a power cut, after the API server was away.
+//! Addresses of recreated pods: under the same name, after a power cut, after an API server outage.
 
 use ferroband_cluster_tests::inspect::{
     assigned_addresses, audit_events, audit_log_length, first_ipv4, pod_interface,
@@ -14,40 +14,41 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-fn whereabouts(range: &str) -> Value {
+fn whereabouts_ipam(range: &str) -> Value {
     json!({"type": "whereabouts", "range": range})
 }
 
-/// What the API server has as assigned within a prefix.
+/// Assigned addresses with this prefix and their entries.
 fn assigned(prefix: &str) -> BTreeMap<IpAddr, Value> {
     assigned_addresses().into_iter().filter(|(address, _)| address.to_string().starts_with(prefix)).collect()
 }
 
+// Case: ipam A26, ipam G03
 #[test]
-fn a26_g03_the_same_name_in_another_namespace_and_again_at_once() {
+fn recreated_pod_gets_its_own_record_and_a_namesake_keeps_its_address() {
     start_own_lab(&["--nodes", "3"]);
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: g03}}");
-    objects.apply(&ipoib_network("a26", &whereabouts("192.168.142.0/24")));
+    objects.apply(&ipoib_network("a26", &whereabouts_ipam("192.168.142.0/24")));
     let manifest = on_network("a26", &node, "default/a26");
     objects.apply(&manifest);
-    let mut twin: Value = serde_json::from_str(&manifest).expect("JSON");
-    twin["metadata"]["namespace"] = "g03".into();
-    objects.apply(&twin.to_string());
+    let mut namesake: Value = serde_json::from_str(&manifest).expect("JSON");
+    namesake["metadata"]["namespace"] = "g03".into();
+    objects.apply(&namesake.to_string());
     let uid = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let first = uid(&wait_pod_ready("a26", 90));
-    let kept = eventually("the twin's address", 90, || {
+    let namesake_entry = eventually("the namesake's address", 90, || {
         let all = assigned("192.168.142.");
         all.into_iter().find(|(_, entry)| entry["pod"] == "g03/a26").ok_or_else(|| "none".to_owned())
     });
 
-    // Gone from the API server at once, and made again before its node has taken it down.
+    // Force-deleted, and recreated before its node has removed the old sandbox.
     kubectl(&["delete", "pod", "a26", "--force", "--grace-period=0"]).stdout_or_panic();
     kubectl_with(&["apply", "-f", "-"], &manifest).stdout_or_panic();
     let second = wait_pod_ready("a26", 90);
     assert_ne!(uid(&second), first);
     let own = pod_address("a26");
-    eventually("one record of each pod", 90, || {
+    eventually("one record per pod", 90, || {
         let all = assigned("192.168.142.");
         let uids: Vec<_> =
             all.values().filter(|entry| entry["pod"] == "default/a26").map(|e| &e["uid"]).collect();
@@ -55,21 +56,26 @@ fn a26_g03_the_same_name_in_another_namespace_and_again_at_once() {
         if right { Ok(()) } else { Err(format!("{all:?}")) }
     });
     assert_eq!(address_holder(&own).expect("its record")["uid"], second["metadata"]["uid"]);
-    assert_eq!(assigned("192.168.142.").get(&kept.0), Some(&kept.1), "the twin keeps its own");
+    assert_eq!(
+        assigned("192.168.142.").get(&namesake_entry.0),
+        Some(&namesake_entry.1),
+        "the namesake keeps its address"
+    );
 }
 
+// Case: ipam A29
 #[test]
-fn a29_a_del_while_the_api_server_is_away_is_settled_once_it_is_back() {
+fn del_during_an_api_server_outage_is_completed_afterwards() {
     start_own_lab(&["--nodes", "3"]);
     let (mut objects, nodes) = (TestObjects::default(), node_names());
-    // One address, so that the next pod can have no other.
-    objects.apply(&ipoib_network("a29", &whereabouts("192.168.143.8-192.168.143.8/24")));
+    // One address, so that the next pod must get the same one.
+    objects.apply(&ipoib_network("a29", &whereabouts_ipam("192.168.143.8-192.168.143.8/24")));
     objects.apply(&on_network("a29", &nodes[0], "a29"));
     wait_pod_ready("a29", 90);
-    let held = pod_address("a29");
-    let entry = address_holder(&held).expect("its record");
+    let address = pod_address("a29");
+    let entry = address_holder(&address).expect("its record");
     let container = entry["container"].as_str().unwrap_or_default();
-    // The call that the runtime makes for this sandbox.
+    // The runtime's DEL call for this sandbox.
     let args = format!(
         "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=a29;K8S_POD_INFRA_CONTAINER_ID={container};K8S_POD_UID={}",
         entry["uid"].as_str().unwrap_or_default()
@@ -95,22 +101,23 @@ fn a29_a_del_while_the_api_server_is_away_is_settled_once_it_is_back() {
     if let Err(panic) = deleted {
         std::panic::resume_unwind(panic);
     }
-    wait_address_free("what was owed is settled", 120, &held);
+    wait_address_free("the pending release is completed", 120, &address);
 
-    // Whoever has it next keeps it, whatever else is said about the old sandbox.
+    // The next pod keeps the address despite further DELs of the old sandbox.
     objects.apply(&on_network("a29-next", &nodes[0], "a29"));
     wait_pod_ready("a29-next", 90);
-    assert_eq!(pod_address("a29-next"), held);
+    assert_eq!(pod_address("a29-next"), address);
     exec_on(&nodes[0], &call).stdout_or_panic();
     kubectl(&["delete", "pod", "a29", "--force", "--grace-period=0"]).stdout_or_panic();
-    holds_for("the next one has it", 12, || match address_holder(&held) {
+    holds_for("the next pod has the address", 12, || match address_holder(&address) {
         Some(entry) if entry["pod"] == "default/a29-next" => Ok(()),
         other => Err(format!("{other:?}")),
     });
 }
 
+// Case: ipam S05, ipam W40
 #[test]
-fn s05_w40_ranges_that_overlap_and_networks_in_slices() {
+fn overlapping_ranges_are_merged_and_sliced_networks_do_not_conflict() {
     start_own_lab(&["--nodes", "3"]);
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply(&spider_ip_pool(
@@ -118,22 +125,22 @@ fn s05_w40_ranges_that_overlap_and_networks_in_slices() {
         131,
         &json!({"ips": ["172.131.0.100-172.131.0.105", "172.131.0.103-172.131.0.110"]}),
     ));
-    // Two networks without names, with different ranges, for Whereabouts' "fast IPAM": upstream takes them for one.
+    // Two unnamed networks with different ranges and node slices ("fast IPAM"): upstream confuses them.
     for (name, range, slice) in [("w40-a", "192.168.144.0/24", "/28"), ("w40-b", "192.168.145.0/24", "28")] {
-        let mut ipam = whereabouts(range);
+        let mut ipam = whereabouts_ipam(range);
         ipam["node_slice_size"] = slice.into();
         objects.apply(&ipoib_network(name, &ipam));
     }
     for (name, node) in [("w40-0", &nodes[0]), ("w40-1", &nodes[1])] {
         objects.apply(&on_network(name, node, "w40-a,w40-b"));
     }
-    let mut seen = BTreeSet::new();
+    let mut addresses = BTreeSet::new();
     for name in ["w40-0", "w40-1"] {
         wait_pod_ready(name, 90);
         for (at, prefix) in [("net1", "192.168.144."), ("net2", "192.168.145.")] {
             let (address, length) = first_ipv4(&pod_interface(name, at));
             assert!(address.starts_with(prefix) && length == 24, "{name} {at}: {address}/{length}");
-            assert!(seen.insert(address.clone()), "{address} was given twice");
+            assert!(addresses.insert(address.clone()), "{address} was assigned twice");
         }
     }
     eventually("eleven addresses, not fourteen", 60, || {
@@ -142,15 +149,16 @@ fn s05_w40_ranges_that_overlap_and_networks_in_slices() {
     });
 }
 
-/// Pods of a Deployment with eight networks, all deleted and made again at once. 4 here, 20 in the soak.
+/// Pods of a Deployment with eight networks are deleted and recreated at once. 4 here, 20 in `cargo xtask test soak`.
+// Case: ipam X02
 #[test]
-fn x02_pods_with_eight_networks_deleted_and_made_again_at_once() {
+fn pods_with_eight_networks_are_recreated_at_once_without_leaks() {
     start_own_lab(&["--nodes", "3"]);
     let pods = if soak_rounds() > 1 { 20 } else { 4 };
     let mut objects = TestObjects::default();
     let names: Vec<_> = (0..8).map(|rail| format!("x02-{rail}")).collect();
     for (rail, name) in names.iter().enumerate() {
-        objects.apply(&ipoib_network(name, &whereabouts(&format!("192.168.{}.0/24", 150 + rail))));
+        objects.apply(&ipoib_network(name, &whereabouts_ipam(&format!("192.168.{}.0/24", 150 + rail))));
     }
     objects.apply(&format!(
         "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: x02}}, spec: {{replicas: {pods}, selector: \
@@ -162,16 +170,16 @@ fn x02_pods_with_eight_networks_deleted_and_made_again_at_once() {
     wait_pods_ready("a=x02", pods, 180);
     let mark = audit_log_length();
     kubectl(&["delete", "pods", "-l", "a=x02", "--wait=false"]).stdout_or_panic();
-    eventually("the new ones", 180, || {
-        let seen = kubectl(&["get", "pods", "-l", "a=x02", "-o", "json"]);
-        let list: Value = serde_json::from_str(&seen.out).map_err(|_| seen.err)?;
+    eventually("the new pods", 180, || {
+        let output = kubectl(&["get", "pods", "-l", "a=x02", "-o", "json"]);
+        let list: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let fresh = items.iter().all(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         if fresh && items.len() == pods { Ok(()) } else { Err(format!("{} pods", items.len())) }
     });
     let uids: BTreeSet<_> =
         wait_pods_ready("a=x02", pods, 180).iter().map(|pod| pod["metadata"]["uid"].to_string()).collect();
-    eventually("exactly the new ones' addresses", 90, || {
+    eventually("only the new pods have addresses", 90, || {
         let all = assigned("192.168.15");
         let owners: BTreeSet<_> = all.values().map(|entry| entry["uid"].to_string()).collect();
         if all.len() == 8 * pods && owners == uids {
@@ -180,26 +188,27 @@ fn x02_pods_with_eight_networks_deleted_and_made_again_at_once() {
             Err(format!("{} {owners:?}", all.len()))
         }
     });
-    // What an ADD writes: its pod once. Granules are written for many at once, and for the DELs too.
-    let ours: Vec<_> = audit_events(mark)
+    // An ADD writes its pod once. Block writes are batched over several ADDs and DELs.
+    let writes: Vec<_> = audit_events(mark)
         .into_iter()
         .filter(|e| e["user"]["username"].as_str().is_some_and(|u| u.contains("ferroband-node")))
         .filter(|e| !["watch", "get", "list"].contains(&e["verb"].as_str().unwrap_or_default()))
         .collect();
-    let of = |kind: &str| ours.iter().filter(|e| e["objectRef"]["resource"] == kind).count();
-    println!("x02: {pods} pods, {} writes of pods, {} of granules", of("pods"), of("addressblocks"));
-    assert!(of("pods") <= pods, "one write of each pod: {}", of("pods"));
+    let of = |kind: &str| writes.iter().filter(|e| e["objectRef"]["resource"] == kind).count();
+    println!("x02: {pods} pods, {} writes of pods, {} of address blocks", of("pods"), of("addressblocks"));
+    assert!(of("pods") <= pods, "one write per pod: {}", of("pods"));
 }
 
-/// Only in the soak: three power cuts take a while.
+/// Only in `cargo xtask test soak`: three power cuts take a while.
+// Case: ipam X04
 #[test]
-fn x04_all_nodes_lose_their_power() {
+fn addresses_survive_a_power_cut_of_all_nodes() {
     start_own_lab(&["--nodes", "3"]);
     if soak_rounds() < 2 {
         return;
     }
     let mut objects = TestObjects::default();
-    objects.apply(&ipoib_network("x04", &whereabouts("192.168.146.0/24")));
+    objects.apply(&ipoib_network("x04", &whereabouts_ipam("192.168.146.0/24")));
     for (kind, name, replicas, more) in [
         ("StatefulSet", "x04-set", 2, "serviceName: none, podManagementPolicy: Parallel, "),
         ("Deployment", "x04", 6, ""),
@@ -220,8 +229,8 @@ fn x04_all_nodes_lose_their_power() {
     wait_pods_ready("a=x04", 6, 300);
     wait_pods_ready("a=x04-set", 2, 300);
     assert_eq!((pod_address("x04-set-0"), pod_address("x04-set-1")), before);
-    eventually("nothing is held for sandboxes of before", 180, || {
-        let held = assigned("192.168.146.");
-        if held.len() == 8 { Ok(()) } else { Err(format!("{held:?}")) }
+    eventually("no address is assigned to an old sandbox", 180, || {
+        let remaining = assigned("192.168.146.");
+        if remaining.len() == 8 { Ok(()) } else { Err(format!("{remaining:?}")) }
     });
 }

@@ -1,6 +1,6 @@
-//! A large cluster at rest is no work: the leader writes next to nothing, and stays small.
+//! In a large idle cluster the leader writes almost nothing and uses little memory.
 //!
-//! Thirty nodes here; `cargo xtask test soak` has a thousand, and ten thousand pods. They are objects only.
+//! Thirty nodes here; a thousand nodes and ten thousand pods in `cargo xtask test soak`. They are API objects only.
 
 use ferroband_cluster_tests::inspect::{audit_events, audit_log_length};
 use ferroband_cluster_tests::{
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Objects that are made in one go.
+/// Objects created per request.
 const BATCH: usize = 250;
 
 fn list(items: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// What was made, and goes when the test ends.
+/// Node, state and pod objects without machines, deleted on drop.
 struct DummyNodes {
     nodes: usize,
 }
@@ -27,9 +27,9 @@ impl DummyNodes {
         format!("crowd-{index:04}")
     }
 
-    /// Nodes without an operating system: no DaemonSet wants them, but policies may.
+    /// Nodes without an OS label: no DaemonSet matches them, but policies can.
     fn new(nodes: usize, pods: usize) -> Self {
-        let crowd = Self { nodes };
+        let created = Self { nodes };
         let node = |index| {
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": Self::name(index), "labels": {"crowd": "true"}},
                 "spec": {"unschedulable": true}})
@@ -54,8 +54,8 @@ impl DummyNodes {
             let batch = first..(first + BATCH).min(nodes);
             let objects: Vec<_> = batch.clone().map(node).chain(batch.clone().map(state)).collect();
             kubectl_with(&["create", "-f", "-"], &list(&objects)).stdout_or_panic();
-            let told: Vec<_> = batch.map(status).collect();
-            kubectl_with(&["apply", "--server-side", "--subresource=status", "-f", "-"], &list(&told))
+            let statuses: Vec<_> = batch.map(status).collect();
+            kubectl_with(&["apply", "--server-side", "--subresource=status", "-f", "-"], &list(&statuses))
                 .stdout_or_panic();
         }
         let pod = |index: usize| {
@@ -67,7 +67,7 @@ impl DummyNodes {
             let batch: Vec<_> = (first..(first + BATCH).min(pods)).map(pod).collect();
             kubectl_with(&["create", "-f", "-"], &list(&batch)).stdout_or_panic();
         }
-        crowd
+        created
     }
 }
 
@@ -79,14 +79,14 @@ impl Drop for DummyNodes {
         {
             let gone = kubectl(&[delete, &label].concat());
             if !gone.ok {
-                eprintln!("not deleted: {}", gone.err);
+                eprintln!("cannot delete: {}", gone.err);
             }
         }
     }
 }
 
-/// The memory of the daemon that leads, in MB.
-fn memory_of_leader() -> usize {
+/// Resident memory of the leader in MB.
+fn leader_memory() -> usize {
     let lease = kubectl_get(&["-n", "ferroband-system", "lease", "ferroband-cluster"]);
     let pod = kubectl_get(&[
         "-n",
@@ -95,16 +95,16 @@ fn memory_of_leader() -> usize {
         lease["spec"]["holderIdentity"].as_str().expect("a leader"),
     ]);
     let node = pod["spec"]["nodeName"].as_str().expect("a node");
-    let seen = for_each_daemon(node, "cluster", "grep VmRSS $p/status");
-    let sizes = seen.split_whitespace().filter_map(|word| word.parse::<usize>().ok());
+    let output = for_each_daemon(node, "cluster", "grep VmRSS $p/status");
+    let sizes = output.split_whitespace().filter_map(|word| word.parse::<usize>().ok());
     sizes.max().expect("a process") / 1024
 }
 
 #[test]
-fn many_nodes_and_pods_at_rest_are_no_work() {
+fn many_idle_nodes_and_pods_cause_few_writes() {
     let rounds = soak_rounds();
     let (nodes, pods, rest) = if rounds > 1 { (1000, 10_000, 60) } else { (30, 0, 10) };
-    let crowd = DummyNodes::new(nodes, pods);
+    let dummies = DummyNodes::new(nodes, pods);
     let mut objects = TestObjects::default();
     let selector = json!({"crowd": "true"});
     objects.apply(
@@ -116,7 +116,7 @@ fn many_nodes_and_pods_at_rest_are_no_work() {
         .to_string(),
     );
     eventually("every node has its state", 300, || {
-        let seen = kubectl(&[
+        let output = kubectl(&[
             "-n",
             "ferroband-system",
             "get",
@@ -126,21 +126,21 @@ fn many_nodes_and_pods_at_rest_are_no_work() {
             "-o",
             "jsonpath={range .items[*]}{.spec.interfaces[0].vfGroups[0].resourceName}{\"\\n\"}{end}",
         ]);
-        let ready = seen.out.lines().filter(|line| *line == "crowd").count();
-        if ready == crowd.nodes { Ok(()) } else { Err(format!("{ready} of {}", crowd.nodes)) }
+        let ready = output.out.lines().filter(|line| *line == "crowd").count();
+        if ready == dummies.nodes { Ok(()) } else { Err(format!("{ready} of {}", dummies.nodes)) }
     });
     sleep(Duration::from_secs(5));
     let mark = audit_log_length();
     sleep(Duration::from_secs(rest));
     let writes = audit_events(mark).into_iter().filter(|entry| {
-        let ours =
+        let by_leader =
             entry["user"]["username"].as_str().is_some_and(|user| user.ends_with(":ferroband-cluster"));
         let write = entry["verb"]
             .as_str()
             .is_some_and(|verb| ["create", "update", "patch", "delete"].contains(&verb));
-        ours && write && entry["stage"] == "ResponseComplete"
+        by_leader && write && entry["stage"] == "ResponseComplete"
     });
-    let (writes, memory) = (writes.count(), memory_of_leader());
+    let (writes, memory) = (writes.count(), leader_memory());
     println!("{nodes} nodes, {pods} pods: {writes} writes in {rest} s, {memory} MB");
     assert!(u64::try_from(writes).expect("few") < rest, "{writes} writes in {rest} s");
     assert!(memory < 200, "{memory} MB");

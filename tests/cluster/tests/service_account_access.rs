@@ -1,18 +1,18 @@
-//! A node's account keeps to its node, wherever its token is used.
+//! A node daemon's service account is limited to its node, wherever its token is used.
 
 use ferroband_cluster_tests::{LabOutput, TestObjects, exec_on, kubectl, kubectl_get, node_names};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "ferroband-system";
 
-/// The daemon's pod on a node.
+/// Name of the daemon's pod on a node.
 fn daemon(node: &str) -> String {
     let pods = kubectl_get(&["pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=node"]);
     let found = pods["items"].as_array().into_iter().flatten().find(|pod| pod["spec"]["nodeName"] == node);
     found.and_then(|pod| pod["metadata"]["name"].as_str()).expect("a daemon on the node").to_owned()
 }
 
-/// The account's token, bound to a pod or to nothing, as whoever broke into a node would have it.
+/// A token of the node daemon's account, bound to a pod or unbound, as an attacker on a node could obtain it.
 fn token(pod: Option<&str>) -> String {
     let bound = match pod {
         Some(pod) => vec!["--bound-object-kind=Pod".to_owned(), format!("--bound-object-name={pod}")],
@@ -23,13 +23,13 @@ fn token(pod: Option<&str>) -> String {
     kubectl(&[&create, bound.as_slice()].concat()).stdout_or_panic().trim().to_owned()
 }
 
-/// kubectl with that token and nothing else.
-fn with(token: &str, args: &[&str]) -> LabOutput {
+/// Runs kubectl with only that token.
+fn kubectl_as(token: &str, args: &[&str]) -> LabOutput {
     kubectl(&[&["--token", token], args].concat())
 }
 
-/// Write a pod's network-status as the daemon does: one PATCH, nothing read before (kubectl would).
-fn annotate(token: &str, pod: &str) -> String {
+/// Writes a pod's network-status as the daemon does: one PATCH without a prior read (kubectl would read).
+fn patch_network_status(token: &str, pod: &str) -> String {
     let server = ["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"];
     let server = kubectl(&server).stdout_or_panic();
     let patch = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": "[]"}}});
@@ -41,29 +41,31 @@ fn annotate(token: &str, pod: &str) -> String {
 }
 
 #[test]
-fn a_nodes_token_used_from_elsewhere_cannot_touch_what_is_another_nodes() {
+fn node_token_cannot_change_objects_of_another_node() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply_pod("here", &nodes[0]).apply_pod("there", &nodes[1]);
-    let mine = token(Some(&daemon(&nodes[0])));
-    let who: Value = serde_json::from_str(&with(&mine, &["auth", "whoami", "-o", "json"]).stdout_or_panic())
-        .expect("JSON");
+    let own_token = token(Some(&daemon(&nodes[0])));
+    let who: Value =
+        serde_json::from_str(&kubectl_as(&own_token, &["auth", "whoami", "-o", "json"]).stdout_or_panic())
+            .expect("JSON");
     assert_eq!(
         who["status"]["userInfo"]["username"],
         "system:serviceaccount:ferroband-system:ferroband-node"
     );
 
-    let own: Value = serde_json::from_str(&annotate(&mine, "here")).expect("JSON");
+    let own: Value = serde_json::from_str(&patch_network_status(&own_token, "here")).expect("JSON");
     assert_eq!(own["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"], "[]", "{own}");
-    let other = annotate(&mine, "there");
+    let other = patch_network_status(&own_token, "there");
     assert!(other.contains(&format!("not on node {}", nodes[0])), "{other}");
-    // What its own node's daemon wrote there may stand.
-    let seen = kubectl_get(&["pod", "there"])["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"]
-        .clone();
-    assert_ne!(seen, "[]");
+    // The status that its own node's daemon wrote is unchanged.
+    let status =
+        kubectl_get(&["pod", "there"])["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"]
+            .clone();
+    assert_ne!(status, "[]");
 
     let label = |node: &str| {
-        with(
-            &mine,
+        kubectl_as(
+            &own_token,
             &[
                 "patch",
                 "node",
@@ -77,18 +79,18 @@ fn a_nodes_token_used_from_elsewhere_cannot_touch_what_is_another_nodes() {
     label(&nodes[0]).stdout_or_panic();
     kubectl(&["label", "node", &nodes[0], "ferroband.io/tried-"]).stdout_or_panic();
     let other = label(&nodes[1]);
-    assert!(!other.ok && other.err.contains(&format!("not that of node {}", nodes[0])), "{other:?}");
+    assert!(!other.ok && other.err.contains(&format!("does not belong to node {}", nodes[0])), "{other:?}");
 
-    let unbound = annotate(&token(None), "here");
-    assert!(unbound.contains("bound to no node"), "{unbound}");
+    let unbound = patch_network_status(&token(None), "here");
+    assert!(unbound.contains("not bound to a node"), "{unbound}");
 }
 
 #[test]
-fn a_nodes_token_writes_addresses_of_its_own_pods_only() {
+fn node_token_changes_only_address_entries_of_its_node() {
     let nodes = node_names();
-    let mine = token(Some(&daemon(&nodes[0])));
+    let own_token = token(Some(&daemon(&nodes[0])));
     let entry = |node: &str| json!({"pod": "default/x", "uid": "u", "interface": "net1", "container": "c", "node": node});
-    let granule = |entries: Value| {
+    let block = |entries: Value| {
         let used = entries.as_object().map_or(0, serde_json::Map::len);
         json!({
             "apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock", "metadata": {"name": "tried-10.250.0.0"},
@@ -97,11 +99,11 @@ fn a_nodes_token_writes_addresses_of_its_own_pods_only() {
         .to_string()
     };
     let mut objects = TestObjects::default();
-    objects.apply(&granule(json!({"1": entry(&nodes[1])})));
+    objects.apply(&block(json!({"1": entry(&nodes[1])})));
     let replace = |entries: Value| {
-        let file = std::env::temp_dir().join(format!("ferroband-granule-{}.json", std::process::id()));
-        std::fs::write(&file, granule(entries)).expect("a scratch file");
-        let answer = with(&mine, &["replace", "-f", &file.to_string_lossy()]);
+        let file = std::env::temp_dir().join(format!("ferroband-block-{}.json", std::process::id()));
+        std::fs::write(&file, block(entries)).expect("a scratch file");
+        let answer = kubectl_as(&own_token, &["replace", "-f", &file.to_string_lossy()]);
         let _ = std::fs::remove_file(&file);
         answer
     };
@@ -122,7 +124,7 @@ fn a_nodes_token_writes_addresses_of_its_own_pods_only() {
 }
 
 #[test]
-fn neither_account_may_do_what_it_need_not() {
+fn service_accounts_have_no_unneeded_permissions() {
     let may = |account: &str, args: &[&str]| {
         let account = format!("--as=system:serviceaccount:{NAMESPACE}:{account}");
         kubectl(&[&["auth", "can-i", &account], args].concat()).out.trim() == "yes"
@@ -146,5 +148,5 @@ fn neither_account_may_do_what_it_need_not() {
     ] {
         assert!(!may("ferroband-cluster", &right), "ferroband-cluster: {right:?}");
     }
-    assert!(may("ferroband-node", &["patch", "pods", "--subresource=status"]), "the question itself works");
+    assert!(may("ferroband-node", &["patch", "pods", "--subresource=status"]), "`auth can-i` works");
 }

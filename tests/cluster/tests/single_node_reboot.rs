@@ -1,4 +1,4 @@
-//! A cluster of one node: its pods have nowhere else to go.
+//! A cluster of one node, whose pods cannot be evicted to another one.
 
 use ferroband_cluster_tests::{TestObjects, eventually, kubectl, kubectl_get, node_names, start_own_lab};
 use serde_json::json;
@@ -6,8 +6,9 @@ use serde_json::json;
 const DESIRED: &str = "sriovnetwork.openshift.io/desired-state";
 const CURRENT: &str = "sriovnetwork.openshift.io/current-state";
 
+// Case: operator C70
 #[test]
-fn c70_the_only_node_is_rebooted_without_being_emptied() {
+fn only_node_is_rebooted_without_draining() {
     start_own_lab(&["--nodes", "1"]);
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     objects.apply(
@@ -26,11 +27,11 @@ fn c70_the_only_node_is_rebooted_without_being_emptied() {
             Err(kubectl_get(&states).to_string())
         }
     });
-    // The node's daemon asks by this annotation; it stands aside, so that it asks for what this test says.
+    // The node daemon requests drains by this annotation. Stop the daemon, so that the test controls the annotation.
     let away = r#"{"spec":{"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}"#;
     kubectl(&["-n", "ferroband-system", "patch", "daemonset", "ferroband-node", "-p", away])
         .stdout_or_panic();
-    eventually("the daemon is gone", 60, || {
+    eventually("the daemon is stopped", 60, || {
         let label = ["-n", "ferroband-system", "pods", "-l", "app.kubernetes.io/component=node"];
         let left = kubectl_get(&label)["items"].as_array().map_or(0, Vec::len);
         if left == 0 { Ok(()) } else { Err(format!("{left} pods")) }
@@ -48,23 +49,23 @@ fn c70_the_only_node_is_rebooted_without_being_emptied() {
         ])
         .stdout_or_panic();
     };
-    let reached = |wanted: &str| {
-        eventually(&format!("the drain is {wanted}"), 60, || {
+    let wait_drain_state = |desired: &str| {
+        eventually(&format!("the drain is {desired}"), 60, || {
             match kubectl_get(&states)["metadata"]["annotations"][CURRENT].as_str() {
-                Some(seen) if seen == wanted => Ok(()),
+                Some(state) if state == desired => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         });
     };
     annotate("Reboot_Required");
-    reached("DrainComplete");
-    assert!(kubectl_get(&["node", &node])["spec"]["unschedulable"].is_null(), "it was made unschedulable");
+    wait_drain_state("DrainComplete");
+    assert!(kubectl_get(&["node", &node])["spec"]["unschedulable"].is_null(), "the node was cordoned");
     let now = kubectl_get(&["pod", "stays"]);
     assert_eq!(
         (&now["metadata"]["uid"], &now["metadata"]["deletionTimestamp"], &now["status"]["phase"]),
         (&before["metadata"]["uid"], &json!(null), &json!("Running"))
     );
     annotate("Idle");
-    reached("Idle");
+    wait_drain_state("Idle");
     objects.leave_to_lab_teardown();
 }

@@ -1,4 +1,4 @@
-//! Virtual functions for pods, through the kubelet: simulated, but all the way.
+//! Simulated virtual functions for pods, allocated through the kubelet.
 
 use ferroband_cluster_tests::hardware::{SimulatedVfs, wait_allocatable};
 use ferroband_cluster_tests::inspect::{first_ipv4, network_status, pod_interface};
@@ -8,6 +8,8 @@ use ferroband_cluster_tests::{
 use serde_json::{Value, json};
 
 const GUIDS: [&str; 2] = ["02:00:00:00:00:00:0a:01", "02:00:00:00:00:00:0a:02"];
+/// Name of the GUID block with both.
+const GUID_BLOCK: &str = "0200000000000a00";
 
 fn pod(name: &str, node: &str, guid: &str) -> Value {
     let networks = json!([{"name": "functions", "infiniband-guid": guid}]);
@@ -24,40 +26,40 @@ fn pod(name: &str, node: &str, guid: &str) -> Value {
     })
 }
 
-/// The nodes that have GUIDs claimed.
-fn claims() -> Vec<Value> {
+/// Nodes that have claims in a GUID block. Other blocks may have claims of other scenarios.
+fn claiming_nodes(block: &str) -> Vec<Value> {
     let all = kubectl_get(&["guidblocks"]);
-    let claims = all["items"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|granule| granule["spec"]["claims"].as_object());
+    let blocks = all["items"].as_array().into_iter().flatten();
+    let claims = blocks
+        .filter(|item| item["metadata"]["name"] == block)
+        .filter_map(|item| item["spec"]["claims"].as_object());
     claims.flat_map(|claims| claims.values().map(|claim| claim["node"].clone())).collect()
 }
 
 #[test]
-fn guids_that_a_node_had_claimed_are_free_when_it_is_gone() {
+fn guid_claims_of_a_removed_node_are_released() {
     let mut objects = TestObjects::default();
+    let block_name = "0200000000000b00";
     let claim = |node: &str| json!({"node": node, "device": "0000:86:00.2"});
-    let granule = json!({
-        "apiVersion": "ferroband.io/v1alpha1", "kind": "GuidBlock", "metadata": {"name": "0200000000000b00"},
+    let block = json!({
+        "apiVersion": "ferroband.io/v1alpha1", "kind": "GuidBlock", "metadata": {"name": block_name},
         "spec": {"claims": {"1": claim("gone"), "2": claim("elsewhere")}},
     });
-    objects.apply(&granule.to_string());
+    objects.apply(&block.to_string());
     let of_gone = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "NodePartitions",
         "metadata": {"name": "gone"}, "spec": {"functions": {"0000:86:00.2": "02:00:00:00:00:00:0b:01"}}});
     objects.apply(&of_gone.to_string());
-    eventually("its claims and its object are gone, and nobody else's", 60, || {
+    eventually("only the claims and the object of the removed node are gone", 60, || {
         let object =
             kubectl(&["get", "nodepartitions", "gone", "--ignore-not-found", "-o", "name"]).stdout_or_panic();
-        let left = claims();
-        let so = object.is_empty() && left == [json!("elsewhere")];
-        if so { Ok(()) } else { Err(format!("{object} {left:?}")) }
+        let left = claiming_nodes(block_name);
+        let released = object.is_empty() && left == [json!("elsewhere")];
+        if released { Ok(()) } else { Err(format!("{object} {left:?}")) }
     });
 }
 
 #[test]
-fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_back() {
+fn pod_gets_a_function_with_its_guid_and_releases_both() {
     let nodes = node_names();
     let _made: Vec<SimulatedVfs> = nodes[..2].iter().map(|node| SimulatedVfs::create(node, 4)).collect();
     let mut objects = TestObjects::default();
@@ -83,7 +85,7 @@ fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_
         wait_allocatable(node, "spidernet.io/lab_vf", "4");
     }
     let before = links(&nodes[0]);
-    assert_eq!(before.lines().count(), 4, "one interface a function: {before}");
+    assert_eq!(before.lines().count(), 4, "one interface per function: {before}");
     for (position, name) in ["vf-a", "vf-b"].into_iter().enumerate() {
         objects.apply(&pod(name, &nodes[position], GUIDS[position]).to_string());
     }
@@ -95,29 +97,30 @@ fn a_pod_that_asks_for_a_function_gets_its_interface_with_the_guid_and_gives_it_
         assert_eq!(entry["device-info"]["type"], "pci", "{entry}");
         assert!(first_ipv4(&pod_interface(name, "net1")).0.starts_with("192.168.77."));
     }
-    assert_eq!(links(&nodes[0]).lines().count(), before.lines().count() - 1, "one is in the pod");
-    // sysfs writes it in groups of four digits.
+    assert_eq!(links(&nodes[0]).lines().count(), before.lines().count() - 1, "one interface is in the pod");
+    // sysfs prints GUIDs in groups of four digits.
     let guids =
         exec_on(&nodes[0], "cat /var/lib/ferroband/sim/sys/class/infiniband/*/node_guid").stdout_or_panic();
-    assert!(guids.contains("0200:0000:0000:0a01"), "the function took the GUID on: {guids}");
+    assert!(guids.contains("0200:0000:0000:0a01"), "the function has the GUID: {guids}");
     let (there, _) = first_ipv4(&pod_interface("vf-b", "net1"));
     exec_in_pod("vf-a", &format!("ping -c 2 -w 20 -I net1 {there}")).stdout_or_panic();
 
     kubectl(&["delete", "pod", "vf-a", "vf-b", "--wait", "--timeout=60s"]).stdout_or_panic();
-    eventually("the function is back under its name, and no record is left", 60, || {
-        // Its name comes back first, its own GUID and the end of its record later.
+    eventually("the function has its name back and no record is left", 60, || {
+        // The name is restored first, then the GUID; the record is removed last.
         let now = links(&nodes[0]);
-        let held = exec_on(&nodes[0], "ls /var/lib/ferroband/device 2>/dev/null; true").stdout_or_panic();
-        if now == before && held.is_empty() { Ok(()) } else { Err(format!("{now}{held}")) }
+        let records = exec_on(&nodes[0], "ls /var/lib/ferroband/device 2>/dev/null; true").stdout_or_panic();
+        if now == before && records.is_empty() { Ok(()) } else { Err(format!("{now}{records}")) }
     });
 
-    // The pod may come back on another node, and asks for the GUID it had.
+    // The pod is recreated on another node and requests the same GUID.
     objects.apply(&pod("vf-a", &nodes[1], GUIDS[0]).to_string());
     objects.wait_ready("vf-a", 120);
-    assert!(claims().contains(&json!(nodes[1])), "{:?}", claims());
+    let claims = claiming_nodes(GUID_BLOCK);
+    assert!(claims.contains(&json!(nodes[1])), "{claims:?}");
     kubectl(&["delete", "pod", "vf-a", "--wait", "--timeout=60s"]).stdout_or_panic();
-    eventually("nothing is claimed any more", 60, || {
-        let left = claims();
+    eventually("no GUID of the block is claimed", 60, || {
+        let left = claiming_nodes(GUID_BLOCK);
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
 }

@@ -1,8 +1,8 @@
-//! Addresses by the hundred over many node daemons that are killed all the time, with the API server restarted in the
-//! middle: none given twice, none lost, the pool filled to its last address.
+//! Hundreds of addresses over many node daemons that are killed continuously, with an API server restart half-way: none
+//! is assigned twice, none leaks, and the pool is filled to its last address.
 //!
-//! The auditor reads the API server (kubectl) and the kernel (`ip` in each daemon's namespace) and nothing else. 300
-//! addresses here; `cargo xtask test soak` asks for 2,000.
+//! The audit uses only the API server (kubectl) and the kernel (`ip` in each daemon's namespace). 300 addresses here,
+//! 2,000 in `cargo xtask test soak`.
 
 use ferroband_cluster_tests::inspect::assigned_addresses;
 use ferroband_cluster_tests::{TestObjects, eventually, lab_command, soak_rounds};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 
-/// The swarm, running; it goes when its standard input ends.
+/// A running `xtask lab swarm`; it stops when its standard input is closed.
 struct SwarmProcess {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -22,9 +22,8 @@ struct SwarmProcess {
 impl SwarmProcess {
     #[track_caller]
     fn start(called: &str, members: usize, addresses: usize, ipam: &Value, how: &[&str]) -> Self {
-        let (count, wanted, ipam) = (members.to_string(), addresses.to_string(), ipam.to_string());
-        let args =
-            ["swarm", "--members", &count, "--addresses", &wanted, "--called", called, "--ipam", &ipam];
+        let (count, total, ipam) = (members.to_string(), addresses.to_string(), ipam.to_string());
+        let args = ["swarm", "--members", &count, "--addresses", &total, "--called", called, "--ipam", &ipam];
         let mut child = lab_command(&[&args[..], how].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -38,7 +37,7 @@ impl SwarmProcess {
     #[track_caller]
     fn read_report(&mut self) -> Value {
         let mut line = String::new();
-        // Building, starting and healing tell of themselves on the same output.
+        // Progress of building and starting is on the same output.
         while !line.starts_with('{') {
             line.clear();
             let read = self.out.read_line(&mut line).expect("the swarm's output");
@@ -47,7 +46,7 @@ impl SwarmProcess {
         serde_json::from_str(&line).expect("the swarm prints JSON")
     }
 
-    /// Which addresses the kernel has, and in whose namespace.
+    /// Addresses in the kernel and the member whose namespace has them.
     fn kernel_addresses(&self) -> Vec<(IpAddr, String)> {
         let mut found = Vec::new();
         for member in &self.members {
@@ -68,13 +67,13 @@ impl SwarmProcess {
     #[track_caller]
     fn stop(mut self) {
         drop(self.child.stdin.take());
-        assert_eq!(self.read_report()["deleted"], true, "every DEL went well");
+        assert_eq!(self.read_report()["deleted"], true, "every DEL succeeded");
         assert!(self.child.wait().expect("the swarm ends").success());
     }
 }
 
-/// The addresses that the API server has as assigned within a prefix, and to whose node.
-fn in_api(prefix: &str) -> BTreeMap<IpAddr, String> {
+/// Assigned addresses with this prefix and their nodes, from the API server.
+fn api_addresses(prefix: &str) -> BTreeMap<IpAddr, String> {
     assigned_addresses()
         .into_iter()
         .filter(|(address, _)| address.to_string().starts_with(prefix))
@@ -82,23 +81,23 @@ fn in_api(prefix: &str) -> BTreeMap<IpAddr, String> {
         .collect()
 }
 
-/// Ask for `addresses` and hold what the API server and the kernel say against each other.
+/// Requests `addresses` addresses and compares the API server with the kernel.
 #[track_caller]
-fn audited(called: &str, members: usize, addresses: usize, ipam: &Value, prefix: &str, full: bool) {
+fn run_and_audit(called: &str, members: usize, addresses: usize, ipam: &Value, prefix: &str, full: bool) {
     let mut swarm = SwarmProcess::start(called, members, addresses, ipam, &["--kill", "--restart"]);
-    let said = swarm.read_report();
+    let report = swarm.read_report();
     let kernel = swarm.kernel_addresses();
     let mut owners: BTreeMap<IpAddr, String> = BTreeMap::new();
     for (address, member) in &kernel {
-        assert!(address.to_string().starts_with(prefix), "{address} is outside");
+        assert!(address.to_string().starts_with(prefix), "{address} is outside the range");
         if let Some(other) = owners.insert(*address, member.clone()) {
-            panic!("{address} was given to {other} and to {member}");
+            panic!("{address} was assigned to {other} and to {member}");
         }
     }
-    assert_eq!(owners.len(), addresses, "{}", said["report"]["last_failure"]);
-    // What a killed ADD left is released by its DEL; a daemon that was away settles that when it is back.
-    eventually("the API server knows exactly what the kernel has", 60, || {
-        let api = in_api(prefix);
+    assert_eq!(owners.len(), addresses, "{}", report["report"]["last_failure"]);
+    // DEL releases the address of a killed ADD; a daemon that was down completes the release after its restart.
+    eventually("API server and kernel have the same addresses", 60, || {
+        let api = api_addresses(prefix);
         if api == owners {
             Ok(())
         } else {
@@ -106,50 +105,60 @@ fn audited(called: &str, members: usize, addresses: usize, ipam: &Value, prefix:
         }
     });
     if full {
-        let over = &said["over"];
-        assert_eq!(over["good"], false, "one more than there are: {over}");
-        let told = over["answer"].to_string();
-        assert!(told.contains(&format!("all {addresses} addresses of ")), "{told}");
-        assert!(told.contains(called), "it says who holds them: {told}");
+        let over = &report["over"];
+        assert_eq!(over["good"], false, "an ADD beyond the range must fail: {over}");
+        let message = over["answer"].to_string();
+        assert!(message.contains(&format!("all {addresses} addresses of ")), "{message}");
+        assert!(message.contains(called), "the error names the holders: {message}");
     }
     println!(
         "{called}: {}",
         json!({
-            "kills": said["report"]["kills"], "failures": said["report"]["failures"], "seconds": said["report"]["seconds"],
+            "kills": report["report"]["kills"], "failures": report["report"]["failures"], "seconds": report["report"]["seconds"],
         })
     );
     swarm.stop();
-    eventually("everything is free again", 90, || {
-        let left = in_api(prefix).len();
+    eventually("all addresses are released", 90, || {
+        let left = api_addresses(prefix).len();
         if left == 0 { Ok(()) } else { Err(format!("{left} are still assigned")) }
     });
 }
 
-fn wanted() -> usize {
+fn address_count() -> usize {
     if soak_rounds() > 1 { 2000 } else { 300 }
 }
 
+// Case: ipam X01, ipam X03
 #[test]
-fn many_x01_x03_from_a_wide_range_while_daemons_and_the_api_server_die() {
+fn many_addresses_of_a_wide_range_while_daemons_and_the_api_server_are_killed() {
     let ipam = json!({"type": "whereabouts", "range": "10.60.0.0/21"});
-    audited("wide", 8, wanted(), &ipam, "10.60.", false);
+    run_and_audit("wide", 8, address_count(), &ipam, "10.60.", false);
 }
 
+// Case: ipam X01, ipam X03
 #[test]
-fn many_x01_x03_from_a_range_that_fits_exactly() {
-    let last = u32::from(std::net::Ipv4Addr::new(10, 61, 0, 0)) + wanted() as u32;
+fn many_addresses_fill_a_range_exactly() {
+    let last = u32::from(std::net::Ipv4Addr::new(10, 61, 0, 0)) + address_count() as u32;
     let range = format!("10.61.0.1-{}/16", std::net::Ipv4Addr::from(last));
-    audited("exact", 8, wanted(), &json!({"type": "whereabouts", "range": range}), "10.61.", true);
+    run_and_audit(
+        "exact",
+        8,
+        address_count(),
+        &json!({"type": "whereabouts", "range": range}),
+        "10.61.",
+        true,
+    );
 }
 
+// Case: ipam A02
 #[test]
-fn many_a02_a_pool_of_21_among_more_nodes_than_it_has_granules() {
+fn many_nodes_share_a_pool_of_21_addresses() {
     let mut objects = TestObjects::default();
     objects.apply(
         "{apiVersion: spiderpool.spidernet.io/v2beta1, kind: SpiderIPPool, metadata: {name: swarm-91}, spec: {subnet: \
          172.92.0.0/16, ips: [172.92.0.100-172.92.0.120], gateway: 172.92.0.1}}",
     );
     let ipam = json!({"type": "spiderpool", "default_ipv4_ippool": ["swarm-91"]});
-    let members = if wanted() > 300 { 30 } else { 12 };
-    audited("seed", members, 21, &ipam, "172.92.", true);
+    let members = if address_count() > 300 { 30 } else { 12 };
+    run_and_audit("seed", members, 21, &ipam, "172.92.", true);
 }

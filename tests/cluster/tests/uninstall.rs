@@ -1,4 +1,4 @@
-//! Taking Ferroband off nodes that have pods: they go on, and their later deletion cleans up.
+//! Uninstalling Ferroband from nodes with pods: they keep running, and deleting the last one cleans up.
 
 use ferroband_cluster_tests::inspect::{first_ipv4, leftover_state, pod_interface};
 use ferroband_cluster_tests::{
@@ -8,7 +8,7 @@ use ferroband_cluster_tests::{
 use serde_json::json;
 
 #[test]
-fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
+fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
     start_own_lab(&["--nodes", "1"]);
     let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
     let config = json!({"cniVersion": "1.0.0", "name": "stay", "type": "ipoib", "master": "ib0",
@@ -21,30 +21,30 @@ fn pods_outlive_an_uninstall_and_the_last_one_cleans_up() {
     }
     let (address, _) = first_ipv4(&pod_interface("stay-b", "net1"));
 
-    // As a chart's hook would: on the node, with the daemon still there; then the daemon goes.
+    // As the chart's hook does: uninstall on the node while the daemon runs, then delete the daemon.
     let label = "app.kubernetes.io/component=node";
     let daemon =
         kubectl(&["get", "pods", "-n", "ferroband-system", "-l", label, "-o", "name"]).stdout_or_panic();
-    let told = kubectl(&["exec", "-n", "ferroband-system", daemon.trim(), "--", "ferroband", "uninstall"])
+    let output = kubectl(&["exec", "-n", "ferroband-system", daemon.trim(), "--", "ferroband", "uninstall"])
         .stdout_or_panic();
-    assert!(told.contains("the last one to go takes it along"), "{told}");
+    assert!(output.contains("Ferroband is removed with the last of them"), "{output}");
     kubectl(&["delete", "daemonset", "ferroband-node", "-n", "ferroband-system", "--wait", "--timeout=90s"])
         .stdout_or_panic();
 
     exec_in_pod("stay-a", &format!("ping -c 2 -w 20 -I net1 {address}")).stdout_or_panic();
-    // A new pod gets the cluster's own network, whatever it asks for.
+    // A new pod gets only the default network, regardless of its annotation.
     objects.apply(&pod("after", &node, "stay"));
     objects.wait_ready("after", 120);
     assert!(!exec_in_pod("after", "ip -br link").stdout_or_panic().contains("net1"));
 
-    let ours =
+    let cni_files =
         || exec_on(&node, "ls /etc/cni/net.d /opt/cni/bin | grep -i ferroband; true").stdout_or_panic();
-    assert_ne!(ours(), "", "needed as long as a pod of ours runs");
+    assert_ne!(cni_files(), "", "needed while an attached pod runs");
     kubectl(&["delete", "pod", "stay-a", "--wait", "--timeout=60s"]).stdout_or_panic();
-    assert_ne!(ours(), "", "still needed");
+    assert_ne!(cni_files(), "", "still needed");
     kubectl(&["delete", "pod", "stay-b", "after", "--wait", "--timeout=60s"]).stdout_or_panic();
-    eventually("nothing of ours is left", 60, || {
-        let left = format!("{}{}", ours(), leftover_state(&node).replace("owed", ""));
+    eventually("no files of Ferroband left", 60, || {
+        let left = format!("{}{}", cni_files(), leftover_state(&node).replace("owed", ""));
         let left: Vec<_> = left.lines().filter(|line| !line.ends_with(".json")).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });

@@ -1,5 +1,5 @@
-//! What the webhook fills in, on the real API server. Most of it is asked with a dry run: admission is the same, and
-//! nothing has to start.
+//! Injection by the webhook on a real API server. Most tests use a dry run: admission is the same, and no pod has to
+//! start.
 
 use ferroband_cluster_tests::{
     LabOutput, TestObjects, eventually, kubectl, kubectl_get, kubectl_with, node_names,
@@ -25,20 +25,20 @@ fn pod(annotations: Value, resources: Value) -> Value {
     })
 }
 
-fn asked(pod: &Value) -> LabOutput {
+fn dry_run(pod: &Value) -> LabOutput {
     kubectl_with(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &pod.to_string())
 }
 
-fn filled(pod: &Value) -> Value {
-    serde_json::from_str(&asked(pod).stdout_or_panic()).expect("kubectl prints JSON")
+fn injected(pod: &Value) -> Value {
+    serde_json::from_str(&dry_run(pod).stdout_or_panic()).expect("kubectl prints JSON")
 }
 
-/// Wait until the replica that is asked knows the networks: its caches are a moment behind.
-fn settled(pod: &Value, good: impl Fn(&Value) -> bool) -> Value {
-    eventually("the pod filled in", 30, || {
-        let answer = asked(pod);
-        let seen: Value = serde_json::from_str(&answer.out).map_err(|_| answer.err)?;
-        if good(&seen) { Ok(seen) } else { Err(seen.to_string()) }
+/// Retries the dry run until the result matches: the caches of the webhook's replicas lag behind.
+fn eventually_injected(pod: &Value, matches: impl Fn(&Value) -> bool) -> Value {
+    eventually("the pod is injected", 30, || {
+        let answer = dry_run(pod);
+        let injected_pod: Value = serde_json::from_str(&answer.out).map_err(|_| answer.err)?;
+        if matches(&injected_pod) { Ok(injected_pod) } else { Err(injected_pod.to_string()) }
     })
 }
 
@@ -46,8 +46,9 @@ fn limits(pod: &Value) -> Value {
     pod["spec"]["containers"][0]["resources"]["limits"].clone()
 }
 
+// Case: ipam M18, ipam M19, ipam M20, ipam M21, ipam M22
 #[test]
-fn m18_m19_m20_m21_m22_groups_of_networks() {
+fn network_group_annotation_injects_networks_and_resources() {
     let mut objects = TestObjects::default();
     for number in [10, 2, 1, 9] {
         objects.apply(&rail(&format!("gpu{number}"), &format!("spidernet.io/gpu{number}"), "m18"));
@@ -57,8 +58,8 @@ fn m18_m19_m20_m21_m22_groups_of_networks() {
         "spidernet.io/twin",
         "m20",
     ));
-    let eight = settled(&pod(json!({GROUP: "m18"}), json!({})), |seen| {
-        limits(seen).as_object().is_some_and(|l| l.len() == 4)
+    let eight = eventually_injected(&pod(json!({GROUP: "m18"}), json!({})), |injected_pod| {
+        limits(injected_pod).as_object().is_some_and(|l| l.len() == 4)
     });
     assert_eq!(
         eight["metadata"]["annotations"][NETWORKS],
@@ -68,24 +69,26 @@ fn m18_m19_m20_m21_m22_groups_of_networks() {
     assert_eq!(eight["spec"]["containers"][0]["resources"]["requests"], limits(&eight));
     assert_eq!(eight["spec"]["containers"][1]["resources"], json!({}));
 
-    let twins =
-        settled(&pod(json!({GROUP: "m20"}), json!({})), |seen| limits(seen)["spidernet.io/twin"] == "2");
+    let twins = eventually_injected(&pod(json!({GROUP: "m20"}), json!({})), |injected_pod| {
+        limits(injected_pod)["spidernet.io/twin"] == "2"
+    });
     assert_eq!(twins["metadata"]["annotations"][NETWORKS], "default/twin-a,default/twin-b");
 
     let written = json!({"limits": {"spidernet.io/gpu2": "3"}});
-    let own = filled(&pod(json!({GROUP: "m18", NETWORKS: "default/gpu9@ib9"}), written));
+    let own = injected(&pod(json!({GROUP: "m18", NETWORKS: "default/gpu9@ib9"}), written));
     assert_eq!(limits(&own)["spidernet.io/gpu2"], "3");
     assert_eq!(
         own["metadata"]["annotations"][NETWORKS],
         "default/gpu9@ib9,default/gpu1,default/gpu2,default/gpu10"
     );
 
-    let nobody = asked(&pod(json!({GROUP: "m22-nobody"}), json!({})));
-    assert!(!nobody.ok && nobody.err.contains("m22-nobody"), "{nobody:?}");
+    let unmatched = dry_run(&pod(json!({GROUP: "m22-nobody"}), json!({})));
+    assert!(!unmatched.ok && unmatched.err.contains("m22-nobody"), "{unmatched:?}");
 }
 
+// Case: ipam M24
 #[test]
-fn m24_the_namespaces_group_counts_where_the_pod_says_none() {
+fn namespace_group_applies_unless_the_pod_has_its_own() {
     let mut objects = TestObjects::default();
     objects.apply(&rail("ns-rail", "spidernet.io/nsrail", "m24")).apply(&rail(
         "own-rail",
@@ -96,14 +99,14 @@ fn m24_the_namespaces_group_counts_where_the_pod_says_none() {
     objects.apply(&namespace.to_string());
     let mut plain = pod(json!({}), json!({}));
     plain["metadata"]["namespace"] = json!("m24");
-    settled(&plain, |seen| limits(seen)["spidernet.io/nsrail"] == "1");
+    eventually_injected(&plain, |injected_pod| limits(injected_pod)["spidernet.io/nsrail"] == "1");
     plain["metadata"]["annotations"] = json!({GROUP: "m24-own"});
-    let own = settled(&plain, |seen| limits(seen)["spidernet.io/ownrail"] == "1");
+    let own = eventually_injected(&plain, |injected_pod| limits(injected_pod)["spidernet.io/ownrail"] == "1");
     assert_eq!(limits(&own).get("spidernet.io/nsrail"), None);
 }
 
 #[test]
-fn networks_by_annotation_get_their_resources_counted_and_the_author_is_told_what_is_missing() {
+fn networks_annotation_injects_resources_and_warns_about_mistakes() {
     let mut objects = TestObjects::default();
     objects.apply(&rail("ann-a", "spidernet.io/anna", "ann")).apply(&rail(
         "ann-b",
@@ -111,29 +114,33 @@ fn networks_by_annotation_get_their_resources_counted_and_the_author_is_told_wha
         "ann",
     ));
     let listed = r#"[{"name":"ann-a"},{"name":"ann-b"},{"name":"ann-a","interface":"ib7"}]"#;
-    settled(&pod(json!({NETWORKS: listed}), json!({})), |seen| limits(seen)["spidernet.io/anna"] == "3");
-    settled(&pod(json!({"v1.multus-cni.io/default-network": "default/ann-a"}), json!({})), |seen| {
-        limits(seen)["spidernet.io/anna"] == "1"
+    eventually_injected(&pod(json!({NETWORKS: listed}), json!({})), |injected_pod| {
+        limits(injected_pod)["spidernet.io/anna"] == "3"
     });
-    let few = asked(&pod(json!({NETWORKS: "ann-a,ann-b"}), json!({"limits": {"spidernet.io/anna": "1"}})));
+    eventually_injected(
+        &pod(json!({"v1.multus-cni.io/default-network": "default/ann-a"}), json!({})),
+        |injected_pod| limits(injected_pod)["spidernet.io/anna"] == "1",
+    );
+    let few = dry_run(&pod(json!({NETWORKS: "ann-a,ann-b"}), json!({"limits": {"spidernet.io/anna": "1"}})));
     assert!(few.ok && few.err.contains("need 2 of spidernet.io/anna"), "{few:?}");
-    let unknown = asked(&pod(json!({NETWORKS: "not-there"}), json!({})));
-    assert!(unknown.ok && unknown.err.contains("default/not-there is not defined"), "{unknown:?}");
-    let broken = asked(&pod(json!({NETWORKS: "[{"}), json!({})));
+    let unknown = dry_run(&pod(json!({NETWORKS: "not-there"}), json!({})));
+    assert!(unknown.ok && unknown.err.contains("default/not-there does not exist"), "{unknown:?}");
+    let broken = dry_run(&pod(json!({NETWORKS: "[{"}), json!({})));
     assert!(broken.ok && broken.err.contains("k8s.v1.cni.cncf.io/networks"), "{broken:?}");
 }
 
+// Case: ipam M23
 #[test]
-fn m23_without_the_webhook_others_start_and_those_concerned_are_told_what_to_do() {
+fn without_the_webhook_other_pods_start_and_affected_pods_get_an_event() {
     let mut objects = TestObjects::default();
     objects.apply(&rail("down-rail", "spidernet.io/downrail", "m23"));
     let mut concerned = pod(json!({NETWORKS: "down-rail"}), json!({}));
-    settled(&concerned, |seen| limits(seen)["spidernet.io/downrail"] == "1");
+    eventually_injected(&concerned, |events| limits(events)["spidernet.io/downrail"] == "1");
     let scale = |replicas: &str| {
         let deployment = "deployment/ferroband-cluster";
         kubectl(&["-n", "ferroband-system", "scale", deployment, "--replicas", replicas]).stdout_or_panic();
     };
-    let _back = RestoreReplicas;
+    let _restore = RestoreReplicas;
     scale("0");
     eventually("no replica", 60, || {
         let endpoints =
@@ -151,8 +158,8 @@ fn m23_without_the_webhook_others_start_and_those_concerned_are_told_what_to_do(
     concerned["spec"]["terminationGracePeriodSeconds"] = json!(0);
     objects.apply(&concerned.to_string());
     assert_eq!(limits(&kubectl_get(&["pod", "m23-concerned"])), Value::Null);
-    eventually("an event that says what to do", 90, || {
-        let seen = kubectl(&[
+    eventually("an event with the remedy", 90, || {
+        let events = kubectl(&[
             "get",
             "events",
             "--field-selector",
@@ -161,15 +168,15 @@ fn m23_without_the_webhook_others_start_and_those_concerned_are_told_what_to_do(
             "json",
         ])
         .stdout_or_panic();
-        if seen.contains("recreate the pod") && seen.contains("spidernet.io/downrail") {
+        if events.contains("recreate the pod") && events.contains("spidernet.io/downrail") {
             Ok(())
         } else {
-            Err(seen)
+            Err(events)
         }
     });
 }
 
-/// The cluster daemon comes back, however the test ends.
+/// Scales the cluster daemon up again on drop.
 struct RestoreReplicas;
 
 impl Drop for RestoreReplicas {

@@ -1,7 +1,7 @@
 /*
- * cnirun RESULT CONFIG PROGRAM: runs a CNI plugin as a runtime does, says how long it took.
- * Standard input of the program is CONFIG, its output goes to RESULT. Prints "MILLISECONDS EXIT-CODE".
- * A program of its own, since a shell's start of another one takes longer here than some plugins do.
+ * cnirun RESULT CONFIG PROGRAM: runs a CNI plugin as a runtime does and measures the time.
+ * The program reads CONFIG on standard input; its output goes to RESULT. Prints "MILLISECONDS EXIT-CODE".
+ * Written in C because starting a process from a shell takes longer here than some plugins do.
  */
 #include <fcntl.h>
 #include <stdio.h>

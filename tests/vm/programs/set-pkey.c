@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * set-pkey DEVICE INDEX KEY: writes one entry of the port's own P_Key table through its umad device, as anybody who was
- * given that device can.
+ * set-pkey DEVICE INDEX KEY: writes one entry of the port's own P_Key table through its umad device, as any process
+ * with access to that device can.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <infiniband/mad.h>
 #include <infiniband/umad.h>
 
-enum { KEYS_IN_A_BLOCK = 32 };
+enum { KEYS_PER_BLOCK = 32 };
 
 int main(int argc, char **argv)
 {
@@ -31,14 +31,14 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	memset(block, 0, sizeof(block));
-	if (!smp_query_via(block, &self, IB_ATTR_PKEY_TBL, index / KEYS_IN_A_BLOCK, 0, port)) {
-		fprintf(stderr, "%s: the P_Key table cannot be read\n", argv[1]);
+	if (!smp_query_via(block, &self, IB_ATTR_PKEY_TBL, index / KEYS_PER_BLOCK, 0, port)) {
+		fprintf(stderr, "%s: cannot read the P_Key table\n", argv[1]);
 		return 1;
 	}
-	block[(index % KEYS_IN_A_BLOCK) * 2] = key >> 8;
-	block[(index % KEYS_IN_A_BLOCK) * 2 + 1] = key;
-	if (!smp_set_via(block, &self, IB_ATTR_PKEY_TBL, index / KEYS_IN_A_BLOCK, 0, port)) {
-		fprintf(stderr, "%s: the P_Key table cannot be written\n", argv[1]);
+	block[(index % KEYS_PER_BLOCK) * 2] = key >> 8;
+	block[(index % KEYS_PER_BLOCK) * 2 + 1] = key;
+	if (!smp_set_via(block, &self, IB_ATTR_PKEY_TBL, index / KEYS_PER_BLOCK, 0, port)) {
+		fprintf(stderr, "%s: cannot write the P_Key table\n", argv[1]);
 		return 1;
 	}
 	mad_rpc_close_port(port);

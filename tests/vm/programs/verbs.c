@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * verbs DEVICE [DEVICE]: checks of reliable connections between two QPs, on one adapter or on two.
- * verbs 0xKEY DEVICE DEVICE: only whether one message gets through in that partition.
+ * verbs 0xKEY DEVICE DEVICE: checks only that one message gets through in that partition.
  *
- * One line for each check; exit status 0 when all are good.
+ * Prints one line per check; exits with 0 when all pass.
  */
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct side {
 	struct ibv_pd *pd;
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_qp *qp;
-	struct ibv_mr *mr, *mr_local; /* all rights; none for others */
+	struct ibv_mr *mr, *mr_local; /* all access rights; local access only */
 	struct ibv_port_attr port;
 	uint8_t *memory;
 	int pkey_index;
@@ -32,7 +32,7 @@ struct side {
 struct retries {
 	uint8_t rnr, transport, timeout;
 };
-static const struct retries patient = { .rnr = 7, .transport = 7, .timeout = 14 };
+static const struct retries many_retries = { .rnr = 7, .transport = 7, .timeout = 14 };
 
 static struct side a, b;
 static int bad;
@@ -52,9 +52,9 @@ static void check(const char *what, bool good)
 	bad += !good;
 }
 
-static void need(bool there, const char *what)
+static void require(bool ok, const char *what)
 {
-	if (!there) {
+	if (!ok) {
 		perror(what);
 		exit(2);
 	}
@@ -83,7 +83,7 @@ static void new_qp(struct side *s)
 	};
 
 	s->qp = ibv_create_qp(s->pd, &attr);
-	need(s->qp, "create QP");
+	require(s->qp, "create QP");
 }
 
 static void new_side(struct side *s, const char *device)
@@ -92,19 +92,19 @@ static void new_side(struct side *s, const char *device)
 		     IBV_ACCESS_REMOTE_ATOMIC;
 
 	s->context = open_device(device);
-	need(s->context, device);
+	require(s->context, device);
 	s->pd = ibv_alloc_pd(s->context);
 	s->send_cq = ibv_create_cq(s->context, 256, NULL, NULL, 0);
 	s->recv_cq = ibv_create_cq(s->context, 256, NULL, NULL, 0);
-	need(!ibv_query_port(s->context, 1, &s->port), "query port");
-	need(!posix_memalign((void **)&s->memory, 4096, MEMORY), "memory");
+	require(!ibv_query_port(s->context, 1, &s->port), "query port");
+	require(!posix_memalign((void **)&s->memory, 4096, MEMORY), "memory");
 	s->mr = ibv_reg_mr(s->pd, s->memory, MEMORY, rights);
 	s->mr_local = ibv_reg_mr(s->pd, s->memory, MEMORY, IBV_ACCESS_LOCAL_WRITE);
-	need(s->mr && s->mr_local, "register memory");
+	require(s->mr && s->mr_local, "register memory");
 	new_qp(s);
 }
 
-static void join(struct side *s, struct side *peer, uint32_t psn, uint32_t peer_psn, struct retries r)
+static void connect_qp(struct side *s, struct side *peer, uint32_t psn, uint32_t peer_psn, struct retries r)
 {
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
@@ -131,12 +131,12 @@ static void join(struct side *s, struct side *peer, uint32_t psn, uint32_t peer_
 		.max_rd_atomic = 4,
 	};
 
-	need(!ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	require(!ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	     "QP to INIT");
-	need(!ibv_modify_qp(s->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+	require(!ibv_modify_qp(s->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 			    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
 	     "QP to RTR");
-	need(!ibv_modify_qp(s->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	require(!ibv_modify_qp(s->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
 	     "QP to RTS");
 }
@@ -149,8 +149,8 @@ static void drain(struct ibv_cq *cq)
 		;
 }
 
-/* New QPs, joined, with packet numbers just before they wrap. */
-static void fresh(struct retries r)
+/* New connected QPs with packet sequence numbers just before the wrap. */
+static void new_connection(struct retries r)
 {
 	struct side *both[] = { &a, &b };
 
@@ -160,8 +160,8 @@ static void fresh(struct retries r)
 		drain(both[i]->recv_cq);
 		new_qp(both[i]);
 	}
-	join(&a, &b, 0xfffffa, 0x1234, r);
-	join(&b, &a, 0x1234, 0xfffffa, r);
+	connect_qp(&a, &b, 0xfffffa, 0x1234, r);
+	connect_qp(&b, &a, 0x1234, 0xfffffa, r);
 }
 
 /* ----------------------------------------------------------------- requests */
@@ -171,7 +171,7 @@ static void receive(struct side *s, uint32_t offset, uint32_t length)
 	struct ibv_sge sge = { (uintptr_t)s->memory + offset, length, s->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = length ? 1 : 0 }, *failed;
 
-	need(!ibv_post_recv(s->qp, &wr, &failed), "post receive");
+	require(!ibv_post_recv(s->qp, &wr, &failed), "post receive");
 }
 
 static void post(enum ibv_wr_opcode op, uint32_t offset, uint32_t length, uint64_t remote, uint32_t rkey)
@@ -186,7 +186,7 @@ static void post(enum ibv_wr_opcode op, uint32_t offset, uint32_t length, uint64
 		.wr.rdma = { .remote_addr = remote, .rkey = rkey },
 	}, *failed;
 
-	need(!ibv_post_send(a.qp, &wr, &failed), "post send");
+	require(!ibv_post_send(a.qp, &wr, &failed), "post send");
 }
 
 static void post_atomic(enum ibv_wr_opcode op, uint32_t offset, uint64_t remote, uint64_t compare, uint64_t swap)
@@ -200,7 +200,7 @@ static void post_atomic(enum ibv_wr_opcode op, uint32_t offset, uint64_t remote,
 		.wr.atomic = { .remote_addr = remote, .rkey = b.mr->rkey, .compare_add = compare, .swap = swap },
 	}, *failed;
 
-	need(!ibv_post_send(a.qp, &wr, &failed), "post atomic");
+	require(!ibv_post_send(a.qp, &wr, &failed), "post atomic");
 }
 
 static bool completion(struct ibv_cq *cq, struct ibv_wc *wc, double seconds)
@@ -214,7 +214,7 @@ static bool completion(struct ibv_cq *cq, struct ibv_wc *wc, double seconds)
 	return n == 1;
 }
 
-/* How a's request ended. */
+/* Completion status of a's request. */
 static int status(double seconds)
 {
 	struct ibv_wc wc;
@@ -242,13 +242,13 @@ static void data(void)
 	struct ibv_wc wc;
 	bool good;
 
-	fresh(patient);
+	new_connection(many_retries);
 	fill(a.memory, MEMORY, 1);
 	receive(&b, 3, 20000);
 	post(IBV_WR_SEND_WITH_IMM, 5, 10001, 0, 0);
 	good = received(&wc, 5) && wc.byte_len == 10001 && (wc.wc_flags & IBV_WC_WITH_IMM) &&
 	       be32toh(wc.imm_data) == IMMEDIATE && wc.wr_id == 7 && wc.opcode == IBV_WC_RECV;
-	check("send with immediate, 10 packets over the wrap of the packet number",
+	check("send with immediate, 10 packets across the PSN wrap",
 	      good && !status(5) && !memcmp(b.memory + 3, a.memory + 5, 10001));
 
 	receive(&b, 0, 0);
@@ -297,7 +297,7 @@ static void scatter(void)
 	struct ibv_wc wc;
 	bool good;
 
-	need(!ibv_post_recv(b.qp, &recv, &failed_recv) && !ibv_post_send(a.qp, &send, &failed_send), "post");
+	require(!ibv_post_recv(b.qp, &recv, &failed_recv) && !ibv_post_send(a.qp, &send, &failed_send), "post");
 	good = !status(5) && received(&wc, 5) && wc.byte_len == sizeof(sent);
 	memcpy(sent, a.memory + 1, 1500);
 	memcpy(sent + 1500, a.memory + 9000, 7);
@@ -339,7 +339,7 @@ static void not_ready(void)
 	receive(&b, 0, 4000);
 	check("receiver not ready, ready later", early == NONE && !status(5) && received(&wc, 1));
 
-	fresh(once);
+	new_connection(once);
 	post(IBV_WR_SEND, 0, 30, 0, 0);
 	post(IBV_WR_SEND, 0, 30, 0, 0);
 	first = status(5);
@@ -353,33 +353,33 @@ static void refusals(void)
 	struct ibv_wc wc;
 	int st;
 
-	fresh(patient);
+	new_connection(many_retries);
 	receive(&b, 0, 10);
 	post(IBV_WR_RDMA_WRITE, 0, 30, remote, b.mr->rkey + 0x100000);
 	st = status(5);
 	check("write with a wrong key; the peer's receive is flushed",
 	      st == IBV_WC_REM_ACCESS_ERR && completion(b.recv_cq, &wc, 5) && wc.status == IBV_WC_WR_FLUSH_ERR);
 
-	fresh(patient);
+	new_connection(many_retries);
 	post(IBV_WR_RDMA_READ, 0, 30, remote, b.mr_local->rkey);
-	check("read of memory without the right", status(5) == IBV_WC_REM_ACCESS_ERR);
+	check("read of memory without the access right", status(5) == IBV_WC_REM_ACCESS_ERR);
 
-	fresh(patient);
+	new_connection(many_retries);
 	b.memory[MEMORY - 5000] = 1;
 	a.memory[0] = 2;
 	post(IBV_WR_RDMA_WRITE, 0, 6000, remote + MEMORY - 5000, b.mr->rkey);
 	st = status(5);
-	check("write past the end: refused whole", st == IBV_WC_REM_ACCESS_ERR && b.memory[MEMORY - 5000] == 1);
+	check("write past the end: nothing is written", st == IBV_WC_REM_ACCESS_ERR && b.memory[MEMORY - 5000] == 1);
 
-	fresh(patient);
+	new_connection(many_retries);
 	post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 64, remote + 33, 2, 0);
 	check("atomic at an odd address", status(5) == IBV_WC_REM_INV_REQ_ERR);
 
-	fresh(patient);
+	new_connection(many_retries);
 	receive(&b, 0, 100);
 	post(IBV_WR_SEND, 0, 3000, 0, 0);
 	st = status(5);
-	check("send longer than the receive; the peer is told",
+	check("send longer than the receive; the peer gets an error",
 	      st == IBV_WC_REM_INV_REQ_ERR && completion(b.recv_cq, &wc, 5) && wc.status == IBV_WC_LOC_LEN_ERR);
 }
 
@@ -389,22 +389,22 @@ static void endings(void)
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	double start;
 
-	fresh(few);
+	new_connection(few);
 	ibv_modify_qp(b.qp, &reset, IBV_QP_STATE);
 	post(IBV_WR_SEND, 0, 30, 0, 0);
 	check("no peer: retries exceeded", status(10) == IBV_WC_RETRY_EXC_ERR);
 
-	fresh(patient);
+	new_connection(many_retries);
 	ibv_destroy_qp(b.qp);
 	post(IBV_WR_SEND, 0, 30, 0, 0);
 	start = now();
 	ibv_destroy_qp(a.qp);
 	check("destroy with a request under way", now() - start < 2);
-	check("memory is let go", !ibv_dereg_mr(a.mr) && !ibv_dereg_mr(a.mr_local) && !ibv_dereg_mr(b.mr) &&
+	check("memory is deregistered", !ibv_dereg_mr(a.mr) && !ibv_dereg_mr(a.mr_local) && !ibv_dereg_mr(b.mr) &&
 				  !ibv_dereg_mr(b.mr_local));
 }
 
-/* Full or limited member of the partition: whichever the port is. */
+/* Index of the partition's P_Key, as full or limited member. */
 static int find_pkey(struct side *s, uint16_t partition)
 {
 	for (int i = 0; i < s->port.pkey_tbl_len; i++) {
@@ -424,7 +424,7 @@ static void reach(uint16_t partition)
 
 	a.pkey_index = find_pkey(&a, partition);
 	b.pkey_index = find_pkey(&b, partition);
-	fresh(few);
+	new_connection(few);
 	fill(a.memory, 3000, 5);
 	receive(&b, 0, 4000);
 	post(IBV_WR_SEND, 0, 3000, 0, 0);

@@ -1,11 +1,11 @@
-//! `ib_read_lat` and `ib_read_bw`, the programs of the documents, between two pods.
+//! `ib_read_lat` and `ib_read_bw` between two pods, as in the documents.
 
 use crate::exec_eventually;
 use crate::sriov::only_rdma_device;
 use ferroband_cluster_tests::{exec_in_pod, lab_command};
 use std::process::{Child, Stdio};
 
-/// A server in a pod, running until the test has its answer.
+/// A perftest server in a pod, killed on drop.
 struct PerftestServer(Child);
 
 impl PerftestServer {
@@ -23,7 +23,7 @@ impl Drop for PerftestServer {
     }
 }
 
-/// The client's table, or what it said when it failed. The two find each other at `address`, by TCP.
+/// Runs `ib_read_lat` and returns the client's table, or its error output. The two connect over TCP at `address`.
 ///
 /// # Errors
 /// When the client fails.
@@ -31,7 +31,7 @@ pub fn read_lat(server: &str, client: &str, address: &str) -> Result<String, Str
     read_lat_between((server, &only_rdma_device(server)), (client, &only_rdma_device(client)), address)
 }
 
-/// The same for pods with several devices.
+/// The same for pods with several RDMA devices.
 ///
 /// # Errors
 /// When the client fails.
@@ -43,7 +43,7 @@ pub fn read_lat_between(
     measure("ib_read_lat -n 100", server, client, address)
 }
 
-/// The same for how much, as document 002 has it: pods that share the devices of their nodes.
+/// Runs `ib_read_bw` as in document 002: pods that share the RDMA devices of their nodes.
 ///
 /// # Errors
 /// When the client fails.
@@ -51,10 +51,10 @@ pub fn read_bw(server: &str, client: &str, address: &str, device: &str) -> Resul
     measure("ib_read_bw -i 1 --report_gbits -n 200", (server, device), (client, device), address)
 }
 
-/// A pod and its device.
+/// A pod and its RDMA device.
 pub type PerftestEndpoint<'a> = (&'a str, &'a str);
 
-/// An emulated processor on a busy host has no steady speed, and then a program knows no time: it prints `inf`.
+/// Retries if perftest prints `inf`: the clock of an emulated processor on a busy host is not steady.
 fn measure(
     program: &str,
     server: PerftestEndpoint<'_>,
@@ -80,8 +80,8 @@ fn measure_once(
     let command = |device: &str| format!("{program} -d {device} -F --use_old_post_send");
     let _server = PerftestServer::start(server.0, &format!("timeout 240 {}", command(server.1)));
     exec_eventually(server.0, 120, "ss -tln | grep -q 18515 || netstat -tln | grep -q 18515");
-    let seen = exec_in_pod(client.0, &format!("timeout 200 {} {address} 2>&1", command(client.1)));
+    let output = exec_in_pod(client.0, &format!("timeout 200 {} {address} 2>&1", command(client.1)));
     let name = program.split(' ').next().unwrap_or_default();
     drop(exec_in_pod(server.0, &format!("kill $(pidof {name})")));
-    if seen.ok { Ok(seen.out) } else { Err(seen.out + &seen.err) }
+    if output.ok { Ok(output.out) } else { Err(output.out + &output.err) }
 }

@@ -1,13 +1,13 @@
-//! Virtual functions on both nodes, and pods that have them.
+//! Virtual functions on both nodes, and pods with them.
 
 use crate::{POD_TIMEOUT, exec_eventually, pod_manifest};
 use ferroband_cluster_tests::{TestObjects, eventually, exec_in_pod, exec_on, kubectl_get};
 use serde_json::json;
 
-/// What the documents call the virtual functions' resource.
+/// Resource name of the virtual functions in the documents.
 pub const RESOURCE: &str = "spidernet.io/mellanoxibsriov";
 
-/// `count` virtual functions of the first adapter of each node, as a resource.
+/// Creates `count` virtual functions of the first adapter of each node and waits until they are allocatable.
 #[track_caller]
 pub fn create_vfs(objects: &mut TestObjects, nodes: &[String], count: usize) {
     for node in nodes {
@@ -27,13 +27,13 @@ pub fn create_vfs(objects: &mut TestObjects, nodes: &[String], count: usize) {
     for node in nodes {
         eventually(&format!("{RESOURCE} on {node}"), POD_TIMEOUT, || {
             let node = kubectl_get(&["node", node]);
-            let seen = &node["status"]["allocatable"][RESOURCE];
-            if seen.as_str() == Some(&*count.to_string()) { Ok(()) } else { Err(seen.to_string()) }
+            let amount = &node["status"]["allocatable"][RESOURCE];
+            if amount.as_str() == Some(&*count.to_string()) { Ok(()) } else { Err(amount.to_string()) }
         });
     }
 }
 
-/// A network of virtual functions with addresses of `range`.
+/// An ib-sriov network with addresses of `range`.
 pub fn vf_network(name: &str, range: &str) -> String {
     let config = json!({
         "cniVersion": "0.3.1", "type": "ib-sriov", "name": name, "link_state": "enable",
@@ -52,7 +52,7 @@ pub fn vf_pod(name: &str, node: &str, network: &str) -> String {
     pod_manifest(name, node, &format!("k8s.v1.cni.cncf.io/networks: {network}"), &format!("{RESOURCE}: 1"))
 }
 
-/// The port GUID of a pod's interface, as opensm writes it.
+/// The port GUID of a pod's interface, in opensm's format.
 #[track_caller]
 pub fn port_guid(pod: &str, interface: &str) -> String {
     let address = exec_in_pod(pod, &format!("cat /sys/class/net/{interface}/address")).stdout_or_panic();
@@ -62,14 +62,14 @@ pub fn port_guid(pod: &str, interface: &str) -> String {
 /// The name of a pod's only RDMA device.
 #[track_caller]
 pub fn only_rdma_device(pod: &str) -> String {
-    let said = exec_in_pod(pod, "ls /sys/class/infiniband").stdout_or_panic();
-    let names: Vec<&str> = said.split_whitespace().collect();
+    let output = exec_in_pod(pod, "ls /sys/class/infiniband").stdout_or_panic();
+    let names: Vec<&str> = output.split_whitespace().collect();
     assert_eq!(names.len(), 1, "{pod} sees {names:?}");
     names[0].to_owned()
 }
 
-/// The pod sees one RDMA device, ACTIVE, its own files and these interfaces, whoever asks: nothing of the node's or of
-/// other pods. One of the interfaces is an InfiniBand one.
+/// Asserts that the pod sees only its own RDMA device (ACTIVE), device files and these interfaces, one of them
+/// InfiniBand.
 #[track_caller]
 pub fn assert_only_own_device(pod: &str, interfaces: &[&str]) {
     let own = only_rdma_device(pod);
@@ -83,11 +83,11 @@ pub fn assert_only_own_device(pod: &str, interfaces: &[&str]) {
     let links = exec_in_pod(pod, "ip -d -o link").stdout_or_panic();
     let mut names: Vec<&str> = links.lines().filter_map(|line| line.split([':', '@']).nth(1)).collect();
     names.iter_mut().for_each(|name| *name = name.trim());
-    // Numbers tell nothing: an interface that moved in keeps the one it had, if it can.
+    // Sorted by name: a moved interface keeps its index if possible, so the order is arbitrary.
     names.sort_unstable();
-    let mut wanted = interfaces.to_vec();
-    wanted.sort_unstable();
-    assert_eq!(names, wanted, "{links}");
+    let mut expected = interfaces.to_vec();
+    expected.sort_unstable();
+    assert_eq!(names, expected, "{links}");
     assert_eq!(links.matches("link/infiniband").count(), 1, "{links}");
     let files = exec_in_pod(pod, "ls /dev/infiniband").stdout_or_panic();
     assert_eq!(files.matches("uverbs").count(), 1, "{files}");

@@ -1,4 +1,4 @@
-//! What document 003 shows in its pods and simulated hardware cannot: eight RDMA devices in one pod, and nobody else's.
+//! The part of document 003 that simulated hardware cannot test: eight RDMA devices that are visible only in their pod.
 
 use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
 use ferroband_cluster_tests::{TestObjects, exec_in_pod, exec_on, node_names};
@@ -7,7 +7,7 @@ use ferroband_vmlab_tests::sriov::{RESOURCE, create_vfs, vf_network};
 use ferroband_vmlab_tests::{POD_TIMEOUT, exec_eventually, kernel_complaints, pod_manifest};
 use std::collections::BTreeSet;
 
-/// As many as the document's nodes have adapters.
+/// Adapters per node in the document.
 const NICS: usize = 8;
 
 fn devices(pod: &str) -> BTreeSet<String> {
@@ -19,7 +19,7 @@ fn devices(pod: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn seed_003_eight_functions_in_a_pod_are_seen_there_alone_and_carry_traffic() {
+fn eight_functions_are_visible_only_in_their_pod_and_carry_traffic() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     create_vfs(&mut objects, &nodes, NICS);
     objects.apply(&vf_network("rails", "10.95.0.0/24"));

@@ -1,4 +1,4 @@
-//! Pods that share the RDMA devices of their nodes: document 002 to its end.
+//! Document 002 with the kernel's InfiniBand stack: pods that share the RDMA devices of their nodes.
 
 use ferroband_cluster_tests::hardware::wait_allocatable;
 use ferroband_cluster_tests::{TestObjects, exec_in_pod, exec_on, node_names};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn shared_seed_002_two_pods_measure_their_bandwidth() {
+fn shared_rdma_pods_of_the_document_measure_their_bandwidth() {
     let nodes = node_names();
     for node in &nodes {
         let mode = exec_on(node, "rdma system").stdout_or_panic();
@@ -18,13 +18,13 @@ fn shared_seed_002_two_pods_measure_their_bandwidth() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rdma-device/pods.yaml");
     let pods = fs::read_to_string(path).expect("the example");
     let mut objects = TestObjects::default();
-    // The lab has one Debian for every distribution.
+    // The lab has one image for all distributions.
     objects.apply(&pods.replace("ubuntu:24.04", "ferroband.lab/tools:1"));
     let (first, second) =
         (objects.wait_ready("ibpod", POD_TIMEOUT), objects.wait_ready("ibpod2", POD_TIMEOUT));
     assert_ne!(first["spec"]["nodeName"], second["spec"]["nodeName"], "one unit on each node");
-    let seen = exec_in_pod("ibpod", "ibv_devinfo -d mlx5_0").stdout_or_panic();
-    assert!(seen.contains("PORT_ACTIVE"), "{seen}");
+    let output = exec_in_pod("ibpod", "ibv_devinfo -d mlx5_0").stdout_or_panic();
+    assert!(output.contains("PORT_ACTIVE"), "{output}");
     let address = first["status"]["podIP"].as_str().expect("an address");
     let table = read_bw("ibpod", "ibpod2", address, "mlx5_0").expect("the pods read each other's memory");
     assert!(table.contains("BW average[Gb/sec]") && table.contains("65536"), "{table}");

@@ -1,5 +1,5 @@
-//! The document about RDMA with InfiniBand as printed, where it can be played to its end: adapters, exclusive mode, two
-//! nodes, `ib_read_lat`.
+//! Document 001, RDMA with InfiniBand, complete with the kernel's InfiniBand stack: exclusive mode, two nodes,
+//! `ib_read_lat`.
 
 use ferroband_cluster_tests::hardware::allocatable;
 use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
@@ -12,7 +12,7 @@ use ferroband_vmlab_tests::sriov::{RESOURCE, assert_only_own_device};
 use ferroband_vmlab_tests::{POD_TIMEOUT, exec_eventually, kernel_complaints, print_past_harness};
 use serde_json::Value;
 
-/// What the document applies: policy, network, pods; the network of its second half, and its pods.
+/// Manifests of the document: policy, network and pods for SR-IOV; network and pods for IPoIB.
 fn document() -> [String; 5] {
     document_manifests("001", &RDMA_INFINIBAND_EXAMPLES).try_into().expect("five commands")
 }
@@ -22,14 +22,14 @@ fn name(pod: &Value) -> String {
 }
 
 #[track_caller]
-fn healthy(nodes: &[String]) {
+fn assert_no_kernel_complaints(nodes: &[String]) {
     for node in nodes {
         assert_eq!(kernel_complaints(node), "", "kernel of {node}");
     }
 }
 
 #[test]
-fn seed_001_sriov_pods_on_two_nodes_read_each_others_memory() {
+fn sriov_pods_of_the_document_read_each_others_memory() {
     let nodes = node_names();
     for node in &nodes {
         let mode = exec_on(node, "rdma system").stdout_or_panic();
@@ -39,7 +39,7 @@ fn seed_001_sriov_pods_on_two_nodes_read_each_others_memory() {
     let mut objects = TestObjects::default();
     objects.apply(&policy);
     for node in &nodes {
-        eventually("the node offers twelve functions", 2 * POD_TIMEOUT, || {
+        eventually("twelve functions are allocatable", 2 * POD_TIMEOUT, || {
             match &*allocatable(node, RESOURCE) {
                 "12" => Ok(()),
                 other => Err(format!("{node}: {other}")),
@@ -51,7 +51,7 @@ fn seed_001_sriov_pods_on_two_nodes_read_each_others_memory() {
     let running = wait_pods_ready("app=ib-sriov", nodes.len(), POD_TIMEOUT);
     let (server, client) = (name(&running[0]), name(&running[1]));
     for pod in [&server, &client] {
-        // veth0 is the coordinator's way to the node, for probes and services.
+        // veth0 is the coordinator's veth to the node, for probes and services.
         assert_only_own_device(pod, &["lo", "eth0", "veth0"]);
     }
     let (address, _) = first_ipv4(&pod_interface(&server, "eth0"));
@@ -64,18 +64,18 @@ fn seed_001_sriov_pods_on_two_nodes_read_each_others_memory() {
     ));
     drop(objects);
     for node in &nodes {
-        eventually("the node is as it was", 2 * POD_TIMEOUT, || {
+        eventually("the functions are removed", 2 * POD_TIMEOUT, || {
             match &*exec_on(node, "rdma dev | wc -l").stdout_or_panic() {
                 "2\n" => Ok(()),
                 other => Err(format!("{node}: {other} RDMA devices")),
             }
         });
     }
-    healthy(&nodes);
+    assert_no_kernel_complaints(&nodes);
 }
 
 #[test]
-fn seed_001_ipoib_pods_on_two_nodes_reach_each_other() {
+fn ipoib_pods_of_the_document_reach_each_other() {
     let nodes = node_names();
     let [_, _, _, network, pods] = document();
     let mut objects = TestObjects::default();
@@ -86,8 +86,8 @@ fn seed_001_ipoib_pods_on_two_nodes_reach_each_other() {
     let link = exec_in_pod(&one, "ip -d link show dev eth0").stdout_or_panic();
     assert!(link.contains("link/infiniband") && link.contains("ipoib pkey 0xffff"), "{link}");
     let (address, _) = first_ipv4(&pod_interface(&two, "eth0"));
-    let said = exec_eventually(&one, 120, &format!("ping -c 3 -W 3 {address}"));
-    print_past_harness(&format!("document 001, IPoIB pods on {} and {}:\n{said}", nodes[0], nodes[1]));
+    let output = exec_eventually(&one, 120, &format!("ping -c 3 -W 3 {address}"));
+    print_past_harness(&format!("document 001, IPoIB pods on {} and {}:\n{output}", nodes[0], nodes[1]));
     drop(objects);
-    healthy(&nodes);
+    assert_no_kernel_complaints(&nodes);
 }

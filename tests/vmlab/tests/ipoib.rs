@@ -17,12 +17,12 @@ fn network(name: &str, range: &str) -> String {
 }
 
 fn links(pod: &str) -> Vec<Value> {
-    let said = exec_in_pod(pod, "ip -d -j link").stdout_or_panic();
-    serde_json::from_str(&said).expect("ip prints JSON")
+    let output = exec_in_pod(pod, "ip -d -j link").stdout_or_panic();
+    serde_json::from_str(&output).expect("ip prints JSON")
 }
 
 #[test]
-fn ipoib_pods_on_two_kernels_ping_and_leave_nothing() {
+fn ipoib_pods_on_two_kernels_ping_and_leave_nothing_behind() {
     let nodes = node_names();
     let before: Vec<String> =
         nodes.iter().map(|n| exec_on(n, "ip -br link | cut -d' ' -f1 | sort").stdout_or_panic()).collect();
@@ -37,12 +37,12 @@ fn ipoib_pods_on_two_kernels_ping_and_leave_nothing() {
         }
         let (there, _) = first_ipv4(&pod_interface("two", "net1"));
         exec_eventually("one", 120, &format!("ping -q -c 3 -W 3 {there}"));
-        let seen = links("one");
-        let net1 = seen.iter().find(|l| l["ifname"] == "net1").expect("net1");
+        let links = links("one");
+        let net1 = links.iter().find(|l| l["ifname"] == "net1").expect("net1");
         assert_eq!(net1["linkinfo"]["info_kind"], "ipoib", "{net1}");
         assert_eq!(net1["linkinfo"]["info_data"]["key"], "0xffff", "{net1}");
         assert_eq!(net1["link_type"], "infiniband", "{net1}");
-        assert_eq!(seen.len(), 3, "lo, eth0 and net1, nothing of the node's: {seen:?}");
+        assert_eq!(links.len(), 3, "lo, eth0 and net1, nothing of the node's: {links:?}");
     }
     for (node, before) in nodes.iter().zip(before) {
         assert_eq!(

@@ -24,7 +24,7 @@ fn pods_with_functions_read_each_others_memory_and_see_nothing_else() {
         assert_only_own_device(name, &["lo", "eth0", "net1"]);
     }
 
-    // One partition for the two, another for the third; the name of each partition is its place in the port's table
+    // One partition for the two readers, another for the third pod; `indx0` puts its P_Key first in the port's table.
     let partition = |name: &str, pkey: &str, pods: &[&str]| {
         let members: Vec<String> =
             pods.iter().map(|pod| format!("{}=full", port_guid(pod, "net1"))).collect();
@@ -46,11 +46,12 @@ fn pods_with_functions_read_each_others_memory_and_see_nothing_else() {
 
     let ping = exec_in_pod("stranger", &format!("ping -q -c 3 -W 2 {server}"));
     assert!(!ping.ok, "the stranger reaches a reader by IPoIB: {}", ping.out);
-    // The programs exchange their addresses over the default network, so only the fabric can be in their way.
+    // The programs connect over the default network, so only the fabric can separate them.
     let (default, _) = first_ipv4(&pod_interface("reader-1", "eth0"));
     let verbs = read_lat("reader-1", "stranger", &default);
     assert!(verbs.is_err(), "the stranger reads a reader's memory: {verbs:?}");
-    let table = read_lat("reader-1", "reader-2", &default).expect("the readers read by that way, too");
+    let table =
+        read_lat("reader-1", "reader-2", &default).expect("the readers read over the default network, too");
     assert!(table.contains("t_typical"), "{table}");
 
     exec_on(&nodes[0], "fabric-partitions").stdout_or_panic();

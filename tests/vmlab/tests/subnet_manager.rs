@@ -1,5 +1,5 @@
-//! opensm on a node, as document 004 asks, where it is real throughout: the kernel's MADs, the ports' own tables, and a pod in
-//! another partition that reaches nobody.
+//! opensm on a node, as document 004 requires, with the kernel's MADs and the ports' real P_Key tables. A pod in
+//! another partition reaches no other pod.
 
 use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
 use ferroband_cluster_tests::opensm_mounts::OpensmMounts;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 const LABEL: &str = "ferroband.io/subnet-manager";
 
-/// A network in a partition.
+/// A NetworkAttachmentDefinition with a P_Key.
 fn network(name: &str, pkey: &str) -> String {
     let config = json!({
         "cniVersion": "1.0.0", "name": name, "type": "ib-sriov", "pkey": pkey, "ibKubernetesEnabled": true,
@@ -24,7 +24,7 @@ fn network(name: &str, pkey: &str) -> String {
     network.to_string()
 }
 
-/// The node's own opensm makes way for ours, and comes back.
+/// Replaces the node's opensm by the node daemon's; Drop restores it.
 struct NodeSubnetManager<'a>(&'a str);
 
 impl<'a> NodeSubnetManager<'a> {
@@ -47,7 +47,7 @@ impl Drop for NodeSubnetManager<'_> {
 }
 
 #[test]
-fn seed_004_opensm_under_the_node_daemon_keeps_tenants_apart() {
+fn opensm_of_the_node_daemon_separates_tenants() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     create_vfs(&mut objects, &nodes, 4);
     let surroundings = OpensmMounts::apply(&[]);
@@ -64,7 +64,7 @@ fn seed_004_opensm_under_the_node_daemon_keeps_tenants_apart() {
     }
     for (name, key) in [("red-1", "0x83e8"), ("red-2", "0x83e8"), ("blue-1", "0x87d0")] {
         objects.wait_ready(name, POD_TIMEOUT);
-        // It began to run when it was in its partition.
+        // The pod started after it was in its partition.
         assert_eq!(
             exec_in_pod(name, "cat /sys/class/infiniband/*/ports/1/pkeys/0").stdout_or_panic().trim(),
             key,
@@ -74,11 +74,11 @@ fn seed_004_opensm_under_the_node_daemon_keeps_tenants_apart() {
     let (there, _) = first_ipv4(&pod_interface("red-1", "net1"));
     exec_eventually("red-2", 120, &format!("ping -q -c 2 -W 2 {there}"));
     let ping = exec_in_pod("blue-1", &format!("ping -q -c 3 -W 2 {there}"));
-    assert!(!ping.ok, "another tenant reaches it by IPoIB: {}", ping.out);
+    assert!(!ping.ok, "another tenant reaches the pod over IPoIB: {}", ping.out);
     let (default, _) = first_ipv4(&pod_interface("red-1", "eth0"));
     read_lat("red-1", "red-2", &default).expect("one tenant's pods read each other's memory");
     let verbs = read_lat("red-1", "blue-1", &default);
-    assert!(verbs.is_err(), "another tenant reads its memory: {verbs:?}");
+    assert!(verbs.is_err(), "another tenant reads the pod's memory: {verbs:?}");
     drop(objects);
     drop(manager);
     drop(surroundings);
