@@ -1,4 +1,4 @@
-//! A datagram of the kernel's.
+//! A netlink datagram.
 
 #![no_main]
 

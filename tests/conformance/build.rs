@@ -1,4 +1,4 @@
-//! Puts the cases into the program, so that it can be carried to another machine by itself.
+//! Embeds the cases in the binary, so that it can be copied to another machine.
 
 use std::{env, error::Error, fmt::Write, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! A host, a pod and plugins, for one case.
+//! A host, a pod and plugins for one case.
 
 use crate::case::{CaseRequirement, ConformanceCase};
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where a case is played. The calling thread is in the host's namespaces for the rest of its life.
+/// The environment of a case. The calling thread stays in the host's namespaces for the rest of its life.
 pub struct ConformanceFixture {
     folder: tempfile::TempDir,
     pod: Child,
@@ -22,10 +22,10 @@ pub struct ConformanceFixture {
 }
 
 impl ConformanceFixture {
-    /// Set up for `case`, with `binary` under `name`.
+    /// Set up the environment for `case`, with `binary` installed as `name`.
     pub fn new(case: &ConformanceCase, name: &str, binary: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        // Before /run and /var/lib are covered: the binary may be there.
+        // Copy before /run and /var/lib are mounted over: the binary may be there.
         fs::copy(binary, folder.path().join("binary")).context("copying the binary")?;
         for part in ["bin", "leases"] {
             fs::create_dir(folder.path().join(part))?;
@@ -42,18 +42,18 @@ impl ConformanceFixture {
             Simulation::up(&Root::default(), Profile::default(), SimulationOptions::default())?;
         }
         let pod = Command::new("unshare").args(["--net", "sleep", "600"]).spawn()?;
-        let stage = Self { folder, pod, simulated };
-        stage.wait_for_pod()?;
+        let fixture = Self { folder, pod, simulated };
+        fixture.wait_for_pod()?;
         for (plugin, script) in &case.plugins {
-            stage.install_plugin(plugin, script)?;
+            fixture.install_plugin(plugin, script)?;
         }
         for (plugin, milliseconds) in &case.busy {
-            stage.hold_open(plugin, Duration::from_millis(*milliseconds))?;
+            fixture.hold_open(plugin, Duration::from_millis(*milliseconds))?;
         }
         for arguments in &case.host {
             ip(arguments)?;
         }
-        Ok(stage)
+        Ok(fixture)
     }
 
     fn wait_for_pod(&self) -> Result<()> {
@@ -61,7 +61,7 @@ impl ConformanceFixture {
         let end = Instant::now() + Duration::from_secs(10);
         while !Netns::open(self.netns()).is_ok_and(|netns| netns.id() != own) {
             if Instant::now() > end {
-                bail!("the pod's namespace does not appear");
+                bail!("the pod's namespace did not appear");
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -79,7 +79,7 @@ impl ConformanceFixture {
         Ok(fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?)
     }
 
-    /// Hold a plugin's file open for writing for a while, as an installer does.
+    /// Keep a plugin's file open for writing for a while, as an installer does.
     fn hold_open(&self, name: &str, time: Duration) -> Result<()> {
         let file = OpenOptions::new().append(true).open(self.plugin_dir().join(name))?;
         thread::spawn(move || {
@@ -94,7 +94,7 @@ impl ConformanceFixture {
         self.folder.path().join("bin")
     }
 
-    /// What plugins must have removed at the end.
+    /// Directory of the plugins' leases, which must be empty at the end.
     pub fn leases_dir(&self) -> PathBuf {
         self.folder.path().join("leases")
     }
@@ -108,14 +108,14 @@ impl ConformanceFixture {
         format!("/proc/{}/ns/net", self.pod.id())
     }
 
-    /// What the plugins noted down since the last time.
+    /// Lines that the plugins logged since the last call.
     pub fn take_log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.log_file()).unwrap_or_default();
         let _ = fs::remove_file(self.log_file());
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Run `ip` in the pod.
+    /// Run `ip -j` in the pod.
     pub fn ip(&self, arguments: &str) -> Result<Value> {
         Netns::open(self.netns())?.run(|| ip(arguments))?
     }
@@ -131,7 +131,7 @@ impl Drop for ConformanceFixture {
     }
 }
 
-/// Run `ip` in the namespace of the calling thread, and read what it says.
+/// Run `ip -j` in the calling thread's namespace.
 pub fn ip(arguments: &str) -> Result<Value> {
     let output = Command::new("ip").arg("-j").args(arguments.split_whitespace()).output()?;
     if !output.status.success() {
@@ -140,8 +140,8 @@ pub fn ip(arguments: &str) -> Result<Value> {
     Ok(if output.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&output.stdout)? })
 }
 
-/// The names of the interfaces in the answer of `ip link`, without `lo` and without the simulated fabric: its bridges
-/// come when they are first needed, and stay.
+/// Interface names in the output of `ip link`, without `lo` and the bridges of the simulated fabric, which are
+/// created on first use and stay.
 pub fn link_names(links: &Value) -> Vec<String> {
     let links = links.as_array().into_iter().flatten();
     let names = links.filter_map(|link| link["ifname"].as_str());

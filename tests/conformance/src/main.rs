@@ -1,13 +1,13 @@
-//! Plays CNI conformance cases against a plugin binary: ours or anybody's.
+//! Runs CNI conformance cases against a plugin binary, Ferroband's or another.
 //!
-//! Each case is a file `<number>.json` beside this crate: what is there, what is called, what must come of it. The
-//! numbers are those of the project's list of cases.
+//! Each case is a file `<number>.json` in this crate's directory: preconditions, calls and expected outcomes. The
+//! numbers are those of the project's case catalogue.
 //!
 //! ```text
-//! 028.json ─▶ Case ─▶ Stage (namespaces, simulated hardware, plugins as scripts) ─▶ play ─▶ judge ─▶ one line
+//! 028.json ─▶ ConformanceCase ─▶ ConformanceFixture (namespaces, simulated hardware, scripts) ─▶ runner ─▶ expectation
 //! ```
 //!
-//! Needs root. Everything happens in namespaces of its own; the machine stays as it is.
+//! Needs root. Everything runs in separate namespaces; the machine is not changed.
 
 mod case;
 mod expectation;
@@ -19,28 +19,28 @@ use case::{CaseRequirement, ConformanceCase};
 use clap::Parser;
 use std::{path::PathBuf, process::ExitCode, thread};
 
-/// Play CNI conformance cases against a plugin binary
+/// Run CNI conformance cases against a plugin binary
 #[derive(Parser)]
 struct ConformanceCommand {
-    /// The binary. It is called by the names of the plugins that a case is for.
+    /// Plugin binary. It is run under the plugin names of each case.
     #[arg(long, value_name = "PATH")]
     binary: PathBuf,
-    /// Play this case only; may be given several times.
+    /// Run only this case; may be repeated.
     #[arg(long, value_name = "NUMBER")]
     only: Vec<u32>,
-    /// Call the binary by this name only, where a case is for several; for binaries that are one plugin.
+    /// Run the binary only under this name; for binaries that implement a single plugin.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Leave out the cases that need an InfiniBand interface. Without this one is simulated, which only Ferroband's
-    /// own binary can use.
+    /// Skip cases that need an InfiniBand interface. Otherwise the interface is simulated, which only Ferroband's
+    /// binary supports.
     #[arg(long)]
     without_infiniband: bool,
-    /// Leave out the cases in which upstream's plugins are known to do something else.
+    /// Skip cases in which the upstream plugins are known to behave differently.
     #[arg(long)]
     upstream: bool,
 }
 
-/// What came of playing a case.
+/// Outcome of a case.
 enum CaseOutcome {
     Passed,
     Failed(Vec<String>),
@@ -71,19 +71,19 @@ fn main() -> Result<ExitCode> {
                 Some(reason) => CaseOutcome::Skipped(reason),
                 None => run_on_own_thread(&case, name, &binary),
             };
-            let told = format!("{:>3} as {name}: {}", case.case, case.says);
+            let line = format!("{:>3} as {name}: {}", case.case, case.says);
             match outcome {
                 CaseOutcome::Passed => {
                     passed += 1;
-                    println!("pass {told}");
+                    println!("pass {line}");
                 }
                 CaseOutcome::Skipped(reason) => {
                     skipped += 1;
-                    println!("skip {told} ({reason})");
+                    println!("skip {line} ({reason})");
                 }
                 CaseOutcome::Failed(problems) => {
                     failed += 1;
-                    println!("FAIL {told}");
+                    println!("FAIL {line}");
                     problems.iter().for_each(|problem| println!("       {problem}"));
                 }
             }
@@ -100,13 +100,13 @@ fn skip_reason(arguments: &ConformanceCommand, case: &ConformanceCase) -> Option
     (arguments.upstream && case.differs).then_some("upstream differs")
 }
 
-/// Play a case on a thread of its own: namespaces belong to threads, and end with them.
+/// Run a case in its own thread: namespaces belong to threads and end with them.
 fn run_on_own_thread(case: &ConformanceCase, name: &str, binary: &std::path::Path) -> CaseOutcome {
-    let played = thread::scope(|scope| scope.spawn(|| runner::run_case(case, name, binary)).join());
-    match played {
+    let result = thread::scope(|scope| scope.spawn(|| runner::run_case(case, name, binary)).join());
+    match result {
         Ok(Ok(problems)) if problems.is_empty() => CaseOutcome::Passed,
         Ok(Ok(problems)) => CaseOutcome::Failed(problems),
-        Ok(Err(error)) => CaseOutcome::Failed(vec![format!("cannot be played: {error:#}")]),
+        Ok(Err(error)) => CaseOutcome::Failed(vec![format!("cannot run: {error:#}")]),
         Err(_) => CaseOutcome::Failed(vec!["the runner panicked".to_owned()]),
     }
 }

@@ -1,4 +1,4 @@
-//! Playing a case: its calls one after the other, each judged before the next.
+//! Running a case: its calls in order, each checked before the next.
 
 use crate::case::{CaseCall, ConformanceCase};
 use crate::expectation::{CallOutput, check_expectation};
@@ -11,47 +11,47 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Play `case` with `binary` called `name`. Returns what is not as it should be.
+/// Run `case` with `binary` under `name`. Returns the deviations from the expectations.
 pub fn run_case(case: &ConformanceCase, name: &str, binary: &Path) -> Result<Vec<String>> {
-    let stage = ConformanceFixture::new(case, name, binary)?;
+    let fixture = ConformanceFixture::new(case, name, binary)?;
     let before = link_names(&ip("link show")?);
     let mut problems = Vec::new();
     let mut result = Value::Null;
     for (position, call) in case.calls.iter().enumerate() {
         let number = position + 1;
         for arguments in &call.pod {
-            stage.ip(arguments).with_context(|| format!("before call {number}"))?;
+            fixture.ip(arguments).with_context(|| format!("before call {number}"))?;
         }
-        let answer = run_call(&stage, name, call, &result)?;
-        if call.command == "ADD" && answer.exit == Some(0) {
-            result = serde_json::from_slice(&answer.stdout).unwrap_or_default();
+        let output = run_call(&fixture, name, call, &result)?;
+        if call.command == "ADD" && output.exit == Some(0) {
+            result = serde_json::from_slice(&output.stdout).unwrap_or_default();
         }
-        let wrong = check_expectation(&stage, &call.expect, &answer, &before)?;
-        let told = |problem| format!("call {number} ({}): {problem}", call.command);
-        problems.extend(wrong.into_iter().map(told));
+        let deviations = check_expectation(&fixture, &call.expect, &output, &before)?;
+        let describe = |problem| format!("call {number} ({}): {problem}", call.command);
+        problems.extend(deviations.into_iter().map(describe));
         if !problems.is_empty() {
-            problems.push(format!("it printed: {}", String::from_utf8_lossy(&answer.stdout).trim()));
-            problems.push(format!("and to standard error: {}", answer.stderr.trim()));
+            problems.push(format!("standard output: {}", String::from_utf8_lossy(&output.stdout).trim()));
+            problems.push(format!("standard error: {}", output.stderr.trim()));
             return Ok(problems);
         }
     }
-    for lease in fs::read_dir(stage.leases_dir())? {
-        problems.push(format!("the lease {} is left", lease?.file_name().display()));
+    for lease in fs::read_dir(fixture.leases_dir())? {
+        problems.push(format!("lease {} was not removed", lease?.file_name().display()));
     }
     Ok(problems)
 }
 
-fn run_call(stage: &ConformanceFixture, name: &str, call: &CaseCall, result: &Value) -> Result<CallOutput> {
-    let (plugins, netns) = (stage.plugin_dir(), stage.netns());
-    let usual = [
+fn run_call(fixture: &ConformanceFixture, name: &str, call: &CaseCall, result: &Value) -> Result<CallOutput> {
+    let (plugins, netns) = (fixture.plugin_dir(), fixture.netns());
+    let defaults = [
         ("CNI_COMMAND", call.command.clone()),
         ("CNI_CONTAINERID", "c1".to_owned()),
         ("CNI_IFNAME", "net1".to_owned()),
         ("CNI_NETNS", netns.clone()),
         ("CNI_PATH", plugins.display().to_string()),
     ];
-    let usual = usual.map(|(name, value)| (name.to_owned(), value));
-    let mut variables: BTreeMap<String, String> = usual.into_iter().collect();
+    let defaults = defaults.map(|(name, value)| (name.to_owned(), value));
+    let mut variables: BTreeMap<String, String> = defaults.into_iter().collect();
     for (name, value) in &call.env {
         match value {
             Some(value) => variables.insert(name.clone(), value.replace("$NETNS", &netns)),
@@ -72,7 +72,7 @@ fn run_call(stage: &ConformanceFixture, name: &str, call: &CaseCall, result: &Va
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
-        // A plugin may answer without reading what it does not need.
+        // The plugin may exit without reading standard input.
         let _ = pipe.write_all(stdin.as_bytes());
     }
     let output = child.wait_with_output()?;

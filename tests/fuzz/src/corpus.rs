@@ -1,6 +1,6 @@
-//! What the mutations start from.
+//! Seeds of the mutations.
 
-/// Configurations of every plugin that we are.
+/// Configurations of every Ferroband plugin.
 pub const CONFIGURATIONS: [&str; 6] = [
     r#"{"cniVersion":"1.1.0","name":"n","type":"ipoib","master":"ib0","mtu":2044,"ipam":{"type":"whereabouts","range":"192.168.0.0/24"},"dns":{"nameservers":["10.0.0.1"]}}"#,
     r#"{"cniVersion":"0.3.1","name":"ib","type":"ib-sriov","deviceID":"0000:86:00.2","link_state":"enable","rdmaIsolation":true,"ibKubernetesEnabled":true,"runtimeConfig":{"infinibandGUID":"01:23:45:67:89:ab:cd:ef"},"args":{"cni":{"mellanox.infiniband.app":"configured","guid":"02:00:00:00:00:00:00:02"}}}"#,
@@ -19,7 +19,7 @@ pub const ANNOTATIONS: [&str; 5] = [
     r#"[{"name":"a","ipam-claim-reference":"c"},{"name":"b","interfaceRequest":"net7"}]"#,
 ];
 
-/// Payloads of route and RDMA netlink: fixed parts with attributes behind them, some of them nested.
+/// Payloads of route and RDMA netlink messages: fixed headers followed by attributes, some of them nested.
 pub fn netlink_messages() -> Vec<Vec<u8>> {
     let attribute = |kind: u16, value: &[u8]| {
         let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);

@@ -1,8 +1,8 @@
-//! What strangers may send, sent by the million: nothing of it may panic, hang or be believed.
+//! Fuzzing of untrusted input: no input may cause a panic, a hang or an inconsistent result.
 //!
 //! ```text
-//! target: stdin │ annotation │ netlink ◀── cargo test: seeds, mutated from a fixed number, for a bounded time
-//!                                      ◀── cargo fuzz: the same functions (folder fuzz/), on a nightly compiler
+//! target: stdin │ annotation │ netlink ◀── cargo test: seeds, mutated with a fixed random seed, for a limited time
+//!                                      ◀── cargo fuzz: the same functions (directory fuzz/), with a nightly compiler
 //! ```
 
 mod corpus;
@@ -15,7 +15,7 @@ use ferroband_attach::plan::StepKind;
 use ferroband_attach::{CniCommand, CniEnvironment, CniResult, CniVersion, Invocation, PluginConfig};
 use serde_json::Value;
 
-/// A plugin's standard input, through everything that reads it before anything is done.
+/// Fuzz a plugin's standard input through all parsers that run before any change.
 pub fn stdin(bytes: &[u8]) {
     let variables = CniEnvironment::from_iter([
         ("CNI_COMMAND", "ADD"),
@@ -34,13 +34,13 @@ pub fn stdin(bytes: &[u8]) {
     if let Some(previous) = config.fields().get("prevResult")
         && let Ok(result) = CniResult::read(previous, CniVersion::NEWEST)
     {
-        // What was understood can be told, and is understood again.
+        // A parsed result can be written and parsed again.
         let written = result.write(CniVersion::NEWEST).unwrap_or(Value::Null);
         assert_eq!(CniResult::read(&written, CniVersion::NEWEST).ok(), Some(result));
     }
 }
 
-/// A pod's annotation.
+/// Fuzz a pod's networks annotation.
 pub fn annotation(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match NetworkSelection::parse_networks(&text, "default") {
@@ -54,7 +54,7 @@ pub fn annotation(bytes: &[u8]) {
     let _ = NetworkSelection::parse_default_network(&text, "kube-system");
 }
 
-/// A datagram of the kernel's, or of somebody who says so.
+/// Fuzz a netlink datagram.
 pub fn netlink(bytes: &[u8]) {
     ferroband_kernel::rtnetlink::decode_anything(bytes);
 }
@@ -64,26 +64,26 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Short enough for every run; `FERROBAND_FUZZ_SECONDS` makes it longer.
-    fn long() -> Duration {
-        let asked = std::env::var("FERROBAND_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
-        Duration::from_secs(asked.unwrap_or(3))
+    /// Duration of each test; `FERROBAND_FUZZ_SECONDS` overrides the default.
+    fn duration() -> Duration {
+        let seconds = std::env::var("FERROBAND_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+        Duration::from_secs(seconds.unwrap_or(3))
     }
 
     #[test]
-    fn standard_input() {
+    fn mutated_configurations_do_not_panic() {
         let seeds: Vec<_> = CONFIGURATIONS.iter().map(|text| text.as_bytes().to_vec()).collect();
-        assert!(mutation::run(&seeds, long(), stdin) > 1000);
+        assert!(mutation::run(&seeds, duration(), stdin) > 1000);
     }
 
     #[test]
-    fn annotations() {
+    fn mutated_annotations_do_not_panic() {
         let seeds: Vec<_> = ANNOTATIONS.iter().map(|text| text.as_bytes().to_vec()).collect();
-        assert!(mutation::run(&seeds, long(), annotation) > 1000);
+        assert!(mutation::run(&seeds, duration(), annotation) > 1000);
     }
 
     #[test]
-    fn answers_of_the_kernel() {
-        assert!(mutation::run(&netlink_messages(), long(), netlink) > 1000);
+    fn mutated_netlink_messages_do_not_panic() {
+        assert!(mutation::run(&netlink_messages(), duration(), netlink) > 1000);
     }
 }

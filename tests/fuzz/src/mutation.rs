@@ -1,8 +1,8 @@
-//! Mutating seeds, the same way in every run.
+//! Deterministic mutation of seeds.
 
 use std::time::{Duration, Instant};
 
-/// xorshift64*: small, and the same everywhere.
+/// xorshift64*: small and deterministic.
 struct XorShiftRng(u64);
 
 impl XorShiftRng {
@@ -18,7 +18,7 @@ impl XorShiftRng {
     }
 }
 
-/// Pieces that readers of numbers, texts and structures trip over.
+/// Fragments that often break parsers of rng, strings and structures.
 const FRAGMENTS: [&[u8]; 16] = [
     b"{",
     b"}",
@@ -38,17 +38,17 @@ const FRAGMENTS: [&[u8]; 16] = [
     b"/@/",
 ];
 
-/// Send `target` the seeds and mutations of them for as long as `time`; how many it got.
+/// Run `target` on the seeds and on mutations of them for `time`. Returns the number of inputs.
 pub fn run(seeds: &[Vec<u8>], time: Duration, target: impl Fn(&[u8])) -> usize {
     seeds.iter().for_each(|seed| target(seed));
-    let mut numbers = XorShiftRng(0x0fe2_20ba_4d00_0001);
+    let mut rng = XorShiftRng(0x0fe2_20ba_4d00_0001);
     let end = Instant::now() + time;
     let mut count = seeds.len();
     while Instant::now() < end {
         for _ in 0..64 {
-            let mut input = seeds[numbers.below(seeds.len())].clone();
-            for _ in 0..=numbers.below(6) {
-                mutate(&mut input, &mut numbers, seeds);
+            let mut input = seeds[rng.below(seeds.len())].clone();
+            for _ in 0..=rng.below(6) {
+                mutate(&mut input, &mut rng, seeds);
             }
             target(&input);
             count += 1;
@@ -57,28 +57,28 @@ pub fn run(seeds: &[Vec<u8>], time: Duration, target: impl Fn(&[u8])) -> usize {
     count
 }
 
-fn mutate(input: &mut Vec<u8>, numbers: &mut XorShiftRng, seeds: &[Vec<u8>]) {
-    let place = numbers.below(input.len() + 1);
-    match numbers.below(6) {
+fn mutate(input: &mut Vec<u8>, rng: &mut XorShiftRng, seeds: &[Vec<u8>]) {
+    let place = rng.below(input.len() + 1);
+    match rng.below(6) {
         0 => input.truncate(place),
-        1 if place < input.len() => input[place] ^= 1 << numbers.below(8),
+        1 if place < input.len() => input[place] ^= 1 << rng.below(8),
         2 if place < input.len() => {
             input.remove(place);
         }
         3 => {
-            let piece = FRAGMENTS[numbers.below(FRAGMENTS.len())];
+            let piece = FRAGMENTS[rng.below(FRAGMENTS.len())];
             input.splice(place..place, piece.iter().copied());
         }
         4 => {
-            // Part of another seed, over what is there.
-            let other = &seeds[numbers.below(seeds.len())];
-            let (from, length) = (numbers.below(other.len() + 1), numbers.below(32));
+            // Overwrite with a part of another seed.
+            let other = &seeds[rng.below(seeds.len())];
+            let (from, length) = (rng.below(other.len() + 1), rng.below(32));
             let part = other[from..].iter().copied().take(length).collect::<Vec<_>>();
             let until = (place + part.len()).min(input.len());
             input.splice(place..until, part);
         }
         _ => {
-            let piece = input[place..].iter().copied().take(numbers.below(64)).collect::<Vec<_>>();
+            let piece = input[place..].iter().copied().take(rng.below(64)).collect::<Vec<_>>();
             input.splice(place..place, piece);
         }
     }
