@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* The ports of the switch and the cables in them: who is at the other end, up or down. */
+/* The switch ports and their cables: the device at the other end, link up or down. */
 #include "switch.h"
 
 DEFINE_MUTEX(sib_lock);
@@ -22,7 +22,7 @@ int fabric_plug(struct sib_dev *d)
 	return ret;
 }
 
-/* When this returns no packet under way can reach the device any more, or come from it. */
+/* After this returns, no packet in flight can reach the device or come from it. */
 void fabric_unplug(struct sib_dev *d)
 {
 	mutex_lock(&sib_lock);
@@ -42,8 +42,8 @@ static void port_changed(void)
 }
 
 /*
- * The cable of a switch port follows what both ends want: the HCA's administrator,
- * and the manager, who may have disabled the switch port. sib_lock held.
+ * The link of a switch port is up if both ends allow it: the HCA's administrator and
+ * the subnet manager, which may have disabled the switch port. sib_lock held.
  */
 void sw_relink(int port)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What a port counts. Packets are counted in the size they would have on a real
- * link, headers and checksum included, as the specification wants it.
+ * Port counters. Packets count with the size they would have on a real link,
+ * including headers and checksum, as the specification requires.
  */
 #include "softib.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * A devlink instance per PCI function, as far as device plugins read it: the mode
- * of the embedded switch, the parameter enable_rdma, versions.
+ * A devlink instance per PCI function, with what device plugins read: the eswitch
+ * mode, the parameter enable_rdma, versions.
  */
 #include <linux/version.h>
 #include <net/devlink.h>
@@ -11,7 +11,7 @@ static int info_get(struct devlink *dl, struct devlink_info_req *req, struct net
 {
 	int ret = 0;
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)	/* later the core says it by itself */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)	/* later kernels add it in the core */
 	ret = devlink_info_driver_name_put(req, dev_driver_string(devlink_to_dev(dl)));
 #endif
 	if (!ret)

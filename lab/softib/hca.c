@@ -46,8 +46,8 @@ static int shut_down_port(struct rvt_dev_info *rdi, u32 port)
 }
 
 /*
- * rdmavt calls this between the two halves of unregistering: all users are gone, and it
- * is about to free the table in which packets look for their QP.
+ * rdmavt calls this in the middle of unregistering: all users are gone, and it is about
+ * to free the table in which packets look up their QP.
  */
 static unsigned int free_all_qps(struct rvt_dev_info *rdi)
 {
@@ -76,7 +76,7 @@ static int modify_device(struct ib_device *ib, int mask, struct ib_device_modify
 	return 0;
 }
 
-/* Without this op a device cannot be moved to another netns. umap.c does what is left to do. */
+/* Without this op a device cannot be moved to another netns. umap.c does the rest. */
 static void disassociate_ucontext(struct ib_ucontext *uc)
 {
 }
@@ -170,8 +170,8 @@ static int hca_register(struct sib_dev *d)
 		return ret;
 	sib_umap_install(&d->rdi.ibdev);
 	/*
-	 * rdmavt keeps a MAD agent (for traps) for the device's whole life; it would
-	 * dangle when the MAD client goes and comes back (netns move): drop it now.
+	 * rdmavt keeps a MAD agent (for traps) as long as the device exists. It would
+	 * dangle when the MAD client is removed and added (netns move): drop it now.
 	 */
 	agent = d->rvp.send_agent;
 	d->rvp.send_agent = NULL;
@@ -240,13 +240,13 @@ unplug:
 unit:
 	ida_free(&units, d->unit);
 free:
-	pr_err("softib: no HCA: %d\n", ret);
+	pr_err("softib: cannot create HCA: %d\n", ret);
 	idr_destroy(&d->qpns);
 	rvt_dealloc_device(rdi);
 	return ERR_PTR(ret);
 }
 
-/* The cable stays in until all users are gone, so that they can take their leave (of multicast groups, say). */
+/* The link stays up until all users are gone, so that they can still leave multicast groups. */
 void sib_destroy(struct sib_dev *d)
 {
 	rvt_unregister_device(&d->rdi);

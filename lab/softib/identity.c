@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What sysfs and lspci show of a PCI function. QEMU's function is a drive or an
- * Ethernet card; with spoof_vendor= it is shown as an InfiniBand adapter, and goes
- * on being shown so when the driver is unbound, as a real card would.
+ * The identity of a PCI function in sysfs and lspci. QEMU's function is a drive or
+ * an Ethernet card; with spoof_vendor= it appears as an InfiniBand adapter, also
+ * after the driver is unbound, as a real card would.
  */
 #include "softib.h"
 
@@ -18,9 +18,9 @@ MODULE_PARM_DESC(spoof_vf, "PCI device id to show for virtual functions");
 #define SUBSYSTEM_CX6		0x0008
 
 /*
- * The file sriov_vf_device shows, and a new VF inherits, a field the PCI core keeps to
- * itself. It stands behind two others whose values the capability in the function's
- * configuration space gives; where all three are found in a row, the third is it.
+ * The file sriov_vf_device shows, and a new VF inherits, a private field of the PCI
+ * core. It follows two other fields whose values are known from the SR-IOV capability
+ * in configuration space; where all three are found in a row, the third is the one.
  */
 static void show_vf_device(struct pci_dev *pf)
 {
@@ -70,7 +70,7 @@ u16 identity_part(bool vf)
 	return spoof_pf ?: 0x101b;
 }
 
-/* A function shown as another is found by its driver again when it is bound the next time. */
+/* The driver must also match the spoofed IDs, so that a function can be bound again. */
 int identity_match(struct pci_driver *driver)
 {
 	int ret, i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Inter-switch links: the switches of several kernels joined by UDP, one datagram
- * per packet. A link is up while the peer's hellos come in.
+ * Inter-switch links: the switches of several kernels are connected by UDP, one
+ * datagram per packet. A link is up while hellos from the peer arrive.
  */
 #include <linux/kthread.h>
 #include <linux/inet.h>
@@ -14,7 +14,7 @@
 
 static int drop;
 module_param(drop, int, 0644);
-MODULE_PARM_DESC(drop, "lose one in this many packets sent to other kernels, 0: none");
+MODULE_PARM_DESC(drop, "drop one in this many packets sent to other kernels, 0: none");
 
 static struct socket *sock;
 static struct task_struct *task;
@@ -126,7 +126,7 @@ err:
 	return ret;
 }
 
-/* No HCA is left when this is called, so nobody sends any more. */
+/* Called after all HCAs are gone, so nothing sends any more. */
 void isl_stop(void)
 {
 	if (!task)

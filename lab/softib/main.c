@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* The module: its general parameters, its beginning and its end. */
+/* The module: general parameters, initialization and exit. */
 #include "softib.h"
 
 int sib_debug;
@@ -7,7 +7,7 @@ module_param_named(debug, sib_debug, int, 0644);
 MODULE_PARM_DESC(debug, "1: log management packets and drops");
 int sib_nodeid;
 module_param_named(nodeid, sib_nodeid, int, 0444);
-MODULE_PARM_DESC(nodeid, "makes GUIDs differ between kernels of one fabric");
+MODULE_PARM_DESC(nodeid, "number that makes GUIDs unique among the kernels of one fabric");
 char *sib_devname = "mlx5_%d";
 module_param_named(devname, sib_devname, charp, 0444);
 MODULE_PARM_DESC(devname, "pattern of the RDMA device names");
@@ -39,7 +39,7 @@ static int bare_start(void)
 	return 0;
 }
 
-/* Each part is there or was never started; nothing sends any more once the HCAs are gone. */
+/* Safe for parts that were never started; nothing sends any more once the HCAs are gone. */
 static void all_down(void)
 {
 	int i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* A packet, and filling it from the memory a work request names. */
+/* Packet allocation, and filling packets from the memory of a work request. */
 #include "softib.h"
 
 struct sib_pkt *sib_pkt_alloc(u32 len)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The PCI functions the HCAs sit on. QEMU's igb and nvme serve because they have
- * SR-IOV; nothing of them is used but their configuration space, no BAR and no
- * interrupt.
+ * The PCI functions below the HCAs. QEMU's igb and nvme are used because they have
+ * SR-IOV; only their configuration space is used, no BAR and no interrupt.
  */
 #include <linux/delay.h>
 #include "softib.h"
@@ -12,13 +11,13 @@ module_param(drvname, charp, 0444);
 MODULE_PARM_DESC(drvname, "name of the PCI driver in sysfs, e.g. mlx5_core");
 static int probe_ms, remove_ms, fail_probe;
 module_param(probe_ms, int, 0644);
-MODULE_PARM_DESC(probe_ms, "time a bind takes longer, as firmware does");
+MODULE_PARM_DESC(probe_ms, "additional milliseconds per bind, like slow firmware");
 module_param(remove_ms, int, 0644);
-MODULE_PARM_DESC(remove_ms, "time an unbind takes longer");
+MODULE_PARM_DESC(remove_ms, "additional milliseconds per unbind");
 module_param(fail_probe, int, 0644);
-MODULE_PARM_DESC(fail_probe, "let this many of the next binds fail with EIO");
+MODULE_PARM_DESC(fail_probe, "number of next binds that fail with EIO");
 
-/* The GUIDs a function comes up with: burnt in, or what the PF's administrator gave the VF. */
+/* The GUIDs of a function: burnt in, or set for the VF through its PF. */
 static int hca_guids(struct pci_dev *pdev, struct sib_guids *g, bool *up)
 {
 	struct pci_dev *physfn = pci_physfn(pdev);
@@ -112,7 +111,7 @@ static struct pci_driver pci_driver = {
 	.sriov_configure = hca_sriov,
 };
 
-/* New VFs are shown as what they are before anyone looks, also where no driver is bound to them. */
+/* Spoof new VFs before user space sees them, also if no driver is bound to them. */
 static int on_bus(struct notifier_block *nb, unsigned long action, void *data)
 {
 	struct pci_dev *pdev = to_pci_dev(data);

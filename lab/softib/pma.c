@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The performance management agent, of HCAs and of the switch: perfquery, and the
- * kernel's own files in .../ports/1/counters, ask it.
+ * The performance management agent of HCAs and of the switch. perfquery and the
+ * kernel's files in .../ports/1/counters query it.
  */
 #include <rdma/ib_pma.h>
 #include "softib.h"
@@ -24,10 +24,10 @@ static void class_port_info(struct ib_pma_mad *pma)
 
 static u64 get(const struct sib_counters *c, enum sib_count i, u64 most)
 {
-	return min_t(u64, atomic64_read(&c->n[i]), most);	/* the narrow ones stop at their top */
+	return min_t(u64, atomic64_read(&c->n[i]), most);	/* narrow counters saturate */
 }
 
-/* Set(PortCounters) writes the selected ones; a tool writes 0 to begin anew. */
+/* Set(PortCounters) writes the selected counters; tools write 0 to reset them. */
 static void port_counters(struct ib_pma_mad *pma, struct sib_counters *c, bool set)
 {
 	static const struct { u16 select; enum sib_count i; } clears[] = {
@@ -71,7 +71,7 @@ static void port_counters_ext(struct ib_pma_mad *pma, struct sib_counters *c, bo
 	}
 }
 
-/* A Get or Set, turned into its answer. ports[first] .. ports[last] are there. */
+/* Turns a Get or Set into its response. Valid ports are ports[first] .. ports[last]. */
 void pma_answer(struct ib_mad *mad, struct sib_counters *ports, int first, int last)
 {
 	struct ib_pma_mad *pma = (struct ib_pma_mad *)mad;

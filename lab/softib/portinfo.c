@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* PortInfo, of a HCA's port and of a switch's alike. */
+/* PortInfo of HCA ports and switch ports. */
 #include "softib.h"
 
 void pi_init(struct ib_port_info *pi, int portnum)
@@ -28,14 +28,14 @@ static void pi_set_state(struct ib_port_info *pi, u8 st)
 	pi->linkspeed_portstate = (pi->linkspeed_portstate & 0xf0) | st;
 }
 
-/* One end of a cable: up means INIT, the subnet manager takes it from there. */
+/* One end of a cable: up means INIT; the subnet manager does the rest. */
 void pi_link(struct ib_port_info *pi, bool up)
 {
 	pi_set_state(pi, up ? IB_PORT_INIT : IB_PORT_DOWN);
 	pi->portphysstate_linkdown = (up ? PHYS_LINKUP : PHYS_POLLING) << 4 | 2;
 }
 
-/* Set(PortInfo): take over what a manager may set. has_lid: not a switch's external port. */
+/* Set(PortInfo): copies the fields a subnet manager may set. has_lid: false for external switch ports. */
 void pi_set(struct ib_port_info *pi, const struct ib_port_info *n, bool has_lid)
 {
 	u8 st = pi_state(n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What rdmavt asks of a driver for each QP. All sending is done by a workqueue:
- * post_send may be called where one cannot sleep, and the SMA takes a mutex.
+ * Driver operations that rdmavt requires per QP. A workqueue does all sending:
+ * post_send may be called in atomic context, and the SMA takes a mutex.
  */
 #include "softib.h"
 
@@ -49,7 +49,7 @@ static void qp_work(struct work_struct *w)
 		ud_send(d, v);
 }
 
-/* Look at the send queue now, whatever the retry timer says. Any context. */
+/* Process the send queue now, regardless of the retry timer. Any context. */
 void sib_kick(struct rvt_qp *qp)
 {
 	struct sib_qp *v = qp->priv;
@@ -170,7 +170,7 @@ void sib_qp_driver(struct rvt_driver_provided *f)
 	f->get_pmtu_from_attr = qp_pmtu;
 	f->mtu_from_qp = qp_mtu;
 	f->mtu_to_path_mtu = mtu_to_path;
-	/* rdmavt insists on these; there is nothing to do in them */
+	/* rdmavt requires these; they have nothing to do */
 	f->quiesce_qp = qp_nop;
 	f->flush_qp_waiters = qp_nop;
 	f->notify_error_qp = qp_nop;

@@ -2,7 +2,7 @@
 /* The requesting side of a connection: the send queue of an RC or UC QP. See rc.h. */
 #include "rc.h"
 
-#define RC_MIN_WAIT	(HZ / 4)	/* an emulated machine does not answer in microseconds */
+#define RC_MIN_WAIT	(HZ / 4)	/* an emulated machine does not respond in microseconds */
 
 void rc_reset(struct sib_qp *v)
 {
@@ -17,7 +17,7 @@ static unsigned long rc_wait(struct rvt_qp *qp)
 	return max_t(unsigned long, qp->timeout_jiffies, RC_MIN_WAIT);
 }
 
-/* The packet for the next bytes of the work request, into v->req. */
+/* Builds the packet for the next bytes of the work request in v->req. */
 static void rc_build(struct sib_dev *d, struct sib_qp *v, struct rvt_swqe *wqe)
 {
 	struct rvt_qp *qp = v->qp;
@@ -80,7 +80,7 @@ u32 rc_wire_bytes(const struct sib_pkt *p)
 	return data + (is_send(m->op) || !m->first ? 0 : reth);
 }
 
-/* Send v->req, for the first time or again. */
+/* Sends or resends v->req. */
 static void rc_transmit(struct sib_dev *d, struct sib_qp *v)
 {
 	struct rvt_qp *qp = v->qp;
@@ -94,7 +94,7 @@ static void rc_transmit(struct sib_dev *d, struct sib_qp *v)
 	fabric_xmit(d, v->req);
 	spin_lock_irqsave(&qp->s_lock, flags);
 	v->sending = false;
-	if (qp->ibqp.qp_type == IB_QPT_UC) {	/* sent is done */
+	if (qp->ibqp.qp_type == IB_QPT_UC) {	/* complete once sent */
 		v->answer = IB_WC_SUCCESS;
 		v->state = RC_ANSWERED;
 	}
@@ -106,7 +106,7 @@ static enum ib_wc_status rc_local(struct rvt_qp *qp, struct rvt_swqe *wqe, bool 
 {
 	enum ib_wc_status st = flush ? IB_WC_WR_FLUSH_ERR : IB_WC_SUCCESS;
 
-	/* rdmavt did it when it was posted, except what had to wait for its turn */
+	/* rdmavt did it when it was posted, unless it had to wait for earlier requests */
 	if (wqe->wr.opcode != IB_WR_LOCAL_INV || (wqe->wr.send_flags & RVT_SEND_COMPLETION_ONLY))
 		return st;
 	if (!flush && rvt_invalidate_rkey(qp, wqe->wr.ex.invalidate_rkey))
@@ -120,7 +120,7 @@ static bool is_local(struct rvt_swqe *wqe)
 	return wqe->wr.opcode == IB_WR_REG_MR || wqe->wr.opcode == IB_WR_LOCAL_INV;
 }
 
-/* End the work request; a failure takes the QP with it. s_lock held, dropped on failure. */
+/* Completes the work request; a failure moves the QP to the error state. s_lock held, dropped on failure. */
 static bool rc_finish(struct rvt_qp *qp, struct rvt_swqe *wqe, enum ib_wc_status st,
 		      unsigned long flags)
 {
@@ -146,7 +146,7 @@ static bool rc_finish(struct rvt_qp *qp, struct rvt_swqe *wqe, enum ib_wc_status
 	return true;
 }
 
-/* One step of the send queue; false: nothing more until something wakes the worker. */
+/* One step of the send queue; false: nothing to do until the worker is woken. */
 static bool rc_step(struct sib_dev *d, struct sib_qp *v)
 {
 	struct rvt_qp *qp = v->qp;
@@ -165,7 +165,7 @@ static bool rc_step(struct sib_dev *d, struct sib_qp *v)
 	switch (v->state) {
 	case RC_IDLE:
 		if (!(ops & RVT_PROCESS_NEXT_SEND_OK))
-			goto stop;		/* SQD: what is begun is finished, no more */
+			goto stop;		/* SQD: started requests are finished, no new ones */
 		if (is_local(wqe))
 			return rc_finish(qp, wqe, rc_local(qp, wqe, false), flags);
 		v->off = 0;
@@ -180,13 +180,13 @@ static bool rc_step(struct sib_dev *d, struct sib_qp *v)
 	case RC_SENT:
 	case RC_RNR_WAIT:
 		if (time_before(jiffies, v->deadline)) {
-			/* does nothing if the work was queued again meanwhile: it then looks anew */
+			/* a no-op if the work was queued meanwhile: it then runs again anyway */
 			queue_delayed_work(sib_wq, &v->work, v->deadline - jiffies);
 			goto stop;
 		}
 		if (v->state == RC_SENT)
 			sib_hw(d, HW_ACK_TIMEOUT);
-		/* a timeout of 0 means for ever */
+		/* a timeout of 0 means infinite */
 		if (v->state == RC_SENT && qp->timeout && v->tries++ >= qp->s_retry_cnt)
 			return rc_finish(qp, wqe, IB_WC_RETRY_EXC_ERR, flags);
 		spin_unlock_irqrestore(&qp->s_lock, flags);
@@ -214,7 +214,7 @@ void rc_send(struct sib_dev *d, struct sib_qp *v)
 		cond_resched();
 }
 
-/* The answer to the packet in flight. rcu_read_lock held. */
+/* The response to the packet in flight. rcu_read_lock held. */
 void rc_response(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m)
 {
 	struct sib_qp *v = qp->priv;
@@ -224,7 +224,7 @@ void rc_response(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m)
 	spin_lock_irqsave(&qp->s_lock, flags);
 	if (v->state != RC_SENT || m->psn != v->psn ||
 	    !(ib_rvt_state_ops[qp->state] & RVT_PROCESS_SEND_OK))
-		goto out;			/* late or repeated */
+		goto out;			/* late or duplicate */
 	v->answer = m->status;
 	v->state = RC_ANSWERED;
 	if (m->status == RC_RNR) {

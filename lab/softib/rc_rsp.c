@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* The responding side of a connection: requests are carried out as they arrive. See rc.h. */
+/* The responding side of a connection: requests are executed as they arrive. See rc.h. */
 #include "rc.h"
 
 static u8 rc_exec_read(struct rvt_qp *qp, struct rc_hdr *m, struct sib_pkt *rp)
@@ -16,7 +16,7 @@ static u8 rc_exec_read(struct rvt_qp *qp, struct rc_hdr *m, struct sib_pkt *rp)
 	ss.total_len = m->len;
 	rp->len += m->len;
 	sib_gather(&ss, r->data, m->len);
-	/* the cursor ended with the data and kept the reference: ss.sge.mr is still the region */
+	/* the cursor is at the end of the data and kept its reference: ss.sge.mr is still valid */
 	rvt_put_mr(ss.sge.mr);
 	return 0;
 }
@@ -40,7 +40,7 @@ static u8 rc_exec_atomic(struct rvt_qp *qp, struct rc_hdr *m, struct rc_hdr *r)
 static u8 rc_exec_write(struct rvt_qp *qp, struct rc_hdr *m)
 {
 	struct rvt_sge_state ss = { .num_sge = 1 };
-	u32 check = m->first ? m->total : m->len;	/* nothing is written if not all may be */
+	u32 check = m->first ? m->total : m->len;	/* write all or nothing */
 
 	if (!(qp->qp_access_flags & IB_ACCESS_REMOTE_WRITE))
 		return IB_WC_REM_INV_REQ_ERR;
@@ -55,7 +55,7 @@ static u8 rc_exec_write(struct rvt_qp *qp, struct rc_hdr *m)
 	return 0;
 }
 
-/* A send's packet must have a receive begun for it, with the room it asks for. */
+/* A send needs a receive request with enough room. */
 static bool rc_fits(struct rvt_qp *qp, struct rc_hdr *m)
 {
 	struct sib_qp *v = qp->priv;
@@ -63,7 +63,7 @@ static bool rc_fits(struct rvt_qp *qp, struct rc_hdr *m)
 	return v->rwqe_held && m->total <= qp->r_len && m->len <= m->total - qp->r_rcv_len;
 }
 
-/* Carry out one packet: 0, a status for the requester, or RC_RNR. r_lock held. */
+/* Executes one packet. Returns 0, a status for the requester, or RC_RNR. r_lock held. */
 static u8 rc_exec(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, struct sib_pkt *rp)
 {
 	struct ib_wc wc = { .opcode = IB_WC_RECV, .byte_len = m->total, .slid = p->slid,
@@ -78,7 +78,7 @@ static u8 rc_exec(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, struct
 	if (!carries_data(m->op))
 		return IB_WC_REM_OP_ERR;
 
-	/* a receive is needed before anything is touched: RNR must leave no trace */
+	/* take a receive request before changing anything: RNR must have no side effect */
 	if (write_imm)
 		ret = rvt_get_rwqe(qp, true);
 	else if (is_send(m->op) && m->first)
@@ -114,7 +114,7 @@ static u8 rc_exec(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, struct
 	return 0;
 }
 
-/* What the responder's administrator sees of a request. */
+/* Updates the responder's hw_counters for a request. */
 static void rc_count(struct sib_dev *d, const struct rc_hdr *m, u8 status)
 {
 	if (status == RC_RNR)
@@ -133,7 +133,7 @@ static void rc_count(struct sib_dev *d, const struct rc_hdr *m, u8 status)
 		sib_hw(d, HW_WRITES);
 }
 
-/* r_lock held; true if the requester is to be answered. */
+/* Returns whether to send a response. r_lock held. */
 static bool rc_request(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, struct sib_pkt *rp)
 {
 	struct rc_hdr *r = (void *)rp->data;
@@ -147,11 +147,11 @@ static bool rc_request(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, s
 	if (qp->state == IB_QPS_RTR && !(qp->r_flags & RVT_R_COMM_EST))
 		rvt_comm_est(qp);
 	if (uc && m->first)
-		diff = 0;			/* UC: a new message mends the sequence */
+		diff = 0;			/* UC: a new message restarts the sequence */
 	if (diff)
 		sib_hw(d, diff < 0 ? HW_DUPLICATE : HW_OUT_OF_SEQUENCE);
 	if (diff == -1 && !uc && m->op != IB_WR_RDMA_READ) {
-		r->status = v->last_status;	/* our answer got lost: give it again */
+		r->status = v->last_status;	/* the response was lost: send it again */
 		r->a = v->last_atomic;
 		return true;
 	}
@@ -161,7 +161,7 @@ static bool rc_request(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, s
 	r->rnr = qp->r_min_rnr_timer;
 	rc_count(d, m, r->status);
 	if (uc && r->status)
-		return false;			/* PSN kept: the rest of the message is dropped too */
+		return false;			/* PSN unchanged: the rest of the message is dropped too */
 	if (r->status == RC_RNR)
 		return true;
 	if (!diff) {
@@ -174,7 +174,7 @@ static bool rc_request(struct rvt_qp *qp, struct sib_pkt *p, struct rc_hdr *m, s
 	return !uc;
 }
 
-/* The QP a packet is for, if it comes from that QP's peer and partition. rcu_read_lock held. */
+/* The destination QP, if the packet comes from its peer and partition. rcu_read_lock held. */
 static struct rvt_qp *rc_find(struct sib_dev *d, struct sib_pkt *p)
 {
 	enum ib_qp_type type = p->kind == SIB_UC ? IB_QPT_UC : IB_QPT_RC;
@@ -200,7 +200,7 @@ void rc_rx(struct sib_dev *d, struct sib_pkt *p)
 
 	if (p->len < sizeof(*m) || m->len > SIB_MTU ||
 	    (carries_data(m->op) && request && p->len != sizeof(*m) + m->len))
-		return;				/* not from a sound peer */
+		return;				/* malformed */
 	if (request) {
 		rp = sib_pkt_alloc(sizeof(*m) + (m->op == IB_WR_RDMA_READ ? m->len : 0));
 		if (!rp)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* The subnet management agent of a HCA port: what a subnet manager reads and writes. */
+/* The subnet management agent of an HCA port: attributes a subnet manager reads and writes. */
 #include "softib.h"
 
 void smp_bad(struct ib_smp *s, int status)
@@ -7,7 +7,7 @@ void smp_bad(struct ib_smp *s, int status)
 	s->status |= cpu_to_be16(status << 2);
 }
 
-/* Read or write a table that is kept as it goes over the wire. */
+/* Reads or writes a table that is stored in wire format. */
 void smp_block(struct ib_smp *s, void *table, bool set)
 {
 	if (set)
@@ -103,7 +103,7 @@ static void port_info(struct sib_dev *d, struct ib_smp *s, bool set)
 		sib_event(d, IB_EVENT_CLIENT_REREGISTER);
 }
 
-/* A Get or Set for this port, turned into its answer. sib_lock held. */
+/* Turns a Get or Set for this port into its response. sib_lock held. */
 static int sma(struct sib_dev *d, struct ib_smp *s)
 {
 	bool set = s->method == IB_MGMT_METHOD_SET;
@@ -135,7 +135,7 @@ static int sma(struct sib_dev *d, struct ib_smp *s)
 		break;
 	case IB_SMP_ATTR_SM_INFO:
 		if (d->rvp.port_cap_flags & IB_PORT_SM)
-			return IB_MAD_RESULT_SUCCESS;	/* the manager on this port answers */
+			return IB_MAD_RESULT_SUCCESS;	/* the subnet manager on this port responds */
 		fallthrough;
 	default:
 		smp_bad(s, SMP_BAD_ATTR);
@@ -154,7 +154,7 @@ int sib_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_w
 	struct sib_dev *d = to_sib(ib);
 	int ret = IB_MAD_RESULT_SUCCESS;
 
-	/* answers, traps and other classes are for the agents (the subnet manager is one) */
+	/* responses, traps and other classes are for registered agents, e.g. the subnet manager */
 	if (method != IB_MGMT_METHOD_GET && method != IB_MGMT_METHOD_SET)
 		return ret;
 	if (class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE || class == IB_MGMT_CLASS_SUBN_LID_ROUTED) {

@@ -2,11 +2,11 @@
 /*
  * softib: software InfiniBand HCAs and one switch per kernel, for tests.
  *
- * The verbs objects (PD, CQ, QP, MR, AH, SRQ, multicast, mmap) and the user ABI
- * are those of rdmavt. This module is what rdmavt leaves to a driver: the wire,
- * the transport, the management agents and the PCI identity.
+ * rdmavt provides the verbs objects (PD, CQ, QP, MR, AH, SRQ, multicast, mmap) and
+ * the user ABI. This module provides what rdmavt leaves to a driver: the wire, the
+ * transport, the management agents and the PCI identity.
  *
- *   main ── pci ── identity, devlink, vf          what the machine sees
+ *   main ── pci ── identity, devlink, vf          PCI functions
  *            │
  *           hca ── sysfs, stats, umap, qp         one adapter
  *            │
@@ -43,13 +43,13 @@ extern char *sib_devname;
 extern bool sib_virt;
 #define dbg(fmt, ...) do { if (sib_debug) pr_info("softib: " fmt, ##__VA_ARGS__); } while (0)
 
-/* What the PF's administrator set for a VF; the VF reads it when it is probed. */
+/* VF settings made through the PF; the VF reads them when it is probed. */
 struct sib_vf {
 	u64 node_guid, port_guid;
 	int link_state;			/* IFLA_VF_LINK_STATE_* */
 };
 
-/* Counters of a port, the first eight in the order of PortCountersExtended. */
+/* Port counters; the first eight in the order of PortCountersExtended. */
 enum sib_count {
 	CNT_XMIT_DATA, CNT_RCV_DATA,	/* in units of four octets */
 	CNT_XMIT_PKTS, CNT_RCV_PKTS,
@@ -57,9 +57,9 @@ enum sib_count {
 	CNT_XMIT_MCAST, CNT_RCV_MCAST,
 	CNT_LINK_DOWNED,
 	CNT_XMIT_DISCARDS,		/* the port was not active */
-	CNT_RELAY_ERRORS,		/* a switch had no way for it */
-	CNT_XMIT_CONSTRAINT,		/* refused by the partition check, going out */
-	CNT_RCV_CONSTRAINT,		/* the same, coming in */
+	CNT_RELAY_ERRORS,		/* the switch had no route */
+	CNT_XMIT_CONSTRAINT,		/* dropped by the partition check, outbound */
+	CNT_RCV_CONSTRAINT,		/* dropped by the partition check, inbound */
 	CNT_MAX
 };
 
@@ -67,7 +67,7 @@ struct sib_counters {
 	atomic64_t n[CNT_MAX];
 };
 
-/* What the transports count beside that; shown as hw_counters under mlx5's names. */
+/* Counters of the transports; shown as hw_counters under mlx5's names. */
 enum sib_hw {
 	HW_WRITES, HW_READS, HW_ATOMICS,
 	HW_OUT_OF_BUFFER, HW_OUT_OF_SEQUENCE, HW_DUPLICATE,
@@ -80,9 +80,9 @@ enum sib_hw {
 struct sib_dev {
 	struct rvt_dev_info rdi;	/* first: rdmavt allocates and frees it */
 	struct rvt_ibport rvp;
-	struct pci_dev *pdev;		/* NULL for a HCA that is not on PCI */
+	struct pci_dev *pdev;		/* NULL for an HCA without a PCI function */
 	struct devlink *devlink;
-	struct ib_port_info pi;		/* what the SMA tells of the one port */
+	struct ib_port_info pi;		/* PortInfo of the only port */
 	struct sib_counters cnt;
 	atomic64_t hw[HW_MAX];
 	__be64 guids[SIB_NGUIDS];
@@ -92,15 +92,15 @@ struct sib_dev {
 	int unit, swport;
 	struct idr qpns;
 	spinlock_t qpn_lock;		/* qpns */
-	bool wanted;			/* the administrator wants the link */
+	bool wanted;			/* the administrator enabled the link */
 	bool attached;			/* the cable to the switch is up */
-	bool ready;			/* registered: may be given packets */
+	bool ready;			/* registered: may receive packets */
 	struct sib_vf vf[SIB_MAXVF];
 };
 
 enum sib_kind { SIB_UD, SIB_UC, SIB_RC_REQ, SIB_RC_RSP };
 
-/* A packet, also as it goes to another kernel (same module, same machine type) by UDP. */
+/* A packet; sent to other kernels (same module, same architecture) over UDP as it is. */
 struct sib_pkt {
 	u32 magic;
 	u16 slid, dlid, pkey;
@@ -123,16 +123,16 @@ struct sib_qp {
 
 	/* requester, rc_req.c */
 	enum sib_rc_state state;
-	struct sib_pkt *req;		/* the request in flight, kept to send it again */
-	struct rvt_sge_state ss;	/* where the local data goes on */
+	struct sib_pkt *req;		/* the request in flight, kept for retransmission */
+	struct rvt_sge_state ss;	/* position in the local data */
 	u32 op, off, n, psn;		/* the work request, progress in it; this packet */
-	unsigned long deadline;		/* answer or next RNR try is due, jiffies */
+	unsigned long deadline;		/* of the response or the next RNR retry, jiffies */
 	u8 tries, rnr_tries;
 	bool sending;			/* the worker is inside the fabric: no need to wake it */
 	enum ib_wc_status answer;
 
 	/* responder, rc_rsp.c */
-	u8 last_status;			/* the answer to the last request, for a repeat of it */
+	u8 last_status;			/* response to the last request, for duplicates */
 	u64 last_atomic;
 
 	/* receive, recv.c */
@@ -175,7 +175,7 @@ static inline bool sib_guid_set(u64 guid)
 int pci_start(void);
 void pci_stop(void);
 
-/* identity.c: what sysfs and lspci show of a function */
+/* identity.c: how sysfs and lspci show a function */
 void identity_show(struct pci_dev *pdev);
 int identity_match(struct pci_driver *driver);
 u16 identity_part(bool vf);
@@ -220,7 +220,7 @@ int sib_recv_take(struct rvt_qp *qp);
 void sib_recv_data(struct rvt_qp *qp, void *data, u32 len);
 void sib_recv_done(struct rvt_qp *qp, struct ib_wc *wc, bool solicited);
 
-/* ud.c, rc_req.c, rc_rsp.c: run the send queue; take a packet */
+/* ud.c, rc_req.c, rc_rsp.c: run the send queue; receive a packet */
 void ud_send(struct sib_dev *d, struct sib_qp *v);
 void ud_rx(struct sib_dev *d, struct rvt_qp *qp, struct sib_pkt *p);
 void rc_send(struct sib_dev *d, struct sib_qp *v);

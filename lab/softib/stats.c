@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* hw_counters: what the transports count, under the names of mlx5. */
+/* hw_counters: counters of the transports under mlx5's names. */
 #include "softib.h"
 
 static const struct rdma_stat_desc descs[HW_MAX] = {
@@ -28,7 +28,7 @@ static int get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 p
 	int i;
 
 	if (!port)
-		return -EOPNOTSUPP;	/* of the device as a whole: none */
+		return -EOPNOTSUPP;	/* no per-device counters */
 	for (i = 0; i < HW_MAX; i++)
 		stats->value[i] = atomic64_read(&to_sib(ib)->hw[i]);
 	return HW_MAX;

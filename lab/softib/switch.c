@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Forwarding by the tables a subnet manager wrote, and the partition check at every
- * port where the manager asked for it.
+ * Forwarding by the tables that a subnet manager wrote, and the partition check at
+ * every port where the manager enabled it.
  *
- * A HCA checks partitions too (ud.c, rc_rsp.c). That one guards the HCA; this one
- * holds even against a HCA whose own table was tampered with.
+ * HCAs check partitions too (ud.c, rc_rsp.c). That check protects the HCA; this one
+ * also holds against an HCA whose own table was tampered with.
  */
 #include <linux/vmalloc.h>
 #include "switch.h"
@@ -12,9 +12,9 @@
 struct sib_switch *sw;
 
 /*
- * A manager writes the keys of the HCA into the switch port before it. What comes in
- * must carry a key the HCA has, a full one only where it is a full member; what goes
- * out must match as at the HCA itself. SMPs know no partitions.
+ * A subnet manager writes the keys of the HCA into the switch port it is attached to.
+ * Inbound packets must carry a key of the HCA, a full one only if it is a full member;
+ * outbound packets must match as at the HCA itself. SMPs have no partitions.
  */
 static bool sw_key_in(u16 entry, u16 key)
 {
@@ -35,7 +35,7 @@ static bool sw_admits(int port, const struct sib_pkt *p, u8 bit)
 			return true;
 	}
 	sib_count(&sw->cnt[port], in ? CNT_RCV_CONSTRAINT : CNT_XMIT_CONSTRAINT);
-	dbg("switch port %d: P_Key %04x refused %s\n", port, p->pkey, in ? "in" : "out");
+	dbg("switch port %d: P_Key %04x dropped %s\n", port, p->pkey, in ? "in" : "out");
 	return false;
 }
 
@@ -73,8 +73,8 @@ static void sw_out(int port, struct sib_pkt *p)
 }
 
 /*
- * Directed route: each switch on the way out notes where the packet came in and
- * steps hop_ptr; the last hop answers; on the way back the notes are followed.
+ * Directed route: on the way out each switch records the ingress port and increments
+ * hop_ptr; the last hop responds; the recorded ports are the way back.
  */
 static void sw_directed(int in, struct sib_pkt *p, struct ib_smp *s)
 {
@@ -103,7 +103,7 @@ static void sw_directed(int in, struct sib_pkt *p, struct ib_smp *s)
 	sw_out(out, p);
 }
 
-/* 0 (and anything beyond the ports): no way */
+/* 0 (and anything beyond the ports): no route */
 static int sw_route(u16 lid)
 {
 	return lid < LFT_LEN ? sw->lft[lid] : 0;
@@ -134,7 +134,7 @@ static void sw_smp(int in, struct sib_pkt *p)
 	}
 }
 
-/* A packet for the switch itself that is no SMP: it has one more agent, for its counters. */
+/* A non-SMP packet for the switch itself: only the performance agent accepts those. */
 static void sw_gmp(int in, struct sib_pkt *p)
 {
 	struct ib_mad *m = (struct ib_mad *)p->data;
@@ -158,7 +158,7 @@ static void sw_multicast(int in, struct sib_pkt *p)
 			sw_out(i, p);
 }
 
-/* A packet comes in at a switch port. port_srcu held for reading. */
+/* A packet arrives at a switch port. port_srcu held for reading. */
 static void sw_rx(int in, struct sib_pkt *p)
 {
 	int out;
@@ -183,7 +183,7 @@ static void sw_rx(int in, struct sib_pkt *p)
 	}
 }
 
-/* The switch itself sends. */
+/* Sends a packet of the switch itself. */
 void sw_originate(struct sib_pkt *p)
 {
 	int idx = srcu_read_lock(&port_srcu);
@@ -192,7 +192,7 @@ void sw_originate(struct sib_pkt *p)
 	srcu_read_unlock(&port_srcu, idx);
 }
 
-/* A packet comes in over a link from another switch. */
+/* A packet arrives from another switch. */
 void fabric_rx(int in, struct sib_pkt *p)
 {
 	int idx = srcu_read_lock(&port_srcu);
@@ -201,13 +201,13 @@ void fabric_rx(int in, struct sib_pkt *p)
 	srcu_read_unlock(&port_srcu, idx);
 }
 
-/* A HCA of this kernel sends. May call back into the receiver, so hold no QP lock. */
+/* An HCA of this kernel sends. May call back into the receiver, so hold no QP lock. */
 void fabric_xmit(struct sib_dev *d, struct sib_pkt *p)
 {
 	int idx = srcu_read_lock(&port_srcu);
 
 	if (sib_lid(d) && p->dlid == sib_lid(d)) {
-		sib_rx(d, p);			/* never leaves the HCA, counts nowhere */
+		sib_rx(d, p);			/* loopback inside the HCA, not counted */
 	} else if (d->attached && (!p->dqpn || pi_state(&d->pi) == IB_PORT_ACTIVE)) {
 		if (p->dqpn && sib_is_mlid(p->dlid))
 			sib_rx(d, p);		/* the other members on this HCA */
@@ -219,7 +219,7 @@ void fabric_xmit(struct sib_dev *d, struct sib_pkt *p)
 	srcu_read_unlock(&port_srcu, idx);
 }
 
-/* --------------------------------------------------------------------- life */
+/* --------------------------------------------------------- init and exit */
 
 int fabric_init(void)
 {
@@ -234,9 +234,9 @@ int fabric_init(void)
 	for (i = 0; i <= SIB_SWPORTS; i++) {
 		pi_init(&sw->pi[i], i);
 		sw->pkeys[i][0] = 0xffff;
-		sw->told[i] = IB_PORT_DOWN;
+		sw->reported[i] = IB_PORT_DOWN;
 	}
-	/* port 0 is the switch itself: always there */
+	/* port 0 is the switch itself: always up */
 	pi_link(&sw->pi[0], true);
 	sw->pi[0].linkspeed_portstate = 7 << 4 | IB_PORT_ACTIVE;
 	return 0;

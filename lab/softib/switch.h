@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The switch of this kernel, as its own files see it. */
+/* Internal declarations of the switch of this kernel. */
 #ifndef SOFTIB_SWITCH_H
 #define SOFTIB_SWITCH_H
 
@@ -9,7 +9,7 @@
 #define MFT_LEN		1024
 #define LFT_LEN		0xc000
 
-/* PortInfo: whether a switch port checks partitions, for packets coming in and going out */
+/* PortInfo: whether a switch port checks partitions, inbound and outbound */
 #define PI_ENFORCE_IN	0x08
 #define PI_ENFORCE_OUT	0x04
 
@@ -23,13 +23,13 @@ struct sib_switch {
 	u64 mft[MFT_LEN];		/* multicast LID -> bit per port */
 	u16 lft_top;
 	u8 life;
-	bool psc;			/* a port changed: brings a sweep, also without a trap */
-	u8 told[SIB_SWPORTS + 1];	/* the port states the manager was last told */
+	bool psc;			/* PortStateChange: triggers a sweep, also without a trap */
+	u8 reported[SIB_SWPORTS + 1];	/* port states last reported to the subnet manager */
 };
 extern struct sib_switch *sw;
 
 /* cable.c */
-extern struct srcu_struct port_srcu;	/* readers of sib_port: packets under way */
+extern struct srcu_struct port_srcu;	/* readers of sib_port: packets in flight */
 void sw_relink(int port);
 
 /* switch.c */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* The switch's subnet management agent: what a subnet manager reads and writes in it. */
+/* The switch's subnet management agent: attributes a subnet manager reads and writes. */
 #include "switch.h"
 
 #define SW_INFO_PSC	4		/* SwitchInfo.PortStateChange */
@@ -22,17 +22,17 @@ static void node_info(struct ib_smp *s, int inport)
 }
 
 /*
- * A manager clears PortStateChange at the end of its sweep and so forgets a port that
- * changed after it was looked at. A trap would tell it, but opensm disregards traps
- * that come often (ten within seconds). So the bit stays set until the manager has
- * seen every port as it is.
+ * A subnet manager clears PortStateChange at the end of its sweep and so misses a port
+ * that changed after it was read. A trap would report it, but opensm ignores frequent
+ * traps (ten within seconds). So the bit stays set until the manager has read the
+ * current state of every port.
  */
 static bool port_state_changed(void)
 {
 	int i;
 
 	for (i = 1; i <= SIB_SWPORTS; i++)
-		if (sw->told[i] != pi_state(&sw->pi[i]))
+		if (sw->reported[i] != pi_state(&sw->pi[i]))
 			return true;
 	return sw->psc;
 }
@@ -56,7 +56,7 @@ static void switch_info(struct ib_smp *s, bool set)
 	s->data[16] = 0xc0;			/* partition checks, in and out */
 }
 
-/* A manager may also switch a port off and on (ibportstate disable, enable). */
+/* A subnet manager may also disable and enable a port (ibportstate). */
 static void port_info(struct ib_smp *s, int inport, bool set)
 {
 	u32 port = be32_to_cpu(s->attr_mod) & 0xff;
@@ -83,7 +83,7 @@ static void port_info(struct ib_smp *s, int inport, bool set)
 	memset(s->data, 0, sizeof(s->data));
 	*n = *pi;
 	n->local_port_num = inport;
-	sw->told[port] = pi_state(n);
+	sw->reported[port] = pi_state(n);
 }
 
 /* One block: 32 multicast LIDs by 16 ports. */
@@ -105,7 +105,7 @@ static void mft(struct ib_smp *s, u32 mod, bool set)
 	}
 }
 
-/* A Get or Set for the switch, turned into its answer. */
+/* Turns a Get or Set for the switch into its response. */
 void sw_sma(struct ib_smp *s, int inport)
 {
 	bool set = s->method == IB_MGMT_METHOD_SET;

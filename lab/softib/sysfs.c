@@ -32,7 +32,7 @@ static struct attribute *attrs[] = {
 	&dev_attr_hca_type.attr, &dev_attr_board_id.attr, &dev_attr_hw_rev.attr, NULL
 };
 static const struct attribute_group group = { .attrs = attrs };
-static const struct attribute_group *port_groups[] = { NULL };	/* rdmavt insists on a list */
+static const struct attribute_group *port_groups[] = { NULL };	/* rdmavt requires a list */
 
 const struct ib_device_ops sib_sysfs_ops = {
 	.device_group = &group,

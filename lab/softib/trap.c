@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Trap 128, "the state of a port of this switch has changed": told to the subnet
- * manager at once and again until it says that it has heard (TrapRepress). So a
- * new port does not wait for the manager's sweep.
+ * Trap 128, "link state of a port of this switch changed": sent to the subnet manager
+ * at once and repeated until it is acknowledged (TrapRepress), so that a new port
+ * does not wait for the next sweep.
  */
 #include "switch.h"
 
 #define TRAP_LINK_STATE	128
-#define TRAP_AGAIN	(HZ / 2)
+#define TRAP_INTERVAL	(HZ / 2)
 #define TRAP_TRIES	20
 
-/* Notice, as far as a generic one of a switch needs it */
+/* Notice, limited to what a generic notice of a switch needs */
 struct notice {
 	u8 generic_type;		/* bit 7: generic; 1: urgent */
 	u8 producer[3];			/* 2: a switch */
@@ -23,8 +23,8 @@ struct notice {
 
 static void trap_work(struct work_struct *w);
 static DECLARE_DELAYED_WORK(work, trap_work);
-static u32 tid;				/* of the latest change; sib_lock */
-static int tries;			/* left for it; sib_lock */
+static u32 tid;				/* transaction ID of the latest change; sib_lock */
+static int tries;			/* remaining for it; sib_lock */
 
 static struct sib_pkt *trap_packet(void)
 {
@@ -60,8 +60,8 @@ static void trap_work(struct work_struct *w)
 	mutex_lock(&sib_lock);
 	if (tries > 0) {
 		tries--;
-		queue_delayed_work(sib_wq, &work, TRAP_AGAIN);
-		if (sw_lid() && sw->pi[0].sm_lid)	/* else no manager yet, it will look by itself */
+		queue_delayed_work(sib_wq, &work, TRAP_INTERVAL);
+		if (sw_lid() && sw->pi[0].sm_lid)	/* else no subnet manager yet: it will sweep */
 			p = trap_packet();
 	}
 	mutex_unlock(&sib_lock);
@@ -70,7 +70,7 @@ static void trap_work(struct work_struct *w)
 	kfree(p);
 }
 
-/* A port changed. sib_lock held. */
+/* A port state changed. sib_lock held. */
 void trap_raise(void)
 {
 	tid++;
@@ -78,7 +78,7 @@ void trap_raise(void)
 	mod_delayed_work(sib_wq, &work, 0);
 }
 
-/* The manager has heard of the change with this number; a later one goes on. */
+/* The subnet manager acknowledged this trap; a later change is still repeated. */
 void trap_repress(const struct ib_smp *s)
 {
 	mutex_lock(&sib_lock);

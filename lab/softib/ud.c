@@ -25,7 +25,7 @@ static void ud_send_one(struct sib_dev *d, struct rvt_qp *qp, struct rvt_swqe *w
 	int pk = qp->s_pkey_index;
 
 	if (!p)
-		return;			/* a datagram may get lost */
+		return;			/* datagrams may be lost */
 	if (qp->ibqp.qp_type == IB_QPT_GSI)
 		pk = rvt_get_swqe_pkey_index(wqe);
 	p->kind = SIB_UD;
@@ -49,7 +49,7 @@ static void ud_send_one(struct sib_dev *d, struct rvt_qp *qp, struct rvt_swqe *w
 	kfree(p);
 }
 
-/* Worker context. The work request at s_last is ours until it is completed. */
+/* Worker context. This function owns the work request at s_last until it is completed. */
 void ud_send(struct sib_dev *d, struct sib_qp *v)
 {
 	struct rvt_qp *qp = v->qp;
@@ -77,13 +77,13 @@ void ud_send(struct sib_dev *d, struct sib_qp *v)
 	spin_unlock_irqrestore(&qp->s_lock, flags);
 }
 
-/* The partition and Q_Key checks of a datagram: its P_Key index, or -1 to drop it. */
+/* Partition and Q_Key checks of a datagram. Returns its P_Key index, or -1 to drop it. */
 static int ud_check(struct sib_dev *d, struct rvt_qp *qp, struct sib_pkt *p)
 {
 	int i = qp->s_pkey_index;
 
 	if (qp->ibqp.qp_num == 0)
-		return 0;			/* SMPs know no partitions */
+		return 0;			/* SMPs have no partitions */
 	if (qp->ibqp.qp_num == 1) {		/* any partition of the port */
 		for (i = 0; i < SIB_NPKEYS && !sib_pkey_ok(d->pkeys[i], p->pkey); i++)
 			;
@@ -123,7 +123,7 @@ void ud_rx(struct sib_dev *d, struct rvt_qp *qp, struct sib_pkt *p)
 		sib_hw(d, HW_OUT_OF_BUFFER);
 	if (ret <= 0 || wc.byte_len > qp->r_len)
 		goto out;
-	/* the 40 bytes of the GRH come before the data, whether there is one or not */
+	/* 40 bytes for the GRH precede the data, with or without a GRH */
 	sib_recv_data(qp, &p->grh, sizeof(p->grh));
 	sib_recv_data(qp, p->data, p->len);
 	if (p->has_grh)

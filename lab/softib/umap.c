@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Queues mapped into a process outlive the device when it is unbound or moved to
- * another netns under that process. rdmavt's own unmapping would then follow
- * pointers to the context and the device, both gone; this one needs neither.
+ * another netns. rdmavt's unmapping would then follow dangling pointers to the
+ * context and the device; this one needs neither.
  */
 #include <linux/vmalloc.h>
 #include "softib.h"
@@ -14,7 +14,7 @@ static void umap_free(struct kref *ref)
 	struct rvt_mmap_info *ip = container_of(ref, struct rvt_mmap_info, ref);
 
 	if (!list_empty(&ip->pending_mmaps))
-		return;		/* resized, never mapped again: a leak is better than a wild pointer */
+		return;		/* resized and never mapped again: leak rather than use a wild pointer */
 	vfree(ip->obj);
 	kfree(ip);
 }
@@ -23,7 +23,7 @@ static void umap_open(struct vm_area_struct *vma)
 {
 	struct rvt_mmap_info *ip = vma->vm_private_data;
 
-	__module_get(THIS_MODULE);	/* uverbs does not hold us once the device is taken away */
+	__module_get(THIS_MODULE);	/* uverbs holds no module reference once the device is gone */
 	kref_get(&ip->ref);
 }
 
@@ -51,7 +51,7 @@ static int umap(struct ib_ucontext *uc, struct vm_area_struct *vma)
 	return ret;
 }
 
-/* Over rdmavt's operation, which it does not export and sets when a device is registered. */
+/* Wraps rdmavt's mmap operation, which is not exported and is set on registration. */
 void sib_umap_install(struct ib_device *ib)
 {
 	rvt_mmap_op = ib->ops.mmap;

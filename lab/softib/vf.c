@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* ip link set <PF's interface> vf N ...: GUIDs, link state, statistics. */
+/* ip link set <PF interface> vf N ...: GUIDs, link state, statistics. */
 #include "softib.h"
 
 static int fail_guid;
 module_param(fail_guid, int, 0644);
-MODULE_PARM_DESC(fail_guid, "let this many of the next GUID settings fail with EIO");
+MODULE_PARM_DESC(fail_guid, "number of next GUID changes that fail with EIO");
 
 static bool vf_valid(struct sib_dev *d, int vf)
 {
@@ -13,8 +13,8 @@ static bool vf_valid(struct sib_dev *d, int vf)
 }
 
 /*
- * No port GUID, no link: a VF nobody has configured stays down. So does every VF
- * with virt=1, as real ones do under a subnet manager that knows nothing of them.
+ * Without a port GUID the link stays down: the VF is not configured. With virt=1 every
+ * VF stays down, as under a subnet manager without virtualization support.
  */
 bool sib_vf_wants_link(const struct sib_vf *v)
 {
@@ -36,7 +36,7 @@ static struct sib_dev *vf_to_sib(struct sib_dev *pf, int vf)
 	return NULL;
 }
 
-/* As with mlx5 the VF takes a GUID when it is probed the next time. */
+/* As with mlx5, the GUID takes effect when the VF is probed the next time. */
 static int set_vf_guid(struct ib_device *ib, int vf, u32 port, u64 guid, int type)
 {
 	struct sib_dev *d = to_sib(ib);
@@ -89,7 +89,7 @@ static int set_vf_link_state(struct ib_device *ib, int vf, u32 port, int state)
 	mutex_lock(&sib_lock);
 	d->vf[vf].link_state = state;
 	v = vf_to_sib(d, vf);
-	if (v && v->ready)		/* with the GUID it was probed with, not one set since */
+	if (v && v->ready)		/* the GUID it was probed with, not a later one */
 		fabric_link(v, sib_guid_set(be64_to_cpu(v->guids[0])) &&
 			       sib_vf_wants_link(&d->vf[vf]));
 	mutex_unlock(&sib_lock);

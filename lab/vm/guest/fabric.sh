@@ -1,14 +1,14 @@
-# Words for talking about the fabric, for scripts of the guest: `. /lab/guest/fabric.sh`.
+# Shell functions about the fabric for guest scripts: `. /lab/guest/fabric.sh`.
 # shellcheck shell=bash
 #
-# RDMA devices and interfaces are numbered in this order: mlx5_0/ib0 and mlx5_1/ib1 are the adapters (PF 0 and 1), then
-# come the virtual functions of PF 0, then those of PF 1. VF v of PF p has node GUID 02:00:00:00:nn:pp:vv:01 and
+# RDMA devices and interfaces are numbered in this order: mlx5_0/ib0 and mlx5_1/ib1 are the adapters (PF 0 and 1),
+# followed by the virtual functions of PF 0 and of PF 1. VF v of PF p has node GUID 02:00:00:00:nn:pp:vv:01 and
 # port GUID 02:00:00:00:nn:pp:vv:02, with nn = $NODE: 0, or 1 and 2 where two machines share a fabric.
 
-: "${VFS:=4}" # virtual functions of each adapter
-: "${SWEEP:=5}" # seconds between opensm's sweeps; the switch tells changes by trap, but opensm disregards frequent ones
+: "${VFS:=4}" # virtual functions per adapter
+: "${SWEEP:=5}" # seconds between opensm sweeps; the switch reports changes by trap, but opensm ignores frequent traps
 : "${NODE:=0}"
-: "${PATIENCE:=5}" # limits are written for an idle host; a busy one may take that many times longer
+: "${TIMEOUT_FACTOR:=5}" # time limits are for an idle host; a busy one may take this many times longer
 case $(cat /proc/cmdline) in
 *mode=peer*) NODE=2 ;;
 *machines=2*) NODE=1 ;;
@@ -23,30 +23,30 @@ die() {
 	exit 1
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds. The seconds are those of an idle host.
+# wait_for SECONDS COMMAND...: waits until the command succeeds. SECONDS is the limit on an idle host.
 wait_for() {
-	local until=$((SECONDS + $1 * PATIENCE))
+	local until=$((SECONDS + $1 * TIMEOUT_FACTOR))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		if ((SECONDS >= until)); then
-			echo "not within the time: $*"
+			echo "timed out: $*"
 			return 1
 		fi
 		sleep 0.1
 	done
 }
 
-# refuse COMMAND...: succeeds when the command fails.
-refuse() {
+# must_fail COMMAND...: succeeds if the command fails.
+must_fail() {
 	if "$@" >/dev/null 2>&1; then
-		echo "succeeded, but should not: $*"
+		echo "expected to fail, but succeeded: $*"
 		return 1
 	fi
 }
 
-# expect WHAT GOT WANTED
+# expect WHAT ACTUAL EXPECTED
 expect() {
-	[ "$2" = "$3" ] || die "$1: got '$2', wanted '$3'"
+	[ "$2" = "$3" ] || die "$1: got '$2', expected '$3'"
 }
 
 # PCI addresses of the adapters.
@@ -84,7 +84,7 @@ rebind() {
 	echo "$1" >/sys/bus/pci/drivers/mlx5_core/bind
 }
 
-# The kernel's InfiniBand, RDMA devices in exclusive mode.
+# Loads the kernel's InfiniBand modules; RDMA devices in exclusive mode.
 modules_up() {
 	modprobe ib_core
 	# Before any other network namespace exists: the kernel refuses the change later.
@@ -92,11 +92,11 @@ modules_up() {
 	# 64 receives instead of 256: in connected mode each interface pins 64 KiB for each of them.
 	modprobe ib_ipoib recv_queue_size=64 send_queue_size=64
 	modprobe -a ib_umad ib_uverbs rdma_ucm rdmavt virtio_pci tun
-	modprobe dummy numdummies=0 # else the first use of a dummy interface makes one that nobody asked for
+	modprobe dummy numdummies=0 # else the first use of a dummy interface creates an extra one
 	ip link set lo up
 }
 
-# Where there are two machines: the cable between them, and the module's options to join the switches.
+# With two machines: configures the cable between them and prints the module options that link the switches.
 other_machine() {
 	((NODE)) || return 0
 	modprobe virtio_net
@@ -106,25 +106,25 @@ other_machine() {
 	echo "nodeid=$NODE isl=10.9.0.$((3 - NODE))"
 }
 
-# adapters_up [MODULE-OPTION...]: the module and all virtual functions.
+# adapters_up [MODULE-OPTION...]: loads the module and creates all virtual functions.
 adapters_up() {
 	# shellcheck disable=SC2086
 	insmod /lab/softib.ko $CONNECTX $(other_machine) "$@"
-	vfs_again
+	recreate_vfs
 }
 
-# vfs_again: all virtual functions anew, $VFS of each adapter.
-vfs_again() {
+# recreate_vfs: removes all virtual functions and creates $VFS per adapter.
+recreate_vfs() {
 	local pf
 	for pf in $(pfs); do
 		echo 0 >"$PCI/$pf/sriov_numvfs"
 	done
 	echo "$VFS" >"$PCI/$(pf 0)/sriov_numvfs"
-	vfs_up 1 # before the GUIDs of the others, so that numbers follow the order of the functions
+	vfs_up 1 # before the GUIDs of PF 0 are set, so that device numbers follow the order of the functions
 	vfs_guids 0
 }
 
-# adapters_down: no virtual function, no module. Whoever uses a device must be gone.
+# adapters_down: removes all virtual functions and the module. No process may use a device.
 adapters_down() {
 	local pf
 	for pf in $(pfs); do
@@ -133,7 +133,7 @@ adapters_down() {
 	wait_for 10 rmmod softib
 }
 
-# vfs_up PF, vfs_guids PF: make the virtual functions of an adapter; give them their GUIDs.
+# vfs_up PF, vfs_guids PF: create the virtual functions of an adapter; set their GUIDs.
 vfs_up() {
 	echo "$VFS" >"$PCI/$(pf "$1")/sriov_numvfs"
 	vfs_guids "$1"
@@ -150,7 +150,7 @@ vfs_guids() {
 	done
 }
 
-# guid PF VF 1|2: of the node or the port, written with colons; plain_guid the same as opensm wants it.
+# guid PF VF 1|2: the node GUID (1) or port GUID (2), with colons; plain_guid prints it in opensm's syntax.
 guid() {
 	printf '02:00:00:00:%02x:%02x:%02x:%02x' "${GUID_NODE:-$NODE}" "$1" "$2" "$3"
 }
@@ -159,7 +159,7 @@ plain_guid() {
 	echo "0x$(guid "$1" "$2" "$3" | tr -d :)"
 }
 
-# partitions [LINE...]: the default partition, plus these lines; takes effect on reload_opensm.
+# partitions [LINE...]: writes the default partition and these lines; takes effect on reload_opensm.
 partitions() {
 	{
 		echo "Default=0x7fff, ipoib : ALL=full, SELF=full;"
@@ -180,20 +180,20 @@ opensm_runs() {
 	[ "$(basename "$(readlink "/proc/$(cat /run/opensm.pid)/exe")")" = opensm ]
 }
 
-# With SIGKILL: after another signal it may look up from its sleep only 10 s later.
+# With SIGKILL: opensm may take 10 s to notice any other signal.
 stop_opensm() {
 	local pid
 	pid=$(cat /run/opensm.pid)
 	kill -9 "$pid"
-	# Until init has collected it, it stays as an entry without a program.
-	wait_for 20 refuse readlink "/proc/$pid/exe"
+	# A zombie without an executable until init reaps it.
+	wait_for 20 must_fail readlink "/proc/$pid/exe"
 }
 
 reload_opensm() {
 	kill -HUP "$(cat /run/opensm.pid)"
 }
 
-# pkey_index DEVICE KEY: where it stands in the port's table. opensm remembers old places, so it may be anywhere.
+# pkey_index DEVICE KEY: the key's index in the port's table. opensm reuses old indexes, so it can be anywhere.
 pkey_index() {
 	basename "$(grep -lx "$2" "/sys/class/infiniband/$1/ports/1/pkeys/"* | head -n 1)"
 }
@@ -202,14 +202,14 @@ has_pkey() {
 	grep -qx "$2" "/sys/class/infiniband/$1/ports/1/pkeys/"*
 }
 
-# diagnose PROGRAM ...: of infiniband-diags, through the first adapter; left to themselves they take any active port.
+# diagnose PROGRAM ...: runs a program of infiniband-diags on the first adapter; by default they use any active port.
 diagnose() {
 	local program=$1
 	shift
 	"$program" -C mlx5_0 -P 1 "$@"
 }
 
-# The switch's LID, and the switch's port that leads to a LID (written 0x..)
+# The switch's LID, and the switch port that leads to a LID (0x..)
 switch_lid() {
 	diagnose ibswitches | grep -oE 'lid [0-9]+' | cut -d' ' -f2
 }
@@ -229,27 +229,27 @@ all_active() {
 	done
 }
 
-# In namespace $1 (init: no namespace) ...
+# in_ns NAMESPACE COMMAND...: runs the command in a namespace; init is the initial one.
 in_ns() {
 	local ns=$1
 	shift
 	if [ "$ns" = init ]; then "$@"; else ip netns exec "$ns" "$@"; fi
 }
 
-# carrier NAMESPACE NETDEV
+# carrier NAMESPACE NETDEV: succeeds if the interface has a carrier.
 carrier() {
 	[ "$(in_ns "$1" cat "/sys/class/net/$2/carrier")" = 1 ]
 }
 
-# give VF-ADDRESS NAMESPACE ADDRESS: a virtual function to a namespace, RDMA device first (that re-creates the netdev).
-# Prints the name of the interface.
+# give VF-ADDRESS NAMESPACE ADDRESS: moves a virtual function to a namespace, RDMA device first (this re-creates the
+# netdev). Prints the name of the interface.
 give() {
 	local device netdev
 	device=$(rdma_of "$1")
 	rdma dev set "$device" netns "$2"
 	if [ -d "$PCI/$1/net" ] && netdev=$(netdev_of "$1") && [ -n "$netdev" ]; then
 		ip link set "$netdev" netns "$2"
-	else # born in the namespace of its RDMA device: kernels from 6.17 on
+	else # kernels from 6.17 on create it in the namespace of its RDMA device
 		netdev=$(ip netns exec "$2" ls "$PCI/$1/net")
 	fi
 	ip -n "$2" link set lo up
@@ -258,7 +258,7 @@ give() {
 	echo "$netdev"
 }
 
-# What must be the same before and after a test.
+# State that must be the same before and after a test.
 snapshot() {
 	local pf
 	ip netns list

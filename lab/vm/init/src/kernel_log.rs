@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::fcntl::OFlag;
 
-/// Beginnings and parts of messages that no test may cause.
-const BAD: &[&str] = &[
+/// Message parts that no test may cause.
+const FORBIDDEN: &[&str] = &[
     "BUG:",
     "WARNING: CPU",
     "Oops",
@@ -24,15 +24,15 @@ const BAD: &[&str] = &[
     "page allocation failure",
 ];
 
-/// The one warning that is the kernel's own: rdmavt of 6.1 copies a work request over its header field (mended in 6.12).
-const KNOWN: &str = "rdmavt/qp.c";
+/// A known kernel bug: rdmavt of 6.1 copies a work request over its header field (fixed in 6.12).
+const KNOWN_BUG: &str = "rdmavt/qp.c";
 
-/// A reader that stands where the log ended when it was opened.
+/// Reads messages logged after it was opened.
 pub struct KernelLog(Option<File>);
 
 impl KernelLog {
-    /// From now on.
-    pub fn from_here() -> Self {
+    /// Starts at the current end of the log.
+    pub fn from_now() -> Self {
         let open = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open("/dev/kmsg");
         let mut file = open.ok();
         if let Some(log) = &mut file
@@ -43,8 +43,8 @@ impl KernelLog {
         Self(file)
     }
 
-    /// The first bad message since then.
-    pub fn complaint(&mut self) -> Option<String> {
+    /// The first forbidden message since then.
+    pub fn first_forbidden(&mut self) -> Option<String> {
         let log = self.0.as_mut()?;
         let mut record = [0; 8192];
         loop {
@@ -54,11 +54,11 @@ impl KernelLog {
                     let text = String::from_utf8_lossy(&record[..size]);
                     let message = text.split_once(';').map_or(&*text, |(_, message)| message);
                     let message = message.lines().next().unwrap_or_default();
-                    if BAD.iter().any(|bad| message.contains(bad)) && !message.contains(KNOWN) {
+                    if FORBIDDEN.iter().any(|part| message.contains(part)) && !message.contains(KNOWN_BUG) {
                         return Some(message.to_owned());
                     }
                 }
-                // EPIPE: records were overwritten before they were read; go on with what is there.
+                // EPIPE: records were overwritten before they were read; continue with the next ones.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
                 Err(_) => return None,
             }

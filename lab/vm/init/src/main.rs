@@ -1,14 +1,14 @@
-//! The first process of the lab's machine.
+//! The init process of the lab's emulated machine.
 //!
 //! ```text
 //!  kernel ──▶ mount ──▶ fabric up ──┬─ mode test:  each test ─▶ settle ─▶ VERDICT line ─▶ power off
 //!                                   ├─ mode shell: a shell on the console ─▶ power off
 //!                                   ├─ mode peer:  serve the tests of another machine
-//!                                   └─ mode node:  be a node of a cluster until the power is cut
+//!                                   └─ mode node:  run as a cluster node until the power is cut
 //! ```
 //!
-//! A test is any program. It passes when it exits with 0 within its limit, leaves the machine as it found it, and the
-//! kernel logged nothing it should not have. Exactly one line is printed for each:
+//! A test is any program. It passes if it exits with 0 within its limit, leaves the machine unchanged, and the kernel
+//! logs no forbidden message. Exactly one line is printed for each test:
 //! `VERDICT pass NAME 1.2s` or `VERDICT fail NAME 1.2s REASON`.
 
 mod kernel_log;
@@ -21,7 +21,7 @@ mod suite;
 use nix::sys::reboot::{RebootMode, reboot};
 
 fn main() {
-    if let Err(error) = mounts::root().and_then(|()| mounts::all()) {
+    if let Err(error) = mounts::remount_root().and_then(|()| mounts::mount_all()) {
         println!("init: {error}");
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -34,6 +34,6 @@ fn main() {
         _ => suite::run(option("ferroband.machines").unwrap_or("1")),
     }
     nix::unistd::sync();
-    // Returns only if the kernel cannot; then the panic of a lost init ends the machine as well.
+    // Returns only on failure; then the kernel panic after init exits stops the machine as well.
     let _ = reboot(RebootMode::RB_POWER_OFF);
 }

@@ -1,4 +1,4 @@
-//! The file systems a Linux userland takes for granted.
+//! The file systems that a Linux userland expects.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::mount::{MsFlags, mount};
 use nix::unistd::{chdir, chroot};
 
-/// What, where, options.
+/// Type, mount point, options.
 const MOUNTS: &[(&str, &str, Option<&str>)] = &[
     ("proc", "/proc", None),
     ("sysfs", "/sys", None),
@@ -20,9 +20,9 @@ const MOUNTS: &[(&str, &str, Option<&str>)] = &[
     ("debugfs", "/sys/kernel/debug", None),
 ];
 
-/// The kernel refuses pivot_root, which every container begins with, where the root is the initramfs itself
-/// (fs/namespace.c: it has no parent). The same files mounted on top of it have one.
-pub fn root() -> Result<(), String> {
+/// Bind-mounts the initramfs over itself. Container runtimes call pivot_root, which the kernel refuses if the root is
+/// the initramfs itself (fs/namespace.c: it has no parent mount).
+pub fn remount_root() -> Result<(), String> {
     let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
     fs::create_dir_all("/new").map_err(|error| format!("create /new: {error}"))?;
     mount(Some("/"), "/new", None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(failed("bind /"))?;
@@ -30,13 +30,13 @@ pub fn root() -> Result<(), String> {
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(failed("move to /"))?;
     chroot(".").map_err(failed("change root"))?;
     chdir("/").map_err(failed("enter /"))?;
-    // Volumes of containers with mount propagation need a shared root.
+    // Container volumes with mount propagation need a shared root.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SHARED, None::<&str>)
         .map_err(failed("share /"))
 }
 
-/// Mounts them all; the first failure ends it, as everything later depends on them.
-pub fn all() -> Result<(), String> {
+/// Mounts all of them; stops at the first failure, as later steps depend on them.
+pub fn mount_all() -> Result<(), String> {
     for &(kind, place, options) in MOUNTS {
         fs::create_dir_all(place).map_err(|error| format!("create {place}: {error}"))?;
         mount(Some(kind), place, Some(kind), MsFlags::empty(), options)

@@ -1,4 +1,4 @@
-//! A node of a cluster: a script's work, and a first process that goes on.
+//! Mode `node`: runs the script that sets up a cluster node, then reaps processes.
 
 use std::thread;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::program;
 const UP: &str = "/lab/guest/node-up";
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Makes the machine a node, says so on the console, and collects orphans until the power is cut.
+/// Sets the machine up as a node, reports it on the console, and reaps orphans until the power is cut.
 pub fn run() {
-    let ended = program::run(UP, LIMIT);
-    match ended.failure {
+    let outcome = program::run(UP, LIMIT);
+    match outcome.failure {
         None => println!("NODE ready"),
-        Some(failure) => println!("NODE failed: {failure}: {}", ended.last_line),
+        Some(failure) => println!("NODE failed: {failure}: {}", outcome.last_line),
     }
     loop {
         program::reap();

@@ -1,4 +1,4 @@
-//! One program, bounded in time, with all its descendants.
+//! Runs one program with a time limit, and kills its process group afterwards.
 
 use std::io::{BufRead, BufReader, pipe};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,23 +11,23 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// How often the console says that a silent program still runs; the host takes a silent machine for a hung one.
-const ALIVE: Duration = Duration::from_secs(30);
+/// Interval of the console's keep-alive lines; the host treats a silent machine as hung.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// What is left to know of a program that ended.
-pub struct Ended {
-    /// Why it counts as failed; none when it exited with 0 in time.
+/// Result of a program that ended.
+pub struct ProgramOutcome {
+    /// Why it failed; none if it exited with 0 in time.
     pub failure: Option<String>,
-    /// Its last line that was not empty.
+    /// Its last non-empty line.
     pub last_line: String,
 }
 
-/// Runs `path`, shows its output on the console as it comes, kills it and its process group at the limit.
-pub fn run(path: &str, limit: Duration) -> Ended {
+/// Runs `path`, copies its output to the console, and kills its process group at the limit.
+pub fn run(path: &str, limit: Duration) -> ProgramOutcome {
     let (child, lines) = match start(path) {
         Ok(started) => started,
         Err(error) => {
-            return Ended {
+            return ProgramOutcome {
                 failure: Some(format!("cannot start {path}: {error}")),
                 last_line: String::new(),
             };
@@ -35,7 +35,7 @@ pub fn run(path: &str, limit: Duration) -> Ended {
     };
     let group = Pid::from_raw(child.id().cast_signed());
     let failure = wait(child, limit);
-    // What it left running in the background must not disturb the next one.
+    // Background processes must not disturb the next program.
     let _ = killpg(group, Signal::SIGKILL);
     let mut last_line = String::new();
     while let Ok(line) = lines.recv_timeout(Duration::from_secs(1)) {
@@ -44,7 +44,7 @@ pub fn run(path: &str, limit: Duration) -> Ended {
         }
     }
     reap();
-    Ended { failure, last_line }
+    ProgramOutcome { failure, last_line }
 }
 
 fn start(path: &str) -> std::io::Result<(Child, Receiver<String>)> {
@@ -76,23 +76,23 @@ fn start(path: &str) -> std::io::Result<(Child, Receiver<String>)> {
 
 fn wait(mut child: Child, limit: Duration) -> Option<String> {
     let start = Instant::now();
-    let mut told = start;
+    let mut last_sign = start;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return describe(status),
             Ok(None) if start.elapsed() < limit => {
                 thread::sleep(Duration::from_millis(20));
-                if told.elapsed() > ALIVE {
-                    told = Instant::now();
+                if last_sign.elapsed() > KEEP_ALIVE {
+                    last_sign = Instant::now();
                     println!("... {} s", start.elapsed().as_secs());
                 }
             }
             Ok(None) => {
                 let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
                 let _ = child.wait();
-                return Some(format!("not done within {} s", limit.as_secs()));
+                return Some(format!("timed out after {} s", limit.as_secs()));
             }
-            Err(error) => return Some(format!("lost: {error}")),
+            Err(error) => return Some(format!("cannot wait for it: {error}")),
         }
     }
 }
@@ -105,7 +105,7 @@ fn describe(status: ExitStatus) -> Option<String> {
     }
 }
 
-/// Orphans become children of the first process; nobody else collects them.
+/// Reaps orphans, which become children of init.
 pub fn reap() {
     while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
         if status == WaitStatus::StillAlive {

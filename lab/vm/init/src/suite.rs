@@ -1,4 +1,4 @@
-//! The tests, one after the other, and their verdicts.
+//! Mode `test`: runs the tests one after the other and prints their verdicts.
 
 use std::time::{Duration, Instant};
 
@@ -11,38 +11,38 @@ const REPORT: &str = "/lab/guest/report";
 const PEER: &str = "/lab/guest/peer";
 const PREPARATION: Duration = Duration::from_secs(600);
 
-/// Runs everything on the list for so many machines; without a fabric nothing else is tried.
+/// Runs the list of tests for this number of machines; stops if the fabric does not come up.
 pub fn run(machines: &str) {
     let fabric = if machines == "1" { "fabric" } else { "fabric-of-two" };
-    if !judge(fabric, FABRIC, PREPARATION, false) {
+    if !run_test(fabric, FABRIC, PREPARATION, false) {
         return;
     }
     let list = std::fs::read_to_string(format!("/lab/tests-{machines}.list")).unwrap_or_default();
     for line in list.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let &[name, limit, path] = words.as_slice() else {
-            println!("init: list of tests: not \"name seconds path\": {line}");
+            println!("init: invalid line in the list of tests, expected \"name seconds path\": {line}");
             continue;
         };
         let limit = Duration::from_secs(limit.parse().unwrap_or(60));
-        judge(name, path, limit, true);
+        run_test(name, path, limit, true);
     }
 }
 
-/// What a machine does that only answers another one's tests; ends when the host ends the machine.
+/// Mode `peer`: serves another machine's tests until the host stops this machine.
 pub fn serve() {
-    let ended = program::run(PEER, Duration::MAX);
-    println!("peer ended: {} {}", ended.failure.unwrap_or_default(), ended.last_line);
+    let outcome = program::run(PEER, Duration::MAX);
+    println!("peer ended: {} {}", outcome.failure.unwrap_or_default(), outcome.last_line);
 }
 
-fn judge(name: &str, path: &str, limit: Duration, settle: bool) -> bool {
+fn run_test(name: &str, path: &str, limit: Duration, settle: bool) -> bool {
     println!("=== {name}");
-    let mut log = KernelLog::from_here();
+    let mut log = KernelLog::from_now();
     let start = Instant::now();
-    let ended = program::run(path, limit);
+    let outcome = program::run(path, limit);
     let seconds = start.elapsed().as_secs_f32();
-    let mut reason = ended.failure.map(|failure| {
-        if ended.last_line.is_empty() { failure } else { format!("{failure}: {}", ended.last_line) }
+    let mut reason = outcome.failure.map(|failure| {
+        if outcome.last_line.is_empty() { failure } else { format!("{failure}: {}", outcome.last_line) }
     });
     if reason.is_some() {
         program::run(REPORT, PREPARATION);
@@ -53,8 +53,8 @@ fn judge(name: &str, path: &str, limit: Duration, settle: bool) -> bool {
             reason = Some(format!("left behind: {}", settled.last_line));
         }
     }
-    if let Some(complaint) = log.complaint() {
-        reason = Some(format!("kernel log: {complaint}"));
+    if let Some(message) = log.first_forbidden() {
+        reason = Some(format!("kernel log: {message}"));
     }
     match &reason {
         None => println!("VERDICT pass {name} {seconds:.1}s"),
