@@ -1,11 +1,11 @@
-//! Running other programs: what was run, what it said when it failed.
+//! Running external programs; errors contain the command line and the output.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// A command from a program and its arguments, without standard input.
+/// A command without standard input.
 pub fn command<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null());
@@ -17,14 +17,14 @@ pub fn command<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>
     command
 }
 
-/// Whether Cargo sets this variable for a program that it runs. Build scripts that read it (ring's does) run again when it
-/// is another, and half of the product is built anew: in a test, by `cargo xtask`, and without either.
+/// Whether Cargo sets this variable for a program that it runs. Build scripts that read it (e.g. ring's) run again if
+/// it changes, and then half of the workspace is rebuilt; so it must be the same with and without `cargo xtask`.
 fn is_package_variable(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "OUT_DIR"
 }
 
-/// Run to the end and give back standard output; an error carries the command line and what it printed.
+/// Runs the command and returns standard output; the error contains the command line and the output.
 pub fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);
     let out = command.output().with_context(|| format!("cannot run: {line}"))?;
@@ -36,42 +36,42 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(stdout)
 }
 
-/// Run to the end, output thrown away unless it fails.
+/// Runs the command; output is shown only in the error.
 pub fn run(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 
-/// Run to the end with `input` on standard input; where its output goes is the caller's to say.
+/// Runs the command with `input` on standard input; output goes where the caller directed it.
 pub fn run_with_input(command: &mut Command, input: &str) -> Result<()> {
     let line = command_line(command);
     let mut child = command.stdin(Stdio::piped()).spawn().with_context(|| format!("cannot run: {line}"))?;
-    let mut stdin = child.stdin.take().with_context(|| format!("{line}: no standard input"))?;
-    stdin.write_all(input.as_bytes()).with_context(|| format!("{line}: does not read"))?;
+    let mut stdin = child.stdin.take().with_context(|| format!("{line}: cannot open its standard input"))?;
+    stdin.write_all(input.as_bytes()).with_context(|| format!("{line}: cannot write its standard input"))?;
     drop(stdin);
     let status = child.wait().with_context(|| format!("waiting for: {line}"))?;
     if status.success() { Ok(()) } else { bail!("{line}: {status}") }
 }
 
-/// Whether it ran and ended well; silent either way.
+/// Whether the command succeeds; its output is discarded.
 pub fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// Become that command: its streams, its signals and its exit code are the caller's.
+/// Replaces this process with the command (execve).
 pub fn exec(command: &mut Command) -> Result<i32> {
     use std::os::unix::process::CommandExt;
     let line = command_line(command);
     Err(command.stdin(Stdio::inherit()).exec()).with_context(|| format!("cannot run: {line}"))
 }
 
-/// Shorthand for [`run`] of a command line split at blanks (no quoting: for fixed words only).
+/// [`run`] of a command line split at blanks, without quoting.
 pub fn run_line(line: &str) -> Result<()> {
     let mut words = line.split_whitespace();
     let program = words.next().context("empty command line")?;
     run(&mut command(program, words))
 }
 
-/// The last `lines` lines of a text, newline-ended.
+/// The last `lines` lines of a text.
 pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].iter().map(|l| format!("{l}\n")).collect()

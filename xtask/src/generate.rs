@@ -1,7 +1,7 @@
-//! Files that are generated and committed: definitions, manifests, completions, manual pages, the book's reference.
+//! Generated files in the repository: CRDs, manifests, completions, manual pages, the book's reference.
 
 use crate::cache;
-use crate::check::golden;
+use crate::check::{cases, golden};
 use crate::command::{command, output, run};
 use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Write them all anew.
+/// Regenerates all of them.
 pub fn generate() -> Result<()> {
     let checkout = cache::checkout();
     run_step("generated files in deploy/ and docs/reference/", |_| {
@@ -19,27 +19,28 @@ pub fn generate() -> Result<()> {
         }
         generate_into(&checkout, &program)
     })?;
+    run_step("tests of each case in docs/cases/", |_| cases::write())?;
     run_step("golden files in tests/golden/", |_| golden::write())
 }
 
-/// Folders that hold nothing but generated files.
+/// Folders with only generated files.
 const GENERATED_DIRS: [&str; 5] =
     ["deploy/crds", "deploy/completions", "deploy/man", CHART, "docs/reference"];
 const CHART: &str = "deploy/charts/ferroband/templates/daemons";
 
-/// The shells, and what their completions are called.
+/// Shells and the file names of their completions.
 pub const SHELLS: [(&str, &str); 3] =
     [("bash", "ferroband.bash"), ("zsh", "_ferroband"), ("fish", "ferroband.fish")];
 
-/// Whether the committed files are what the sources give.
+/// Fails if the committed files differ from freshly generated ones.
 pub fn check_current() -> Result<()> {
     let fresh = cache::folder("generated")?.join(std::process::id().to_string());
     let result = build_cli().and_then(|program| generate_into(&fresh, &program)).and_then(|()| {
-        let (wanted, checkout) = (read_files(&fresh)?, cache::checkout());
+        let (expected, checkout) = (read_files(&fresh)?, cache::checkout());
         let same = |name: &Path, text: &str| {
             fs::read_to_string(checkout.join(name)).is_ok_and(|found| found == text)
         };
-        let mut stale: Vec<String> = wanted
+        let mut stale: Vec<String> = expected
             .iter()
             .filter(|(name, text)| !same(name, text))
             .map(|(name, _)| name.display().to_string())
@@ -49,7 +50,7 @@ pub fn check_current() -> Result<()> {
         {
             let found = read_files(folder)?.into_keys().map(|name| folder.join(name));
             let names = found.filter_map(|path| Some(path.strip_prefix(&checkout).ok()?.to_path_buf()));
-            let left = names.filter(|name| !wanted.contains_key(name));
+            let left = names.filter(|name| !expected.contains_key(name));
             stale.extend(left.map(|name| format!("{} (no longer generated)", name.display())));
         }
         if stale.is_empty() {
@@ -62,13 +63,13 @@ pub fn check_current() -> Result<()> {
     result
 }
 
-/// The program that writes them: built once and then run, not run by cargo each time.
+/// Builds the CLI that writes the files, and returns its path.
 fn build_cli() -> Result<PathBuf> {
     run(command("cargo", ["build", "--quiet", "--package", "ferroband-cli"]).current_dir(cache::checkout()))?;
     Ok(crate::image::cargo_target_dir()?.join("debug/ferroband"))
 }
 
-/// All generated files, made in a folder by the product itself.
+/// Writes all generated files below a folder.
 fn generate_into(folder: &Path, program: &Path) -> Result<()> {
     for below in GENERATED_DIRS {
         fs::create_dir_all(folder.join(below)).with_context(|| format!("cannot create {below}"))?;
@@ -89,7 +90,7 @@ fn generate_into(folder: &Path, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every file below a folder with its text, by relative path.
+/// All files below a folder with their text, by relative path.
 fn read_files(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];

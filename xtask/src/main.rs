@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask demo` and `cargo xtask test` do everything; the rest are their parts.
+//! The project's tasks. `cargo xtask demo` and `cargo xtask test` are the main ones; the others are parts of them.
 
 mod bench;
 #[cfg(test)]
@@ -32,29 +32,29 @@ struct Xtask {
 
 #[derive(Subcommand, Debug)]
 enum Task {
-    /// Show the product's main job on a real cluster with simulated hardware
+    /// Demonstrate Ferroband on a real cluster with simulated hardware
     Demo,
-    /// Run the tests; all tiers when none is named
+    /// Run the tests; the default tiers if none is named
     Test(test::TestArgs),
-    /// Measure what the product costs, against its budgets
+    /// Measure resource usage and performance against budgets
     Bench {
         #[command(subcommand)]
         what: bench::BenchCommand,
     },
-    /// Play the CNI conformance cases against any plugin binary
+    /// Run the CNI conformance cases against any plugin binary
     Conformance(test::ConformanceArgs),
-    /// A real Kubernetes on this machine, in namespaces of its own
+    /// Manage a real Kubernetes cluster on this machine, in separate namespaces
     Lab(lab::LabCommand),
-    /// A shell in an emulated machine with InfiniBand: no hardware, no Kubernetes
+    /// Open a shell in an emulated machine with InfiniBand: no hardware, no Kubernetes
     Fabric {
         #[command(subcommand)]
         verb: FabricCommand,
     },
-    /// Write the generated files (definitions, manifests, completions, manual pages) anew
+    /// Regenerate the generated files: CRDs, manifests, completions, manual pages, reference
     Generate,
-    /// Build the images of the product and of the tests, as archives
+    /// Build the images of Ferroband and of the tests as archives
     Image,
-    /// Make what a release consists of: static programs, image, manifests, bill of materials, checksums
+    /// Build a release: static programs, image, manifests, bill of materials, checksums
     Dist(dist::DistArgs),
     #[command(hide = true)]
     LabInit(lab::LabInitArgs),
@@ -66,15 +66,15 @@ enum Task {
 
 #[derive(Subcommand, Debug)]
 enum FabricCommand {
-    /// Start it; it ends with the shell
+    /// Start the machine; it stops when the shell exits
     Up(KernelSeriesArgs),
-    /// Make its kernel and its initramfs, and print where they are
+    /// Build kernel and initramfs and print their paths
     Build(KernelSeriesArgs),
 }
 
 #[derive(Args, Debug)]
 struct KernelSeriesArgs {
-    /// The kernel series, of Debian's packages
+    /// Kernel series of Debian's packages
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
 }

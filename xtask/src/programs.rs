@@ -9,16 +9,16 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// The Kubernetes release; `lab/cluster/kubernetes/go.mod` requires the same.
+/// Kubernetes release, the same as in `lab/cluster/kubernetes/go.mod`.
 pub const KUBERNETES: &str = "v1.36.3";
-/// The containerd release; `lab/cluster/containerd/go.mod` requires the same.
+/// containerd release, the same as in `lab/cluster/containerd/go.mod`.
 pub const CONTAINERD: &str = "v2.4.2";
 
-/// The names that the multi-call Kubernetes binary answers to.
+/// Names of the multi-call Kubernetes binary.
 const KUBERNETES_PROGRAMS: [&str; 6] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"];
 
-/// The folder with all programs of the cluster, built when missing.
+/// The folder with all programs of the cluster; builds them if missing.
 pub fn ensure_built() -> Result<PathBuf> {
     let lab = cache::checkout().join("lab/cluster");
     let sources: Vec<PathBuf> = ["kubernetes/go.mod", "kubernetes/main.go", "containerd/go.mod"]
@@ -69,10 +69,10 @@ pub fn ensure_built() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The Helm release; `lab/cluster/helm/go.mod` requires the same.
+/// Helm release, the same as in `lab/cluster/helm/go.mod`.
 pub const HELM: &str = "v4.3.1";
 
-/// Helm, built when missing. On its own: who only wants a cluster does not wait for it.
+/// Path of Helm; builds it if missing. Separate, so that a cluster alone does not wait for it.
 pub fn ensure_helm() -> Result<PathBuf> {
     let module = cache::checkout().join("lab/cluster/helm");
     let key = cache::hash_files(&[module.join("go.mod")])?;
@@ -89,7 +89,7 @@ pub fn ensure_helm() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// `go build`, with a line that counts packages as they are compiled.
+/// `go build` with a progress line that counts compiled packages.
 fn go_build(
     go: &Path,
     title: &str,
@@ -113,22 +113,22 @@ fn go_build(
         .stderr(Stdio::piped())
         .spawn()
         .context("cannot run go build")?;
-    let mut said = String::new();
+    let mut log = String::new();
     let mut done = 0;
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).lines() {
             let line = line.context("reading from go build")?;
             done += 1;
             step.update(format!("{done} of {total} packages ({line})"));
-            said.push_str(&line);
-            said.push('\n');
+            log.push_str(&line);
+            log.push('\n');
         }
     }
     let status = child.wait().context("waiting for go build")?;
     if !status.success() {
         step.fail();
-        bail!("go build of {title}: {status}\n{}", crate::command::tail(&said, 30));
+        bail!("go build of {title}: {status}\n{}", crate::command::tail(&log, 30));
     }
-    step.finish(format!("{done} packages compiled, the rest was cached"));
+    step.finish(format!("{done} packages compiled, the others were cached"));
     Ok(())
 }

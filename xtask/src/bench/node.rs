@@ -1,4 +1,4 @@
-//! What an idle node daemon takes: a real one, in a lab of one node that has what a large GPU server has.
+//! Memory and CPU time of an idle node daemon, in a lab with one simulated GPU server.
 
 use super::BudgetCheck;
 use crate::command::output;
@@ -12,48 +12,48 @@ use std::time::Duration;
 /// The simulated hardware with eight adapters.
 const PROFILE: &str = "dgx";
 const ADAPTERS: usize = 8;
-/// So many virtual functions each.
+/// Virtual functions per adapter.
 const VFS: usize = 16;
-/// The design's budget, in MB.
+/// Memory budget.
 const MAX_RESIDENT_MB: f64 = 20.0;
-/// The resource that all the virtual functions are offered as.
+/// Resource name of the virtual functions.
 const RESOURCE: &str = "bench.ferroband.io/vf";
 
 /// `cargo xtask bench node`
 #[derive(Args, Debug)]
 pub struct BenchNodeArgs {
-    /// How long the daemon is left alone before it is looked at
+    /// Seconds that the daemon idles before the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     idle: u64,
-    /// Leave the lab up for a look around
+    /// Keep the lab running afterwards
     #[arg(long)]
     keep: bool,
 }
 
-/// Measure it.
-pub fn measure(args: &BenchNodeArgs, verdict: &mut BudgetCheck) -> Result<()> {
+/// Runs the benchmark.
+pub fn measure(args: &BenchNodeArgs, budget: &mut BudgetCheck) -> Result<()> {
     let name = if args.keep { "bench".to_owned() } else { format!("bench-{}", std::process::id()) };
     let lab = Lab::named(&name)?;
     let owner = (!args.keep).then(std::process::id);
-    let wanted = LabUpArgs {
+    let lab_args = LabUpArgs {
         nodes: Some(1),
         install: true,
         profile: PROFILE.to_owned(),
         owner,
         ..LabUpArgs::unchanged()
     };
-    let measured = up(&lab, &wanted).and_then(|()| measure_in(&lab, args, verdict));
+    let measured = up(&lab, &lab_args).and_then(|()| measure_in(&lab, args, budget));
     if args.keep {
-        eprintln!("the lab is left up: cargo xtask lab --name {name} status");
+        eprintln!("the lab keeps running: cargo xtask lab --name {name} status");
         return measured;
     }
     measured.and(down(&lab))
 }
 
-fn measure_in(lab: &Lab, args: &BenchNodeArgs, verdict: &mut BudgetCheck) -> Result<()> {
+fn measure_in(lab: &Lab, args: &BenchNodeArgs, budget: &mut BudgetCheck) -> Result<()> {
     let nodes = lab.nodes()?;
-    let node = nodes.first().context("a lab without a node")?;
-    run_step(format!("{} virtual functions, offered to pods", ADAPTERS * VFS), |step| {
+    let node = nodes.first().context("the lab has no node")?;
+    run_step(format!("{} virtual functions, allocatable", ADAPTERS * VFS), |step| {
         for adapter in 0..ADAPTERS {
             exec_on(lab, node, &format!("ferroband sim vfs mlx5_{adapter} {VFS}"))?;
             step.update(format!("mlx5_{adapter}"));
@@ -68,19 +68,19 @@ fn measure_in(lab: &Lab, args: &BenchNodeArgs, verdict: &mut BudgetCheck) -> Res
     })?;
     let after = read_usage(lab, node)?;
     if after.process != before.process {
-        bail!("the daemon was started anew meanwhile");
+        bail!("the daemon restarted during the measurement");
     }
     println!("ferroband node with {ADAPTERS} adapters and {} virtual functions:", ADAPTERS * VFS);
-    verdict.at_most("resident memory", after.resident, MAX_RESIDENT_MB, "MB");
-    verdict.figure("largest it ever was", format!("{:.1} MB", after.peak));
+    budget.at_most("resident memory", after.resident, MAX_RESIDENT_MB, "MB");
+    budget.figure("peak memory", format!("{:.1} MB", after.peak));
     let busy = (after.ticks - before.ticks) * 10.0 / args.idle.max(1) as f64;
-    verdict.figure("processor time while idle", format!("{busy:.1} ms a second"));
+    budget.figure("CPU time while idle", format!("{busy:.1} ms per second"));
     Ok(())
 }
 
-/// A pool that takes every virtual function.
+/// Applies a pool with all virtual functions.
 fn apply_pool(lab: &Lab) -> Result<()> {
-    let (prefix, name) = RESOURCE.split_once('/').context("a resource without a prefix")?;
+    let (prefix, name) = RESOURCE.split_once('/').context("the resource name has no prefix")?;
     let config = format!(
         r#"{{"resourceList":[{{"resourcePrefix":"{prefix}","resourceName":"{name}","selectors":[{{"devices":["101e"],"isRdma":true}}]}}]}}"#
     );
@@ -89,7 +89,7 @@ fn apply_pool(lab: &Lab) -> Result<()> {
          data: {{bench.json: '{config}'}}}}"
     );
     crate::command::run_with_input(lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()), &map)?;
-    // The kubelet brings a changed volume to a pod within a minute; a new pod has it at once.
+    // The kubelet updates a mounted ConfigMap within a minute; a new pod has it at once.
     let daemons = ["-n", "ferroband-system"];
     output(lab.kubectl()?.args(daemons).args(["rollout", "restart", "daemonset/ferroband-node"]))?;
     let wait = ["rollout", "status", "daemonset/ferroband-node", "--timeout=180s"];
@@ -99,22 +99,22 @@ fn apply_pool(lab: &Lab) -> Result<()> {
 fn wait_allocatable(lab: &Lab, node: &str, step: &mut ProgressStep) -> Result<()> {
     let path = format!("jsonpath={{.status.allocatable.{}}}", RESOURCE.replace('.', "\\."));
     wait_until("the virtual functions", Duration::from_secs(60), step, || {
-        let asked =
+        let count =
             lab.kubectl().and_then(|mut kubectl| output(kubectl.args(["get", "node", node, "-o", &path])));
-        match asked.map_err(|e| format!("{e:#}"))? {
+        match count.map_err(|e| format!("{e:#}"))? {
             count if count == (ADAPTERS * VFS).to_string() => Ok(()),
-            count => Err(format!("{count:?} can be allocated")),
+            count => Err(format!("{count:?} allocatable")),
         }
     })
 }
 
-/// What the kernel says of the daemon.
+/// Resource usage of the daemon, from /proc.
 struct DaemonUsage {
     process: String,
     /// In MB, which is 10^6 bytes.
     resident: f64,
     peak: f64,
-    /// Of processor time, a hundredth of a second each (USER_HZ).
+    /// CPU time in hundredths of a second (USER_HZ).
     ticks: f64,
 }
 

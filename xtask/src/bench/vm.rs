@@ -1,4 +1,4 @@
-//! ADD and DEL in one emulated machine with InfiniBand, ours and theirs in turn.
+//! ADD and DEL in an emulated machine with InfiniBand, alternating between Ferroband's and upstream plugins.
 
 use super::BudgetCheck;
 use anyhow::{Result, bail};
@@ -6,18 +6,18 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// How.
+/// `cargo xtask bench vm`
 #[derive(Args, Debug)]
 pub struct BenchVmArgs {
-    /// The CNI plugins of others: ipoib, ib-sriov, rdma
+    /// Folder with the upstream CNI plugins: ipoib, ib-sriov, rdma
     #[arg(long, value_name = "FOLDER")]
     peers: PathBuf,
-    /// The kernel series, of Debian's packages
+    /// Kernel series of Debian's packages
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
 }
 
-/// The guest's cases, and what they are called here.
+/// The guest's cases and their titles.
 const CASES: [(&str, &str); 7] = [
     ("version", "VERSION"),
     ("ipoib", "ipoib"),
@@ -28,44 +28,44 @@ const CASES: [(&str, &str); 7] = [
     ("rdma", "rdma"),
 ];
 
-/// The part of their time that an ADD of ours may take. Most of it is the kernel's for both (decision 48), and a tenth is
-/// what two runs differ by.
+/// Budget of an ADD relative to upstream's time. The kernel takes most of the time in both (decision 48), and two runs
+/// differ by 10 %.
 const MAX_RATIO: f64 = 1.1;
 
-/// Milliseconds by case, who, command.
+/// Milliseconds by case, plugin set and command.
 type BenchTimes = BTreeMap<(String, String, String), Vec<f64>>;
 
-/// Run both and print a table.
-pub fn measure(args: &BenchVmArgs, verdict: &mut BudgetCheck) -> Result<()> {
+/// Runs both and prints a table.
+pub fn measure(args: &BenchVmArgs, budget: &mut BudgetCheck) -> Result<()> {
     let lines = crate::vm::run_benchmark(&args.kernel, "bench-cni", &args.peers)?;
     for failed in lines.iter().filter(|line| line.starts_with("BENCH-FAILED")) {
         println!("  {failed}");
     }
     let times = parse_times(&lines);
     if times.is_empty() {
-        bail!("the machine measured nothing");
+        bail!("the machine returned no measurements");
     }
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("  kernel {}, load of the host {}", args.kernel, load.split(' ').next().unwrap_or_default());
-    println!("  {:<26} {:<8} {:>22} {:>22}", "median ms (least-most)", "", "ours", "theirs");
+    println!("  {:<26} {:<8} {:>22} {:>22}", "median ms (min-max)", "", "ferroband", "upstream");
     for (case, title) in CASES {
         for command in ["VERSION", "ADD", "DEL"] {
             let of = |who: &str| times.get(&(case.to_owned(), who.to_owned(), command.to_owned()));
-            let (ours, theirs) = (of("ours"), of("theirs"));
-            if ours.is_none() && theirs.is_none() {
+            let (own, upstream) = (of("ferroband"), of("upstream"));
+            if own.is_none() && upstream.is_none() {
                 continue;
             }
-            println!("  {title:<26} {command:<8} {:>22} {:>22}", format_times(ours), format_times(theirs));
-            if let (Some(ours), Some(theirs), "ADD") = (ours, theirs, command) {
-                let most = median(theirs) * MAX_RATIO;
-                verdict.at_most(&format!("{title}: ADD"), median(ours), most, "ms");
+            println!("  {title:<26} {command:<8} {:>22} {:>22}", format_times(own), format_times(upstream));
+            if let (Some(own), Some(upstream), "ADD") = (own, upstream, command) {
+                let most = median(upstream) * MAX_RATIO;
+                budget.at_most(&format!("{title}: ADD"), median(own), most, "ms");
             }
         }
     }
     Ok(())
 }
 
-/// Reads `BENCH CASE WHO COMMAND MILLISECONDS`.
+/// Parses lines `BENCH CASE WHO COMMAND MILLISECONDS`.
 fn parse_times(lines: &[String]) -> BenchTimes {
     let mut times = BenchTimes::new();
     for line in lines {
@@ -102,18 +102,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_guest_become_times() {
+    fn guest_lines_are_parsed() {
         let lines = [
-            "BENCH ipoib ours ADD 13.0",
-            "BENCH ipoib ours ADD 11.0",
-            "BENCH-FAILED rdma ours ADD: x",
+            "BENCH ipoib ferroband ADD 13.0",
+            "BENCH ipoib ferroband ADD 11.0",
+            "BENCH-FAILED rdma ferroband ADD: x",
             "BENCH x",
         ];
         let times = parse_times(&lines.map(str::to_owned));
         assert_eq!(times.len(), 1);
-        let ours = &times[&("ipoib".to_owned(), "ours".to_owned(), "ADD".to_owned())];
-        assert!((median(ours) - 12.0).abs() < 1e-9);
-        assert_eq!(format_times(Some(ours)), "12 (11-13)");
+        let own = &times[&("ipoib".to_owned(), "ferroband".to_owned(), "ADD".to_owned())];
+        assert!((median(own) - 12.0).abs() < 1e-9);
+        assert_eq!(format_times(Some(own)), "12 (11-13)");
         assert_eq!(format_times(None), "-");
     }
 }

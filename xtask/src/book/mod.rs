@@ -1,7 +1,7 @@
-//! The book and the README hold what they show: links lead somewhere, commands are ones that we have. Those of
-//! `ferroband` itself are tried in `crates/cli`.
+//! Tests of the book and the README: links resolve and `cargo xtask` commands parse. `crates/cli` tests the commands of
+//! `ferroband`.
 
-mod shown;
+mod markdown;
 
 use crate::{Xtask, cache};
 use clap::Parser;
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn links_lead_somewhere() {
+fn links_resolve() {
     let root = cache::checkout();
     let mut broken = Vec::new();
-    for (page, text) in shown::pages(&root) {
+    for (page, text) in markdown::pages(&root) {
         for link in links(&text) {
             let (file, anchor) =
                 link.split_once('#').map_or((link.as_str(), None), |(file, anchor)| (file, Some(anchor)));
@@ -28,32 +28,33 @@ fn links_lead_somewhere() {
 }
 
 #[test]
-fn commands_of_this_program_are_understood() {
+fn xtask_commands_parse() {
     let root = cache::checkout();
-    let mut tried = 0;
-    for (page, text) in shown::pages(&root) {
-        for words in shown::commands(&text) {
+    let mut parsed_commands = 0;
+    for (page, text) in markdown::pages(&root) {
+        for words in markdown::commands(&text) {
             let Some(rest) = words.strip_prefix(&["cargo".to_owned(), "xtask".to_owned()]) else { continue };
             let parsed = Xtask::try_parse_from([&["cargo xtask".to_owned()], rest].concat());
             assert!(parsed.is_ok(), "{}: {}\n{}", page.display(), words.join(" "), parsed.unwrap_err());
-            tried += 1;
+            parsed_commands += 1;
         }
     }
-    assert!(tried > 20, "only {tried} commands were found");
+    assert!(parsed_commands > 20, "only {parsed_commands} commands were found");
 }
 
 #[test]
-fn files_that_commands_name_are_there() {
+fn example_files_exist() {
     let root = cache::checkout();
-    for (page, text) in shown::pages(&root) {
-        for word in shown::commands(&text).into_iter().flatten().filter(|word| word.starts_with("examples/"))
+    for (page, text) in markdown::pages(&root) {
+        for word in
+            markdown::commands(&text).into_iter().flatten().filter(|word| word.starts_with("examples/"))
         {
             assert!(root.join(&word).exists(), "{}: {word}", page.display());
         }
     }
 }
 
-/// The targets of Markdown links, other than those on the web.
+/// Targets of Markdown links, except web links.
 fn links(text: &str) -> Vec<String> {
     let outside = outside_fences(text);
     let targets =
@@ -61,28 +62,28 @@ fn links(text: &str) -> Vec<String> {
     targets.filter(|target| !target.contains("://")).map(str::to_owned).collect()
 }
 
-/// The text without blocks and inline code: there, brackets are not links.
+/// The text without code blocks and inline code, where brackets are not links.
 fn outside_fences(text: &str) -> String {
     let mut inside = false;
-    let mut kept = String::new();
+    let mut text_outside = String::new();
     for line in text.lines() {
         if line.trim_start().starts_with("```") {
             inside = !inside;
         } else if !inside {
-            // Every other piece between backticks is code; a link's text may be code, so the backticks alone go where
-            // the piece has no bracket.
+            // Every other piece between backticks is code. Code without brackets is kept, since it may be a link's
+            // text.
             for (position, piece) in line.split('`').enumerate() {
                 if position % 2 == 0 || !piece.contains(['[', '(']) {
-                    kept.push_str(piece);
+                    text_outside.push_str(piece);
                 }
             }
-            kept.push('\n');
+            text_outside.push('\n');
         }
     }
-    kept
+    text_outside
 }
 
-/// Whether a page has the heading that an anchor stands for: in lower case, blanks as hyphens, the rest left out.
+/// Whether a page has the heading of an anchor: lower case, blanks as hyphens, punctuation removed.
 fn has_heading(page: &Path, anchor: &str) -> bool {
     let text = fs::read_to_string(page).unwrap_or_default();
     let slug = |line: &str| -> String {
@@ -94,11 +95,11 @@ fn has_heading(page: &Path, anchor: &str) -> bool {
 }
 
 #[test]
-fn what_is_read_out_of_a_page() {
+fn links_and_commands_are_extracted() {
     let text = "a [b](c.md) `[x](y)`\n```sh\n$ cargo xtask demo   # the story\na | ferroband status \\\n  -o 'json x'; b && c\n```\n\
                 ```text\n[n](o)\n```\n[w](https://x.example)\n";
     assert_eq!(links(text), ["c.md"]);
-    let commands = shown::commands(text);
+    let commands = markdown::commands(text);
     let words: Vec<_> = commands.iter().map(|words| words.join("+")).collect();
     assert_eq!(words, ["cargo+xtask+demo", "a", "ferroband+status+-o+json x", "b", "c"]);
 }

@@ -47,10 +47,9 @@ fn count_tokens(tokens: TokenStream, uses: &mut BTreeMap<String, usize>) {
             TokenTree::Literal(literal) => {
                 let text = literal.to_string();
                 let path = text.trim_matches('"');
-                if path.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':') {
-                    if let Some(name) = path.rsplit("::").next() {
-                        *uses.entry(name.to_owned()).or_default() += 1;
-                    }
+                let is_path = path.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
+                if let Some(name) = path.rsplit("::").next().filter(|_| is_path) {
+                    *uses.entry(name.to_owned()).or_default() += 1;
                 }
             }
             TokenTree::Punct(_) => {}
@@ -78,6 +77,8 @@ impl<'ast> Visit<'ast> for PublicItems {
             syn::Item::Enum(item) => self.add(&item.vis, &item.ident),
             syn::Item::Fn(item) => self.add(&item.vis, &item.sig.ident),
             syn::Item::Static(item) => self.add(&item.vis, &item.ident),
+            // The derive makes a resource of the name without `Spec` and uses the struct itself.
+            syn::Item::Struct(item) if derives_custom_resource(item) => {}
             syn::Item::Struct(item) => self.add(&item.vis, &item.ident),
             syn::Item::Trait(item) => self.add(&item.vis, &item.ident),
             syn::Item::Type(item) => self.add(&item.vis, &item.ident),
@@ -97,4 +98,8 @@ impl<'ast> Visit<'ast> for PublicItems {
     }
 
     fn visit_block(&mut self, _: &'ast syn::Block) {}
+}
+
+fn derives_custom_resource(item: &syn::ItemStruct) -> bool {
+    item.attrs.iter().any(|attribute| attribute.path().is_ident("kube"))
 }

@@ -6,10 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 
 /// Names that several types may have, each with the reason.
-const ALLOWED: &[(&str, &str)] = &[
-    ("Error", "the error type of its crate or module, always written with its path"),
-    ("Result", "a crate's own result alias"),
-];
+const ALLOWED: &[(&str, &str)] =
+    &[("Error", "the error type of its crate or module, always written with its path")];
 
 /// Fails if two types share a name.
 pub fn check(sources: &[Source]) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Checks that read the source code: names, dead items, unused dependencies, golden files.
 
+pub mod cases;
 mod dead_items;
 mod duplicate_names;
 pub mod golden;
@@ -12,8 +13,9 @@ use sources::Source;
 type SourceCheck = fn(&[Source]) -> Result<()>;
 
 /// The checks of the `unit` tier, with what each one shows.
-const CHECKS: [(&str, SourceCheck); 4] = [
+const CHECKS: [(&str, SourceCheck); 5] = [
     ("names that users and disks see are unchanged", golden::check),
+    ("cases and their tests match the catalogues", cases::check),
     ("type names are unique", duplicate_names::check),
     ("no public item is unused", dead_items::check),
     ("no dependency is unused", unused_dependencies::check),

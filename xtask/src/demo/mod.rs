@@ -1,5 +1,5 @@
-//! The product's whole job, shown: a fabric, nodes, a policy, and pods of two tenants that share adapters and a subnet and
-//! are kept apart by the fabric.
+//! Demonstration: a fabric, nodes, a policy, and pods of two tenants that share adapters and a subnet and are separated
+//! by the fabric.
 
 mod table;
 
@@ -18,18 +18,18 @@ const NAME: &str = "demo";
 const TENANTS: [&str; 2] = ["red", "blue"];
 const RESOURCE: &str = "spidernet.io/mellanoxibsriov";
 
-/// Bring the demo's lab up, tell the story, leave the lab up.
+/// Starts the demo's lab, runs the demonstration, and keeps the lab running.
 pub fn demo() -> Result<()> {
     let lab = Lab::named(NAME)?;
     print_title(
-        "A real Kubernetes; simulated InfiniBand adapters and a simulated subnet manager (UFM); Ferroband from its chart",
+        "A real Kubernetes cluster, simulated InfiniBand adapters and subnet manager (UFM), Ferroband installed from its chart",
     );
     up(
         &lab,
         &LabUpArgs { install: true, ufm: true, profile: "default".to_string(), ..LabUpArgs::unchanged() },
     )?;
 
-    print_title("A policy wants twelve virtual functions on every node's adapter (examples/ib-sriov)");
+    print_title("A policy creates twelve virtual functions on every node's adapter (examples/ib-sriov)");
     apply(&lab, "ib-sriov/policy.yaml")?;
     wait_vfs(&lab)?;
     let columns = "NODE:.metadata.name,KUBELET:.status.nodeInfo.kubeletVersion,SIMULATED:.metadata.labels.ferroband\\.io/simulated,\
@@ -37,7 +37,7 @@ pub fn demo() -> Result<()> {
     show_kubectl(&lab, &format!("get nodes -o custom-columns={columns}"))?;
 
     print_title(
-        "Two tenants: a network each, the same adapters, the same subnet, another P_Key (examples/two-tenants)",
+        "Two tenants, each with a network: same adapters, same subnet, different P_Key (examples/two-tenants)",
     );
     apply(&lab, "two-tenants/networks.yaml")?;
     apply(&lab, "two-tenants/pods.yaml")?;
@@ -46,21 +46,21 @@ pub fn demo() -> Result<()> {
         wait_tenant_ready(&lab, tenant)?;
     }
     println!(
-        "  all Ready after {:.1} s; each port was in its partition before its pod ran",
+        "  all Ready after {:.1} s; each port was in its partition before its pod started",
         begin.elapsed().as_secs_f32()
     );
     let pods = list_pods(&lab, &TENANTS)?;
     table::print(&pods);
 
-    print_title("Tenants reach their own, and nobody else");
+    print_title("Pods reach pods of their own tenant only");
     check_reachability(&lab, &pods)?;
 
-    print_title("What shall be, beside what the subnet manager has");
+    print_title("Desired and actual membership at the subnet manager");
     show_command(lab.ferroband()?.args(["partition", "list"]), "ferroband partition list")?;
     show_kubectl(&lab, "get addressblocks")?;
 
     println!(
-        "\nThe lab is left up. Look around:\n  \
+        "\nThe lab keeps running. Try:\n  \
          cargo xtask lab --name {NAME} kubectl get pods -A -o wide\n  \
          cargo xtask lab --name {NAME} ferroband partition members\n  \
          cargo xtask lab --name {NAME} ferroband status\n  \
@@ -76,7 +76,7 @@ fn print_title(title: &str) {
     let _ = std::io::stdout().flush();
 }
 
-/// Run kubectl and show both the command and what it printed.
+/// Runs kubectl; prints the command and its output.
 fn show_kubectl(lab: &Lab, line: &str) -> Result<()> {
     show_command(lab.kubectl()?.args(line.split_whitespace()), &format!("kubectl {line}"))
 }
@@ -95,14 +95,14 @@ fn apply(lab: &Lab, file: &str) -> Result<()> {
     run_with_input(lab.kubectl()?.args(["apply", "-f", "-"]), &text)
 }
 
-/// Wait until every node can give twelve.
+/// Waits until every node has twelve allocatable functions.
 fn wait_vfs(lab: &Lab) -> Result<()> {
     run_step("functions on every node", |step| {
         wait_until("twelve functions on every node", Duration::from_secs(120), step, || {
             let nodes = kubectl_json(lab, &["get", "nodes", "-o", "json"]).map_err(|e| format!("{e:#}"))?;
             let items = nodes["items"].as_array().cloned().unwrap_or_default();
-            let given: Vec<_> = items.iter().map(|node| &node["status"]["allocatable"][RESOURCE]).collect();
-            if given.iter().all(|amount| **amount == "12") { Ok(()) } else { Err(format!("{given:?}")) }
+            let amounts: Vec<_> = items.iter().map(|node| &node["status"]["allocatable"][RESOURCE]).collect();
+            if amounts.iter().all(|amount| **amount == "12") { Ok(()) } else { Err(format!("{amounts:?}")) }
         })
     })
 }
@@ -112,16 +112,16 @@ fn wait_tenant_ready(lab: &Lab, tenant: &str) -> Result<()> {
     if output(lab.kubectl()?.args(wait).stdin(Stdio::null())).is_ok() {
         return Ok(());
     }
-    let told = output(lab.kubectl()?.args(["-n", tenant, "describe", "pods"]).stdin(Stdio::null()))?;
-    bail!("the pods of {tenant} do not get Ready:\n{}", tail(&told, 20))
+    let description = output(lab.kubectl()?.args(["-n", tenant, "describe", "pods"]).stdin(Stdio::null()))?;
+    bail!("the pods of {tenant} are not Ready:\n{}", tail(&description, 20))
 }
 
-/// Everybody asks everybody, and what should be is.
+/// Pings between all pods; fails unless exactly the pods of one tenant reach each other.
 fn check_reachability(lab: &Lab, pods: &[DemoPod]) -> Result<()> {
     for from in pods {
         for to in pods.iter().filter(|to| to.pod != from.pod) {
             let own = from.tenant == to.tenant;
-            let patience = if own { "15" } else { "2" };
+            let timeout = if own { "15" } else { "2" };
             let ping = [
                 "-n",
                 &from.tenant,
@@ -133,7 +133,7 @@ fn check_reachability(lab: &Lab, pods: &[DemoPod]) -> Result<()> {
                 "-c",
                 "1",
                 "-w",
-                patience,
+                timeout,
                 "-I",
                 "net1",
             ];
@@ -145,7 +145,7 @@ fn check_reachability(lab: &Lab, pods: &[DemoPod]) -> Result<()> {
                 from.tenant, from.pod, from.node, to.tenant, to.pod, to.node
             );
             if reached != own {
-                bail!("that should be otherwise");
+                bail!("unexpected reachability");
             }
         }
     }
@@ -154,5 +154,5 @@ fn check_reachability(lab: &Lab, pods: &[DemoPod]) -> Result<()> {
 
 fn kubectl_json(lab: &Lab, words: &[&str]) -> Result<Value> {
     let text = output(lab.kubectl()?.args(words).stdin(Stdio::null()))?;
-    serde_json::from_str(&text).context("kubectl printed no JSON")
+    serde_json::from_str(&text).context("the output of kubectl is not JSON")
 }

@@ -1,4 +1,4 @@
-//! Who has what: a line for each pod, put together from what the cluster itself tells.
+//! Table with one line per pod: interface, device, address, GUID and membership, read from the cluster.
 
 use super::kubectl_json;
 use crate::command::output;
@@ -9,30 +9,29 @@ use std::process::Stdio;
 
 /// A pod of the demo.
 pub struct DemoPod {
-    /// Its namespace.
+    /// Namespace of the pod.
     pub tenant: String,
-    /// Its name.
     pub pod: String,
-    /// Where it runs.
     pub node: String,
-    /// Its interface on the fabric.
+    /// Interface on the fabric.
     pub interface: String,
-    /// The function's RDMA device.
+    /// RDMA device of the function.
     pub device: String,
-    /// Its address there.
+    /// Address on that interface.
     pub ip: String,
-    /// Its port's GUID.
+    /// Port GUID.
     pub guid: String,
-    /// The partition that its port is in.
+    /// P_Key of its partition.
     pub pkey: String,
-    /// How the subnet manager stands to it.
+    /// Membership state at the subnet manager.
     pub state: String,
 }
 
-/// All pods of the tenants.
+/// Reads all pods of the tenants.
 pub fn list_pods(lab: &Lab, tenants: &[&str]) -> Result<Vec<DemoPod>> {
-    let told = output(lab.ferroband()?.args(["partition", "members", "-o", "json"]).stdin(Stdio::null()))?;
-    let members: Value = serde_json::from_str(&told).context("ferroband printed no JSON")?;
+    let output_text =
+        output(lab.ferroband()?.args(["partition", "members", "-o", "json"]).stdin(Stdio::null()))?;
+    let members: Value = serde_json::from_str(&output_text).context("the output of ferroband is not JSON")?;
     let mut found = Vec::new();
     for tenant in tenants {
         let first = found.len();
@@ -53,7 +52,7 @@ fn read_pod(tenant: &str, pod: &Value, members: &Value) -> Result<DemoPod> {
     let entry = status.as_array().into_iter().flatten().find(|entry| entry["interface"] == "net1");
     let entry = entry.with_context(|| format!("{name} has no net1: {status}"))?;
     let row = members.as_array().into_iter().flatten().find(|row| row["pod"] == name.as_str());
-    let row = row.with_context(|| format!("{name} is in no partition: {members}"))?;
+    let row = row.with_context(|| format!("{name} is not a partition member: {members}"))?;
     Ok(DemoPod {
         tenant: tenant.to_owned(),
         node: text(&pod["spec"]["nodeName"]),
@@ -71,7 +70,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or("-").to_owned()
 }
 
-/// In columns.
+/// Prints the table.
 pub fn print(workers: &[DemoPod]) {
     let title =
         ["TENANT", "POD", "NODE", "INTERFACE", "DEVICE", "IP", "GUID", "P_KEY", "STATE"].map(str::to_owned);

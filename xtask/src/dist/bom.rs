@@ -1,5 +1,5 @@
-//! What is linked into the programs, as a CycloneDX bill of materials. The same sources give the same text: no time
-//! and no random number is in it.
+//! CycloneDX bill of materials of the crates linked into the programs. Reproducible: it contains no timestamp and no
+//! random number.
 
 use crate::cache;
 use crate::command::{command, output};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The bill of the packages `roots` of this checkout as built for `target`.
+/// The bill of materials of the packages `roots` of this checkout, built for `target`.
 pub fn checkout_bom(roots: &[&str], target: &str) -> Result<String> {
     let args = ["metadata", "--format-version=1", "--locked", "--filter-platform", target];
     let text = output(command("cargo", args).current_dir(cache::checkout()))?;
@@ -17,7 +17,7 @@ pub fn checkout_bom(roots: &[&str], target: &str) -> Result<String> {
     Ok(format!("{:#}\n", bom(&metadata, &checksums(&lock), roots)?))
 }
 
-/// The bill, from `cargo metadata` and the checksums by (name, version).
+/// The bill of materials from `cargo metadata` and checksums by (name, version).
 fn bom(metadata: &Value, sums: &BTreeMap<(String, String), String>, roots: &[&str]) -> Result<Value> {
     let packages: BTreeMap<&str, &Value> =
         array(metadata, "packages").iter().filter_map(|p| Some((p["id"].as_str()?, p))).collect();
@@ -32,19 +32,19 @@ fn bom(metadata: &Value, sums: &BTreeMap<(String, String), String>, roots: &[&st
             None => bail!("no package `{root}`"),
         }
     }
-    let first = open.first().and_then(|id| packages.get(id)).context("no package asked for")?;
+    let first = open.first().and_then(|id| packages.get(id)).context("no root package given")?;
     let version = first["version"].clone();
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     while let Some(id) = open.pop() {
-        if seen.insert(id) {
+        if visited.insert(id) {
             open.extend(needs.get(id).into_iter().flatten());
         }
     }
     let reference = |id: &&str| packages.get(*id).map_or_else(|| (*id).to_owned(), |p| purl(p));
     let mut components: Vec<Value> =
-        seen.iter().filter_map(|id| packages.get(*id)).map(|p| component(p, sums)).collect();
+        visited.iter().filter_map(|id| packages.get(*id)).map(|p| component(p, sums)).collect();
     components.sort_by_key(|c| c["bom-ref"].to_string());
-    let mut dependencies: Vec<Value> = seen
+    let mut dependencies: Vec<Value> = visited
         .iter()
         .map(|id| {
             let on: BTreeSet<String> = needs.get(id).into_iter().flatten().map(reference).collect();
@@ -66,7 +66,7 @@ fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What a package links: its normal dependencies, not those of its build script or its tests.
+/// Normal dependencies of a package, without build and dev dependencies.
 fn linked_dependencies(node: &Value) -> Vec<&str> {
     let normal = |dep: &&Value| array(dep, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
     array(node, "deps").iter().filter(normal).filter_map(|dep| dep["pkg"].as_str()).collect()
@@ -89,13 +89,13 @@ fn component(package: &Value, sums: &BTreeMap<(String, String), String>) -> Valu
         component["hashes"] = json!([{"alg": "SHA-256", "content": sum}]);
     }
     if let Some(license) = package["license"].as_str() {
-        // Crates of old write `MIT/Apache-2.0` where SPDX says OR.
+        // Old crates write `MIT/Apache-2.0` instead of SPDX `OR`.
         component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
     }
     component
 }
 
-/// The registry's checksums in a Cargo.lock.
+/// Registry checksums in a Cargo.lock.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |block: &str, key: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))?;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linked_is_listed_and_nothing_else() {
+    fn only_linked_crates_are_listed() {
         let sums = checksums(
             "version = 4\n\n[[package]]\nname = \"deep\"\nversion = \"1.0.0\"\nchecksum = \"ab12\"\n",
         );
@@ -144,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn this_checkout_has_the_same_bill_twice_and_every_foreign_crate_has_its_hash() {
+    fn bom_is_reproducible_and_every_registry_crate_has_a_hash() {
         let target = crate::image::rust_target();
         let first = checkout_bom(&["ferroband-cli", "ferroband-cni"], &target).unwrap();
         assert_eq!(first, checkout_bom(&["ferroband-cli", "ferroband-cni"], &target).unwrap());
         let bom: Value = serde_json::from_str(&first).unwrap();
-        let (ours, foreign): (Vec<_>, Vec<_>) =
+        let (own, foreign): (Vec<_>, Vec<_>) =
             array(&bom, "components").iter().partition(|c| text(c, "name").starts_with("ferroband-"));
         assert!(
-            ours.iter().any(|c| c["name"] == "ferroband-cni") && foreign.iter().any(|c| c["name"] == "kube")
+            own.iter().any(|c| c["name"] == "ferroband-cni") && foreign.iter().any(|c| c["name"] == "kube")
         );
-        assert!(!foreign.iter().any(|c| c["name"] == "proptest"), "a test's crate is not linked");
+        assert!(!foreign.iter().any(|c| c["name"] == "proptest"), "dev dependencies are not linked");
         for component in foreign {
             assert!(component["hashes"].is_array(), "{component}");
         }

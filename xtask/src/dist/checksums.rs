@@ -1,14 +1,14 @@
-//! `SHA256SUMS`, as `sha256sum --check` reads it.
+//! `SHA256SUMS` in the format of `sha256sum --check`.
 
 use crate::command::{command, output};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The list's name.
+/// File name of the list.
 pub const FILE: &str = "SHA256SUMS";
 
-/// List every file of `folder`, in the order of their names, and have the list read back.
+/// Writes checksums of all files in `folder`, sorted by name, and verifies them.
 pub fn write(folder: &Path) -> Result<()> {
     let files = files(folder)?;
     let sums = output(command("sha256sum", ["--"]).args(&files).current_dir(folder))?;
@@ -16,12 +16,12 @@ pub fn write(folder: &Path) -> Result<()> {
     verify(folder)
 }
 
-/// Whether every file is what the list says.
+/// Fails if a file does not match its checksum.
 pub fn verify(folder: &Path) -> Result<()> {
     output(command("sha256sum", ["--check", "--strict", "--quiet", FILE]).current_dir(folder)).map(drop)
 }
 
-/// The files that a list in `folder` names; none leads out of it.
+/// Files named in the list of `folder`; paths that lead out of the folder are ignored.
 pub fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
     let path = folder.join(FILE);
     if !path.exists() {

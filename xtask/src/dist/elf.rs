@@ -1,15 +1,15 @@
-//! Whether a program needs anything of the machine it runs on.
+//! Checks whether a program is statically linked.
 
 use anyhow::{Context, Result, ensure};
 
-/// The program header that names a dynamic loader (ELF-64, System V ABI).
+/// Program header of the dynamic loader's path (ELF-64, System V ABI).
 const PT_INTERP: u32 = 3;
 
-/// Whether an ELF program is static: nobody has to load libraries for it.
+/// Whether an ELF program is static, i.e. has no dynamic loader.
 pub fn is_static(program: &[u8]) -> Result<bool> {
-    ensure!(program.starts_with(b"\x7fELF\x02\x01"), "no 64-bit little-endian ELF file");
+    ensure!(program.starts_with(b"\x7fELF\x02\x01"), "not a 64-bit little-endian ELF file");
     let number = |at: usize, width: usize| -> Result<usize> {
-        let bytes = program.get(at..at + width).context("the ELF file is cut short")?;
+        let bytes = program.get(at..at + width).context("the ELF file is truncated")?;
         Ok(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     };
     // e_phoff, e_phentsize, e_phnum
@@ -27,12 +27,12 @@ mod tests {
     use super::is_static;
 
     #[test]
-    fn this_test_is_dynamic_and_busybox_is_not() {
+    fn dynamic_and_static_programs_are_distinguished() {
         let this = std::fs::read("/proc/self/exe").unwrap();
         assert!(!is_static(&this).unwrap());
         assert!(is_static(b"#!/bin/sh\n").is_err());
-        assert!(is_static(&this[..40]).is_err(), "cut short");
-        // The same without its program headers needs no loader.
+        assert!(is_static(&this[..40]).is_err(), "truncated");
+        // Without program headers no loader is needed.
         let mut bare = this[..64].to_vec();
         bare[56..58].fill(0);
         assert!(is_static(&bare).unwrap());

@@ -1,15 +1,15 @@
-//! `cargo xtask dist`: what a release consists of, in one folder.
+//! `cargo xtask dist`: builds a release in one folder.
 //!
 //! ```text
 //! ferroband-ARCH-linux, ferroband-cni-ARCH-linux    static programs
 //! ferroband-image-ARCH.tar                          the image: docker load, ctr images import
-//! ferroband.yaml, crds.yaml                         what to kubectl apply
-//! completions/, man/                                for shells and readers
-//! sbom.cdx.json                                     every crate that is linked in (CycloneDX)
+//! ferroband.yaml, crds.yaml                         manifests for kubectl apply
+//! completions/, man/                                shell completions and manual pages
+//! sbom.cdx.json                                     linked crates (CycloneDX)
 //! SHA256SUMS                                        of all of these
 //! ```
 //!
-//! Other architectures are checked, not built: that needs their standard library, and no linker of theirs.
+//! Other architectures are only checked, which needs their standard library but no linker.
 
 mod architectures;
 mod bom;
@@ -24,18 +24,18 @@ use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What to put where.
+/// `cargo xtask dist`
 #[derive(Args, Debug)]
 pub struct DistArgs {
-    /// The folder; `dist` in cargo's target folder unless given. What an earlier run left there is replaced
+    /// Output folder [default: `dist` in cargo's target folder]; files of an earlier run are replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Do not check that the sources compile for the other architectures
+    /// Skip the check that the sources compile for other architectures
     #[arg(long)]
     this_architecture: bool,
 }
 
-/// Make everything, then say what is there.
+/// Builds the release and prints its checksums.
 pub fn dist(args: &DistArgs) -> Result<()> {
     let folder = match &args.out {
         Some(folder) => folder.clone(),
@@ -50,14 +50,14 @@ pub fn dist(args: &DistArgs) -> Result<()> {
     Ok(())
 }
 
-/// Make everything for this architecture.
+/// Builds the release for this architecture.
 pub fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let earlier = checksums::listed(folder)?;
-    let strange = earlier.is_empty() && fs::read_dir(folder)?.next().is_some();
+    let foreign = earlier.is_empty() && fs::read_dir(folder)?.next().is_some();
     ensure!(
-        !strange,
-        "{} has files that are not an earlier release's; take another folder",
+        !foreign,
+        "{} contains files that are not from an earlier release; use another folder",
         folder.display()
     );
     for file in &earlier {
@@ -88,7 +88,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// What the program writes about itself.
+/// Writes CRDs, manifests, completions and manual pages.
 fn write_generated(ferroband: &Path, folder: &Path) -> Result<()> {
     let program = ferroband.to_string_lossy();
     let keep = |name: &str, args: &[&str]| -> Result<()> {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_an_earlier_run_is_known_by_its_checksum_list() {
+    fn files_of_an_earlier_run_are_found_by_the_checksum_list() {
         let folder = crate::cache::folder("dist-test").unwrap().join(std::process::id().to_string());
         fs::create_dir_all(folder.join("man")).unwrap();
         fs::write(folder.join("b"), "b").unwrap();

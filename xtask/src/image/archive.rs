@@ -1,4 +1,4 @@
-//! The docker-archive format: one layer, its configuration, and the list that names both.
+//! The docker-archive format: one layer, its configuration, and a manifest.
 
 use crate::cache;
 use crate::command::{command, output, run};
@@ -7,11 +7,11 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder that becomes an image, removed afterwards.
+/// A temporary folder with an image's root file system, removed on drop.
 pub struct ImageRoot(PathBuf);
 
 impl ImageRoot {
-    /// An empty one.
+    /// Creates an empty root file system.
     pub fn new(name: &str) -> Result<Self> {
         let folder = cache::folder("images")?.join(format!("scratch-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -20,12 +20,12 @@ impl ImageRoot {
         Ok(Self(folder))
     }
 
-    /// A path inside the image.
+    /// A path inside the root file system.
     pub fn path(&self, inside: impl AsRef<Path>) -> PathBuf {
         self.0.join("root").join(inside)
     }
 
-    /// A path beside it.
+    /// A path beside the root file system.
     pub fn scratch_path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -37,7 +37,7 @@ impl Drop for ImageRoot {
     }
 }
 
-/// Pack `scratch` as `archive` under all `tags`, running `entrypoint` where a pod says nothing.
+/// Packs `scratch` as `archive` with all `tags` and a default `entrypoint`.
 pub fn write(scratch: &ImageRoot, archive: &Path, tags: &[&str], entrypoint: &[&str]) -> Result<()> {
     let layer = scratch.scratch_path("layer.tar");
     let pack = ["--numeric-owner", "--owner=0", "--group=0", "--sort=name", "--mtime=@0", "-cf"];

@@ -1,4 +1,4 @@
-//! A root file system from Debian's packages by name, without installing any.
+//! A root file system from Debian packages, unpacked without installing them.
 
 use super::archive::ImageRoot;
 use crate::command::{command, output, run};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// What packages ask for at installation time, or for features the tests do not use: an unpacked tree needs none of it.
+/// Prefixes of dependencies that are needed only for installation or for features that the tests do not use.
 const EXCLUDED_PREFIXES: &[&str] = &[
     "perl",
     "debconf",
@@ -32,7 +32,7 @@ const EXCLUDED_PREFIXES: &[&str] = &[
     "libdb5",
 ];
 
-/// Unpack the packages and all they depend on.
+/// Unpacks the packages and their dependencies.
 pub fn unpack(root: &ImageRoot, packages: &[&str], step: &mut ProgressStep) -> Result<()> {
     let depends = |packages: &[&str]| {
         let mut ask = command("apt-cache", ["depends", "--recurse", "--no-recommends", "--no-suggests"]);
@@ -47,7 +47,7 @@ pub fn unpack(root: &ImageRoot, packages: &[&str], step: &mut ProgressStep) -> R
             depends(packages)?
         }
     };
-    let wanted: BTreeSet<&str> = listed
+    let selected: BTreeSet<&str> = listed
         .lines()
         .filter(|l| !l.starts_with([' ', '|', '<']))
         .map(str::trim)
@@ -55,21 +55,21 @@ pub fn unpack(root: &ImageRoot, packages: &[&str], step: &mut ProgressStep) -> R
         .collect();
     let folder = root.scratch_path("packages");
     fs::create_dir_all(&folder)?;
-    step.update(format!("{} packages", wanted.len()));
-    // As root apt drops to a user that cannot write here; the packages are verified all the same.
+    step.update(format!("{} packages", selected.len()));
+    // By default apt as root switches to a user that cannot write here. Packages are verified either way.
     run(command("apt-get", ["-qq", "-o", "APT::Sandbox::User=root", "download"])
-        .args(&wanted)
+        .args(&selected)
         .current_dir(&folder))
-    .context("cannot download Debian's packages")?;
+    .context("cannot download Debian packages")?;
     for entry in fs::read_dir(&folder)? {
         let package = entry?.path();
         step.update(package.file_name().unwrap_or_default().to_string_lossy());
         run(command("dpkg-deb", ["-x"]).arg(&package).arg(root.path("")))?;
     }
-    for spare in
+    for unneeded in
         ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/zoneinfo"]
     {
-        let _ = fs::remove_dir_all(root.path(spare));
+        let _ = fs::remove_dir_all(root.path(unneeded));
     }
     merge_usr(root)?;
     for folder in ["proc", "sys", "dev", "run", "tmp", "root", "etc"] {
@@ -80,7 +80,7 @@ pub fn unpack(root: &ImageRoot, packages: &[&str], step: &mut ProgressStep) -> R
     run(command("ldconfig", ["-r"]).arg(root.path("")))
 }
 
-/// Packages put files into /bin and /usr/bin alike; an installed Debian has them merged.
+/// Merges /bin and the like into /usr, as on an installed Debian; packages ship both.
 fn merge_usr(root: &ImageRoot) -> Result<()> {
     for name in ["bin", "sbin", "lib", "lib64"] {
         let (old, new) = (root.path(name), root.path("usr").join(name));

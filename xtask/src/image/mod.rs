@@ -1,8 +1,8 @@
-//! Images without Docker: an archive made from a folder, imported into each node by `ctr`.
+//! Builds images without Docker: an archive of a folder, imported into each node with `ctr`.
 //!
 //! ```text
 //! folder ──tar──▶ layer.tar ──┐
-//!                config.json ─┼─tar──▶ NAME.tar (docker-archive) ──▶ containerd, under every name in `tags`
+//!                config.json ─┼─tar──▶ NAME.tar (docker-archive) ──▶ containerd, with every name in `tags`
 //!              manifest.json ─┘
 //! ```
 
@@ -21,7 +21,7 @@ pub use product::{
     release_image_name, rust_target,
 };
 
-/// The images that the tests and the documents' manifests name, all served by one small Debian.
+/// Image names in the tests and in the documents' manifests; all refer to one small Debian image.
 pub const TOOLS_IMAGE_NAMES: &[&str] = &[
     "docker.io/library/debian:12",
     "ferroband.lab/tools:1",
@@ -29,7 +29,7 @@ pub const TOOLS_IMAGE_NAMES: &[&str] = &[
     "docker.io/mellanox/rping-test:latest",
 ];
 
-/// Build the product's and the tests' images.
+/// Builds the images of Ferroband and of the tests.
 pub fn build_all() -> Result<()> {
     for archive in build_lab_images()? {
         println!("{}", archive.display());
@@ -38,12 +38,12 @@ pub fn build_all() -> Result<()> {
     Ok(())
 }
 
-/// What every node of a lab has from the start: pause, busybox and the tools.
+/// Builds the images that every lab node has: pause, busybox and tools.
 pub fn build_lab_images() -> Result<Vec<PathBuf>> {
     Ok(vec![build_busybox()?, build_tools()?])
 }
 
-/// busybox, which also serves as the sandbox's first process.
+/// busybox, also used as the pause image.
 fn build_busybox() -> Result<PathBuf> {
     let archive = cache::folder("images")?.join("busybox-2.tar");
     if archive.exists() {
@@ -55,10 +55,10 @@ fn build_busybox() -> Result<PathBuf> {
         for folder in ["etc", "tmp", "root", "www"] {
             fs::create_dir_all(root.path(folder))?;
         }
-        fs::copy("/bin/busybox", root.path("bin/busybox")).context("no /bin/busybox")?;
+        fs::copy("/bin/busybox", root.path("bin/busybox")).context("cannot copy /bin/busybox")?;
         link_applets(&root.path("bin"))?;
         fs::write(root.path("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
-        // Nobody can kill it but the kernel: what a sandbox's first process is for.
+        // PID 1 of a sandbox ignores signals without handlers; only the kernel can kill it.
         let command = ["/bin/busybox", "sleep", "2147483647"];
         let tags = ["docker.io/library/busybox:1", "docker.io/library/busybox:1.36", crate::lab::PAUSE_IMAGE];
         archive::write(&root, &archive, &tags, &command)
@@ -97,7 +97,7 @@ fn build_tools() -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// busybox serves every name that the folder does not have yet.
+/// Links busybox applets that the folder does not have yet.
 fn link_applets(folder: &std::path::Path) -> Result<()> {
     let names = crate::command::output(&mut crate::command::command("/bin/busybox", ["--list"]))?;
     for name in names.lines().filter(|n| *n != "busybox") {

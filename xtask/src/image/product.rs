@@ -1,4 +1,4 @@
-//! The product's own image: two static binaries and nothing else.
+//! Ferroband's image: two static binaries and nothing else.
 
 use super::archive;
 use crate::cache;
@@ -8,15 +8,15 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
 
-/// The name under which the lab's nodes have it.
+/// Image name on the lab's nodes.
 pub const IMAGE_NAME: &str = "docker.io/library/ferroband:dev";
 
-/// The name of a release's image.
+/// Image name of a release.
 pub fn release_image_name() -> String {
     format!("docker.io/library/ferroband:{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// What the programs are built for: musl where its target is there or can be added; else glibc, linked statically.
+/// Rust target of the programs: musl if it is installed or can be added, otherwise glibc linked statically.
 pub fn rust_target() -> String {
     let architecture = std::env::consts::ARCH;
     let musl = format!("{architecture}-unknown-linux-musl");
@@ -26,15 +26,15 @@ pub fn rust_target() -> String {
     }
 }
 
-/// The two binaries, static.
+/// Ferroband's two static binaries.
 pub struct ProductBinaries {
     /// `ferroband`: daemons and command line.
     pub ferroband: PathBuf,
-    /// `ferroband-cni`: what container runtimes execute.
+    /// `ferroband-cni`: executed by container runtimes.
     pub cni: PathBuf,
 }
 
-/// Build both binaries.
+/// Builds both binaries.
 pub fn build_binaries() -> Result<ProductBinaries> {
     Ok(ProductBinaries {
         cni: build_cni()?,
@@ -42,42 +42,41 @@ pub fn build_binaries() -> Result<ProductBinaries> {
     })
 }
 
-/// Build `ferroband-cni` as it is shipped.
+/// Builds `ferroband-cni` with its release profile.
 pub fn build_cni() -> Result<PathBuf> {
     run_step("building ferroband-cni", |_| build("ferroband-cni", "ferroband-cni", "cni"))
 }
 
-/// Build one of them.
 fn build(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
     let target = rust_target();
     let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
     cargo.args(["--target", &target]).current_dir(cache::checkout());
-    // ring compiles some C; the machine's own compiler serves, since nothing of its libc is used.
+    // ring compiles C code that uses no libc, so the host's compiler works.
     cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
     if !target.ends_with("musl") {
         cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     }
     output(&mut cargo)?;
     let file = cargo_target_dir()?.join(&target).join(profile).join(binary);
-    if file.exists() { Ok(file) } else { bail!("cargo made no {}", file.display()) }
+    if file.exists() { Ok(file) } else { bail!("cargo did not build {}", file.display()) }
 }
 
-/// Where the command line is after a build.
+/// Path of the CLI after a build.
 pub fn built_cli_path() -> Result<PathBuf> {
     Ok(cargo_target_dir()?.join(rust_target()).join("release/ferroband"))
 }
 
-/// What a lab installs.
+/// Built image and binaries of Ferroband.
 pub struct ProductBuild {
-    /// The image's archive.
+    /// Image archive.
     pub archive: PathBuf,
-    /// The command line that is in it.
+    /// The CLI in the image.
     pub ferroband: PathBuf,
-    /// The CNI program that is in it.
+    /// The CNI plugin in the image.
     pub cni: PathBuf,
 }
 
-/// Build the binaries and pack them.
+/// Builds the binaries and packs the image.
 pub fn build_product() -> Result<ProductBuild> {
     let binaries = build_binaries()?;
     Ok(ProductBuild { archive: pack(&binaries)?, ferroband: binaries.ferroband, cni: binaries.cni })
@@ -103,7 +102,7 @@ fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
             fs::create_dir_all(root.path(folder))?;
         }
         for file in [&binaries.ferroband, &binaries.cni] {
-            let name = file.file_name().context("a binary without a name")?;
+            let name = file.file_name().context("a binary has no file name")?;
             fs::copy(file, root.path("usr/bin").join(name))
                 .with_context(|| format!("cannot copy {}", file.display()))?;
         }
@@ -112,18 +111,16 @@ fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Two checkouts have two products; their archives must not overwrite each other.
+/// Distinguishes the archives of different checkouts.
 fn checkout_key() -> String {
     cache::hash_bytes(cache::checkout().to_string_lossy().as_bytes())
 }
 
-/// Where cargo puts what it builds.
+/// cargo's target folder.
 pub fn cargo_target_dir() -> Result<PathBuf> {
     let text = output(
         command("cargo", ["metadata", "--format-version=1", "--no-deps"]).current_dir(cache::checkout()),
     )?;
     let metadata: serde_json::Value = serde_json::from_str(&text).context("cargo metadata")?;
-    Ok(PathBuf::from(
-        metadata["target_directory"].as_str().context("cargo metadata without a target folder")?,
-    ))
+    Ok(PathBuf::from(metadata["target_directory"].as_str().context("cargo metadata has no target folder")?))
 }

@@ -1,4 +1,4 @@
-//! Each machine's cgroups: one folder in every hierarchy, under which its kubelet makes the pods'.
+//! Each machine's cgroups: one folder per hierarchy; the kubelet creates the pods' cgroups below it.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// The roots of all hierarchies: one on a unified system, one per controller otherwise.
+/// Roots of all hierarchies: one with cgroup v2, one per controller with v1.
 fn hierarchies() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let cgroup = |line: &str| {
@@ -18,7 +18,7 @@ fn hierarchies() -> Vec<PathBuf> {
     mounts.lines().filter_map(cgroup).collect()
 }
 
-/// Make the folders of `name`. A v1 cpuset is unusable until its CPUs and memory nodes are filled in.
+/// Creates the folders of `name`. A v1 cpuset is unusable until its CPUs and memory nodes are set.
 pub fn create(name: &str) -> Result<()> {
     for hierarchy in hierarchies() {
         let controllers = hierarchy.join("cgroup.controllers");
@@ -39,7 +39,7 @@ pub fn create(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Remove the folders of `name`, deepest first; their processes are dead or dying.
+/// Removes the folders of `name`, deepest first; their processes have been killed.
 pub fn remove(name: &str) -> Result<()> {
     let begin = Instant::now();
     loop {
@@ -57,7 +57,7 @@ pub fn remove(name: &str) -> Result<()> {
     }
 }
 
-/// Remove a cgroup and all below it; whether it is gone.
+/// Removes a cgroup and all cgroups below it; returns whether it is gone.
 fn remove_tree(folder: &Path) -> bool {
     if let Ok(entries) = fs::read_dir(folder) {
         for entry in entries.flatten() {

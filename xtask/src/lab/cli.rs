@@ -6,10 +6,10 @@ use crate::progress::run_step;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-/// Which lab.
+/// Selects a lab.
 #[derive(Args, Debug)]
 pub struct LabSelector {
-    /// The lab's name; several live side by side
+    /// Name of the lab; several labs can run in parallel
     #[arg(long, global = true, default_value = "lab", env = "FERROBAND_LAB")]
     name: String,
 }
@@ -25,36 +25,36 @@ pub struct LabCommand {
 
 #[derive(Subcommand, Debug)]
 enum LabSubcommand {
-    /// Bring a lab up, or heal one that is
+    /// Start a lab, or repair a running one
     Up(LabUpArgs),
-    /// Take a lab down, without a trace
+    /// Remove a lab without a trace
     Down,
     /// Show machines and programs
     Status,
-    /// Run kubectl as the lab's administrator, from within its network
+    /// Run kubectl as administrator, in the lab's network
     Kubectl {
-        /// kubectl's own arguments
+        /// Arguments of kubectl
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Run Helm as the lab's administrator, from within its network
+    /// Run Helm as administrator, in the lab's network
     Helm {
-        /// Helm's own arguments
+        /// Arguments of Helm
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Run ferroband as the lab's administrator, from within its network
+    /// Run ferroband as administrator, in the lab's network
     Ferroband {
-        /// ferroband's own arguments
+        /// Arguments of ferroband
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Open a shell on a node, or on `control`
+    /// Open a shell on a node or on `control`
     Shell {
         /// The machine
         machine: String,
     },
-    /// Run a command on a node, or on `control`
+    /// Run a command on a node or on `control`
     Exec {
         /// The machine
         machine: String,
@@ -62,16 +62,16 @@ enum LabSubcommand {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Run many node daemons of this machine against the lab's API server, and ask them for addresses
+    /// Run many node daemons on this machine against the lab's API server and request addresses
     Swarm(crate::swarm::SwarmArgs),
-    /// Cut a node's power and switch it on again
+    /// Cut a node's power and start it again
     Reboot {
         /// The node
         node: String,
     },
 }
 
-/// Carry it out; the exit code is the command's own where one was run.
+/// Runs the subcommand; returns the exit code of a command that was run.
 pub fn run(lab: &LabCommand) -> Result<i32> {
     let which = Lab::named(&lab.which.name)?;
     match &lab.verb {
@@ -102,7 +102,7 @@ pub fn run(lab: &LabCommand) -> Result<i32> {
     }
 }
 
-/// A power cut and a start: processes, namespaces, links and /run go; disks stay.
+/// Power cut and start: processes, namespaces, links and /run are lost; disks stay.
 pub fn reboot(lab: &Lab, node: &str) -> Result<()> {
     let machine = lab.find_machine(node)?;
     run_step(format!("cutting the power of {node}"), |_| {

@@ -1,4 +1,4 @@
-//! The control plane: etcd, API server, controllers, scheduler, all on the machine `control`.
+//! The control plane on the machine `control`: etcd, API server, controller manager, scheduler.
 
 use super::machine::LabMachine;
 use super::network::{CONTROL_ADDRESS, POD_RANGE, SERVICE_RANGE};
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Where the API server writes who asked what; tests count an ADD's requests with it.
+/// Audit log of the API server; tests count an ADD's requests with it.
 pub const AUDIT_LOG: &str = "var/log/lab/audit.log";
 
-/// What is worth auditing: everything but the control plane's own chatter and the nodes' heartbeats.
+/// Audits everything except the control plane's own requests and the nodes' heartbeats.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -25,7 +25,7 @@ rules:
 - {level: Metadata}
 "#;
 
-/// Start what does not run and wait until the API server answers.
+/// Starts missing programs and waits until the API server is ready.
 pub fn ensure(lab: &Lab, machine: &LabMachine, nodes: &[String], step: &mut ProgressStep) -> Result<()> {
     let secrets = machine.root().join("etc/lab");
     credentials::create(&secrets, nodes)?;
@@ -39,7 +39,7 @@ pub fn ensure(lab: &Lab, machine: &LabMachine, nodes: &[String], step: &mut Prog
 
     step.update("etcd and API server");
     wait_until("the API server", Duration::from_secs(90), step, || {
-        // Each time: one that was just killed looks alive for a moment.
+        // In every iteration: a program that was just killed looks alive for a moment.
         processes::ensure(machine, &[etcd(), api_server()]).map_err(|e| format!("{e:#}"))?;
         check_ready(lab)
     })?;
@@ -47,7 +47,7 @@ pub fn ensure(lab: &Lab, machine: &LabMachine, nodes: &[String], step: &mut Prog
     Ok(())
 }
 
-/// Whether the API server says it is ready.
+/// Fails unless the API server is ready.
 pub fn check_ready(lab: &Lab) -> Result<(), String> {
     let mut kubectl = lab.kubectl().map_err(|e| e.to_string())?;
     let out =
@@ -56,7 +56,7 @@ pub fn check_ready(lab: &Lab) -> Result<(), String> {
 }
 
 fn etcd() -> LabProgram {
-    // A lab may lose its data at a power cut; it must not wait for the disk.
+    // A lab may lose data in a power cut, so it need not wait for the disk.
     LabProgram::new(
         "etcd",
         [
@@ -91,7 +91,7 @@ fn api_server() -> LabProgram {
             "--service-account-key-file=/etc/lab/service-accounts.pub",
             "--service-account-signing-key-file=/etc/lab/service-accounts.key",
             "--enable-admission-plugins=NodeRestriction",
-            // Webhooks served by pods are called at the pods' own addresses: this machine has no kube-proxy.
+            // Call webhooks at the pods' addresses: this machine has no kube-proxy.
             "--enable-aggregator-routing=true",
             "--allow-privileged=true",
             "--audit-policy-file=/etc/lab/audit.yaml",
@@ -104,7 +104,7 @@ fn api_server() -> LabProgram {
 }
 
 fn controllers(emulated: bool) -> LabProgram {
-    // A rebooted node should be noticed in seconds, not in most of a minute; an emulated one is slow, not gone.
+    // Detect a rebooted node within seconds; an emulated node may just be slow.
     let grace = if emulated { "120s" } else { "20s" };
     LabProgram::new(
         "kube-controller-manager",

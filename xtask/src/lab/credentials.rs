@@ -1,4 +1,4 @@
-//! Who may speak to whom: a certificate authority, the API server's certificates, tokens, kubeconfigs.
+//! Credentials: certificate authority, API server certificates, tokens, kubeconfigs.
 
 use super::network::{API_SERVICE_ADDRESS, CONTROL_ADDRESS};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Make what is missing in `folder`: a lab keeps its keys for its life.
+/// Creates missing credentials in `folder`; a lab keeps its keys.
 pub fn create(folder: &Path, nodes: &[String]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     if !folder.join("ca.crt").exists() {
@@ -21,7 +21,8 @@ pub fn create(folder: &Path, nodes: &[String]) -> Result<()> {
     {
         let file = folder.join(format!("{who}.token"));
         if !file.exists() {
-            let token = fs::read_to_string("/proc/sys/kernel/random/uuid").context("no random source")?;
+            let token =
+                fs::read_to_string("/proc/sys/kernel/random/uuid").context("cannot read a random UUID")?;
             write_secret(&file, token.trim())?;
         }
     }
@@ -47,7 +48,7 @@ fn create_certificates(folder: &Path) -> Result<()> {
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     issue_certificate(folder, "apiserver", &server, &authority)?;
 
-    // What the API server shows to kubelets for exec, logs and port-forward.
+    // Client certificate of the API server for kubelets: exec, logs, port-forward.
     let mut client = certificate_params("kube-apiserver-kubelet-client", Some("system:masters"))?;
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     issue_certificate(folder, "kubelet-client", &client, &authority)?;
@@ -81,7 +82,7 @@ fn issue_certificate(
     write_secret(&folder.join(format!("{name}.crt")), &certificate.pem())
 }
 
-/// The API server's list of tokens: user, uid, groups.
+/// Writes the API server's token file: token, user, uid, groups.
 fn write_token_file(folder: &Path, nodes: &[String]) -> Result<()> {
     let mut lines = vec![
         (String::from("admin"), String::from("admin"), "system:masters"),
@@ -103,7 +104,7 @@ fn read_token(folder: &Path, who: &str) -> Result<String> {
     fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// A kubeconfig for `who`, as text; `authority` is where its reader finds the CA's certificate.
+/// The kubeconfig of `who`; `authority` is the path of the CA certificate for its reader.
 pub fn kubeconfig(folder: &Path, who: &str, authority: &Path) -> Result<String> {
     let (token, authority) = (read_token(folder, who)?, authority.display());
     Ok(format!(
@@ -114,7 +115,7 @@ pub fn kubeconfig(folder: &Path, who: &str, authority: &Path) -> Result<String> 
     ))
 }
 
-/// Write a secret: only root reads it.
+/// Writes a file that only root can read.
 pub fn write_secret(file: &Path, text: &str) -> Result<()> {
     use std::io::Write;
     let mut out = fs::OpenOptions::new()

@@ -1,4 +1,4 @@
-//! Take a lab down: no process, mount, namespace, link, cgroup or file of it stays, however it was left.
+//! Removes a lab in any state: processes, mounts, namespaces, links, cgroups and files.
 
 use super::Lab;
 use super::machine::LabMachine;
@@ -9,15 +9,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-/// Take it down; fine when there is none.
+/// Removes the lab; does nothing if it does not exist.
 pub fn down(lab: &Lab) -> Result<()> {
     crate::tools::require_root()?;
     let machines = find_machines(lab);
     if machines.is_empty() && !lab.folder.exists() {
-        eprintln!("  · lab {} is not there", lab.name());
+        eprintln!("  · lab {} does not exist", lab.name());
         return Ok(());
     }
-    run_step(format!("taking lab {} down", lab.name()), |_| {
+    run_step(format!("removing lab {}", lab.name()), |_| {
         for machine in &machines {
             machine.kill()?;
         }
@@ -28,7 +28,7 @@ pub fn down(lab: &Lab) -> Result<()> {
     })
 }
 
-/// Every machine that the lab's file, its folders or the kernel knows of: the lab may have been killed half-way.
+/// All machines in the lab's file, its folders or the kernel: the lab may have been killed during start.
 fn find_machines(lab: &Lab) -> Vec<LabMachine> {
     let mut names: BTreeSet<String> = lab.nodes().unwrap_or_default().into_iter().collect();
     let mut add = |folder: &std::path::Path, cut: &str| {
@@ -40,7 +40,7 @@ fn find_machines(lab: &Lab) -> Vec<LabMachine> {
     };
     add(&lab.folder.join("machines"), "");
     add(std::path::Path::new("/run/netns"), &format!("{}-", lab.name_prefix()));
-    // Another lab's name may begin with this one's and a dash: its machines are not ours.
+    // Exclude machines of labs whose names start with this lab's name and a dash.
     let others: Vec<String> = fs::read_dir(lab.folder.parent().unwrap_or(&lab.folder))
         .into_iter()
         .flatten()
@@ -62,14 +62,14 @@ fn find_machines(lab: &Lab) -> Vec<LabMachine> {
 }
 
 fn remove_files(lab: &Lab) -> Result<()> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read the mount table")?;
     let folder = lab.folder.to_string_lossy();
     if let Some(line) =
         mounts.lines().find(|l| l.split(' ').nth(4).is_some_and(|at| at.starts_with(&*folder)))
     {
-        bail!("something is still mounted below {folder}, so it is not removed: {line}");
+        bail!("cannot remove {folder}: still mounted: {line}");
     }
-    // A copy that a killed `lab up` had started may still be writing here: it ends by itself.
+    // A copy started by a killed `lab up` may still write here until it ends.
     let begin = Instant::now();
     loop {
         match fs::remove_dir_all(&lab.folder) {

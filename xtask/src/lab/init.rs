@@ -1,4 +1,4 @@
-//! The first process of a machine: builds its mounts, then waits for its children until the power is cut.
+//! The init process of a lab machine: sets up its mounts, then reaps children until it is killed.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -23,8 +23,8 @@ pub struct LabInitArgs {
     hostname: String,
 }
 
-/// Kernel settings that are the whole machine's and that a kubelet insists on changing: the lab's kubelet
-/// gets files of its own in their place, with the values it wants to see, so the real ones stay as they are.
+/// Global kernel settings that a kubelet insists on changing. They are replaced by bind-mounted files with the expected
+/// values, so that the real settings stay unchanged.
 const TUNABLES: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
     ("vm/panic_on_oom", "0"),
@@ -34,20 +34,20 @@ const TUNABLES: [(&str, &str); 6] = [
     ("kernel/keys/root_maxbytes", "25000000"),
 ];
 
-/// Run as the first process of a new PID and mount namespace.
+/// Runs as PID 1 of a new PID and mount namespace.
 pub fn run_init(args: &LabInitArgs) -> Result<()> {
-    // The old /proc belongs to the outer PID namespace, so this is the pid that others know us by.
+    // The old /proc belongs to the outer PID namespace, so this is the outer PID.
     let outer = fs::read_link("/proc/self").context("cannot read /proc/self")?;
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUTS).context("cannot unshare the host name")?;
     sethostname(&args.hostname).context("cannot set the host name")?;
     mount_root(args)?;
     publish_pid(&args.folder, &outer)?;
     enter_root()?;
-    fs::write("/run-ready", "").context("cannot say that the machine is ready")?;
+    fs::write("/run-ready", "").context("cannot mark the machine as ready")?;
     loop {
         match waitpid(None, None) {
             Ok(_) | Err(Errno::EINTR) => {}
-            // Nobody to wait for: the next orphan ends this sleep early or is collected after it.
+            // No children; orphans that appear are reaped after this sleep.
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(200)),
         }
     }
@@ -70,7 +70,7 @@ fn mount_root(args: &LabInitArgs) -> Result<()> {
     mount_fs("tmpfs", &root.join("run"), "mode=755")?;
     mount_fs("tmpfs", &root.join("tmp"), "mode=1777")?;
     mount_fs("proc", &root.join("proc"), "")?;
-    // A new sysfs shows this network namespace's devices; the cgroup mounts of the old one come along.
+    // A new sysfs shows this network namespace's devices; cgroups are bind-mounted from the old one.
     mount_fs("sysfs", &root.join("sys"), "")?;
     bind_mount(Path::new("/sys/fs/cgroup"), &root.join("sys/fs/cgroup"))?;
     fs::create_dir_all(root.join("run/lab/tunables"))?;
@@ -86,7 +86,7 @@ fn mount_root(args: &LabInitArgs) -> Result<()> {
     Ok(())
 }
 
-/// Tell the outside our pid, the old root goes: the folder is reachable only there.
+/// Writes the PID file before the old root is unmounted: the folder is reachable only there.
 fn publish_pid(folder: &Path, pid: &Path) -> Result<()> {
     let draft = folder.join("init.pid.new");
     fs::write(&draft, pid.to_string_lossy().as_bytes())?;

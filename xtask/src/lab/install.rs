@@ -1,4 +1,4 @@
-//! Ferroband in the lab, put in as a user would: by its chart, which puts in the definitions too.
+//! Installs Ferroband in the lab as a user would: with its chart, which includes the CRDs.
 
 use super::machine::LabMachine;
 use super::{Lab, node};
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Install it: with simulated hardware of `profile` on each node, or with what the kernel of emulated nodes has.
+/// Installs Ferroband with simulated hardware `profile` on each node, or with the hardware of emulated nodes.
 pub fn install(lab: &Lab, profile: &str) -> Result<()> {
     let emulated = lab.emulated_series().is_some();
     let product = image::build_product()?;
@@ -22,16 +22,16 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         }
         Ok(())
     })?;
-    // Built before the step that would hide its progress.
+    // Built before the next step, which would hide its progress.
     crate::programs::ensure_helm()?;
     let title =
         if emulated { "chart".to_string() } else { format!("chart, with simulated hardware `{profile}`") };
     run_step(title, |_| {
-        let there =
+        let installed =
             output(kubectl_in_namespace(lab)?.args(["get", WORKLOADS[0]]).stdin(Stdio::null())).is_ok();
         let mut values = vec![("node.metricsAddress", "127.0.0.1:5711")];
         if !emulated {
-            // The nodes' cable to the lab's bridge also carries the simulated fabric between them.
+            // The nodes' link to the lab's bridge also carries the simulated fabric.
             values.extend([("node.simulate", profile), ("node.simulateUplink", "eth0")]);
         }
         let (name, tag) = image::IMAGE_NAME.rsplit_once(':').context("the image has no tag")?;
@@ -45,17 +45,17 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
             command.args(["--set-string", &format!("{key}={value}")]);
         }
         if emulated {
-            // One is enough where nobody tests how they take turns.
+            // One replica is enough: no test here needs a failover.
             command.args(["--set", "cluster.replicas=1"]);
         }
         output(&mut command)?;
         if emulated {
             relax_probe(lab)?;
         }
-        // The image has one name for ever; a new one under it must be told.
+        // The image name never changes, so a new image needs an explicit restart.
         let stamp = node::archive_stamp(&product.archive)?;
         let mark = lab.folder.join("installed");
-        if there && fs::read_to_string(&mark).ok().as_ref() != Some(&stamp) {
+        if installed && fs::read_to_string(&mark).ok().as_ref() != Some(&stamp) {
             for daemons_of in WORKLOADS {
                 output(
                     kubectl_in_namespace(lab)?.args(["rollout", "restart", daemons_of]).stdin(Stdio::null()),
@@ -67,11 +67,11 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
             let wait = ["rollout", "status", daemons_of, limit];
             output(kubectl_in_namespace(lab)?.args(wait).stdin(Stdio::null()))?;
         }
-        fs::write(mark, stamp).context("cannot remember the installation")
+        fs::write(mark, stamp).context("cannot record the installation")
     })
 }
 
-/// A probe that starts a program takes an emulated processor longer than the chart's five seconds, and would keep it busy.
+/// Relaxes the readiness probe: starting a program on an emulated processor takes longer than the chart's five seconds.
 fn relax_probe(lab: &Lab) -> Result<()> {
     let probe = "/spec/template/spec/containers/0/readinessProbe";
     let patch = serde_json::json!([
@@ -83,17 +83,17 @@ fn relax_probe(lab: &Lab) -> Result<()> {
     output(kubectl.stdin(Stdio::null())).map(drop)
 }
 
-/// For people on the node: `ferroband inspect`, `ferroband sim unplug …`.
+/// Copies the CLI to the machine, for `ferroband inspect`, `ferroband sim unplug …`.
 fn copy_cli_to_machine(machine: &LabMachine, program: &Path) -> Result<()> {
     let folder = machine.root().join("opt/ferroband/bin");
     let draft = folder.join("ferroband.new");
     let copy = || {
         fs::create_dir_all(&folder)?;
         fs::copy(program, &draft)?;
-        // One that runs cannot be written over.
+        // A running program cannot be overwritten.
         fs::rename(&draft, folder.join("ferroband"))
     };
-    copy().with_context(|| format!("cannot put {} on {}", program.display(), machine.name))
+    copy().with_context(|| format!("cannot copy {} to {}", program.display(), machine.name))
 }
 
 /// The chart in the checkout.

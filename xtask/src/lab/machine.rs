@@ -1,4 +1,4 @@
-//! A machine of the lab: namespaces, a root file system, and a first process that holds them.
+//! A machine of the lab: namespaces, a root file system, and an init process that holds them.
 
 use super::{Lab, cgroup, rootfs};
 use crate::command::{command, output, run, succeeds};
@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One machine; whether it runs is asked of the kernel, not remembered.
+/// A machine; its state is read from the kernel.
 #[derive(Clone, Debug)]
 pub struct LabMachine {
-    /// What people call it.
     pub name: String,
-    /// Its network namespace, also the name of its cgroups.
+    /// Name of its network namespace and its cgroups.
     pub netns: String,
-    /// Its folder: `root` outlives a reboot, `log` too.
+    /// Its folder; `root` and `log` survive a reboot.
     pub folder: PathBuf,
-    /// The lab it is of.
     pub lab: String,
-    /// Whether it has a kernel of its own, in QEMU.
+    /// Whether it runs its own kernel in QEMU.
     pub emulated: bool,
 }
 
@@ -29,27 +27,27 @@ impl LabMachine {
         Self { name: name.to_string(), netns, folder, lab: lab.name().to_string(), emulated: false }
     }
 
-    /// The persistent part of its file system.
+    /// Persistent part of its file system.
     pub fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
 
-    /// Where a program of it logs.
+    /// Log file of a program.
     pub fn log(&self, program: &str) -> PathBuf {
         self.folder.join("root/var/log/lab").join(format!("{program}.log"))
     }
 
-    /// The first process, when the machine runs. A pid alone proves nothing (it may be reused), so the
-    /// process must also live in the machine's network namespace.
+    /// PID of the init process, if the machine runs. PIDs are reused, so the process must also be in the machine's
+    /// network namespace.
     pub fn init_pid(&self) -> Option<i32> {
         let pid: i32 = fs::read_to_string(self.folder.join("init.pid")).ok()?.trim().parse().ok()?;
-        let its = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
-        let ours = fs::metadata(Path::new("/run/netns").join(&self.netns)).ok()?;
+        let process = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+        let namespace = fs::metadata(Path::new("/run/netns").join(&self.netns)).ok()?;
         use std::os::unix::fs::MetadataExt;
-        (its.ino() == ours.ino() && its.dev() == ours.dev()).then_some(pid)
+        (process.ino() == namespace.ino() && process.dev() == namespace.dev()).then_some(pid)
     }
 
-    /// Switch it on: the network namespace must exist already.
+    /// Starts the machine; its network namespace must exist.
     pub fn boot(&self, programs: &Path) -> Result<()> {
         rootfs::prepare(self)?;
         cgroup::create(&self.netns)?;
@@ -58,7 +56,7 @@ impl LabMachine {
             let _ = fs::remove_file(self.folder.join(stale));
         }
         let log = fs::File::create(self.log("init")).context("cannot create the log of init")?;
-        // By this link the program is found even if cargo has replaced its file meanwhile.
+        // This path stays valid if cargo replaces the program's file.
         let xtask = format!("/proc/{}/exe", std::process::id());
         let net = format!("--net=/run/netns/{}", self.netns);
         let mut start = command("setsid", ["nsenter", &net, "--"]);
@@ -76,8 +74,8 @@ impl LabMachine {
         let begin = Instant::now();
         while self.init_pid().is_none() || !self.folder.join("root/run-ready").exists() {
             if let Some(status) = child.try_wait()? {
-                let said = fs::read_to_string(self.log("init")).unwrap_or_default();
-                bail!("machine {} did not start: {status}\n{said}", self.name);
+                let log = fs::read_to_string(self.log("init")).unwrap_or_default();
+                bail!("machine {} did not start: {status}\n{log}", self.name);
             }
             if begin.elapsed() > Duration::from_secs(10) {
                 bail!("machine {} did not start within 10 s, see {}", self.name, self.log("init").display());
@@ -87,7 +85,7 @@ impl LabMachine {
         Ok(())
     }
 
-    /// A command inside the machine; the caller adds program and arguments.
+    /// A command inside the machine, without program and arguments.
     pub fn command(&self) -> Result<Command> {
         let Some(init) = self.init_pid() else {
             bail!("machine {} is not running: cargo xtask lab up", self.name)
@@ -108,15 +106,15 @@ impl LabMachine {
         Ok(enter)
     }
 
-    /// Run a shell script inside, for its output.
+    /// Runs a shell script inside and returns its output.
     pub fn run_script(&self, text: &str) -> Result<String> {
         output(self.command()?.args(["sh", "-c", text]).stdin(Stdio::null()))
     }
 
-    /// Power cut: everything in its PID namespace dies with the first process.
+    /// Power cut: kills init and with it all processes in its PID namespace.
     pub fn kill(&self) -> Result<()> {
         let mut pids: Vec<i32> = self.init_pid().into_iter().collect();
-        // Whoever lives in the namespace, the first process included when its pid file was lost.
+        // All processes in the network namespace, including init if its PID file is lost.
         if Path::new("/run/netns").join(&self.netns).exists() {
             let listed = output(&mut command("ip", ["netns", "pids", &self.netns])).unwrap_or_default();
             pids.extend(listed.split_whitespace().filter_map(|p| p.parse::<i32>().ok()));
@@ -127,7 +125,7 @@ impl LabMachine {
         let begin = Instant::now();
         while pids.iter().any(|p| Path::new(&format!("/proc/{p}")).exists() && !is_zombie(*p)) {
             if begin.elapsed() > Duration::from_secs(20) {
-                bail!("machine {}: processes {pids:?} do not end", self.name);
+                bail!("machine {}: processes {pids:?} do not exit", self.name);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -135,7 +133,7 @@ impl LabMachine {
         Ok(())
     }
 
-    /// Remove what a dead machine leaves in the kernel: cgroups and the network namespace with its links.
+    /// Removes kernel state of a stopped machine: cgroups and the network namespace with its links.
     pub fn remove_kernel_state(&self) -> Result<()> {
         cgroup::remove(&self.netns)?;
         if Path::new("/run/netns").join(&self.netns).exists() {

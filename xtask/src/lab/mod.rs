@@ -1,4 +1,4 @@
-//! The lab: a real Kubernetes on this machine, without containers to download and without InfiniBand hardware.
+//! The lab: a real Kubernetes cluster on this machine, without image downloads and without InfiniBand hardware.
 //!
 //! ```text
 //! machine `control`  (netns fblab-NAME)            machine NODE  (netns fblab-NAME-NODE), 1 to 8 of them
@@ -10,7 +10,7 @@
 //! With `--kernel vm` the nodes are emulated machines with InfiniBand instead (`emulated`).
 //!
 //! A *machine* is a process tree with its own mount, PID and network namespaces and its own /etc, /run, /var and /opt.
-//! Killing its first process ends it as a power cut would; nothing of it is on the machine's own network.
+//! Killing its init process ends it like a power cut. It is not connected to the host's network.
 
 mod cgroup;
 mod cli;
@@ -47,18 +47,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// One lab, by name.
+/// A lab, identified by its name.
 #[derive(Clone, Debug)]
 pub struct Lab {
     name: String,
     folder: PathBuf,
 }
 
-/// What a lab was made with; kept in its folder.
+/// Configuration of a lab, stored in its folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct LabConfig {
     nodes: Vec<String>,
-    /// The kernel series of emulated nodes; none where they share this machine's kernel.
+    /// Kernel series of emulated nodes; none if the nodes share the host's kernel.
     #[serde(default)]
     emulated: Option<String>,
 }
@@ -68,17 +68,16 @@ impl Lab {
     pub fn named(name: &str) -> Result<Self> {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 20 || !name.chars().all(fits) || name.starts_with('-') {
-            bail!("lab name `{name}`: take up to 20 of a-z, 0-9 and -, beginning with a letter or digit");
+            bail!("lab name `{name}`: use up to 20 of a-z, 0-9 and -, starting with a letter or digit");
         }
         Ok(Self { name: name.to_string(), folder: crate::cache::root()?.join("labs").join(name) })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What begins every name of its namespaces and cgroups.
+    /// Name prefix of its namespaces and cgroups.
     fn name_prefix(&self) -> String {
         format!("fblab-{}", self.name)
     }
@@ -95,19 +94,23 @@ impl Lab {
         machine
     }
 
-    /// The kernel series of its emulated nodes, if they are.
+    /// Kernel series of its emulated nodes, if any.
     fn emulated_series(&self) -> Option<String> {
         self.config().ok().and_then(|shape| shape.emulated)
     }
 
-    /// A machine by the name a person types.
+    /// Finds a machine by name.
     fn find_machine(&self, name: &str) -> Result<LabMachine> {
         let shape = self.config()?;
         if name == "control" {
             return Ok(self.control_machine());
         }
         if !shape.nodes.iter().any(|n| n == name) {
-            bail!("lab `{}` has no machine `{name}`: it has control, {}", self.name, shape.nodes.join(", "));
+            bail!(
+                "lab `{}` has no machine `{name}`; its machines are control, {}",
+                self.name,
+                shape.nodes.join(", ")
+            );
         }
         Ok(self.node_machine(name))
     }
@@ -124,7 +127,7 @@ impl Lab {
         Ok(self.config()?.nodes)
     }
 
-    /// A program run in the control plane's network with this machine's files: kubectl, curl.
+    /// A program in the control plane's network with the host's files: kubectl, curl.
     pub fn in_network(&self, program: &str) -> Command {
         let netns = format!("--net=/run/netns/{}", self.name_prefix());
         let mut command = Command::new("nsenter");
@@ -132,7 +135,7 @@ impl Lab {
         command
     }
 
-    /// kubectl as the administrator.
+    /// kubectl as administrator.
     pub fn kubectl(&self) -> Result<Command> {
         let program = crate::programs::ensure_built()?.join("kubectl");
         let mut command = self.in_network(&program.to_string_lossy());
@@ -140,7 +143,7 @@ impl Lab {
         Ok(command)
     }
 
-    /// Helm as the administrator. It keeps nothing outside the lab.
+    /// Helm as administrator; its files stay in the lab's folder.
     pub fn helm(&self) -> Result<Command> {
         let program = crate::programs::ensure_helm()?;
         let mut command = self.in_network(&program.to_string_lossy());
@@ -153,7 +156,7 @@ impl Lab {
         Ok(command)
     }
 
-    /// The product's command line as the administrator; what was built last, built now only if nothing was.
+    /// The ferroband CLI as administrator: the last build, built now only if there is none.
     pub fn ferroband(&self) -> Result<Command> {
         let built = crate::image::built_cli_path()?;
         let program = if built.exists() { built } else { crate::image::build_product()?.ferroband };
@@ -162,12 +165,12 @@ impl Lab {
         Ok(command)
     }
 
-    /// The administrator's kubeconfig; it works from within the lab's network.
+    /// The administrator's kubeconfig; valid inside the lab's network.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("admin.kubeconfig")
     }
 
-    /// A program run inside a machine: its files, its network, its processes.
+    /// A command inside a machine, with its files, network and processes.
     pub fn exec(&self, machine: &str) -> Result<Command> {
         self.find_machine(machine)?.command()
     }

@@ -1,22 +1,22 @@
-//! The lab's network: a bridge in the control plane's namespace, a cable to each node, routes to its pods.
+//! The lab's network: a bridge in the control plane's namespace, a veth to each node, routes to its pods.
 //!
-//! None of the namespaces has an interface of the real machine, so no packet can leave.
+//! No namespace has an interface of the host, so no packet can leave the lab.
 
 use super::machine::LabMachine;
 use crate::command::{command, run, run_line, succeeds};
 use anyhow::Result;
 use std::path::Path;
 
-/// The control plane's address; the API server listens here.
+/// Address of the control plane, where the API server listens.
 pub const CONTROL_ADDRESS: &str = "10.77.0.1";
-/// The cluster's service addresses.
+/// Service IP range.
 pub const SERVICE_RANGE: &str = "10.96.0.0/16";
-/// The first of them is the API server's.
+/// Service IP of the API server, the first of the range.
 pub const API_SERVICE_ADDRESS: &str = "10.96.0.1";
-/// All pods' addresses.
+/// Pod IP range.
 pub const POD_RANGE: &str = "10.78.0.0/16";
 
-/// Room for the simulated fabric: an IPoIB packet of 2044 bytes and the tunnel that carries it between nodes.
+/// MTU for the simulated fabric: an IPoIB packet of 2044 bytes in a tunnel between nodes.
 const CABLE_MTU: u32 = 9000;
 
 /// A node's address on the bridge.
@@ -24,7 +24,7 @@ pub fn node_address(position: usize) -> String {
     format!("10.77.0.{}", 10 + position)
 }
 
-/// The addresses of a node's pods.
+/// Pod IP range of a node.
 pub fn node_pod_range(position: usize) -> String {
     format!("10.78.{position}.0/24")
 }
@@ -50,7 +50,7 @@ fn has_link(machine: &LabMachine, link: &str) -> bool {
     succeeds(&mut command("ip", ["-n", &machine.netns, "link", "show", link]))
 }
 
-/// The bridge and the control plane's address.
+/// Creates the bridge with the control plane's address.
 pub fn setup_control(machine: &LabMachine) -> Result<()> {
     create_namespace(machine)?;
     if !has_link(machine, "br0") {
@@ -60,16 +60,16 @@ pub fn setup_control(machine: &LabMachine) -> Result<()> {
     run_ip(machine, &format!("link set br0 mtu {CABLE_MTU} up"))
 }
 
-/// A node's namespace, its cable to the bridge, and the way to its pods.
+/// Creates a node's namespace, its veth to the bridge and its routes.
 pub fn setup_node(control: &LabMachine, node: &LabMachine, position: usize) -> Result<()> {
     connect_node(control, node, position)?;
     let address = node_address(position);
     run_ip(node, &format!("address replace {address}/24 dev eth0"))?;
-    // Service addresses are rewritten on their way out, which takes a route to begin with.
+    // Service IPs are rewritten on output, which needs a route first.
     run_ip(node, &format!("route replace default via {CONTROL_ADDRESS}"))
 }
 
-/// The same for an emulated node: the cable is bridged to a tap, the address is the guest's.
+/// The same for an emulated node: the veth is bridged to a tap, and the guest has the address.
 pub fn setup_emulated_node(control: &LabMachine, node: &LabMachine, position: usize) -> Result<()> {
     connect_node(control, node, position)?;
     for (link, kind) in [("br0", "link add br0 type bridge"), ("tap0", "tuntap add tap0 mode tap")] {
@@ -83,7 +83,7 @@ pub fn setup_emulated_node(control: &LabMachine, node: &LabMachine, position: us
     run_ip(node, &format!("link set br0 mtu {CABLE_MTU} up"))
 }
 
-/// The API server at its service address, for nodes without kube-proxy: an emulated processor has better things to do.
+/// Redirects the API server's service IP, for emulated nodes, which run without kube-proxy to save CPU time.
 pub fn redirect_api_service(control: &LabMachine) -> Result<()> {
     let rule = format!(
         "-d {API_SERVICE_ADDRESS} -p tcp --dport 443 -j DNAT --to-destination {CONTROL_ADDRESS}:6443"
@@ -94,7 +94,7 @@ pub fn redirect_api_service(control: &LabMachine) -> Result<()> {
     if run_line(&iptables("-C")).is_ok() { Ok(()) } else { run_line(&iptables("-A")) }
 }
 
-/// A node's namespace, its cable to the bridge, and the control plane's way to its pods.
+/// Creates a node's namespace, its veth to the bridge, and the control plane's route to its pods.
 fn connect_node(control: &LabMachine, node: &LabMachine, position: usize) -> Result<()> {
     create_namespace(node)?;
     let port = format!("node{position}");
@@ -109,7 +109,7 @@ fn connect_node(control: &LabMachine, node: &LabMachine, position: usize) -> Res
     run_ip(control, &format!("route replace {} via {}", node_pod_range(position), node_address(position)))
 }
 
-/// Routes from each node to the others' pods.
+/// Adds routes from each node to the other nodes' pods.
 pub fn add_pod_routes(nodes: &[LabMachine]) -> Result<()> {
     for (here, machine) in nodes.iter().enumerate() {
         for there in (0..nodes.len()).filter(|there| *there != here) {

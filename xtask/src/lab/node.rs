@@ -1,4 +1,4 @@
-//! A node: containerd, kubelet and kube-proxy, with the images of the lab and a default pod network.
+//! A node: containerd, kubelet and kube-proxy, the lab's images, and a default pod network.
 
 use super::machine::LabMachine;
 use super::network::{POD_RANGE, node_address, node_pod_range};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The image of every pod's first container.
+/// Pause image.
 pub const PAUSE_IMAGE: &str = "ferroband.lab/pause:1";
 
-/// Start what does not run on a node that is on.
+/// Starts missing programs on a running node.
 pub fn ensure(
     lab: &Lab,
     machine: &LabMachine,
@@ -25,7 +25,7 @@ pub fn ensure(
 ) -> Result<()> {
     write_config(lab, machine, position)?;
     if machine.emulated {
-        // Its own /etc is not the folder just written to, which it has mounted.
+        // The guest mounts the folder that was just written at /lab/host; its own /etc is separate.
         machine.run_script("cp /lab/host/etc/cni/net.d/10-lab.conflist /etc/cni/net.d/")?;
     }
     step.update(format!("{}: containerd", machine.name));
@@ -46,12 +46,12 @@ pub fn ensure(
     Ok(())
 }
 
-/// The programs of a node that must run.
+/// Programs that must run on a node.
 pub fn required_programs(machine: &LabMachine) -> &'static [&'static str] {
     if machine.emulated { &["containerd", "kubelet"] } else { &["containerd", "kubelet", "kube-proxy"] }
 }
 
-/// Import an image once: what was imported is remembered by size and time of the archive.
+/// Imports an image unless the same archive (by size and time) was imported before.
 pub fn import_image(machine: &LabMachine, image: &Path, step: &mut ProgressStep) -> Result<()> {
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if fs::read_to_string(import_marker(machine, image))
@@ -72,9 +72,9 @@ pub fn import_image(machine: &LabMachine, image: &Path, step: &mut ProgressStep)
     mark_imported(machine, image)
 }
 
-/// Remember that an image has been imported.
+/// Records that an image has been imported.
 pub fn mark_imported(machine: &LabMachine, image: &Path) -> Result<()> {
-    fs::write(import_marker(machine, image), archive_stamp(image)?).context("cannot remember the import")
+    fs::write(import_marker(machine, image), archive_stamp(image)?).context("cannot record the import")
 }
 
 fn import_marker(machine: &LabMachine, image: &Path) -> PathBuf {
@@ -82,7 +82,7 @@ fn import_marker(machine: &LabMachine, image: &Path) -> PathBuf {
     machine.root().join("var/lib/containerd").join(format!("imported-{name}"))
 }
 
-/// What tells one archive from another under the same name.
+/// Size and modification time, which identify a version of an archive.
 pub fn archive_stamp(image: &Path) -> Result<String> {
     use std::os::unix::fs::MetadataExt;
     let about = fs::metadata(image).with_context(|| format!("no image archive {}", image.display()))?;
@@ -98,7 +98,7 @@ fn write_config(lab: &Lab, machine: &LabMachine, position: usize) -> Result<()> 
         credentials::write_secret(&etc.join(format!("{file}.kubeconfig")), &text)?;
     }
     fs::write(etc.join("containerd.toml"), containerd_config())?;
-    // An emulated processor needs its time for the pods.
+    // Longer intervals save CPU time on emulated nodes.
     let (status, sync) = if machine.emulated { ("10s", "10s") } else { ("1s", "5s") };
     fs::write(etc.join("kubelet.yaml"), kubelet_config(&machine.netns, status, sync))?;
     fs::write(etc.join("proxy.yaml"), proxy_config())?;
@@ -106,7 +106,6 @@ fn write_config(lab: &Lab, machine: &LabMachine, position: usize) -> Result<()> 
     Ok(())
 }
 
-/// containerd's configuration.
 pub fn containerd_config() -> String {
     format!(
         r#"version = 3
@@ -118,7 +117,7 @@ address = "/run/containerd/containerd.sock"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{PAUSE_IMAGE}"
 [plugins."io.containerd.cri.v1.runtime"]
-# Without CAP_SYS_RESOURCE an oom_score_adj cannot be lowered, and runc would fail to try.
+# Without CAP_SYS_RESOURCE oom_score_adj cannot be lowered, and runc would fail.
 restrict_oom_score_adj = true
 [plugins."io.containerd.cri.v1.runtime".containerd]
 default_runtime_name = "runc"
@@ -151,7 +150,7 @@ localStorageCapacityIsolation: false
 failSwapOn: false
 nodeStatusUpdateFrequency: {status}
 syncFrequency: {sync}
-# Tests kill daemons again and again; the default would make the tenth restart wait for minutes.
+# Tests kill daemons repeatedly; by default the tenth restart would be delayed by minutes.
 featureGates: {{KubeletCrashLoopBackOffMax: true}}
 crashLoopBackOff: {{maxContainerRestartPeriod: 2s}}
 readOnlyPort: 0
@@ -162,7 +161,7 @@ resolvConf: /etc/resolv.conf
 }
 
 fn proxy_config() -> String {
-    // The connection-tracking limits are the whole machine's: leave them alone.
+    // Connection tracking limits are global to the host: do not change them.
     format!(
         r#"apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -177,7 +176,7 @@ iptables: {{minSyncPeriod: 0s, syncPeriod: 30s}}
     )
 }
 
-/// Routed veth pairs: all traffic passes the node's IP layer, so service addresses work without bridge filters.
+/// Routed veth pairs (ptp): all traffic passes the node's IP layer, so service IPs work without bridge netfilter.
 fn default_network(position: usize) -> String {
     let range = node_pod_range(position);
     format!(

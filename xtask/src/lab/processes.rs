@@ -1,25 +1,23 @@
-//! The programs of a machine: started once, found again by their pid files, restarted when they died.
+//! Programs of a machine: started once, found by their PID files, restarted if they died.
 
 use super::machine::LabMachine;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 
-/// One program of a machine.
+/// A program of a machine.
 pub struct LabProgram {
-    /// Its name: of the file, the log and the pid file.
+    /// Name of the executable, the log and the PID file.
     pub name: &'static str,
-    /// Its arguments.
     pub args: Vec<String>,
 }
 
 impl LabProgram {
-    /// A program with arguments.
     pub fn new<S: Into<String>>(name: &'static str, args: impl IntoIterator<Item = S>) -> Self {
         Self { name, args: args.into_iter().map(Into::into).collect() }
     }
 }
 
-/// Which programs of the machine run. The kernel cuts a process's name at 15 bytes.
+/// Running programs of the machine. The kernel truncates process names to 15 bytes.
 pub fn running_programs(machine: &LabMachine) -> Result<BTreeSet<String>> {
     let script = "for f in /run/lab/*.pid; do [ -e \"$f\" ] || continue; \
         n=${f##*/}; n=${n%.pid}; p=$(cat \"$f\"); \
@@ -28,7 +26,7 @@ pub fn running_programs(machine: &LabMachine) -> Result<BTreeSet<String>> {
     Ok(machine.run_script(script)?.split_whitespace().map(str::to_string).collect())
 }
 
-/// Start a program in the background, until it is there for [`alive`] to see; its output goes to its log.
+/// Starts a program in the background and waits until [`alive`] finds it; output goes to its log.
 pub fn start(machine: &LabMachine, program: &LabProgram) -> Result<()> {
     let args: String = program.args.iter().map(|a| format!(" {}", shell_quote(a))).collect();
     let name = program.name;
@@ -40,7 +38,7 @@ pub fn start(machine: &LabMachine, program: &LabProgram) -> Result<()> {
     machine.run_script(&script).map(drop).with_context(|| format!("cannot start {name} on {}", machine.name))
 }
 
-/// Start those that do not run; whether any was started.
+/// Starts programs that do not run; returns whether any was started.
 pub fn ensure(machine: &LabMachine, programs: &[LabProgram]) -> Result<bool> {
     let running = running_programs(machine)?;
     let mut started = false;
@@ -51,7 +49,7 @@ pub fn ensure(machine: &LabMachine, programs: &[LabProgram]) -> Result<bool> {
     Ok(started)
 }
 
-/// An error with the end of its log for the first program that has fallen over.
+/// Fails with the end of the log of the first program that does not run.
 pub fn check_running(machine: &LabMachine, names: &[&str]) -> Result<(), String> {
     let running = running_programs(machine).map_err(|e| format!("{e:#}"))?;
     match names.iter().find(|n| !running.contains(**n)) {

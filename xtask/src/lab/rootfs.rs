@@ -1,4 +1,4 @@
-//! The files of a machine: its own /etc, /var, /opt and /root; programs shared with the real machine, read-only.
+//! Root file system of a machine: its own /etc, /var, /opt and /root; the host's programs, read-only.
 
 use super::machine::LabMachine;
 use crate::command::{command, run};
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Folders that outlive a reboot.
+/// Folders that survive a reboot.
 const PERSISTENT_DIRS: [&str; 14] = [
     "etc/cni/net.d",
     "etc/lab",
@@ -24,9 +24,9 @@ const PERSISTENT_DIRS: [&str; 14] = [
     "usr",
     "old",
 ];
-/// Where the kernel's file systems and the volatile ones are mounted.
+/// Mount points of kernel and temporary file systems.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "run"];
-/// What programs need of the real /etc. `alternatives` is where Debian's `iptables` points to.
+/// Files that programs need from the host's /etc. Debian's `iptables` links to `alternatives`.
 const HOST_ETC_FILES: [&str; 9] = [
     "alternatives",
     "ld.so.cache",
@@ -39,7 +39,7 @@ const HOST_ETC_FILES: [&str; 9] = [
     "nsswitch.conf",
 ];
 
-/// Make the folders and files of `machine`, keeping what is there.
+/// Creates missing folders and files of `machine`.
 pub fn prepare(machine: &LabMachine) -> Result<()> {
     let root = machine.root();
     for folder in PERSISTENT_DIRS.iter().chain(&MOUNT_POINTS) {
@@ -79,15 +79,15 @@ pub fn prepare(machine: &LabMachine) -> Result<()> {
     Ok(())
 }
 
-/// On a merged-/usr system /bin and its like are links; elsewhere folders, bound by init.
-fn mirror_host_link(host: &Path, ours: &Path) -> Result<()> {
-    if ours.is_symlink() || ours.exists() {
+/// With merged /usr, /bin and the like are links; otherwise folders, bind-mounted by init.
+fn mirror_host_link(host: &Path, target: &Path) -> Result<()> {
+    if target.is_symlink() || target.exists() {
         return Ok(());
     }
     if host.is_symlink() {
-        symlink(fs::read_link(host)?, ours)?;
+        symlink(fs::read_link(host)?, target)?;
     } else if host.is_dir() {
-        fs::create_dir_all(ours)?;
+        fs::create_dir_all(target)?;
     }
     Ok(())
 }

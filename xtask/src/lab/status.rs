@@ -1,9 +1,9 @@
-//! What a lab looks like now.
+//! Status of a lab.
 
 use super::{Lab, control, processes, up};
 use anyhow::Result;
 
-/// Print it; the exit code says whether all is well.
+/// Prints the status; the exit code is 0 if all machines are healthy.
 pub fn print_status(lab: &Lab) -> Result<i32> {
     let Ok(nodes) = lab.nodes() else {
         println!("lab {}: not up", lab.name());
@@ -11,7 +11,7 @@ pub fn print_status(lab: &Lab) -> Result<i32> {
     };
     let api = control::check_ready(lab);
     let states = up::node_ready_conditions(lab).unwrap_or_default();
-    let mut well = api.is_ok();
+    let mut healthy = api.is_ok();
     println!("{:<12} {:<8} {:<8} PROGRAMS", "MACHINE", "POWER", "READY");
     for name in std::iter::once("control".to_string()).chain(nodes) {
         let machine = lab.find_machine(&name)?;
@@ -21,7 +21,7 @@ pub fn print_status(lab: &Lab) -> Result<i32> {
             "control" => api.is_ok(),
             _ => states.get(&name).map(String::as_str) == Some("True"),
         };
-        well &= on && ready;
+        healthy &= on && ready;
         let running: Vec<String> = running.into_iter().collect();
         println!(
             "{name:<12} {:<8} {:<8} {}",
@@ -30,5 +30,5 @@ pub fn print_status(lab: &Lab) -> Result<i32> {
             running.join(" ")
         );
     }
-    Ok(if well { 0 } else { 1 })
+    Ok(if healthy { 0 } else { 1 })
 }

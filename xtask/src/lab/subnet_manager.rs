@@ -1,4 +1,4 @@
-//! A subnet manager for a lab with simulated hardware: UFM, simulated, and the cluster told of it as document 003 does.
+//! A simulated UFM as subnet manager of a lab with simulated hardware, configured as in document 003.
 
 use super::Lab;
 use crate::command::{command, output, run};
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The control plane's address in the lab's network, and UFM's port.
+/// Address of the control plane in the lab's network, and UFM's port.
 const ADDRESS: &str = "10.77.0.1";
 const PORT: u16 = 443;
 const PROGRAM: &str = "simulated-ufm";
 
-/// Have it run, and let Ferroband use it.
+/// Starts UFM if needed and configures Ferroband to use it.
 pub fn ensure(lab: &Lab) -> Result<()> {
     run_step("simulated UFM", |step| {
         let objects = lab.folder.join("ufm.json");
@@ -34,13 +34,13 @@ fn is_reachable(lab: &Lab) -> bool {
     crate::command::succeeds(&mut ask)
 }
 
-/// It ends by itself when the lab is taken down.
+/// Starts UFM; it exits when the lab is removed.
 fn start(lab: &Lab, objects: &Path, step: &mut ProgressStep) -> Result<()> {
     let build = ["build", "--quiet", "--package", "ferroband-testbed", "--bin", PROGRAM];
     output(command("cargo", build).current_dir(cache::checkout()))?;
     let program = image::cargo_target_dir()?.join("debug").join(PROGRAM);
-    let log = fs::File::create(lab.folder.join("ufm.log")).context("cannot make UFM's log")?;
-    let own = std::env::current_exe().context("this program has no name")?;
+    let log = fs::File::create(lab.folder.join("ufm.log")).context("cannot create UFM's log")?;
+    let own = std::env::current_exe().context("cannot find the path of xtask")?;
     let mut command = Command::new(program);
     command.arg(format!("{ADDRESS}:{PORT}")).arg(format!("/run/netns/{}", lab.name_prefix())).arg(objects);
     command.arg("--").arg(own).args(["lab", "--name", lab.name(), "exec", "--"]).args(lab.nodes()?);
@@ -48,8 +48,8 @@ fn start(lab: &Lab, objects: &Path, step: &mut ProgressStep) -> Result<()> {
     let mut child = command.spawn().context("cannot start the simulated UFM")?;
     wait_until("the simulated UFM", Duration::from_secs(30), step, || match child.try_wait() {
         Ok(None) if objects.exists() => Ok(()),
-        Ok(None) => Err("it does not listen yet".to_owned()),
-        Ok(Some(end)) => Err(format!("it has ended: {end}; see {}", lab.folder.join("ufm.log").display())),
+        Ok(None) => Err("not listening yet".to_owned()),
+        Ok(Some(end)) => Err(format!("exited with {end}; see {}", lab.folder.join("ufm.log").display())),
         Err(e) => Err(e.to_string()),
     })
 }

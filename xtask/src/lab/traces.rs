@@ -1,22 +1,22 @@
-//! What a lab leaves where it should leave nothing: asked of the kernel after `lab down`.
+//! Finds kernel state, files and processes that a lab left behind after `lab down`.
 
 use super::Lab;
 use std::fs;
 use std::path::Path;
 
-/// Everything that still bears the lab's name.
+/// Namespaces, cgroups, folders, mounts and processes with the lab's name.
 pub fn find_traces(lab: &Lab) -> Vec<String> {
     let prefix = lab.name_prefix();
     let mut left = Vec::new();
-    let ours = |name: &str| name == prefix || name.starts_with(&format!("{prefix}-"));
+    let of_lab = |name: &str| name == prefix || name.starts_with(&format!("{prefix}-"));
     for folder in [Path::new("/run/netns"), Path::new("/sys/fs/cgroup")] {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if ours(&entry.file_name().to_string_lossy()) {
+            if of_lab(&entry.file_name().to_string_lossy()) {
                 left.push(entry.path().display().to_string());
             }
             // One level down: the hierarchies of cgroup v1.
             for below in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
-                if folder.ends_with("cgroup") && ours(&below.file_name().to_string_lossy()) {
+                if folder.ends_with("cgroup") && of_lab(&below.file_name().to_string_lossy()) {
                     left.push(below.path().display().to_string());
                 }
             }

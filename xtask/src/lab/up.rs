@@ -1,4 +1,4 @@
-//! Bring a lab up, or heal one: everything is checked and only what is missing is started.
+//! Starts or repairs a lab: everything is checked, and only what is missing is started.
 
 use super::machine::LabMachine;
 use super::{Lab, LabConfig, control, emulated, janitor, network, node, processes};
@@ -11,34 +11,34 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// How a lab is to be.
+/// `cargo xtask lab up`
 #[derive(Args, Clone, Debug)]
 pub struct LabUpArgs {
-    /// How many nodes: 1 to 8 [default: 2, or as many as the lab has]
+    /// Number of nodes, 1 to 8 [default: 2, or those of the existing lab]
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
-    /// The nodes' names instead of node1, node2, …
+    /// Node names instead of node1, node2, …
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub node_names: Vec<String>,
-    /// What the nodes' kernel is: this machine's, or an emulated one with InfiniBand
+    /// Kernel of the nodes: the host's, or an emulated machine's with InfiniBand
     #[arg(long, value_enum, default_value_t = NodeKernel::Host)]
     pub kernel: NodeKernel,
-    /// The emulated kernel's series, of Debian's packages
+    /// Kernel series of emulated nodes, from Debian's packages
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     pub series: String,
-    /// Whether an RDMA device of an emulated machine belongs to one network namespace or to all
+    /// RDMA mode of emulated nodes: devices belong to one network namespace, or are shared by all
     #[arg(long, value_enum, default_value_t = LabRdmaMode::Exclusive)]
     pub rdma: LabRdmaMode,
-    /// Install Ferroband as a user would
+    /// Install Ferroband with its chart
     #[arg(long)]
     pub install: bool,
-    /// The simulated hardware that an installed Ferroband finds on each node
+    /// Simulated hardware profile of each node
     #[arg(long, value_name = "HARDWARE", default_value = "default")]
     pub profile: String,
-    /// Have a simulated UFM beside the lab, as the subnet manager of its simulated hardware
+    /// Run a simulated UFM as subnet manager of the simulated hardware
     #[arg(long, requires = "install")]
     pub ufm: bool,
-    /// Take the lab down when this process ends
+    /// Remove the lab when this process ends
     #[arg(long, value_name = "PID", hide = true)]
     pub owner: Option<u32>,
 }
@@ -46,23 +46,23 @@ pub struct LabUpArgs {
 /// Where the nodes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NodeKernel {
-    /// In namespaces of this machine's kernel
+    /// In namespaces of the host's kernel
     Host,
-    /// In emulated machines with a soft HCA
+    /// In emulated machines with a software HCA
     Vm,
 }
 
-/// `rdma system` of a node.
+/// RDMA mode (`rdma system`) of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LabRdmaMode {
-    /// One namespace each
+    /// Each device belongs to one network namespace
     Exclusive,
-    /// All namespaces see all devices
+    /// All network namespaces share all devices
     Shared,
 }
 
 impl LabUpArgs {
-    /// As the lab is.
+    /// Keeps the lab's configuration.
     pub fn unchanged() -> Self {
         Self {
             nodes: None,
@@ -77,7 +77,7 @@ impl LabUpArgs {
         }
     }
 
-    /// The node names asked for, or those the lab has, or the default two.
+    /// The requested node names, those of the existing lab, or the default two.
     fn names(&self, lab: &Lab) -> Result<Vec<String>> {
         let has = lab.nodes().unwrap_or_default();
         let names = if !self.node_names.is_empty() {
@@ -91,7 +91,7 @@ impl LabUpArgs {
         };
         check_names(self, &names)?;
         if names.len() < has.len() || names[..has.len()] != has[..] {
-            bail!("lab `{}` has nodes {}: take it down to change them", lab.name(), has.join(", "));
+            bail!("lab `{}` has nodes {}; remove it to change them", lab.name(), has.join(", "));
         }
         Ok(names)
     }
@@ -99,24 +99,24 @@ impl LabUpArgs {
 
 fn check_names(up: &LabUpArgs, names: &[String]) -> Result<()> {
     if names.is_empty() || names.len() > 8 {
-        bail!("a lab has 1 to 8 nodes, not {}", names.len());
+        bail!("a lab must have 1 to 8 nodes, not {}", names.len());
     }
     if up.nodes.is_some_and(|n| n != names.len()) {
-        bail!("--nodes {} and {} names do not fit together", up.nodes.unwrap_or_default(), names.len());
+        bail!("--nodes {} does not match {} names", up.nodes.unwrap_or_default(), names.len());
     }
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     for (position, name) in names.iter().enumerate() {
         if name.is_empty() || name.len() > 20 || !name.chars().all(fits) || name == "control" {
-            bail!("node name `{name}`: take up to 20 of a-z, 0-9 and -, other than `control`");
+            bail!("node name `{name}`: use up to 20 of a-z, 0-9 and -, except `control`");
         }
         if names[..position].contains(name) {
-            bail!("node name `{name}` is there twice");
+            bail!("duplicate node name `{name}`");
         }
     }
     Ok(())
 }
 
-/// Bring it up.
+/// Starts or repairs the lab.
 pub fn up(lab: &Lab, args: &LabUpArgs) -> Result<()> {
     crate::tools::require_root()?;
     crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
@@ -124,15 +124,15 @@ pub fn up(lab: &Lab, args: &LabUpArgs) -> Result<()> {
     let mut images = crate::image::build_lab_images()?;
     let names = args.names(lab)?;
     fs::create_dir_all(&lab.folder).with_context(|| format!("cannot create {}", lab.folder.display()))?;
-    // A lab that is there keeps its kind.
-    let asked = (args.kernel == NodeKernel::Vm).then(|| args.series.clone());
-    let emulated = if lab.nodes().is_ok() { lab.emulated_series() } else { asked.clone() };
-    if asked.is_some() && asked != emulated {
-        bail!("lab `{}` has other nodes: take it down to change them", lab.name());
+    // An existing lab keeps its kernel.
+    let requested = (args.kernel == NodeKernel::Vm).then(|| args.series.clone());
+    let emulated = if lab.nodes().is_ok() { lab.emulated_series() } else { requested.clone() };
+    if requested.is_some() && requested != emulated {
+        bail!("lab `{}` has nodes with another kernel; remove it to change them", lab.name());
     }
     let artifacts = emulated.as_deref().map(crate::vm::node::build_artifacts).transpose()?;
     if emulated.is_some() && args.install {
-        // Built before the machines need the processors, and imported natively with the rest.
+        // Built before the machines need the CPUs, and imported on the host with the other images.
         images.push(crate::image::build_product()?.archive);
     }
     let shape = serde_json::to_string_pretty(&LabConfig { nodes: names.clone(), emulated })?;
@@ -175,7 +175,7 @@ pub fn up(lab: &Lab, args: &LabUpArgs) -> Result<()> {
     Ok(())
 }
 
-/// Wait until each node is Ready at the API server.
+/// Waits until all nodes are Ready.
 fn wait_nodes_ready(lab: &Lab, machines: &[LabMachine], step: &mut ProgressStep) -> Result<()> {
     let limit = if machines.iter().any(|m| m.emulated) { 900 } else { 120 };
     wait_until("nodes", Duration::from_secs(limit), step, || {
@@ -183,13 +183,13 @@ fn wait_nodes_ready(lab: &Lab, machines: &[LabMachine], step: &mut ProgressStep)
             processes::check_running(machine, node::required_programs(machine))?;
         }
         let states = node_ready_conditions(lab).map_err(|e| format!("{e:#}"))?;
-        let late: Vec<&str> = machines
+        let not_ready: Vec<&str> = machines
             .iter()
             .map(|m| &m.name)
             .filter(|n| states.get(*n).map(String::as_str) != Some("True"))
             .map(String::as_str)
             .collect();
-        if late.is_empty() { Ok(()) } else { Err(format!("waiting for {}", late.join(", "))) }
+        if not_ready.is_empty() { Ok(()) } else { Err(format!("waiting for {}", not_ready.join(", "))) }
     })
 }
 

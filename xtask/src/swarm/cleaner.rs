@@ -1,11 +1,11 @@
-//! Who is left when a swarm is killed, and takes what it made away.
+//! Cleans up after a swarm that is killed.
 
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Waits for its standard input to end, which it does when the swarm's process does. The folder stands in the arguments of
-/// the daemons, and among the mounts of whoever keeps a member's namespace.
+/// Waits for the end of its standard input, i.e. of the swarm's process. The swarm's processes are found by the folder
+/// in their arguments (daemons) or their mounts (namespace holders).
 const SCRIPT: &str = r#"
 cat >/dev/null
 for p in /proc/[0-9]*; do
@@ -17,11 +17,11 @@ for name in $NAMES; do ip netns delete "$name" 2>/dev/null; done
 rm -rf -- "$FOLDER"
 "#;
 
-/// That one.
+/// The cleanup process.
 pub struct SwarmCleaner(Child);
 
 impl SwarmCleaner {
-    /// For the members in this folder.
+    /// Starts it for the members in this folder.
     pub fn start(folder: &Path, names: &[String]) -> Result<Self> {
         let mut command = Command::new("setsid");
         command.args(["sh", "-c", SCRIPT]).env("FOLDER", folder).env("NAMES", names.join(" "));

@@ -9,42 +9,42 @@ use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// DELs at once, in the end.
+/// Parallel DELs at the end.
 const PARALLEL_DELS: usize = 16;
 
-/// Many node daemons of this machine against the lab's API server, asked for addresses.
+/// Runs many node daemons on this machine against the lab's API server and requests addresses.
 ///
-/// Prints one line of JSON when all are assigned, and waits for its standard input to end before it takes everything away,
-/// so that somebody can look at the API server and the namespaces (called like the members) meanwhile.
+/// Prints one line of JSON when all addresses are assigned and waits for the end of standard input before it cleans up,
+/// so that the caller can inspect the API server and the namespaces (named like the members).
 #[derive(Args, Debug)]
 pub struct SwarmArgs {
-    /// How many daemons
+    /// Number of daemons
     #[arg(long, default_value_t = 8)]
     members: usize,
-    /// How many addresses
+    /// Number of addresses
     #[arg(long, default_value_t = 300)]
     addresses: usize,
-    /// How many at once
+    /// Number of parallel requests
     #[arg(long, default_value_t = 64)]
     at_once: usize,
     /// The `ipam` object, as JSON
     #[arg(long)]
     ipam: String,
-    /// Kill daemons (-9) all the time
+    /// Kill daemons (SIGKILL) continuously
     #[arg(long)]
     kill: bool,
     /// Restart the API server half-way
     #[arg(long)]
     restart: bool,
-    /// What begins the names of the members
+    /// Name prefix of the members
     #[arg(long, default_value = "swarm")]
     called: String,
-    /// A folder with `ferroband` and `ferroband-cni`, instead of building them
+    /// Folder with `ferroband` and `ferroband-cni`; built if not given
     #[arg(long, env = "FERROBAND_PROGRAMS")]
     programs: Option<PathBuf>,
 }
 
-/// Do it.
+/// Runs the swarm and cleans up.
 pub fn run_swarm(lab: &Lab, args: &SwarmArgs) -> Result<()> {
     let swarm = Swarm::start(lab.clone(), &args.called, args.members, args.programs.as_deref())?;
     let done = run_and_report(lab, args, &swarm);
@@ -53,7 +53,7 @@ pub fn run_swarm(lab: &Lab, args: &SwarmArgs) -> Result<()> {
 }
 
 fn run_and_report(lab: &Lab, args: &SwarmArgs, swarm: &Swarm) -> Result<()> {
-    let errand = SwarmWorkload {
+    let workload = SwarmWorkload {
         addresses: args.addresses,
         at_once: args.at_once,
         ipam: args.ipam.clone(),
@@ -65,24 +65,24 @@ fn run_and_report(lab: &Lab, args: &SwarmArgs, swarm: &Swarm) -> Result<()> {
         true => restart_api_server(lab),
         false => Ok(()),
     };
-    let report = run_workload(swarm, &errand, restart)?;
+    let report = run_workload(swarm, &workload, restart)?;
     for member in &swarm.members {
         member.wait_ready()?;
     }
-    // One too many: what it is told.
+    // One ADD beyond the range: report its error.
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"swarm","type":"none","ipam":{}}}"#, args.ipam);
-    let (good, answer) = swarm.members[0].call_plugin("ADD", "over", "over", &config)?;
+    let (ok, answer) = swarm.members[0].call_plugin("ADD", "over", "over", &config)?;
     swarm.members[0].call_plugin("DEL", "over", "over", &config)?;
-    let line = json!({"report": report, "over": {"good": good, "answer": answer}});
+    let line = json!({"report": report, "over": {"good": ok, "answer": answer}});
     println!("{line}");
-    // Whoever started us looks now.
+    // The caller inspects the state now.
     std::io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the end of standard input")?;
     let deleted = delete_all(swarm, &report, &config)?;
     println!("{}", json!({ "deleted": deleted }));
     Ok(())
 }
 
-/// Delete everything, some at once; whether every DEL went well.
+/// Deletes all addresses in parallel; returns whether every DEL succeeded.
 fn delete_all(swarm: &Swarm, report: &SwarmReport, config: &str) -> Result<bool> {
     let share = report.assigned.len().div_ceil(PARALLEL_DELS).max(1);
     std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn delete_all(swarm: &Swarm, report: &SwarmReport, config: &str) -> Result<bool>
                     let mut deleted = true;
                     for one in assigned {
                         let member = swarm.members.iter().find(|member| member.name == one.node);
-                        let member = member.context("a member is gone")?;
+                        let member = member.context("unknown member")?;
                         deleted &= member.call_plugin("DEL", &one.container, &one.interface, config)?.0;
                     }
                     Ok(deleted)
@@ -109,7 +109,7 @@ fn delete_all(swarm: &Swarm, report: &SwarmReport, config: &str) -> Result<bool>
     })
 }
 
-/// Kill the API server and bring it back, as a power cut of its machine would.
+/// Kills the API server and restarts it, as after a power cut.
 fn restart_api_server(lab: &Lab) -> Result<()> {
     output(lab.exec("control")?.args(["sh", "-c", "kill -9 $(cat /run/lab/kube-apiserver.pid)"]))?;
     up(lab, &LabUpArgs::unchanged())

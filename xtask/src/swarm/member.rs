@@ -1,4 +1,4 @@
-//! One machine of a swarm, as small as it can be.
+//! One node of a swarm: a node daemon with its own namespaces.
 
 use crate::command::{command, output};
 use crate::lab::Lab;
@@ -13,25 +13,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A node daemon and what belongs to it.
+/// A node daemon with its folders, namespaces and pod.
 pub struct SwarmMember {
-    /// Its node's name.
+    /// Node name.
     pub name: String,
-    /// The UID of its pod.
+    /// UID of its pod.
     pub uid: String,
     root: PathBuf,
-    /// Keeps the mount namespace.
+    /// Process that keeps the mount namespace alive.
     namespace_holder: Child,
     daemon: Mutex<Option<Child>>,
     lab: Lab,
     foreign_plugin: AtomicBool,
-    /// Whether its daemon has assigned anything since it was started.
+    /// Whether the daemon has assigned an address since its start.
     served: AtomicBool,
     start_daemon: Box<dyn Fn() -> Result<Child> + Send + Sync>,
 }
 
 impl SwarmMember {
-    /// Its folders, namespaces and daemon.
+    /// Creates folders and namespaces and starts the daemon.
     pub fn start(lab: &Lab, root: &Path, name: &str, daemon: &Path, cni: &Path) -> Result<Self> {
         for folder in ["run/ferroband", "var/lib/ferroband", "etc/cni/net.d", "opt/cni/bin"] {
             fs::create_dir_all(root.join(folder)).with_context(|| format!("cannot create {folder}"))?;
@@ -39,15 +39,15 @@ impl SwarmMember {
         let bridge = r#"{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"bridge"}]}"#;
         fs::write(root.join("etc/cni/net.d/10-k8s.conflist"), bridge).context("cannot write a conflist")?;
         fs::copy(cni, root.join("opt/cni/bin/whereabouts")).context("cannot copy the CNI program")?;
-        // The plugin, whose root is the machine's, writes the machine's boot into its journals.
+        // The plugin uses the host's root and writes the host's boot ID into its journals.
         let boot = "proc/sys/kernel/random/boot_id";
         fs::create_dir_all(root.join("proc/sys/kernel/random")).context("cannot create a folder")?;
-        fs::copy(Path::new("/").join(boot), root.join(boot)).context("cannot copy the boot's identifier")?;
-        // Left over from a run that was killed, perhaps.
+        fs::copy(Path::new("/").join(boot), root.join(boot)).context("cannot copy the boot ID")?;
+        // May be left over from a killed run.
         let _ = command("ip", ["netns", "delete", name]).stderr(Stdio::null()).status();
         output(&mut command("ip", ["netns", "add", name]))?;
         output(&mut command("ip", ["-n", name, "link", "set", "lo", "up"]))?;
-        // As on a machine: what does not outlive a boot is in memory, and the rest on a disk.
+        // As on a real machine: /run is a tmpfs, /var/lib is on disk.
         let script = format!(
             "mkdir -p /run/ferroband /var/lib/ferroband && mount -t tmpfs tmpfs {0}/run/ferroband && \
              mount --bind {0}/run/ferroband /run/ferroband && \
@@ -63,7 +63,7 @@ impl SwarmMember {
             std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut ready)?;
         }
         if ready.trim() != "ready" {
-            bail!("{name}: its mount namespace was not made");
+            bail!("{name}: cannot create the mount namespace");
         }
         let uid = output(lab.kubectl()?.args(["get", "pod", name, "-o", "jsonpath={.metadata.uid}"]))?;
         let (program, kubeconfig, network, at, node, plugin) = (
@@ -104,7 +104,7 @@ impl SwarmMember {
         })
     }
 
-    /// Until its daemon answers.
+    /// Waits until the daemon responds.
     pub fn wait_ready(&self) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(120);
         let config = r#"{"cniVersion":"1.1.0","name":"swarm","type":"whereabouts"}"#;
@@ -118,17 +118,17 @@ impl SwarmMember {
         Ok(())
     }
 
-    /// Its daemon has assigned something.
+    /// Records that the daemon has assigned an address.
     pub fn mark_served(&self) {
         self.served.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has since it was started.
+    /// Whether the daemon has assigned an address since its start.
     pub fn has_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Kill the daemon where it stands and start another.
+    /// Kills the daemon with SIGKILL and starts a new one.
     pub fn restart_daemon(&self) -> Result<()> {
         self.served.store(false, Ordering::Relaxed);
         let mut daemon = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -140,7 +140,7 @@ impl SwarmMember {
         Ok(())
     }
 
-    /// Execute the plugin; whether it went well, and what it printed.
+    /// Executes the plugin; returns whether it succeeded, and its output.
     pub fn call_plugin(
         &self,
         verb: &str,
@@ -154,57 +154,57 @@ impl SwarmMember {
             "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={};K8S_POD_UID={}",
             self.name, self.uid
         );
-        let given = |mut command: Command| -> Command {
+        let prepare = |mut command: Command| -> Command {
             command.env("CNI_COMMAND", verb).env("CNI_CONTAINERID", container).env("CNI_IFNAME", interface);
             command.env("CNI_ARGS", &args).env("CNI_PATH", self.root.join("opt/cni/bin"));
             command.env("CNI_NETNS", format!("/run/netns/{}", self.name));
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
             command
         };
-        // Somebody else's plugin talks to the API server itself.
+        // An upstream plugin talks to the API server itself.
         if self.foreign_plugin.load(Ordering::Relaxed) {
             let mut command = self.lab.in_network("nsenter");
             command.arg(format!("--mount={spaces}")).arg("--").arg(plugin);
-            return run_plugin(given(command), config);
+            return run_plugin(prepare(command), config);
         }
-        // From within the namespace, and by a thread that ends with the call: a program between would be measured too.
+        // A thread enters the namespace and ends with the call: nsenter would add to the measured time.
         std::thread::scope(|scope| {
             let call = scope.spawn(|| -> Result<(bool, Value)> {
-                let keeper = fs::File::open(&spaces).context("the member's keeper is gone")?;
+                let keeper = fs::File::open(&spaces).context("the namespace holder is gone")?;
                 unshare(CloneFlags::CLONE_FS)?;
                 setns(keeper, CloneFlags::CLONE_NEWNS)?;
-                run_plugin(given(Command::new(plugin)), config)
+                run_plugin(prepare(Command::new(plugin)), config)
             });
             call.join().unwrap_or_else(|_| bail!("a call panicked"))
         })
     }
 
-    /// Put another program in the place of the plugin.
+    /// Replaces the plugin with an upstream one.
     pub fn replace_plugin(&self, program: &Path) -> Result<()> {
         let plugin = self.root.join("opt/cni/bin/whereabouts");
         self.foreign_plugin.store(true, Ordering::Relaxed);
         fs::copy(program, plugin).map(drop).with_context(|| format!("cannot copy {}", program.display()))
     }
 
-    /// A file with the settings that Whereabouts cannot do without.
+    /// Writes the configuration file that Whereabouts requires.
     pub fn write_whereabouts_config(&self) -> Result<PathBuf> {
         let file = self.root.join("whereabouts.conf");
         fs::write(&file, r#"{"datastore":"kubernetes"}"#).context("cannot write whereabouts.conf")?;
         Ok(file)
     }
 
-    /// Put the address on the member's `lo`, or take it off, so that the kernel has it as pods would.
+    /// Adds the address to the member's `lo` or deletes it, so that the kernel has it as in a pod.
     pub fn change_lo_address(&self, verb: &str, address: &str) -> Result<()> {
         let bare = address.split_once('/').map_or(address, |(bare, _)| bare);
         output(&mut command("ip", ["-n", &self.name, "address", verb, bare, "dev", "lo"])).map(drop)
     }
 }
 
-/// What a plugin says to a configuration.
+/// Runs a plugin with a configuration on standard input.
 fn run_plugin(mut command: Command, config: &str) -> Result<(bool, Value)> {
     let mut child = command.spawn().context("cannot start the plugin")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A plugin that has failed already does not read.
+        // A plugin that has already failed does not read.
         let _ = stdin.write_all(config.as_bytes());
     }
     let end = child.wait_with_output().context("cannot wait for the plugin")?;
@@ -212,7 +212,7 @@ fn run_plugin(mut command: Command, config: &str) -> Result<(bool, Value)> {
 }
 
 impl Drop for SwarmMember {
-    /// Its processes and its namespace go with it.
+    /// Kills its processes and deletes its namespace.
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
         {

@@ -1,14 +1,14 @@
-//! Many node daemons on this machine, against one lab's API server: addresses assigned by the thousand, with daemons
-//! killed and the API server restarted meanwhile.
+//! Many node daemons on this machine against a lab's API server: thousands of addresses are assigned while daemons are
+//! killed and the API server restarts.
 //!
 //! ```text
-//!  Swarm ── Member: its own mount namespace (/run/ferroband, /var/lib/ferroband), its own network namespace
-//!    │        ├─ `ferroband node`, in the lab's network, killed and started again at will
-//!    │        └─ `whereabouts` (ferroband-cni), executed for each ADD and DEL; what it gave stands on the member's `lo`
-//!    └─ Errand: what is asked of it, 1 to 256 at once ──▶ Report: rate, percentiles, what each interface got
+//!  Swarm ── SwarmMember: its own mount namespace (/run/ferroband, /var/lib/ferroband), its own network namespace
+//!    │        ├─ `ferroband node`, in the lab's network, killed and restarted on request
+//!    │        └─ `whereabouts` (ferroband-cni), executed for each ADD and DEL; addresses go to the member's `lo`
+//!    └─ SwarmWorkload: requests, 1 to 256 in parallel ──▶ SwarmReport: rate, percentiles, assigned addresses
 //! ```
 //!
-//! A member has one pod with as many interfaces as it is asked for. The pods are objects only; no kubelet knows them.
+//! A member has one pod with all requested interfaces. The pods are API objects only, without a kubelet.
 
 mod cleaner;
 mod cli;
@@ -28,21 +28,20 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// The label of everything that a swarm makes in the cluster.
+/// Label of all objects of a swarm.
 const LABEL: &str = "ferroband.lab/swarm";
 
-/// The members, and what they are made from.
+/// The members of a swarm.
 pub struct Swarm {
     lab: Lab,
     folder: PathBuf,
-    /// In order.
     pub members: Vec<SwarmMember>,
-    /// After the members, as it is written here.
+    /// Dropped after the members, in declaration order.
     _cleaner: cleaner::SwarmCleaner,
 }
 
 impl Swarm {
-    /// `count` members called `<name>-0`, `<name>-1`, …; their daemons are started.
+    /// Starts `count` members named `<name>-0`, `<name>-1`, …
     pub fn start(lab: Lab, name: &str, count: usize, programs: Option<&Path>) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("ferroband-swarm-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).context("cannot create the swarm's folder")?;
@@ -53,7 +52,7 @@ impl Swarm {
         match swarm.start_members(names, programs) {
             Ok(()) => Ok(swarm),
             Err(e) => {
-                // What is made is taken away again, whatever that says.
+                // Clean up; report the first error.
                 let _ = swarm.stop();
                 Err(e)
             }
@@ -72,7 +71,7 @@ impl Swarm {
         self.members.iter().try_for_each(SwarmMember::wait_ready)
     }
 
-    /// Nodes that no DaemonSet wants, and one pod on each.
+    /// Creates Node objects that match no DaemonSet, and one pod on each.
     fn create_objects(&self, names: &[String]) -> Result<()> {
         let objects: Vec<_> = names
             .iter()
@@ -91,7 +90,7 @@ impl Swarm {
         run_with_input(self.lab.kubectl()?.args(["create", "-f", "-"]).stdout(Stdio::null()), &list).map(drop)
     }
 
-    /// Take everything away again: processes, namespaces, objects.
+    /// Removes processes, namespaces and objects.
     pub fn stop(self) -> Result<()> {
         drop(self.members);
         let selector = format!("{LABEL}=true");

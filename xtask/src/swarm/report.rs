@@ -1,46 +1,44 @@
-//! What came of an errand.
+//! Results of a workload.
 
 use serde::Serialize;
 use std::time::Duration;
 
-/// Figures, and what each interface got.
+/// Figures and assigned addresses.
 #[derive(Debug, Default, Serialize)]
 pub struct SwarmReport {
-    /// Addresses assigned.
+    /// Assigned addresses.
     pub assigned: Vec<SwarmAddress>,
-    /// ADDs that failed and were made again, as a kubelet does.
+    /// ADDs that failed and were retried.
     pub failures: usize,
-    /// The last failure, for people.
+    /// Message of the last failure.
     pub last_failure: Option<String>,
-    /// From the first ADD to the last.
+    /// Total time.
     pub seconds: f64,
-    /// Of each ADD that went well, in order.
+    /// Durations of successful ADDs, in order.
     #[serde(skip)]
     pub times: Vec<Duration>,
-    /// Daemons that were killed.
+    /// Number of killed daemons.
     pub kills: usize,
 }
 
 /// One address, as the plugin printed it.
 #[derive(Clone, Debug, Serialize)]
 pub struct SwarmAddress {
-    /// The node.
     pub node: String,
-    /// The interface.
     pub interface: String,
-    /// The sandbox.
+    /// Sandbox ID.
     pub container: String,
-    /// The address with its prefix length.
+    /// Address with prefix length.
     pub address: String,
 }
 
 impl SwarmReport {
-    /// Assigned in a second.
+    /// Addresses per second.
     pub fn rate(&self) -> f64 {
         self.assigned.len() as f64 / self.seconds.max(1e-9)
     }
 
-    /// The time that this share of the ADDs did not exceed, in milliseconds.
+    /// Percentile of the ADD durations in milliseconds.
     pub fn percentile(&self, share: f64) -> f64 {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -54,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_the_sorted_times() {
+    fn percentiles_are_computed_from_sorted_times() {
         let times = (1..=100).rev().map(Duration::from_millis).collect();
         let report = SwarmReport { times, ..SwarmReport::default() };
         assert_eq!((report.percentile(0.5), report.percentile(0.99)), (50.0, 99.0));

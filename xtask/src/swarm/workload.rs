@@ -1,4 +1,4 @@
-//! So many addresses, so many at once.
+//! Requests a number of addresses with a given parallelism.
 
 use super::Swarm;
 use super::report::{SwarmAddress, SwarmReport};
@@ -8,35 +8,35 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often one interface is tried.
+/// Attempts per interface.
 const MAX_TRIES: usize = 200;
-/// The pause before a failed ADD is made again.
+/// Pause before a failed ADD is retried.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What is asked of a swarm.
+/// Addresses to request from a swarm, and how.
 #[derive(Clone, Debug)]
 pub struct SwarmWorkload {
-    /// How many addresses.
+    /// Number of addresses.
     pub addresses: usize,
-    /// How many at once.
+    /// Number of parallel requests.
     pub at_once: usize,
     /// The `ipam` object, as JSON.
     pub ipam: String,
-    /// Kill a daemon now and then.
+    /// Whether to kill daemons repeatedly.
     pub kill: bool,
-    /// Whether the member's kernel gets the addresses too.
+    /// Whether to assign the addresses to the member's `lo`.
     pub assign_in_kernel: bool,
-    /// What begins the names of sandboxes; another one for each errand.
+    /// Name prefix of sandboxes, unique per workload.
     pub name: String,
 }
 
-/// Run it. `half_way` is called once, when half of the addresses are assigned.
+/// Runs the workload. Calls `half_way` once, when half of the addresses are assigned.
 pub fn run_workload(
     swarm: &Swarm,
-    errand: &SwarmWorkload,
+    workload: &SwarmWorkload,
     half_way: impl Fn() -> Result<()> + Sync,
 ) -> Result<SwarmReport> {
-    let config = format!(r#"{{"cniVersion":"1.0.0","name":"swarm","type":"none","ipam":{}}}"#, errand.ipam);
+    let config = format!(r#"{{"cniVersion":"1.0.0","name":"swarm","type":"none","ipam":{}}}"#, workload.ipam);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let half = AtomicBool::new(false);
@@ -45,10 +45,10 @@ pub fn run_workload(
     let begin = Instant::now();
     let lock = || report.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     std::thread::scope(|scope| -> Result<()> {
-        let killing = errand.kill.then(|| {
+        let killing = workload.kill.then(|| {
             scope.spawn(|| -> Result<()> {
-                // Not random, but at no particular moment of any ADD. One that has served nothing since it was started is
-                // left alone most of the time: on a busy machine none would ever come to it.
+                // At fixed intervals, unrelated to the ADDs. A daemon that has served nothing since its start is mostly
+                // skipped: on a busy machine no daemon would ever get to serve a request.
                 let mut turn = 0;
                 while !over.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_millis(700));
@@ -62,17 +62,17 @@ pub fn run_workload(
                 Ok(())
             })
         });
-        let workers: Vec<_> = (0..errand.at_once)
+        let workers: Vec<_> = (0..workload.at_once)
             .map(|_| {
                 scope.spawn(|| -> Result<()> {
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= errand.addresses {
+                        if number >= workload.addresses {
                             return Ok(());
                         }
-                        add_with_retries(swarm, errand, &config, number, &report)?;
+                        add_with_retries(swarm, workload, &config, number, &report)?;
                         let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-                        if so_far * 2 >= errand.addresses && !half.swap(true, Ordering::Relaxed) {
+                        if so_far * 2 >= workload.addresses && !half.swap(true, Ordering::Relaxed) {
                             half_way()?;
                         }
                     }
@@ -85,7 +85,7 @@ pub fn run_workload(
         }
         over.store(true, Ordering::Relaxed);
         if let Some(killing) = killing {
-            results.push(killing.join().unwrap_or_else(|_| bail!("the killer panicked")));
+            results.push(killing.join().unwrap_or_else(|_| bail!("the killing thread panicked")));
         }
         results.into_iter().collect()
     })?;
@@ -94,26 +94,26 @@ pub fn run_workload(
     Ok(report)
 }
 
-/// One interface, tried as a kubelet does: each time in a new sandbox, after the old one is deleted.
+/// ADD for one interface, retried as by a kubelet: each time in a new sandbox, after DEL of the old one.
 fn add_with_retries(
     swarm: &Swarm,
-    errand: &SwarmWorkload,
+    workload: &SwarmWorkload,
     config: &str,
     number: usize,
     report: &Mutex<SwarmReport>,
 ) -> Result<()> {
     let member = &swarm.members[number % swarm.members.len()];
-    let interface = format!("{}{number}", errand.name);
+    let interface = format!("{}{number}", workload.name);
     let lock = || report.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for attempt in 0..MAX_TRIES {
         let container = format!("{interface}-{attempt}");
         let begin = Instant::now();
-        let (good, answer) = member.call_plugin("ADD", &container, &interface, config)?;
+        let (ok, answer) = member.call_plugin("ADD", &container, &interface, config)?;
         let time = begin.elapsed();
-        if let Some(address) = answer["ips"][0]["address"].as_str().filter(|_| good) {
+        if let Some(address) = answer["ips"][0]["address"].as_str().filter(|_| ok) {
             member.mark_served();
             let (node, address) = (member.name.clone(), address.to_owned());
-            if errand.assign_in_kernel {
+            if workload.assign_in_kernel {
                 member.change_lo_address("add", &address)?;
             }
             let mut report = lock();
@@ -126,13 +126,13 @@ fn add_with_retries(
             report.failures += 1;
             report.last_failure = Some(error_text(&answer));
         }
-        let (good, answer) = member.call_plugin("DEL", &container, &interface, config)?;
-        if !good {
+        let (ok, answer) = member.call_plugin("DEL", &container, &interface, config)?;
+        if !ok {
             bail!("DEL of {container} failed: {answer}");
         }
         std::thread::sleep(PAUSE);
     }
-    bail!("{interface}: no address in {MAX_TRIES} tries; the last: {:?}", lock().last_failure)
+    bail!("{interface}: no address after {MAX_TRIES} tries; the last: {:?}", lock().last_failure)
 }
 
 fn error_text(answer: &Value) -> String {

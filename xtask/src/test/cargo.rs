@@ -1,4 +1,4 @@
-//! The tests that cargo runs.
+//! Tests run by cargo.
 
 use super::tally::Tally;
 use crate::cache;
@@ -14,7 +14,7 @@ use std::thread;
 const CLUSTER: &str = "ferroband-cluster-tests";
 /// The crate whose tests need a cluster of emulated nodes.
 const VMLAB: &str = "ferroband-vmlab-tests";
-/// The name of a crate's integration test that needs network namespaces.
+/// Name of integration tests that need network namespaces.
 const NETNS: &str = "netns";
 
 fn cargo(args: &[&str]) -> Command {
@@ -34,7 +34,7 @@ pub fn check_lints() -> Result<()> {
         .map(drop)
 }
 
-/// Libraries, binaries and integration tests that need no privileges.
+/// Tests of libraries and binaries, and integration tests without privileges.
 pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     let mut args = vec![
         "test",
@@ -56,15 +56,15 @@ pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     run_and_count(tally, &mut cargo(&args), only, &[])
 }
 
-/// Each crate's `tests/netns.rs`, one test at a time where they share the kernel.
+/// Each crate's `tests/netns.rs`.
 pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     let args =
         ["test", "--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--test", NETNS, "--no-fail-fast"];
     run_and_count(tally, &mut cargo(&args), only, &[])
 }
 
-/// The scenarios, against the lab named in the environment. Files whose scenarios bring labs of their own up run beside the
-/// others: most of both is waiting.
+/// The scenarios on the lab `lab`. Files whose scenarios start their own labs run in parallel to the others: both
+/// mostly wait.
 pub fn cluster(
     tally: &mut Tally,
     only: Option<&str>,
@@ -72,11 +72,11 @@ pub fn cluster(
     rounds: usize,
     peers: Option<&Path>,
 ) -> Result<()> {
-    let xtask = std::env::current_exe().context("cannot find this program")?;
+    let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
     let peers =
         peers.map(|folder| folder.canonicalize().with_context(|| format!("no folder {}", folder.display())));
     let peers = peers.transpose()?;
-    // One scenario needs it, and says so where it cannot be had.
+    // One scenario needs it and fails with a clear message without it.
     let promtool = crate::tools::ensure_promtool().ok();
     let scenarios = |files: &[String]| {
         let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast"]);
@@ -90,27 +90,28 @@ pub fn cluster(
     let files =
         integration_tests()?.into_iter().filter(|(package, _)| package == CLUSTER).map(|(_, test)| test);
     let (own, common): (Vec<String>, Vec<String>) = files.partition(|file| has_own_lab(file));
-    output(scenarios(&[]).args(["--tests", "--no-run", "--quiet"])).context("building the scenarios")?;
+    output(scenarios(&[]).args(["--tests", "--no-run", "--quiet"])).context("cannot build the scenarios")?;
     thread::scope(|scope| {
         let beside =
             scope.spawn(|| run_cargo(&mut scenarios(&own), only, &["--test-threads=1"], "own lab: "));
         let first = run_cargo(scenarios(&common).arg("--lib"), only, &["--test-threads=1"], "");
-        let second =
-            beside.join().unwrap_or_else(|_| bail!("whoever ran the scenarios with labs of their own"));
+        let second = beside
+            .join()
+            .unwrap_or_else(|_| bail!("the thread of the scenarios with their own labs panicked"));
         [first, second].into_iter().try_for_each(|lane| add_to_tally(tally, &lane?))
     })
 }
 
-/// Whether a file's scenarios have a lab of their own: they say so in their first lines of code.
+/// Whether a file's scenarios start their own lab, found by the call in the source.
 fn has_own_lab(file: &str) -> bool {
     let path = cache::checkout().join("tests/cluster/tests").join(file).with_extension("rs");
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    ["own_lab(", "bare_lab("].iter().any(|word| text.contains(word))
+    ["start_own_lab(", "start_bare_lab("].iter().any(|call| text.contains(call))
 }
 
-/// The scenarios of emulated nodes, likewise.
+/// The scenarios on a lab of emulated nodes.
 pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
-    let xtask = std::env::current_exe().context("cannot find this program")?;
+    let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
     let mut cargo = cargo(&["test", "--package", VMLAB, "--no-fail-fast", "--tests"]);
     cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
     run_and_count(tally, &mut cargo, None, &[&["--test-threads=1"], which].concat())
@@ -120,13 +121,13 @@ fn run_and_count(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, mor
     add_to_tally(tally, &run_cargo(cargo, only, more, "")?)
 }
 
-/// What a run of cargo said, and how it ended.
+/// Output and exit status of cargo.
 struct CargoOutput {
     text: String,
     status: ExitStatus,
 }
 
-/// Runs cargo and shows what it says, except for what passes.
+/// Runs cargo and prints its output, except passed tests.
 fn run_cargo(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) -> Result<CargoOutput> {
     cargo.arg("--").args(more).args(only);
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
@@ -145,15 +146,15 @@ fn run_cargo(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) 
     Ok(CargoOutput { text, status })
 }
 
-fn add_to_tally(tally: &mut Tally, said: &CargoOutput) -> Result<()> {
-    let counted = tally.add_libtest_output(&said.text);
-    if !said.status.success() && (!counted || !said.text.contains("FAILED")) {
-        bail!("cargo test: {}", said.status);
+fn add_to_tally(tally: &mut Tally, output: &CargoOutput) -> Result<()> {
+    let counted = tally.add_libtest_output(&output.text);
+    if !output.status.success() && (!counted || !output.text.contains("FAILED")) {
+        bail!("cargo test: {}", output.status);
     }
     Ok(())
 }
 
-/// All (package, integration test) pairs of the workspace.
+/// (package, integration test) pairs of the workspace.
 fn integration_tests() -> Result<Vec<(String, String)>> {
     let text = output(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
     let metadata: Value = serde_json::from_str(&text).context("cargo metadata")?;

@@ -1,4 +1,4 @@
-//! The scenarios' lab: up before, down after, also when this process is killed.
+//! Lab of the scenarios: started before, removed afterwards, also if this process is killed.
 
 use super::cargo;
 use super::tally::Tally;
@@ -6,10 +6,10 @@ use crate::lab::{Lab, LabRdmaMode, LabUpArgs, NodeKernel, down, up};
 use anyhow::Result;
 use std::path::Path;
 
-/// What the names of the scenarios begin with that need nodes with shared RDMA devices.
+/// Name prefix of scenarios that need nodes with shared RDMA devices.
 const SHARED_PREFIX: &str = "shared_";
 
-/// Bring a lab up, run the scenarios, their loops so many rounds, take it down.
+/// Starts a lab, runs the scenarios with this number of rounds, and takes the lab down.
 pub fn run(
     tally: &mut Tally,
     only: Option<&str>,
@@ -20,8 +20,8 @@ pub fn run(
     let shape = LabUpArgs { nodes: Some(3), profile: "default".to_string(), ..LabUpArgs::unchanged() };
     run_in_lab(tally, "test", keep, shape, |tally, lab| {
         if only.is_none() {
-            // Cheap here: the lab has just built what a release consists of.
-            tally.check("a release can be made", check_release);
+            // Cheap here: the lab has just built the same programs.
+            tally.check("a release can be built", check_release);
         }
         cargo::cluster(tally, only, lab, rounds, peers)
     })
@@ -34,8 +34,8 @@ fn check_release() -> Result<()> {
     made
 }
 
-/// The same with two nodes whose kernels have InfiniBand, first with RDMA devices of one namespace each, then with devices
-/// that all namespaces share: a node's mode is set when it boots.
+/// The same with two emulated nodes with InfiniBand, first in exclusive, then in shared RDMA mode: the mode is set at
+/// boot.
 pub fn run_emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &str) -> Result<()> {
     for (rdma, kind) in [(LabRdmaMode::Exclusive, "vmtest"), (LabRdmaMode::Shared, "vmtest-shared")] {
         if only.is_some_and(|only| only.starts_with(SHARED_PREFIX) != (rdma == LabRdmaMode::Shared)) {
@@ -66,9 +66,9 @@ fn run_in_lab(
     let result =
         up(&lab, &LabUpArgs { install: true, owner, ..shape }).and_then(|()| scenarios(tally, &name));
     if keep {
-        eprintln!("the lab is left up: cargo xtask lab --name {name} status");
+        eprintln!("the lab keeps running: cargo xtask lab --name {name} status");
     } else {
-        tally.check("the lab goes without a trace", || down(&lab).and_then(|()| check_no_traces(&lab)));
+        tally.check("the lab is removed without a trace", || down(&lab).and_then(|()| check_no_traces(&lab)));
     }
     result
 }

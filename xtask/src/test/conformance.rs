@@ -1,4 +1,4 @@
-//! The conformance cases, played against our own CNI binary or anybody's.
+//! CNI conformance cases, run against ferroband-cni or any other plugin binary.
 
 use super::tally::Tally;
 use crate::cache;
@@ -7,22 +7,22 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::process::Command;
 
-/// Play the cases against a plugin binary.
+/// `cargo xtask conformance`
 #[derive(Args, Debug)]
 pub struct ConformanceArgs {
-    /// Arguments of the player: --binary PATH [--only N] [--upstream] …; --help lists them
+    /// Arguments of the conformance runner: --binary PATH [--only N] [--upstream] …; see --help
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
 }
 
-/// Run the player in our place.
+/// Replaces this process with the conformance runner.
 pub fn run_player(args: &ConformanceArgs) -> Result<i32> {
     crate::tools::require_root()?;
     crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
     exec(player_command().args(&args.args))
 }
 
-/// The tier: our own binary, all cases.
+/// The test tier: all cases against ferroband-cni.
 pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     crate::tools::require_root()?;
     crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
@@ -35,18 +35,18 @@ pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     if let Some(only) = only {
         player.args(["--only", only]);
     }
-    let end = player.output().context("cannot run the player")?;
-    let said = String::from_utf8_lossy(&end.stdout);
-    for line in said.lines() {
+    let end = player.output().context("cannot run the conformance runner")?;
+    let output = String::from_utf8_lossy(&end.stdout);
+    for line in output.lines() {
         eprintln!("  {line}");
     }
-    if !tally.add_summary_line(&said) {
-        bail!("the player gave no count: {}", String::from_utf8_lossy(&end.stderr));
+    if !tally.add_summary_line(&output) {
+        bail!("the conformance runner printed no summary: {}", String::from_utf8_lossy(&end.stderr));
     }
     Ok(())
 }
 
-/// The budget of `ferroband-cni`: what a node runs once or more for every pod.
+/// Checks the size budget of `ferroband-cni`, which runs for every pod, and measures its start time.
 pub fn check_budget(tally: &mut Tally) -> Result<()> {
     let file = crate::image::build_cni()?;
     let size = std::fs::metadata(&file)?.len();
@@ -61,7 +61,7 @@ pub fn check_budget(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Two megabytes.
+/// Size budget in bytes.
 const MAX_SIZE: u64 = 2_000_000;
 
 fn player_command() -> Command {

@@ -1,10 +1,10 @@
-//! Who may depend on whom (ARCHITECTURE.md); a crate that reaches the wrong way fails here.
+//! Allowed dependencies between crates (ARCHITECTURE.md); a crate with a forbidden dependency fails here.
 
 use crate::cache;
 use crate::command::{command, output};
 use anyhow::{Result, bail};
 
-/// What must not be found below a crate, and why.
+/// Crate, forbidden dependencies, reason.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "ferroband-cni",
@@ -16,7 +16,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         &["kube", "tokio", "tonic", "hyper", "ferroband-api", "ferroband-address", "ferroband-node"],
         "it is part of ferroband-cni",
     ),
-    ("ferroband-model", &["ferroband-kernel", "nix", "tokio", "kube"], "the words are pure"),
+    ("ferroband-model", &["ferroband-kernel", "nix", "tokio", "kube"], "the model is pure"),
     (
         "ferroband-address",
         &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"],
@@ -25,19 +25,23 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "ferroband-partition",
         &["ferroband-kernel", "ferroband-api", "kube", "nix"],
-        "partitions know neither the kernel nor Kubernetes",
+        "partitions depend neither on the kernel nor on Kubernetes",
     ),
     (
         "ferroband-cli",
         &["ferroband-testbed", "reqwest", "openssl"],
-        "what tests stand on is no part of the product, and there is one HTTP client and one TLS",
+        "test code is not part of the product, and there is one HTTP client and one TLS library",
     ),
-    ("ferroband-api", &["ferroband-kernel", "ferroband-address", "nix"], "what users write knows no kernel"),
-    ("ferroband-node", &["ferroband-cluster"], "the daemons meet in objects of the API server"),
+    (
+        "ferroband-api",
+        &["ferroband-kernel", "ferroband-address", "nix"],
+        "API types do not depend on the kernel",
+    ),
+    ("ferroband-node", &["ferroband-cluster"], "the daemons communicate through API objects only"),
     (
         "ferroband-cluster",
         &["ferroband-node", "ferroband-kernel", "ferroband-sim", "ferroband-attach"],
-        "it runs anywhere; nodes do what is done on nodes",
+        "it runs on any node; node work is done by the node daemon",
     ),
     (
         "ferroband-kernel",
@@ -46,7 +50,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Check every rule against the tree of normal dependencies.
+/// Checks every rule against the tree of normal dependencies.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
     for (package, forbidden, why) in FORBIDDEN {

@@ -1,13 +1,13 @@
-//! `cargo xtask test`: the tiers, and one closing line.
+//! `cargo xtask test`: test tiers and a summary line.
 //!
 //! ```text
 //! unit         formatting, lints, dependency direction, generated files, tests without privileges     seconds
-//! netns        the kernel's own answers, in network namespaces of the test's                          seconds
-//! conformance  CNI cases as files, played against ferroband-cni                                        seconds
+//! netns        tests with the real kernel, in separate network namespaces                             seconds
+//! conformance  CNI cases as files, run against ferroband-cni                                           seconds
 //! cluster      scenarios on a real Kubernetes                                                         minutes
-//! soak         the cluster's loops, many times; only when named                                       an hour
-//! vm           the kernel's own InfiniBand in an emulated machine, with a soft adapter                minutes
-//! vmlab        scenarios on a cluster of two such machines; only when named                           minutes
+//! soak         loops of the cluster tier, many rounds; only if named                                  an hour
+//! vm           the kernel's InfiniBand stack in an emulated machine with a software adapter           minutes
+//! vmlab        scenarios on a cluster of two such machines; only if named                             minutes
 //! ```
 
 mod cargo;
@@ -24,54 +24,54 @@ use tally::Tally;
 
 pub use conformance::{ConformanceArgs, run_player};
 
-/// Which tiers.
+/// `cargo xtask test`
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// Tiers to run; unit, netns, conformance and cluster when none is given
+    /// Tiers to run [default: unit, netns, conformance and cluster]
     #[arg(value_enum)]
     tiers: Vec<TestTier>,
-    /// Only tests whose name contains this
+    /// Run only tests whose name contains TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// The emulated machine's kernel, for the tiers `vm` and `vmlab`
+    /// Kernel series of the emulated machines in the tiers `vm` and `vmlab`
     #[arg(long, value_name = "SERIES", default_value = "6.1")]
     kernel: String,
-    /// CNI plugins of others: in the tier `vm` they are shown to work on the soft adapters too, and in the tier `cluster`
-    /// `whereabouts` leaves the records that are moved over
+    /// Folder with upstream CNI plugins: the tier `vm` tests them on the software adapters, and in the tier `cluster`
+    /// `whereabouts` writes the records that are migrated
     #[arg(long, value_name = "FOLDER")]
     peers: Option<PathBuf>,
-    /// Leave the cluster tier's lab up for a look around
+    /// Keep the lab of the cluster tier running afterwards
     #[arg(long)]
     keep: bool,
 }
 
-/// A kind of test, by what it needs.
+/// Test tiers, by their requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TestTier {
-    /// Formatting, lints, dependency direction, generated files, tests that need nothing
+    /// Formatting, lints, dependency direction, generated files, tests without privileges
     Unit,
-    /// Tests in network namespaces of their own; need root
+    /// Tests in separate network namespaces; need root
     Netns,
-    /// CNI cases as files, played against our binary; need root
+    /// CNI cases as files, run against ferroband-cni; need root
     Conformance,
-    /// Scenarios on a real Kubernetes in a lab of their own; need root
+    /// Scenarios on a real Kubernetes cluster in a lab; need root
     Cluster,
-    /// The kernel's own InfiniBand stack in an emulated machine
+    /// The kernel's InfiniBand stack in an emulated machine
     Vm,
-    /// Scenarios on a cluster of two such machines; need root, run only when named
+    /// Scenarios on a cluster of two such machines; need root, run only if named
     Vmlab,
-    /// The cluster tier's loops many times over; runs only when named
+    /// Loops of the cluster tier, many rounds; runs only if named
     Soak,
 }
 
-/// What runs when no tier is named. `vm` joins when one run of the whole of it was green in under ten minutes.
+/// Default tiers. `vm` is added once a full run passes in under ten minutes.
 const DEFAULT_TIERS: [TestTier; 4] =
     [TestTier::Unit, TestTier::Netns, TestTier::Conformance, TestTier::Cluster];
 
-/// How often `soak` does what the cluster tier does once.
+/// Rounds of `soak`; the cluster tier runs one.
 const SOAK_ROUNDS: usize = 50;
 
-/// Run the tiers; the exit code says whether all passed.
+/// Runs the tiers; the exit code is 0 if all tests passed.
 pub fn run_tests(args: &TestArgs) -> Result<i32> {
     let tiers = if args.tiers.is_empty() { DEFAULT_TIERS.to_vec() } else { args.tiers.clone() };
     let mut tally = Tally::default();

@@ -1,9 +1,9 @@
-//! Counting what passed, across tools that count differently.
+//! Test counts across tools with different output formats.
 
 use anyhow::Result;
 use std::time::Instant;
 
-/// The counts of a run, and the reasons of its failures.
+/// Counts of a run and the reasons of its failures.
 #[derive(Default, Debug)]
 pub struct Tally {
     passed: usize,
@@ -13,7 +13,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Run a tier. One that cannot run is a failure, with its reason.
+    /// Runs a tier. A tier that cannot run counts as a failure.
     pub fn run_tier(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Result<()>) {
         eprintln!("── {name}");
         let (begin, before) = (Instant::now(), (self.passed, self.failed));
@@ -24,7 +24,7 @@ impl Tally {
         eprintln!("── {name}: {passed} passed, {failed} failed ({:.0} s)", begin.elapsed().as_secs_f32());
     }
 
-    /// One check of our own.
+    /// Runs one check and prints its result.
     pub fn check(&mut self, name: &str, work: impl FnOnce() -> Result<()>) {
         let begin = Instant::now();
         match work() {
@@ -39,7 +39,7 @@ impl Tally {
         }
     }
 
-    /// One whose end somebody else has shown already.
+    /// Counts a result that has been printed already.
     pub fn record(&mut self, name: &str, passed: bool, reason: &str) {
         if passed {
             self.passed += 1;
@@ -49,19 +49,20 @@ impl Tally {
         }
     }
 
-    /// A failure and its reason, shown now and again at the end.
+    /// Counts a failure; the reason is printed now and in the summary.
     pub fn fail(&mut self, reason: String) {
         eprintln!("{reason}");
         self.failed += 1;
         self.reasons.push(reason);
     }
 
-    /// Take over the counts of a libtest run, from the lines `test result: …` and `test NAME ... FAILED` of its output.
+    /// Adds the counts of a libtest run, from the lines `test result: …` and `test NAME ... FAILED`; false if there are
+    /// none.
     pub fn add_libtest_output(&mut self, output: &str) -> bool {
-        let mut seen = false;
+        let mut found = false;
         for line in output.lines() {
             if let Some(rest) = line.strip_prefix("test result: ") {
-                seen = true;
+                found = true;
                 self.passed += count(rest, "passed");
                 self.failed += count(rest, "failed");
                 self.skipped += count(rest, "ignored");
@@ -69,10 +70,10 @@ impl Tally {
                 self.reasons.push(line.to_string());
             }
         }
-        seen
+        found
     }
 
-    /// Take over the counts of a plain closing line, `N passed, N failed, N skipped`; whether there is one.
+    /// Adds the counts of a summary line `N passed, N failed, N skipped`; false if there is none.
     pub fn add_summary_line(&mut self, output: &str) -> bool {
         let Some(line) = output.lines().rev().find(|l| l.contains(" passed, ") && l.contains(" failed"))
         else {
@@ -87,7 +88,7 @@ impl Tally {
         true
     }
 
-    /// The closing line; the exit code.
+    /// Prints the failures and the summary line; returns the exit code.
     pub fn finish(&self) -> i32 {
         for reason in &self.reasons {
             let first: String = reason.lines().take(3).collect::<Vec<_>>().join(" | ");
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_closing_line_is_counted() {
+    fn summary_line_is_counted() {
         let mut tally = Tally::default();
         assert!(tally.add_summary_line("case 1: passed\n25 passed, 0 failed, 2 skipped\n"));
         assert_eq!((tally.passed, tally.failed, tally.skipped), (25, 0, 2));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_test_at_all_is_no_success() {
+    fn a_run_without_tests_fails() {
         assert_eq!(Tally::default().finish(), 1);
     }
 }

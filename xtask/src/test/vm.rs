@@ -1,17 +1,17 @@
-//! The guest tests of the emulated machine, each with its verdict.
+//! Guest tests of the emulated machine.
 
 use super::tally::Tally;
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Boot the machine of a kernel series and count what its tests say.
+/// Boots a machine with this kernel series and counts the verdicts of its tests.
 pub fn run(tally: &mut Tally, only: Option<&str>, kernel: &str, peers: Option<&Path>) -> Result<()> {
     let verdicts = crate::vm::run_tests(kernel, only, peers)?;
     if verdicts.is_empty() {
-        bail!("the machine gave no verdict");
+        bail!("the machine returned no verdict");
     }
     for verdict in verdicts {
-        // The machine has shown each as it came.
+        // Each verdict has been printed already.
         tally.record(&format!("{} on {kernel}", verdict.name), verdict.passed, &verdict.reason);
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! Debian packages by name, without root: apt with its state in our cache, unpacked with dpkg-deb.
+//! Debian packages by name, without root: apt with its state in the cache, unpacked with dpkg-deb.
 //!
-//! apt resolves against an empty package status, so the closure is complete whatever the host has installed, and it
-//! checks every file against the signed lists. Which mirror is asked is the host's own configuration.
+//! apt resolves dependencies against an empty package status, so the result does not depend on the host's packages. It
+//! verifies every file against the signed lists. The host's configuration selects the mirror.
 
 use super::cache::{VmCache, hash_key};
 use crate::command::{command, output};
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a resolved set of packages is used before the archive is asked for newer ones.
+/// Age after which the package lists are updated.
 const MAX_LIST_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The release after the host's.
+/// The Debian release after the host's.
 const NEWER_RELEASE: &str = "trixie";
-/// The keys of all releases, as Debian's own package has them.
+/// Archive keys of all releases, from debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Downloads packages with everything they depend on.
+/// Downloads packages with all dependencies.
 pub fn download_with_dependencies(cache: &VmCache, apt: &Apt, names: &[&str]) -> Result<Vec<PathBuf>> {
     let debs = cache.dir(&format!("debs/{}", hash_key(names)))?;
     fs::create_dir_all(debs.join("partial"))?;
@@ -31,14 +31,14 @@ pub fn download_with_dependencies(cache: &VmCache, apt: &Apt, names: &[&str]) ->
         output(command.args(names))
     };
     if fetch().is_err() {
-        // A list that has aged names files the archive no longer has.
+        // An old list names files that the archive no longer has.
         apt.update()?;
         fetch()?;
     }
     packages_in(&debs)
 }
 
-/// Downloads exactly the named packages, no dependencies.
+/// Downloads packages without dependencies.
 pub fn download(apt: &Apt, names: &[String], into: &Path) -> Result<Vec<PathBuf>> {
     let fetch = || output(apt.command("apt-get").current_dir(into).args(["-q", "download"]).args(names));
     if fetch().is_err() {
@@ -48,23 +48,23 @@ pub fn download(apt: &Apt, names: &[String], into: &Path) -> Result<Vec<PathBuf>
     packages_in(into)
 }
 
-/// All package names that begin with `prefix`.
+/// All package names that start with `prefix`.
 pub fn package_names(apt: &Apt, prefix: &str) -> Result<Vec<String>> {
     let listed = output(apt.command("apt-cache").args(["pkgnames", prefix]))?;
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
-/// The packages a package depends on, by name.
+/// Direct dependencies of a package.
 pub fn dependencies(apt: &Apt, name: &str) -> Result<Vec<String>> {
     let listed = output(apt.command("apt-cache").args(["depends", "-i", name]))?;
     Ok(listed.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
 }
 
-/// The version apt would take now.
+/// The version that apt would install.
 pub fn candidate_version(apt: &Apt, name: &str) -> Result<String> {
     let shown = output(apt.command("apt-cache").args(["policy", name]))?;
     let version = shown.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
-    version.map(str::to_owned).with_context(|| format!("package {name} is not known to apt"))
+    version.map(str::to_owned).with_context(|| format!("apt does not know the package {name}"))
 }
 
 /// Unpacks packages into `root`.
@@ -85,24 +85,24 @@ fn packages_in(dir: &Path) -> Result<Vec<PathBuf>> {
     }
     debs.sort();
     if debs.is_empty() {
-        bail!("apt left no package in {}", dir.display());
+        bail!("apt downloaded no package to {}", dir.display());
     }
     Ok(debs)
 }
 
-/// apt with its lists and caches in our folder; sources and keys are the host's.
+/// apt with its own lists and caches; sources and keys are the host's.
 pub struct Apt {
     state: PathBuf,
     sources: Option<PathBuf>,
 }
 
 impl Apt {
-    /// What the host's own sources have.
+    /// apt with the host's sources.
     pub fn host(cache: &VmCache) -> Result<Self> {
         Self { state: cache.dir("apt")?, sources: None }.prepared()
     }
 
-    /// What the release after the host's has, and its backports: newer kernels. Asked of the host's own mirror.
+    /// apt with the next release and its backports, for newer kernels, from the host's mirror.
     pub fn newer(cache: &VmCache) -> Result<Self> {
         let state = cache.dir(&format!("apt-{NEWER_RELEASE}"))?;
         let targets =
@@ -112,7 +112,7 @@ impl Apt {
             let [uri, release, "main"] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
             (!release.contains('-')).then(|| uri.to_owned())
         });
-        let mirror = mirror.context("apt knows no Debian archive: see /etc/apt/sources.list")?;
+        let mirror = mirror.context("no Debian archive in apt's sources: see /etc/apt/sources.list")?;
         let line = |suite: &str| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
         let sources = state.join("sources.list");
         fs::write(&sources, line(NEWER_RELEASE) + &line(&format!("{NEWER_RELEASE}-backports")))?;

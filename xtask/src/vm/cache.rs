@@ -1,4 +1,4 @@
-//! Entries of the project's cache, each under a key made of what it was built from.
+//! Cache entries of emulated machines, keyed by a hash of their inputs.
 
 use anyhow::{Context, Result};
 use std::collections::hash_map::DefaultHasher;
@@ -13,22 +13,21 @@ pub struct VmCache {
 }
 
 impl VmCache {
-    /// That folder, made when missing.
+    /// Opens the folder; creates it if missing.
     pub fn open() -> Result<Self> {
         Ok(Self { root: crate::cache::folder("vm")? })
     }
 
-    /// A folder that is not keyed: downloads, console logs.
+    /// A folder without a key: downloads, console logs.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         Ok(dir)
     }
 
-    /// The folder `name-key`, made by `fill` if it is not there yet.
+    /// The folder `name-key`, filled by `fill` if missing.
     ///
-    /// It appears under its name only when `fill` has succeeded, so an interrupted run leaves no half-made entry
-    /// that a later one would trust.
+    /// It is renamed to its final name after `fill` has succeeded, so an interrupted run leaves no incomplete entry.
     pub fn keyed(&self, name: &str, key: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let done = self.root.join(format!("{name}-{key}"));
         if done.is_dir() {
@@ -47,14 +46,14 @@ impl VmCache {
     }
 }
 
-/// A short key of anything hashable. A new toolchain may hash otherwise, which only means building once more.
+/// A short hash of any hashable value. It may change with the Rust toolchain, which only causes a rebuild.
 pub fn hash_key(of: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Every regular file under `dir`, sorted; build outputs (`target`) are left out.
+/// All regular files under `dir`, sorted, without build outputs (`target`).
 pub fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut left = vec![dir.to_path_buf()];

@@ -1,7 +1,7 @@
-//! The archive a kernel unpacks into its first file system: cpio in the "new ASCII" form.
+//! initramfs archive: cpio in the "new ASCII" format.
 //!
-//! Written here so that files come from several places under other names, owned by root, with device nodes, and all
-//! of that without being root. Format: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
+//! Written here because files come from several places with other names, owned by root, with device nodes, and the
+//! build must not need root. Format: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const REGULAR: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
 const CHARACTER: u32 = 0o020_000;
 
-/// An archive being written.
+/// A cpio archive being written.
 pub struct CpioArchive {
     out: BufWriter<File>,
     inode: u32,
@@ -23,13 +23,12 @@ pub struct CpioArchive {
 }
 
 impl CpioArchive {
-    /// Begins an archive.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
         Ok(Self { out: BufWriter::with_capacity(1 << 20, file), inode: 0, made: BTreeSet::new() })
     }
 
-    /// A folder, with those above it.
+    /// Adds a folder and its parents.
     pub fn directory(&mut self, name: &str) -> Result<()> {
         self.parents(name)?;
         if self.made.insert(name.to_owned()) {
@@ -39,26 +38,26 @@ impl CpioArchive {
         }
     }
 
-    /// A file with these contents.
+    /// Adds a file.
     pub fn file(&mut self, name: &str, mode: u32, data: &[u8]) -> Result<()> {
         self.parents(name)?;
         self.entry(name, REGULAR | mode, (0, 0), data)
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub fn symlink(&mut self, name: &str, target: &str) -> Result<()> {
         self.parents(name)?;
         self.made.insert(name.to_owned());
         self.entry(name, SYMLINK | 0o777, (0, 0), target.as_bytes())
     }
 
-    /// A character device.
+    /// Adds a character device.
     pub fn device(&mut self, name: &str, major: u32, minor: u32) -> Result<()> {
         self.parents(name)?;
         self.entry(name, CHARACTER | 0o600, (major, minor), &[])
     }
 
-    /// Everything under `dir`, as `prefix/...`.
+    /// Adds everything under `dir` as `prefix/...`.
     pub fn tree(&mut self, dir: &Path, prefix: &str) -> Result<()> {
         let mut entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
@@ -81,13 +80,13 @@ impl CpioArchive {
         Ok(())
     }
 
-    /// Ends the archive.
+    /// Writes the trailer.
     pub fn finish(mut self) -> Result<()> {
         self.entry("TRAILER!!!", 0, (0, 0), &[])?;
         self.out.flush().context("write the archive")
     }
 
-    /// Folders above `name` that no entry has made; a symbolic link in the way (usr merge) counts as made.
+    /// Adds missing parent folders of `name`; a symbolic link (usr merge) counts as existing.
     fn parents(&mut self, name: &str) -> Result<()> {
         for (at, _) in name.match_indices('/') {
             let parent = &name[..at];
@@ -114,7 +113,7 @@ impl CpioArchive {
         self.pad(data.len(), 0)
     }
 
-    /// Zeros: at least `least`, and on to the next multiple of four after `written` bytes.
+    /// Writes at least `least` zeros, up to a multiple of four after `written` bytes.
     fn pad(&mut self, written: usize, least: usize) -> Result<()> {
         let zeros = least + (4 - (written + least) % 4) % 4;
         self.out.write_all(&[0; 8][..zeros]).context("write the archive")

@@ -1,7 +1,9 @@
-//! What runs inside: our init, the tests of `tests/vm`, and the programs they use.
+//! Contents of the guest: init, the tests of `tests/vm`, and the programs they use.
 //!
-//! A test is a script; a line `# limit N` in it sets its time limit in seconds, `# needs PACKAGE` (or `PACKAGE:TEST`) has
-//! a program of the product built for it, `# peers` leaves it out unless plugins of others are given, `# on demand` leaves it out unless it is asked for by its whole name, `# machines 2` runs it beside a second machine of the same fabric.
+//! A test is a script with optional header lines: `# limit N` sets its time limit in seconds; `# needs PACKAGE` (or
+//! `PACKAGE:TEST`) builds a program of the workspace for it; `# peers` skips it unless upstream plugins are given;
+//! `# on demand` skips it unless it is selected by its full name; `# machines 2` runs it with a second machine in the
+//! same fabric.
 
 use super::cache::{VmCache, files_under};
 use super::userland::Userland;
@@ -14,55 +16,55 @@ use std::path::{Path, PathBuf};
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 const DEFAULT_LIMIT: u32 = 60;
-/// Limits are those of an idle host; a busy one may take that many times longer. `fabric.sh` waits likewise.
+/// Time limits are for an idle host; a busy one may take this many times longer. `fabric.sh` uses the same factor.
 const LIMIT_FACTOR: u32 = 5;
 
-/// Which tests go along.
+/// Selection of guest tests.
 pub struct GuestTestSelection<'a> {
-    /// Decides by a test's name and whether it is one to run on demand only.
+    /// Selects by a test's name and whether it runs on demand only.
     pub test: &'a dyn Fn(&str, bool) -> bool,
-    /// A folder of CNI plugins of others.
+    /// Folder with upstream CNI plugins.
     pub peers: Option<&'a Path>,
 }
 
 impl GuestTestSelection<'_> {
-    /// No test at all.
+    /// Selects no test.
     pub const NONE: GuestTestSelection<'static> = GuestTestSelection { test: &|_, _| false, peers: None };
 }
 
 /// A file for the guest.
 pub struct GuestFile {
-    /// Where it comes from.
+    /// Path on the host.
     pub from: PathBuf,
-    /// Where it goes, without the leading slash.
+    /// Path in the guest, without the leading slash.
     pub to: String,
 }
 
 /// One guest test.
 pub struct GuestTest {
-    /// File name without its ending.
+    /// File name without extension.
     pub name: String,
-    /// Seconds it may take.
+    /// Time limit in seconds.
     pub limit: u32,
-    /// How many machines it needs, joined to one fabric: 1 or 2.
+    /// Number of machines in one fabric: 1 or 2.
     pub machines: u8,
 }
 
-/// Everything of the checkout that goes into the guest.
+/// Files of the checkout in the guest.
 pub struct GuestContents {
-    /// Files, in a fixed order.
+    /// Files in a fixed order.
     pub items: Vec<GuestFile>,
-    /// The tests among them.
+    /// Tests among the files.
     pub tests: Vec<GuestTest>,
 }
 
 impl GuestContents {
-    /// Compiles what must be compiled and lists what the guest gets.
+    /// Compiles programs and lists the guest's files.
     pub fn build(
         cache: &VmCache,
         checkout: &Path,
         userland: &Userland,
-        wanted: &GuestTestSelection<'_>,
+        selection: &GuestTestSelection<'_>,
     ) -> Result<Self> {
         let mut items = vec![GuestFile { from: build_init(cache, checkout)?, to: "init".to_owned() }];
         for file in files_under(&checkout.join("lab/vm/guest"))? {
@@ -76,7 +78,8 @@ impl GuestContents {
             let Some(name) = name.strip_suffix(".sh") else { continue };
             let script = fs::read_to_string(&file)?;
             let says = |words: &str| script.lines().any(|line| line == words);
-            if (wanted.test)(name, says("# on demand")) && (wanted.peers.is_some() || !says("# peers")) {
+            if (selection.test)(name, says("# on demand")) && (selection.peers.is_some() || !says("# peers"))
+            {
                 let limit = header_value(&script, "limit")
                     .and_then(|word| word.parse().ok())
                     .unwrap_or(DEFAULT_LIMIT)
@@ -91,20 +94,20 @@ impl GuestContents {
             let to = format!("lab/bin/{}", program.replace(':', "-"));
             items.push(GuestFile { from: build_product_program(checkout, &program)?, to });
         }
-        if let Some(folder) = wanted.peers {
+        if let Some(folder) = selection.peers {
             items.extend(peer_plugins(folder)?);
         }
         Ok(Self { items, tests })
     }
 
-    /// The list init works off when there are so many machines: one line "name seconds path" for each test.
+    /// init's list of tests for this number of machines, one line "name seconds path" each.
     pub fn manifest(&self, machines: u8) -> String {
         let tests = self.tests.iter().filter(|test| test.machines == machines);
         tests.map(|test| format!("{0} {1} /lab/tests/{0}\n", test.name, test.limit)).collect()
     }
 }
 
-/// The plugins of others, under the names that configurations call them by.
+/// Upstream plugins under their CNI type names.
 fn peer_plugins(folder: &Path) -> Result<Vec<GuestFile>> {
     let mut items = Vec::new();
     for file in files_under(folder)? {
@@ -113,12 +116,12 @@ fn peer_plugins(folder: &Path) -> Result<Vec<GuestFile>> {
         items.push(GuestFile { to: format!("lab/peers/{plain}"), from: file });
     }
     if items.is_empty() {
-        bail!("no plugin in {}", folder.display());
+        bail!("no plugins in {}", folder.display());
     }
     Ok(items)
 }
 
-/// The rest of a line "# word rest" of a script.
+/// Value of a header line "# word value" of a script.
 fn header_value<'a>(script: &'a str, word: &str) -> Option<&'a str> {
     script
         .lines()
@@ -126,24 +129,24 @@ fn header_value<'a>(script: &'a str, word: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// A program of the product, static, as the guest shares no libraries with the host: `PACKAGE` is the program of that
-/// name, `PACKAGE:TARGET` the integration tests of that name.
-fn build_product_program(checkout: &Path, wanted: &str) -> Result<PathBuf> {
+/// Builds a static program of the workspace, since the guest shares no libraries with the host: `PACKAGE` is the
+/// program of that name, `PACKAGE:TARGET` its integration test TARGET.
+fn build_product_program(checkout: &Path, program: &str) -> Result<PathBuf> {
     ensure_target()?;
-    let (mut cargo, name) = match wanted.split_once(':') {
-        None => (command("cargo", ["build", "--package", wanted, "--profile", "cni"]), wanted),
+    let (mut cargo, name) = match program.split_once(':') {
+        None => (command("cargo", ["build", "--package", program, "--profile", "cni"]), program),
         Some((package, target)) => {
             (command("cargo", ["test", "--no-run", "--package", package, "--test", target]), target)
         }
     };
     cargo.current_dir(checkout);
     cargo.args(["--quiet", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
-    let built = run_step(format!("{wanted} for the guest"), |_| output(&mut cargo))?;
-    // Cargo says where it put the program; a build folder may be set in many ways.
+    let built = run_step(format!("{program} for the guest"), |_| output(&mut cargo))?;
+    // cargo's messages contain the path, however the build folder is configured.
     let messages = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let ours = messages.filter(|message| message["target"]["name"] == name);
-    let path = ours.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
-    path.with_context(|| format!("cargo has built no program {name}"))
+    let matching = messages.filter(|message| message["target"]["name"] == name);
+    let path = matching.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    path.with_context(|| format!("cargo did not build {name}"))
 }
 
 fn file_name(path: &Path) -> Result<String> {
@@ -153,17 +156,17 @@ fn file_name(path: &Path) -> Result<String> {
         .context("a file name that is not UTF-8")
 }
 
-/// The guest's first process. A package of its own, as it shares nothing with the product.
+/// Builds the guest's init, which is a separate package.
 fn build_init(cache: &VmCache, checkout: &Path) -> Result<PathBuf> {
     let target = cache.dir("target-init")?;
     ensure_target()?;
     let mut build = command("cargo", ["build", "--quiet", "--locked", "--release", "--target", TARGET]);
     output(build.current_dir(checkout.join("lab/vm/init")).env("CARGO_TARGET_DIR", &target))
-        .context("lab/vm/init does not compile")?;
+        .context("cannot compile lab/vm/init")?;
     Ok(target.join(TARGET).join("release/vm-init"))
 }
 
-/// The static target of the Rust toolchain; rustup has it where it is not installed yet.
+/// Installs the static Rust target if missing.
 fn ensure_target() -> Result<()> {
     let sysroot = output(&mut command("rustc", ["--print", "sysroot"]))?;
     if Path::new(sysroot.trim()).join("lib/rustlib").join(TARGET).is_dir() {
@@ -174,7 +177,7 @@ fn ensure_target() -> Result<()> {
     })
 }
 
-/// C programs of the tests, linked to the guest's InfiniBand libraries.
+/// Builds the tests' C programs with the guest's InfiniBand libraries.
 fn build_c_programs(cache: &VmCache, checkout: &Path, userland: &Userland) -> Result<Vec<GuestFile>> {
     let sources = checkout.join("tests/vm/programs");
     let mut items = Vec::new();

@@ -1,4 +1,4 @@
-//! The one file a machine boots from: archives laid end to end, the large and slow-changing ones from the cache.
+//! The initramfs of a machine: concatenated archives; the large ones come from the cache.
 
 use super::BootArtifacts;
 use super::cache::{VmCache, hash_key};
@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders that packages do not bring or that were pruned empty.
+/// Folders that are missing in packages or were pruned.
 const FOLDERS: &[&str] = &[
     "dev",
     "proc",
@@ -29,7 +29,7 @@ const FOLDERS: &[&str] = &[
     "var/log",
 ];
 
-/// Files without which programs of the guest complain.
+/// Files that programs in the guest require.
 const FILES: &[(&str, &str)] = &[
     ("etc/passwd", "root:x:0:0:root:/root:/bin/bash\ntcpdump:x:100:100::/:/bin/false\n"),
     ("etc/group", "root:x:0:\ntcpdump:x:100:\n"),
@@ -39,7 +39,7 @@ const FILES: &[(&str, &str)] = &[
     ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
 ];
 
-/// Puts everything together.
+/// Assembles the initramfs.
 pub fn assemble(
     cache: &VmCache,
     flavour: UserlandFlavour,
@@ -64,7 +64,7 @@ pub fn assemble(
         io::copy(&mut File::open(part)?, &mut whole).with_context(|| format!("append {}", part.display()))?;
     }
     fs::remove_file(&top)?;
-    // A machine that is running keeps the file it was started from.
+    // A running machine keeps the old file.
     fs::rename(&raw, &image)?;
     Ok(BootArtifacts {
         kernel: kernel.image.clone(),
@@ -108,7 +108,7 @@ fn module_archive(cache: &VmCache, kernel: &DebianKernel) -> Result<PathBuf> {
     Ok(dir.join("modules.cpio"))
 }
 
-/// What changes while one works: our module, init, the tests.
+/// Writes the archive of frequently changed files: module, init, tests.
 fn write_checkout_archive(path: &Path, module: &Path, guest: &GuestContents) -> Result<()> {
     let mut archive = CpioArchive::create(path)?;
     archive.file("lab/softib.ko", 0o644, &fs::read(module)?)?;

@@ -1,4 +1,4 @@
-//! A Debian kernel: its image, the modules the guest loads, and the headers our module is built with.
+//! A Debian kernel: image, modules of the guest, and headers for building softib.
 
 use super::apt::{self, Apt};
 use super::cache::{VmCache, hash_key};
@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules the guest may load; what they need comes along.
+/// Modules of the guest; their dependencies are added.
 const MODULES: &[&str] = &[
     "rdmavt",
     "ib_core",
@@ -26,7 +26,7 @@ const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_blk",
     "ext4",
-    "crc32c_generic", // asked for by name when ext4 mounts
+    "crc32c_generic", // requested by name when ext4 mounts
     "veth",
     "bridge",
     "br_netfilter",
@@ -58,23 +58,23 @@ const MODULES: &[&str] = &[
     "sch_netem",
 ];
 
-/// An unpacked kernel.
+/// An unpacked Debian kernel.
 pub struct DebianKernel {
-    /// As `uname -r` will say.
+    /// Release as in `uname -r`.
     pub release: String,
-    /// The compressed image.
+    /// Compressed kernel image.
     pub image: PathBuf,
-    /// Folder with `lib/modules/<release>`: the chosen modules and their index.
+    /// Folder with `lib/modules/<release>`: selected modules and their index.
     pub modules: PathBuf,
-    /// The prepared header tree to give to make.
+    /// Prepared kernel headers.
     pub headers: PathBuf,
-    /// A root file system with the compiler it wants, if that is not the host's; the headers' path is one inside.
+    /// Root file system with the kernel's compiler, if it is not the host's; `headers` is then a path inside it.
     pub toolchain: Option<PathBuf>,
 }
 
-/// The newest packaged kernel of `series` (`6.1`, `6.12`): everything about it, from the cache if it is there.
+/// The newest packaged kernel of `series` (`6.1`, `6.12`), from the cache if present.
 ///
-/// A series that the host's release does not have is looked for in the backports of the one after it, with its compiler.
+/// A series that the host's release lacks is taken from the next release and its backports, with its compiler.
 pub fn ensure_kernel(cache: &VmCache, series: &str) -> Result<DebianKernel> {
     let mut apt = Apt::host(cache)?;
     let mut found = newest_image_package(&apt, series)?;
@@ -84,9 +84,7 @@ pub fn ensure_kernel(cache: &VmCache, series: &str) -> Result<DebianKernel> {
         found = newest_image_package(&apt, series)?;
     }
     let image = found.with_context(|| {
-        format!(
-            "no package linux-headers-{series}.*-amd64 in the configured archives, nor in newer backports"
-        )
+        format!("no package linux-headers-{series}.*-amd64 in the configured archives or in newer backports")
     })?;
     let release = image.trim_start_matches("linux-image-").to_owned();
     let version = apt::candidate_version(&apt, &image)?;
@@ -117,8 +115,8 @@ pub fn ensure_kernel(cache: &VmCache, series: &str) -> Result<DebianKernel> {
     Ok(DebianKernel { image, modules, headers, release, toolchain: None })
 }
 
-/// `linux-image-6.1.0-54-amd64`, of all the packages of the series the one with the highest number that has headers as
-/// well: archives keep images longer than those.
+/// The package with the highest version of the series that also has headers, e.g. `linux-image-6.1.0-54-amd64`.
+/// Archives keep images longer than headers.
 fn newest_image_package(apt: &Apt, series: &str) -> Result<Option<String>> {
     let numbers = |name: &str| -> Vec<u32> {
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
@@ -138,7 +136,7 @@ fn unpack_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<(
     let raw = dir.join("raw");
     fs::create_dir_all(&raw)?;
     let mut names = vec![package.to_owned()];
-    // Newer packages only name those that have the files.
+    // Newer image packages only depend on the packages with the files.
     let part = |name: &String| {
         ["linux-binary-", "linux-modules-", "linux-base-"].iter().any(|p| name.starts_with(p))
     };
@@ -146,7 +144,7 @@ fn unpack_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<(
     let debs = apt::download(apt, &names, &raw)?;
     apt::unpack(&debs, &raw)?;
     if !raw.join("lib").exists() {
-        symlink("usr/lib", raw.join("lib"))?; // as on an installed system; depmod knows no other place
+        symlink("usr/lib", raw.join("lib"))?; // as on an installed system; depmod supports no other path
     }
     let tree = raw.join("lib/modules").join(release);
     let images = [raw.join(format!("boot/vmlinuz-{release}")), tree.join("vmlinuz")];
@@ -157,7 +155,7 @@ fn unpack_image(apt: &Apt, package: &str, release: &str, dir: &Path) -> Result<(
     Ok(())
 }
 
-/// Copies the wanted modules and what they need, uncompressed: an emulated processor unpacks slowly.
+/// Copies the selected modules and their dependencies uncompressed, since an emulated processor decompresses slowly.
 fn copy_modules(root: &Path, release: &str, into: &Path) -> Result<()> {
     let tree = root.join("lib/modules").join(release);
     let staged = into.join("lib/modules").join(release);
@@ -165,7 +163,7 @@ fn copy_modules(root: &Path, release: &str, into: &Path) -> Result<()> {
     for file in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
         fs::copy(tree.join(file), staged.join(file)).with_context(|| file.to_owned())?;
     }
-    // depmod of a tree that was only unpacked: the package would have done it when installed.
+    // Installing the package would have run depmod.
     output(depmod().arg("-b").arg(root).arg(release))?;
     let index = fs::read_to_string(tree.join("modules.dep"))?;
     for module in select_modules(&index) {
@@ -185,7 +183,7 @@ fn depmod() -> Command {
     Command::new(program)
 }
 
-/// Lines of `modules.dep`: "path: dependency dependency"; dependencies are complete, not only direct ones.
+/// Selects modules from `modules.dep`, lines "path: dependency dependency" with transitive dependencies.
 fn select_modules(index: &str) -> BTreeSet<String> {
     let stem = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
@@ -222,7 +220,7 @@ fn unpack_headers(apt: &Apt, release: &str, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The packaged Makefiles name `/usr/src`, where these headers are not installed: point them at the unpacked tree.
+/// Replaces `/usr/src` in the packaged Makefiles by the path of the unpacked headers.
 fn relocate_headers(tree: &Path, root: &Path) -> Result<()> {
     let root = root.display().to_string();
     for file in [tree.join("Makefile"), tree.join(".kernelvariables")] {

@@ -1,4 +1,4 @@
-//! Machines that run tests, or a shell: started, watched, and gone with whoever started them.
+//! Machines that run tests or a shell; they end with the process that started them.
 
 use super::cache::VmCache;
 use super::qemu::{self, VmOptions};
@@ -12,27 +12,27 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// From power on to the verdict over the fabric. It takes 15 s; a busy machine may take many times that.
+/// Limit from power on to the fabric's verdict: 15 s on an idle host, much longer on a busy one.
 const BOOT_LIMIT: Duration = Duration::from_secs(900);
-/// Silence after which a machine counts as hung: init says every 30 s that it lives.
+/// Silence after which a machine counts as hung; init prints a line every 30 s.
 const SILENCE_LIMIT: Duration = Duration::from_secs(300);
-/// A machine of tests ends by itself long before.
+/// Limit of a test run; normally it ends long before.
 const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// Memory: the unpacked initramfs, one IPoIB receive queue per interface, and room for the tests.
+/// Memory in MiB: unpacked initramfs, one IPoIB receive queue per interface, and the tests.
 const MEMORY: u32 = 1024;
 
-/// What a machine's console said in the end.
+/// Results read from a machine's console.
 pub struct MachineRun {
-    /// One for each test.
+    /// One per test.
     pub verdicts: Vec<TestVerdict>,
-    /// Lines of tests that measure.
+    /// Lines of benchmarks.
     pub figures: Vec<String>,
     /// Why the machine ended.
     end_reason: String,
 }
 
-/// Boots one machine or two, collects verdicts as they appear, and makes one for every test that has none.
+/// Boots one or two machines and collects the verdicts; tests without a verdict fail.
 pub fn run_tests(artifacts: &BootArtifacts, machines: u8, tests: &[String]) -> Result<MachineRun> {
     let log = console_log(artifacts, machines)?;
     eprintln!("  · {machines} machine(s) with {}, console in {}", artifacts.release, log.display());
@@ -60,7 +60,7 @@ pub fn run_tests(artifacts: &BootArtifacts, machines: u8, tests: &[String]) -> R
         }));
     }
     if all.iter().all(|verdict| verdict.passed) {
-        // One good console of each kind is enough to compare with.
+        // Keep one log of a passed run per kernel for comparison.
         let _ = fs::rename(&log, log.with_file_name(format!("passed-{}-{machines}.log", artifacts.release)));
     } else {
         eprintln!("  · console kept: {}", log.display());
@@ -69,9 +69,9 @@ pub fn run_tests(artifacts: &BootArtifacts, machines: u8, tests: &[String]) -> R
     Ok(run)
 }
 
-/// The second machine of a pair: its switch is joined to the first one's, its console goes to a file of its own.
+/// Starts the second machine of a pair: its switch is linked to the first one's, its console goes to a separate file.
 fn start_peer(artifacts: &BootArtifacts, cable: &Path, log: &Path) -> Result<QemuProcess> {
-    // QEMU gives up where nobody listens yet.
+    // QEMU fails if the socket does not exist yet.
     let start = Instant::now();
     while !cable.exists() && start.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(50));
@@ -84,7 +84,8 @@ fn start_peer(artifacts: &BootArtifacts, cable: &Path, log: &Path) -> Result<Qem
     Ok(QemuProcess(child))
 }
 
-/// An Ethernet cable between two machines: a socket file, listened at by the first. Softib's switches talk over it.
+/// Adds one end of an Ethernet cable between two machines: a Unix socket created by the first. Softib's switches use
+/// it.
 fn connect_cable(command: &mut Command, node: u8, cable: &Path) {
     let server = if node == 1 { "on" } else { "off" };
     command.args([
@@ -94,9 +95,9 @@ fn connect_cable(command: &mut Command, node: u8, cable: &Path) {
     command.args(["-device", &format!("virtio-net-pci,bus=pcie.0,netdev=cable,mac=02:00:00:00:00:0{node}")]);
 }
 
-/// Gives this terminal to the machine until it is off.
+/// Connects this terminal to the machine until it powers off.
 pub fn run_shell(artifacts: &BootArtifacts) -> Result<()> {
-    eprintln!("A machine with InfiniBand starts; leave it with `exit`, or Ctrl-A X if it hangs.");
+    eprintln!("Starting a machine with InfiniBand; leave it with `exit`, or Ctrl-A X if it hangs.");
     let status = qemu_command(artifacts, "shell", 1)
         .args(["-serial", "mon:stdio"])
         .status()
@@ -111,7 +112,7 @@ fn qemu_command(artifacts: &BootArtifacts, mode: &str, machines: u8) -> Command 
     let append = format!("ferroband.mode={mode} ferroband.machines={machines}");
     let loglevel = if mode == "shell" { 3 } else { 4 };
     let whole = qemu::command(artifacts, &VmOptions { append: &append, loglevel, memory: MEMORY });
-    // The machine must not outlive whoever started it, however that one ends.
+    // The machine must end with this process, even if it is killed.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(whole.get_program()).args(whole.get_args());
     command
@@ -122,7 +123,7 @@ fn console_log(artifacts: &BootArtifacts, machines: u8) -> Result<PathBuf> {
     Ok(dir.join(format!("console-{}-{machines}-{}.log", artifacts.release, std::process::id())))
 }
 
-/// A running QEMU that is killed when this is dropped.
+/// A running QEMU, killed on drop.
 struct QemuProcess(Child);
 
 impl Drop for QemuProcess {
@@ -132,7 +133,7 @@ impl Drop for QemuProcess {
     }
 }
 
-/// Copies the console to `log`, shows verdicts as they come, and returns them with the reason the machine ended.
+/// Copies the console to `log`, prints verdicts, and returns them with the reason why the machine ended.
 fn watch(mut machine: QemuProcess, log: &Path) -> Result<MachineRun> {
     let console = machine.0.stdout.take().context("console of the machine")?;
     let mut file = File::create(log).with_context(|| format!("create {}", log.display()))?;
@@ -151,9 +152,9 @@ fn watch(mut machine: QemuProcess, log: &Path) -> Result<MachineRun> {
     let (mut verdicts, mut figures) = (Vec::new(), Vec::new());
     let ended = loop {
         let left = TOTAL_LIMIT.saturating_sub(start.elapsed());
-        let patience =
+        let timeout =
             if verdicts.is_empty() { BOOT_LIMIT.saturating_sub(start.elapsed()) } else { SILENCE_LIMIT };
-        match lines.recv_timeout(patience.min(left)) {
+        match lines.recv_timeout(timeout.min(left)) {
             Ok(line) => {
                 file.write_all(line.as_bytes())?;
                 if let Some(verdict) = TestVerdict::parse(&line) {
@@ -165,7 +166,7 @@ fn watch(mut machine: QemuProcess, log: &Path) -> Result<MachineRun> {
             }
             Err(RecvTimeoutError::Disconnected) => break "the machine ended".to_owned(),
             Err(RecvTimeoutError::Timeout) => {
-                break format!("the machine said nothing for {} s", patience.min(left).as_secs());
+                break format!("the machine printed nothing for {} s", timeout.min(left).as_secs());
             }
         }
     };

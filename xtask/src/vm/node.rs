@@ -1,4 +1,4 @@
-//! A machine that is a node of the lab: the same kernel and adapters, with a disk, shared folders and a network cable.
+//! A machine as a node of the lab: with a disk, shared folders and a network interface.
 
 use super::BootArtifacts;
 use super::guest::GuestTestSelection;
@@ -8,33 +8,33 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Memory of a node: kubelet, containerd, the product and a handful of pods.
+/// Memory of a node in MiB: kubelet, containerd, Ferroband and a few pods.
 const MEMORY: u32 = 2560;
 
-/// What a node's machine is connected to.
+/// Disk, shares, network and console of a node.
 pub struct NodeWiring<'a> {
-    /// A file with an ext4 file system: what outlives a reboot.
+    /// File with an ext4 file system that survives reboots.
     pub disk: &'a Path,
-    /// Folders of the host, by the names under which the guest mounts them, and whether it may write there.
+    /// Shared folders: mount tag, folder on the host, whether the guest may write.
     pub shares: &'a [(&'a str, &'a Path, bool)],
-    /// The tap that its network interface is the other end of.
+    /// Tap device of its network interface.
     pub tap: &'a str,
-    /// That interface's hardware address.
+    /// MAC address of its network interface.
     pub mac: &'a str,
-    /// Where the console goes.
+    /// Log file of the console.
     pub console: &'a Path,
 }
 
-/// Everything a node boots from.
+/// Builds the boot files of a node.
 pub fn build_artifacts(series: &str) -> Result<BootArtifacts> {
     super::assemble(series, UserlandFlavour::Node, &GuestTestSelection::NONE)
 }
 
-/// The machine, not yet started.
+/// The QEMU command of a node.
 pub fn node_command(artifacts: &BootArtifacts, wiring: &NodeWiring<'_>) -> Command {
     let purpose = VmOptions { append: "ferroband.mode=node", loglevel: 4, memory: MEMORY };
     let mut qemu = qemu::command(artifacts, &purpose);
-    // Each on the first bus: QEMU would put them behind an adapter's bridge, where they do not fit.
+    // On the root bus: QEMU would otherwise put them behind an adapter's bridge, which has no free slot.
     qemu.args(["-drive", &format!("if=none,id=disk,format=raw,cache=unsafe,file={}", wiring.disk.display())]);
     qemu.args(["-device", "virtio-blk-pci,bus=pcie.0,drive=disk"]);
     for (tag, folder, writable) in wiring.shares {

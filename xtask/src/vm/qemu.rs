@@ -1,23 +1,23 @@
-//! How a machine looks to QEMU: software emulation, two NUMA nodes, an SR-IOV function on each for the soft HCA.
+//! QEMU configuration: software emulation, two NUMA nodes, one SR-IOV function per node for the software HCA.
 
 use super::BootArtifacts;
 use std::process::Command;
 
-/// Buses of the two adapters: behind host bridges of their own, as in a server with two sockets. The first is where the
-/// documents this product is made after have their card: 0000:86:00.0.
+/// PCI buses of the two adapters, each behind its own host bridge, as in a server with two sockets. The first is at
+/// 0000:86:00.0, as in the documents.
 const BUSES: [u8; 2] = [0x86, 0xaf];
 
-/// What a machine is for, beside its memory.
+/// Kernel command line and memory of a machine.
 pub struct VmOptions<'a> {
-    /// What init does (`ferroband.mode`), and whatever else the kernel's command line says.
+    /// Additional kernel command line, with init's mode (`ferroband.mode`).
     pub append: &'a str,
-    /// How much the kernel says on the console: 3 for people, 4 for logs.
+    /// Console log level: 3 for interactive use, 4 for logs.
     pub loglevel: u8,
-    /// MiB of memory, a multiple of 2.
+    /// Memory in MiB, a multiple of 2.
     pub memory: u32,
 }
 
-/// The command, without consoles, cables and disks: the caller adds them.
+/// The QEMU command without consoles, network and disks.
 pub fn command(artifacts: &BootArtifacts, purpose: &VmOptions<'_>) -> Command {
     let VmOptions { append, loglevel, memory } = purpose;
     let mut command = Command::new("qemu-system-x86_64");
@@ -32,9 +32,9 @@ pub fn command(artifacts: &BootArtifacts, purpose: &VmOptions<'_>) -> Command {
         "-display",
         "none",
     ]);
-    // The kernel meets host bridges in the reverse of this order; mlx5_0 shall be the first one's.
+    // The kernel enumerates host bridges in reverse order; mlx5_0 must be on the first one.
     for (node, bus) in BUSES.into_iter().enumerate().rev() {
-        // Two NUMA nodes: placement by NUMA is part of what a device plugin reports.
+        // Two NUMA nodes, since device plugins report NUMA topology.
         command.args(["-object", &format!("memory-backend-ram,id=m{node},size={}M", memory / 2)]);
         command.args(["-numa", &format!("node,nodeid={node},cpus={node},memdev=m{node}")]);
         command.args([
@@ -46,7 +46,7 @@ pub fn command(artifacts: &BootArtifacts, purpose: &VmOptions<'_>) -> Command {
             &format!("pcie-root-port,id=port{node},bus=bridge{node},slot={0},chassis={0}", node + 1),
         ]);
         command.args(["-device", &format!("nvme-subsys,id=subsystem{node}")]);
-        // Only its configuration space is used: SR-IOV with 16 functions. No drive, no queue is ever touched.
+        // Only its configuration space is used, for SR-IOV with 16 functions; no drive and no queue.
         let function =
             "sriov_max_vfs=16,sriov_vq_flexible=32,sriov_vi_flexible=16,max_ioqpairs=40,msix_qsize=40";
         command.args([
@@ -55,7 +55,7 @@ pub fn command(artifacts: &BootArtifacts, purpose: &VmOptions<'_>) -> Command {
         ]);
     }
     command.arg("-kernel").arg(&artifacts.kernel).arg("-initrd").arg(&artifacts.initramfs);
-    // A busy host may not run the machine for seconds, which the kernel would take for a broken timer or a hang.
+    // A busy host may pause the machine for seconds, which the kernel would report as a broken timer or a hang.
     command.arg("-append").arg(format!(
         "console=ttyS0 loglevel={loglevel} panic=-1 oops=panic mitigations=off nowatchdog no_timer_check \
          rcupdate.rcu_cpu_stall_suppress=1 {append}"

@@ -1,4 +1,4 @@
-//! `softib.ko` for one kernel, built from `lab/softib` in a copy: make writes beside the sources.
+//! Builds `softib.ko` for one kernel from a copy of `lab/softib`, since make writes beside the sources.
 
 use super::cache::{VmCache, files_under};
 use super::kernel::DebianKernel;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The module file.
+/// Builds the module and returns its path.
 pub fn build(cache: &VmCache, checkout: &Path, kernel: &DebianKernel) -> Result<PathBuf> {
     let sources = checkout.join("lab/softib");
     let mut files = files_under(&sources)?;
@@ -20,7 +20,7 @@ pub fn build(cache: &VmCache, checkout: &Path, kernel: &DebianKernel) -> Result<
             for file in &files {
                 fs::copy(file, dir.join(file.file_name().context("source file name")?))?;
             }
-            // No BTF: it wants pahole and the kernel's own vmlinux, and a test module gains nothing from it.
+            // Without BTF, which needs pahole and the kernel's vmlinux and is of no use for a test module.
             let headers = format!("KDIR={}", kernel.headers.display());
             let args = ["-j2", "CONFIG_DEBUG_INFO_BTF_MODULES=", &headers];
             let made = match &kernel.toolchain {

@@ -1,7 +1,7 @@
-//! The compiler of a newer Debian release, for kernels that are built with it: unpacked, used through chroot.
+//! The compiler of a newer Debian release, for its kernels: unpacked and used through chroot.
 //!
-//! Its programs need the C library they come with, and headers name each other by absolute paths; in a root file system of
-//! their own both are right.
+//! Its programs need their own C library, and kernel headers use absolute paths; a separate root file system provides
+//! both.
 
 use super::apt::{self, Apt};
 use super::cache::VmCache;
@@ -12,19 +12,19 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What make calls, beside the compiler that the headers depend on.
+/// Programs used by make, besides the compiler, which the headers depend on.
 const PROGRAMS: [&str; 6] = ["make", "dash", "coreutils", "sed", "grep", "mawk"];
-/// Links that packages make only when they are configured.
+/// Links that package configuration would create.
 const LINKS: [(&str, &str); 2] = [("sh", "dash"), ("awk", "mawk")];
-/// Programs of binutils, packaged under the name of the machine they are for.
+/// binutils programs, packaged with an architecture prefix.
 const BINUTILS: [&str; 9] = ["as", "ld", "ar", "nm", "objcopy", "objdump", "strip", "readelf", "ranlib"];
 
-/// Where it is in a kernel's folder of the cache.
+/// Path of the toolchain in a kernel's cache folder.
 pub fn toolchain_root(kernel: &Path) -> PathBuf {
     kernel.join("toolchain")
 }
 
-/// The headers of a kernel with everything they depend on.
+/// Unpacks the headers of a kernel with all dependencies.
 pub fn unpack(cache: &VmCache, apt: &Apt, release: &str, kernel: &Path) -> Result<()> {
     let root = toolchain_root(kernel);
     fs::create_dir_all(&root)?;
@@ -52,7 +52,7 @@ fn ensure_link(root: &Path, name: &str, target: &str) -> Result<()> {
     Ok(())
 }
 
-/// `make ARGS` in `folder`, with that compiler.
+/// Runs `make ARGS` in `folder` with that compiler.
 pub fn make(toolchain: &Path, folder: &Path, args: &[&str]) -> Result<String> {
     let script = "mount --rbind /dev dev && mount --rbind /proc proc && mount --bind \"$0\" build && \
                   exec chroot . /usr/bin/make -C /build \"$@\"";
@@ -61,7 +61,7 @@ pub fn make(toolchain: &Path, folder: &Path, args: &[&str]) -> Result<String> {
         make.arg("--map-root-user");
     }
     make.args(["--", "sh", "-c", script]).arg(folder).args(args);
-    // Programs of the host's own folders are not there.
+    // The host's PATH is not valid in the chroot.
     make.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     output(make.current_dir(toolchain))
 }

@@ -1,4 +1,4 @@
-//! The guest's userland: Debian packages, unpacked, made into one tree, and pruned.
+//! The guest's userland: unpacked, merged and pruned Debian packages.
 
 use super::apt::{Apt, download_with_dependencies, unpack};
 use super::cache::{VmCache, hash_key};
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What a person or a test uses in the guest; dependencies follow by themselves.
+/// Packages for users and tests in the guest, without dependencies.
 const USERLAND_PACKAGES: &[&str] = &[
     "bash",
     "coreutils",
@@ -39,13 +39,13 @@ const USERLAND_PACKAGES: &[&str] = &[
     "vim-tiny",
 ];
 
-/// What a machine has besides that is a node of the lab: containers, and a way in.
+/// Additional packages of a lab node: container runtime and ssh.
 const NODE_PACKAGES: &[&str] = &["dropbear-bin", "runc"];
 
-/// What guest programs in C are compiled against.
+/// Development packages for the guest's C programs.
 const DEVELOPMENT_PACKAGES: &[&str] = &["libibverbs-dev", "libibumad-dev", "libibmad-dev"];
 
-/// Parts of the packages that a machine living for minutes has no use for.
+/// Paths that are not needed in a short-lived machine.
 const PRUNED_PATHS: &[&str] = &[
     "usr/share/doc",
     "usr/share/man",
@@ -70,28 +70,28 @@ const PRUNED_PATHS: &[&str] = &[
     "usr/bin/perl5.36.0",
 ];
 
-/// Links that packages make only when they are configured.
+/// Links that package configuration would create.
 const ALTERNATIVES: &[(&str, &str)] =
     &[("sh", "bash"), ("awk", "gawk"), ("vi", "vim.tiny"), ("pager", "less")];
 
-/// The guest's userland, unpacked and pruned, and what its C programs are compiled against.
+/// The guest's userland and development files.
 pub struct Userland {
-    /// Folder with the guest's root file system.
+    /// The guest's root file system.
     pub root: PathBuf,
-    /// Folder with headers and libraries for programs of the guest.
+    /// Headers and libraries for the guest's C programs.
     pub development: PathBuf,
 }
 
-/// What a machine is for.
+/// Purpose of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserlandFlavour {
-    /// Tests, or a person's shell.
+    /// Tests or an interactive shell.
     Fabric,
     /// A node of the lab.
     Node,
 }
 
-/// The guest's userland.
+/// The guest's userland, built if missing.
 pub fn ensure_userland(cache: &VmCache, flavour: UserlandFlavour) -> Result<Userland> {
     let mut packages = USERLAND_PACKAGES.to_vec();
     if flavour == UserlandFlavour::Node {
@@ -113,7 +113,7 @@ pub fn ensure_userland(cache: &VmCache, flavour: UserlandFlavour) -> Result<User
     Ok(Userland { root, development })
 }
 
-/// `/bin` and the like become links into `/usr`, as on an installed system; packages still ship both.
+/// Makes `/bin` and the like links into `/usr`, as on an installed system; packages ship both.
 pub fn merge_usr(root: &Path) -> Result<()> {
     for name in ["bin", "sbin", "lib", "lib64"] {
         let old = root.join(name);

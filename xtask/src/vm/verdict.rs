@@ -1,20 +1,20 @@
-//! The console of a machine, read line by line for the verdicts of its tests.
+//! Verdicts of guest tests, parsed from the machine's console.
 
-/// How one guest test ended.
+/// Result of a guest test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestVerdict {
-    /// The test's name.
+    /// Name of the test.
     pub name: String,
     /// Whether it passed.
     pub passed: bool,
-    /// Seconds it took in the guest.
+    /// Duration in the guest.
     pub seconds: f32,
-    /// Why it failed; empty when it passed.
+    /// Why it failed; empty if it passed.
     pub reason: String,
 }
 
 impl TestVerdict {
-    /// Reads `VERDICT pass NAME 1.2s` or `VERDICT fail NAME 1.2s REASON`; any other line is none.
+    /// Parses `VERDICT pass NAME 1.2s` or `VERDICT fail NAME 1.2s REASON`.
     pub fn parse(line: &str) -> Option<Self> {
         let (_, rest) = line.split_once("VERDICT ")?;
         let mut words = rest.trim_end().splitn(4, ' ');
@@ -29,7 +29,7 @@ impl TestVerdict {
         Some(Self { name, passed, seconds, reason })
     }
 
-    /// The verdict over a test that never gave one.
+    /// A failure for a test without a verdict.
     pub fn missing(name: &str, reason: &str) -> Self {
         Self { name: name.to_owned(), passed: false, seconds: 0.0, reason: reason.to_owned() }
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::TestVerdict;
 
     #[test]
-    fn a_pass_and_a_fail_are_read() {
+    fn pass_and_fail_are_parsed() {
         let pass = TestVerdict::parse("VERDICT pass netns-death 3.4s\r").unwrap();
         assert!(pass.passed && pass.name == "netns-death" && (pass.seconds - 3.4).abs() < 0.01);
         let fail = TestVerdict::parse("[   12.1] VERDICT fail verbs 60.0s no answer within 60 s").unwrap();
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_none() {
+    fn other_lines_are_ignored() {
         for line in [
             "",
             "VERDICT",

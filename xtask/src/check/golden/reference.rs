@@ -22,7 +22,10 @@ pub fn lines() -> Result<Vec<String>> {
                 section = heading.to_owned();
                 lines.push(format!("{name}: {section}"));
             } else if let Some((_, number)) = line.rsplit_once(" (CNI error ") {
-                lines.push(format!("{name}: {section}: CNI error {}", number.trim_end_matches(')')));
+                lines.push(format!(
+                    "{name}: {section}: CNI error {}",
+                    number.split([',', ')']).next().unwrap_or_default()
+                ));
             } else if let Some(row) = line.strip_prefix("| `") {
                 lines.push(format!("{name}: {section}: {}", names_of(row)));
             }

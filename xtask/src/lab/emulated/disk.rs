@@ -1,7 +1,8 @@
-//! The disk of an emulated node, with the lab's images imported: made natively, as an emulated processor takes minutes.
+//! Disk of an emulated node with the lab's images, built on the host, since importing takes minutes on an emulated
+//! processor.
 //!
 //! ```text
-//! images ──containerd of this machine, a folder of its own──▶ var/lib/containerd ──mke2fs -d──▶ template ──copy──▶ node
+//! images ──containerd of the host, separate folder──▶ var/lib/containerd ──mke2fs -d──▶ template ──copy──▶ node
 //! ```
 
 use crate::command::{command, output, run, succeeds};
@@ -14,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Its size; on the host it takes only what is written to it.
+/// Size of the sparse disk image.
 const SIZE: u64 = 8 << 30;
 
-/// How many templates stay in the cache.
+/// Templates kept in the cache.
 const MAX_TEMPLATES: usize = 3;
 
-/// A disk for the machine where it has none.
+/// Creates the machine's disk if missing.
 pub fn ensure(machine: &LabMachine, programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     let disk = machine.folder.join("disk.img");
     if disk.exists() {
@@ -36,7 +37,7 @@ pub fn ensure(machine: &LabMachine, programs: &Path, images: &[PathBuf]) -> Resu
     Ok(disk)
 }
 
-/// The template in the cache, by what is in it.
+/// The template in the cache, keyed by its contents.
 fn ensure_template(programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     let mut what = programs.display().to_string();
     for image in images {
@@ -52,7 +53,7 @@ fn ensure_template(programs: &Path, images: &[PathBuf]) -> Result<PathBuf> {
     Ok(template)
 }
 
-/// The product's image is in them, so there is a new one whenever that was built: only the last few stay.
+/// Removes old templates. Every build of Ferroband's image creates a new one.
 fn remove_old_templates(folder: &Path) -> Result<()> {
     let mut templates = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -68,7 +69,7 @@ fn remove_old_templates(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder that is removed again.
+/// A folder that is removed on drop.
 struct ScratchDir(PathBuf);
 
 impl Drop for ScratchDir {
@@ -77,7 +78,7 @@ impl Drop for ScratchDir {
     }
 }
 
-/// containerd while images are imported.
+/// containerd for importing images, stopped on drop.
 struct ImportContainerd(Child);
 
 impl Drop for ImportContainerd {
@@ -95,7 +96,7 @@ fn build_template(scratch: &Path, programs: &Path, images: &[PathBuf], template:
     let config = scratch.join("containerd.toml");
     fs::write(&config, node::containerd_config())?;
     let log = File::create(scratch.join("log"))?;
-    // Mounts for unpacking stay in a namespace of its own.
+    // Mounts for unpacking stay in a separate namespace.
     let mut start = command("setpriv", ["--pdeathsig", "KILL", "unshare", "--mount", "--"]);
     start.arg(programs.join("containerd")).arg("--config").arg(&config);
     start.arg("--root").arg(tree.join("var/lib/containerd")).arg("--state").arg(scratch.join("s"));
@@ -109,8 +110,8 @@ fn build_template(scratch: &Path, programs: &Path, images: &[PathBuf], template:
     let begin = Instant::now();
     while !succeeds(ctr().arg("version")) {
         if begin.elapsed() > Duration::from_secs(120) {
-            let said = fs::read_to_string(scratch.join("log")).unwrap_or_default();
-            bail!("containerd does not answer:\n{}", crate::command::tail(&said, 10));
+            let log = fs::read_to_string(scratch.join("log")).unwrap_or_default();
+            bail!("containerd does not respond:\n{}", crate::command::tail(&log, 10));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -120,7 +121,7 @@ fn build_template(scratch: &Path, programs: &Path, images: &[PathBuf], template:
     drop(containerd);
     let draft = scratch.join("disk.img");
     File::create(&draft).and_then(|file| file.set_len(SIZE)).context("cannot create the disk")?;
-    // No journal: a lab may lose its data at a power cut, it must not wait for the disk.
+    // No journal: a lab may lose data in a power cut, so it need not wait for the disk.
     let mut format = command("mke2fs", ["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d"]);
     run(format.arg(&tree).arg(&draft))?;
     fs::rename(&draft, template).with_context(|| format!("cannot keep {}", template.display()))

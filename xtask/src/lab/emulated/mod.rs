@@ -1,15 +1,15 @@
-//! Nodes with a kernel of their own: QEMU in the node's network namespace, InfiniBand from the soft HCA.
+//! Nodes with their own kernel: QEMU in the node's network namespace, InfiniBand from the software HCA.
 //!
 //! ```text
 //! netns fblab-NAME              netns fblab-NAME-NODE          the emulated machine
 //!   br0 10.77.0.1 ──── veth ──── eth0 ─ br0 ─ tap0 ─────────── eth0 10.77.0.10+n
-//!                                QEMU lives here                containerd, kubelet, pods
-//!                                                               mlx5_0, mlx5_1: switch ── UDP over eth0 ── the others' switches
+//!                                QEMU runs here                 containerd, kubelet, pods
+//!                                                               mlx5_0, mlx5_1: switch ── UDP over eth0 ── peers
 //! ```
 //!
-//! To the rest of the lab it is a machine like the others: switched off by killing its first process, here QEMU; entered by
-//! a command, here through ssh from the control plane's namespace; its folder `root` holds its configuration and its logs,
-//! which the guest mounts. What outlives a reboot of the guest itself (`/var/lib`, `/etc/cni`, `/opt/cni`) is on a disk.
+//! To the rest of the lab it is a machine like the others: it is stopped by killing its init process (QEMU), commands
+//! run inside it (through ssh from the control plane's namespace), and its folder `root`, which the guest mounts, has
+//! its configuration and logs. State that survives a reboot (`/var/lib`, `/etc/cni`, `/opt/cni`) is on a disk.
 
 mod disk;
 mod remote;
@@ -32,16 +32,16 @@ use std::time::Duration;
 
 pub use remote::{LabRemoteArgs, run_remote};
 
-/// What the host must have beside QEMU.
+/// Requirements of the host besides QEMU.
 const HOST_REQUIREMENTS: &[HostRequirement] = &[
     HostRequirement { file: "ssh", package: "openssh-client" },
     HostRequirement { file: "mke2fs", package: "e2fsprogs" },
 ];
 
-/// From power on to a node that can be entered: 30 s on an idle host.
+/// Limit from power on to a working ssh: 30 s on an idle host.
 const BOOT_LIMIT: Duration = Duration::from_secs(900);
 
-/// All nodes at once: an emulated machine waits for itself most of the time.
+/// Starts all nodes in parallel: an emulated machine mostly waits.
 pub fn boot_nodes(
     lab: &Lab,
     machines: &[LabMachine],
@@ -67,26 +67,29 @@ pub fn boot_nodes(
     std::thread::scope(|scope| {
         let nodes: Vec<_> =
             machines.iter().enumerate().map(|(p, m)| scope.spawn(move || one(p, m))).collect();
-        nodes.into_iter().try_for_each(|node| node.join().unwrap_or_else(|_| bail!("a node's thread died")))
+        nodes
+            .into_iter()
+            .try_for_each(|node| node.join().unwrap_or_else(|_| bail!("a node's thread panicked")))
     })
 }
 
-/// What the machine's console said.
+/// Log file of the machine's console.
 fn console_log(machine: &LabMachine) -> PathBuf {
     machine.folder.join("console.log")
 }
 
-/// What it finds when it boots: its files, the key of who may enter, and what it has to know.
+/// Writes the files that the guest reads at boot: root file system, ssh key, environment.
 fn prepare(lab: &Lab, machine: &LabMachine, position: usize, rdma: LabRdmaMode) -> Result<()> {
     rootfs::prepare(machine)?;
     fs::create_dir_all(machine.root().join("var/log/lab"))?;
     remote::ensure_key(lab)?;
     let etc = machine.root().join("etc/lab");
-    fs::copy(remote::public_key_path(lab), etc.join("authorized_keys")).context("cannot hand out the key")?;
+    fs::copy(remote::public_key_path(lab), etc.join("authorized_keys"))
+        .context("cannot copy the public key")?;
     Ok(fs::write(etc.join("node.env"), guest_environment(lab, machine, position, rdma)?)?)
 }
 
-/// Switch a machine on; its network namespace must exist already. It is up only later: [`wait`].
+/// Starts a machine in its network namespace; see [`wait`] for when it is ready.
 fn boot(
     machine: &LabMachine,
     position: usize,
@@ -116,36 +119,37 @@ fn boot(
         crate::command::command("setsid", ["nsenter", &format!("--net=/run/netns/{}", machine.netns), "--"]);
     start.arg(qemu.get_program()).args(qemu.get_args());
     start.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    // None of them forks, so this is QEMU's own pid in the end.
+    // None of these programs forks, so this becomes QEMU's PID.
     let mut child = start.spawn().context("cannot start the machine")?;
-    fs::write(machine.folder.join("init.pid"), child.id().to_string()).context("cannot note the pid")?;
-    // Until it is in its namespace it does not count as on.
+    fs::write(machine.folder.join("init.pid"), child.id().to_string())
+        .context("cannot write the PID file")?;
+    // The machine counts as running once QEMU is in its namespace.
     while machine.init_pid().is_none() && child.try_wait()?.is_none() {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// Wait until it can be entered; one that has failed is not waited for.
+/// Waits until ssh works; stops early if the boot failed.
 fn wait_booted(lab: &Lab, machine: &LabMachine, step: &mut ProgressStep) -> Result<()> {
-    let mut over = None;
+    let mut failure = None;
     wait_until(&format!("machine {}", machine.name), BOOT_LIMIT, step, || {
-        let said = fs::read_to_string(console_log(machine)).unwrap_or_default();
-        let has = |word: &str| said.lines().any(|line| line.starts_with(word));
+        let console = fs::read_to_string(console_log(machine)).unwrap_or_default();
+        let has = |word: &str| console.lines().any(|line| line.starts_with(word));
         if machine.init_pid().is_none() || has("NODE failed") {
             let qemu = fs::read_to_string(machine.log("qemu")).unwrap_or_default();
-            over = Some(format!("{}{}", tail(&said, 15), tail(&qemu, 5)));
+            failure = Some(format!("{}{}", tail(&console, 15), tail(&qemu, 5)));
             return Ok(());
         }
         if has("NODE ready") { Ok(()) } else { Err(format!("{}: starting", machine.name)) }
     })?;
-    match over {
-        Some(said) => bail!("machine {} did not come up:\n{said}", machine.name),
+    match failure {
+        Some(log) => bail!("machine {} did not boot:\n{log}", machine.name),
         None => remote::ensure_connection(lab, machine),
     }
 }
 
-/// What the guest must know about itself and the others; a shell reads it.
+/// Shell variables with the guest's and its peers' addresses.
 fn guest_environment(lab: &Lab, machine: &LabMachine, position: usize, rdma: LabRdmaMode) -> Result<String> {
     let nodes = lab.nodes()?;
     let others = || (0..nodes.len()).filter(|other| *other != position);

@@ -1,4 +1,4 @@
-//! The way into an emulated machine: ssh from the control plane's network namespace, over one connection that is kept.
+//! Commands in an emulated machine: ssh from the control plane's network namespace over one shared connection.
 
 use super::super::Lab;
 use super::super::machine::LabMachine;
@@ -13,18 +13,18 @@ use std::process::{Command, Stdio};
 /// Arguments of the hidden subcommand.
 #[derive(Args, Debug)]
 pub struct LabRemoteArgs {
-    /// The lab.
+    /// Name of the lab.
     #[arg(long)]
     lab: String,
-    /// The machine.
+    /// Name of the machine.
     #[arg(long)]
     machine: String,
-    /// The command; ssh itself would join its words and have a shell split them again.
+    /// Command; quoted here, since ssh joins its words and a shell splits them again.
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
 
-/// Run the command over there in our place.
+/// Replaces this process with ssh running the command.
 pub fn run_remote(args: &LabRemoteArgs) -> Result<i32> {
     let lab = Lab::named(&args.lab)?;
     let machine = lab.find_machine(&args.machine)?;
@@ -38,7 +38,7 @@ pub fn run_remote(args: &LabRemoteArgs) -> Result<i32> {
     exec(ssh_command(&lab, &machine, terminal)?.arg(line))
 }
 
-/// A key for the lab, made once.
+/// Creates the lab's ssh key if missing.
 pub fn ensure_key(lab: &Lab) -> Result<()> {
     if private_key_path(lab).exists() {
         return Ok(());
@@ -51,13 +51,14 @@ fn private_key_path(lab: &Lab) -> PathBuf {
     lab.folder.join("key")
 }
 
-/// What the machines are told of the key.
+/// Public key, copied to the machines.
 pub fn public_key_path(lab: &Lab) -> PathBuf {
     lab.folder.join("key.pub")
 }
 
 fn ssh_command(lab: &Lab, machine: &LabMachine, options: &[&str]) -> Result<Command> {
-    let position = lab.nodes()?.iter().position(|n| *n == machine.name).context("not a node")?;
+    let position =
+        lab.nodes()?.iter().position(|n| *n == machine.name).context("the machine is not a node")?;
     let mut ssh = lab.in_network("ssh");
     ssh.args(options).arg("-i").arg(private_key_path(lab)).arg("-S").arg(machine.folder.join("ssh"));
     for option in [
@@ -75,8 +76,8 @@ fn ssh_command(lab: &Lab, machine: &LabMachine, options: &[&str]) -> Result<Comm
     Ok(ssh)
 }
 
-/// Keep a connection open: an emulated processor takes most of a second to greet each new one. It lives in the control
-/// plane's namespace and ends with it, or with the machine.
+/// Keeps a connection open: a new one takes most of a second on an emulated processor. It runs in the control plane's
+/// namespace and ends with it or with the machine.
 pub fn ensure_connection(lab: &Lab, machine: &LabMachine) -> Result<()> {
     let check = |options: &[&str]| -> Result<bool> {
         let mut ssh = ssh_command(lab, machine, options)?;
@@ -87,6 +88,6 @@ pub fn ensure_connection(lab: &Lab, machine: &LabMachine) -> Result<()> {
         return Ok(());
     }
     let _ = fs::remove_file(machine.folder.join("ssh"));
-    // Without it every command makes a connection of its own, which works as well.
+    // If this fails, every command opens its own connection.
     check(&["-M", "-N", "-f"]).map(drop)
 }

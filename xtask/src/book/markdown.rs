@@ -1,9 +1,9 @@
-// What the pages show. Also part of the tests of crates/cli, by its path.
+// Commands in the book's pages. Also included by the tests of crates/cli, by its path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages for people: every Markdown file but the reasons of old decisions.
+/// All Markdown pages of the repository's documentation.
 pub fn pages(root: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut open = ["docs", "lab", "examples"].map(|folder| root.join(folder)).to_vec();
@@ -24,7 +24,7 @@ pub fn pages(root: &Path) -> Vec<(PathBuf, String)> {
     found.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).unwrap_or_default())).collect()
 }
 
-/// The commands in the blocks that are marked as shell, as words.
+/// The commands in `sh` code blocks, split into words.
 pub fn commands(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim);
@@ -39,7 +39,7 @@ pub fn commands(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The commands of one line: pipes and lists apart, comments left out, quotes heard.
+/// Splits a line at pipes and list operators into commands; handles quotes, drops comments.
 fn split(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut quote = None;
