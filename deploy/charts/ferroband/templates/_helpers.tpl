@@ -1,4 +1,4 @@
-{{/* The image: registry, or its override, then repository, then digest or tag. */}}
+{{/* The image: registry or its override, repository, digest or tag. */}}
 {{- define "ferroband.image" -}}
 {{- $registry := .Values.global.imageRegistryOverride | default .Values.image.registry -}}
 {{- $name := ternary (printf "%s/%s" $registry .Values.image.repository) .Values.image.repository (ne $registry "") -}}
@@ -25,7 +25,7 @@
 {{- toJson (concat $arguments .Values.cluster.extraArguments) -}}
 {{- end -}}
 
-{{/* A Job of a hook: one command of the product, as the account ferroband-hook-NAME. */}}
+{{/* The Job of a hook: runs one ferroband command with the service account ferroband-NAME. */}}
 {{- define "ferroband.job" -}}
 apiVersion: batch/v1
 kind: Job
@@ -50,7 +50,7 @@ spec:
     spec:
       serviceAccountName: ferroband-{{ .name }}
       restartPolicy: Never
-      # It must run before there is a pod network, and when there is none any more.
+      # It must run before the pod network exists and after it is removed.
       hostNetwork: true
       dnsPolicy: ClusterFirstWithHostNet
       nodeSelector: {{ toJson .root.Values.cluster.nodeSelector }}
@@ -78,7 +78,7 @@ spec:
               drop: [ALL]
 {{- end -}}
 
-{{/* What a hook's account carries besides its name. */}}
+{{/* Labels and annotations of a hook's objects. */}}
 {{- define "ferroband.hookMetadata" -}}
 labels:
     app.kubernetes.io/name: ferroband
