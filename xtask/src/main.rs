@@ -50,7 +50,7 @@ enum Task {
         #[command(subcommand)]
         verb: FabricCommand,
     },
-    /// Regenerate the generated files: CRDs, manifests, completions, manual pages, reference
+    /// Regenerate the generated files: CRDs, manifests, completions, manual pages, reference, cases, golden files
     Generate,
     /// Build the images of Ferroband and of the tests as archives
     Image,
