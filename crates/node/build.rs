@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// Relative to the package directory, where Cargo runs the script, so it works in any checkout.
+/// The path is relative to the package directory, because Cargo runs build scripts there.
 const INTERFACES: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -61,7 +61,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l simulate-up
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l device-config -l config-file -d 'Configuration file of the SR-IOV device plugin (resourceList) or of the shared RDMA device plugin (configList), or a directory of such files. If a directory contains a file named after the node, only that file is used. Changes take effect immediately. Can be repeated. Defaults to /etc/ferroband/devices if that directory exists' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l resource-prefix -d 'Prefix for resources of a resourceList that sets no resourcePrefix' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-resource -d 'Resource that represents all RDMA devices of the node' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-count -d 'Number of pods that may use it at the same time; 0 disables it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l rdma-count -d 'Number of pods on the node that may use --rdma-resource at the same time; 0 disables the resource' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l network-namespace -d 'Namespace for networks that the annotation v1.multus-cni.io/default-network and --default-networks name without a namespace' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l namespace-isolation -d 'Restrict pods to networks of their own namespace and of --global-namespaces' -r -f -a "true\t''
 false\t''"
@@ -93,7 +93,7 @@ watcher\t'Through a socket in plugins_registry, which the kubelet watches'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l device-config -l config-file -d 'Configuration file of the SR-IOV device plugin (resourceList) or of the shared RDMA device plugin (configList), or a directory of such files. If a directory contains a file named after the node, only that file is used. Changes take effect immediately. Can be repeated. Defaults to /etc/ferroband/devices if that directory exists' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l resource-prefix -d 'Prefix for resources of a resourceList that sets no resourcePrefix' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l rdma-resource -d 'Resource that represents all RDMA devices of the node' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l rdma-count -d 'Number of pods that may use it at the same time; 0 disables it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l rdma-count -d 'Number of pods on the node that may use --rdma-resource at the same time; 0 disables the resource' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -l use-cdi -d 'Allocate devices through CDI instead of device files'
 complete -c ferroband -n "__fish_ferroband_using_subcommand device-plugin" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -115,7 +115,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_see
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "apply" -d 'Apply the CRDs to the cluster (server-side apply) and wait until they are established'
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "print" -d 'Print the CRDs as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image -d 'Container image' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image -d 'Container image of both daemons' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Also install ferroband-cni under these names' -r -f -a "coordinator\t''
 ib-sriov\t''
 ipoib\t''
@@ -141,8 +141,8 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s h -l h
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s n -l namespace -d 'Show only pods of this namespace' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l node -d 'Show only this node and its pods' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
-wide\t'Additional columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s o -l output -d 'Output format' -r -f -a "table\t'Table with the most important columns'
+wide\t'Table with all columns'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l kubeconfig -d 'Kubeconfig file; defaults to $KUBECONFIG, ~/.kube/config or the pod\'s service account' -r -F
@@ -150,8 +150,8 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l context -
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
-wide\t'Additional columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s o -l output -d 'Output format' -r -f -a "table\t'Table with the most important columns'
+wide\t'Table with all columns'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l root -d 'Root of the host\'s file system' -r -F
@@ -159,8 +159,8 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -l log -d '
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand inspect" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l root -d 'Root of the host\'s file system' -r -F
-complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
-wide\t'Additional columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s o -l output -d 'Output format' -r -f -a "table\t'Table with the most important columns'
+wide\t'Table with all columns'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l kubeconfig -d 'Kubeconfig file; defaults to $KUBECONFIG, ~/.kube/config or the pod\'s service account' -r -F
@@ -169,7 +169,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -l log -d 'L
 complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand doctor" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -s n -l namespace -d 'Namespace of the pods, and of a network given without one' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l nodes -d 'The two nodes; by default any two that are ready' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l nodes -d 'The two nodes; by default the first two that are ready, schedulable and untainted' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l resource -d 'Resource that each pod requests, for example spidernet.io/ib=1. Can be repeated' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l image -d 'Image that contains `sleep` and `ping`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l timeout -d 'Time limit for each step in seconds' -r
@@ -179,14 +179,14 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l log -d 'L
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -l keep -d 'Keep the pods for debugging; they end after their deadline'
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand verify" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
-wide\t'Additional columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s o -l output -d 'Output format' -r -f -a "table\t'Table with the most important columns'
+wide\t'Table with all columns'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand explain" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not __fish_seen_subcommand_from list show members diff help" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not __fish_seen_subcommand_from list show members diff help" -s o -l output -d 'Output format' -r -f -a "table\t'Table for reading in a terminal'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not __fish_seen_subcommand_from list show members diff help" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
@@ -197,26 +197,26 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not _
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not __fish_seen_subcommand_from list show members diff help" -f -a "members" -d 'List the members of all partitions'
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not __fish_seen_subcommand_from list show members diff help" -f -a "diff" -d 'List the members that are not programmed as desired. Exits with 1 if there are any'
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and not __fish_seen_subcommand_from list show members diff help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "table\t'Table for reading in a terminal'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from list" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t'Table for reading in a terminal'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from show" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from members" -s n -l namespace -d 'Only pods of this namespace' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from members" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from members" -s o -l output -d 'Output format' -r -f -a "table\t'Table for reading in a terminal'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from members" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from members" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from members" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from diff" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from diff" -s o -l output -d 'Output format' -r -f -a "table\t'Table for reading in a terminal'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand partition; and __fish_seen_subcommand_from diff" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
@@ -257,7 +257,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from down" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s o -l output -d 'Output format' -r -f -a "table\t'Columns'
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -s o -l output -d 'Output format' -r -f -a "table\t'Table for reading in a terminal'
 json\t'All fields, as JSON'
 yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from status" -l root -d 'Root of the host\'s file system' -r -F
@@ -284,7 +284,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from replug" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l port -d 'The port' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l port -d 'Port number, starting at 1' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l root -d 'Root of the host\'s file system' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from port" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -297,8 +297,8 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -s h -l help -d 'Print help'
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from pkeys" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l by -d 'Increment' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l port -d 'The port' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l by -d 'Value to add' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l port -d 'Port number, starting at 1' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l root -d 'Root of the host\'s file system' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen_subcommand_from count" -s h -l help -d 'Print help'
@@ -324,11 +324,11 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand sim; and __fish_seen
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand completions" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'Output directory' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l dir -d 'Directory for the pages' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -l dir -d 'Output directory' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -l dir -d 'Directory for the files' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand reference" -s V -l version -d 'Print version'

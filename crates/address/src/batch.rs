@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct AddressRequest {
     /// Pools to allocate from, in order of preference; all of one family.
     pub pools: Vec<Arc<AddressPool>>,
-    /// Pod, with its UID.
+    /// Pod that requests the address. The UID is required unless `sticky` is set.
     pub pod: PodRef,
     /// Whether the address stays with the pod name when the pod is re-created, as for a StatefulSet.
     pub sticky: bool,
@@ -68,7 +68,7 @@ pub struct AssignmentPlan {
     pub writes: Vec<BlockWrite>,
     /// Assignments; each becomes valid when its write succeeds.
     pub assignments: Vec<AddressAssignment>,
-    /// Requests that cannot be served.
+    /// Requests that cannot be served, with the reason.
     pub refusals: Vec<RequestRefusal>,
 }
 
@@ -93,24 +93,25 @@ impl BlockWrite {
     }
 }
 
-/// The address assigned to a request.
+/// The address that a plan assigns to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressAssignment {
     /// Position of the request in the batch.
     pub request: usize,
     /// Address and prefix length.
     pub address: IpNet,
-    /// Gateway of the pool.
+    /// Gateway of the pool that the address is from; `None` if the pool has none.
     pub gateway: Option<IpAddr>,
-    /// Position of the write that assigns it; `None` if the block already contains the assignment.
+    /// Index in [`AssignmentPlan::writes`] of the write that assigns the address; `None` if the block already contains
+    /// it.
     pub write: Option<usize>,
 }
 
-/// A request that cannot be served.
+/// A request of the batch that cannot be served, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRefusal {
     /// Position of the request in the batch.
     pub request: usize,
-    /// Reason. Requests of the same sandbox share the reason of the first that failed.
+    /// Why the request cannot be served. All requests of a sandbox get the error of the first one that failed.
     pub error: Error,
 }

@@ -28,12 +28,12 @@ impl IpBlockId {
         (Self { space: space.clone(), first }, offset)
     }
 
-    /// Object name, `<space>-<first address>`.
+    /// Returns the name of the API object, `<space>-<first address>`.
     pub fn object_name(&self) -> String {
         format!("{}-{}", self.space.slug(), address_slug(self.first))
     }
 
-    /// Returns the address at `offset`.
+    /// Returns the address at `offset` (0 to 15) from the first address of the block.
     pub fn address(&self, offset: u8) -> IpAddr {
         IpFamily::of(self.first).address(ip_to_number(self.first) + u128::from(offset))
     }
@@ -48,7 +48,7 @@ pub struct IpBlock {
     /// Node that has claimed the block in advance. Other nodes use its free addresses only when the pool has no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Allocations by offset.
+    /// Allocations by offset from `first`, 0 to 15.
     #[serde(default)]
     pub entries: BTreeMap<u8, AddressAllocation>,
 }
@@ -66,17 +66,17 @@ impl IpBlock {
         self.id().object_name()
     }
 
-    /// Number of assigned addresses.
+    /// Returns the number of assigned addresses, including reserved ones.
     pub fn used(&self) -> u8 {
         self.entries.len() as u8
     }
 
-    /// Number of unassigned addresses, whether or not a pool offers them.
+    /// Returns the number of unassigned addresses, whether or not a pool offers them.
     pub fn free(&self) -> u8 {
         IP_BLOCK_SIZE.saturating_sub(self.used())
     }
 
-    /// Returns the address at `offset`.
+    /// Returns the address at `offset` (0 to 15) from the first address of the block.
     pub fn address(&self, offset: u8) -> IpAddr {
         IpFamily::of(self.first).address(ip_to_number(self.first) + u128::from(offset))
     }
@@ -123,7 +123,7 @@ impl AddressAllocation {
         self.container.is_empty()
     }
 
-    /// Returns the owner. `first` is any address of the allocation's family.
+    /// Returns the owner of the address. `first` supplies the address family and may be any address of the block.
     pub fn owner(&self, first: IpAddr) -> AllocationOwner {
         AllocationOwner {
             pod: OwnerPod::new(self.sticky, &self.pod, &self.uid),
@@ -137,7 +137,7 @@ impl AddressAllocation {
 /// Owner of an address. Repeated requests of one owner return the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AllocationOwner {
-    /// Pod identity.
+    /// Pod, by UID or, for a sticky address, by name.
     pub pod: OwnerPod,
     /// Interface name in the pod.
     pub interface: String,
@@ -146,7 +146,7 @@ pub struct AllocationOwner {
     pub ordinal: u8,
 }
 
-/// How an owner is identified.
+/// How the pod of an owner is identified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerPod {
     /// One pod, by UID.
@@ -160,7 +160,7 @@ impl OwnerPod {
         if sticky { Self::Name(pod.into()) } else { Self::Uid(uid.into()) }
     }
 
-    /// Returns the identity of `pod`.
+    /// Returns the identity of `pod`: its name if `sticky`, otherwise its UID.
     pub fn of(pod: &PodRef, sticky: bool) -> Self {
         Self::new(sticky, &pod.to_string(), &pod.uid)
     }

@@ -34,7 +34,7 @@ impl ResourceVersion {
 #[derive(Clone, Debug, Default)]
 pub struct BlockView {
     blocks: BTreeMap<IpBlockId, (BlockViewEntry, ResourceVersion)>,
-    /// Own node. Blocks that only other nodes use are stored in compact form.
+    /// Name of the own node. If it is set, blocks that only other nodes use are stored in compact form.
     node: Option<Box<str>>,
     /// Allocations lost by an etcd restore.
     lost: LostAllocations,
@@ -42,7 +42,7 @@ pub struct BlockView {
     released: VecDeque<(IpSpace, IpAddr, AllocationOwner)>,
 }
 
-/// A cached block.
+/// A cached block, either in full or in the compact form for other nodes' blocks.
 #[derive(Clone, Debug)]
 enum BlockViewEntry {
     /// Boxed, so that map entries have the size of the compact form.
@@ -154,7 +154,8 @@ impl BlockView {
         self.blocks.remove(id);
     }
 
-    /// Adds a block to a list in progress, for [`Self::replace_all`]. The cached version of a block is not stored twice.
+    /// Adds a block to a list in progress, for [`Self::replace_all`]. If the view has already cached this version of
+    /// the block, the list refers to the cached block instead of storing it twice.
     pub fn add_to_list(&self, list: &mut BlockList, block: IpBlock, version: ResourceVersion) {
         let id = block.id();
         let same = self.blocks.get(&id).is_some_and(|(_, cached)| *cached == version);
@@ -163,8 +164,8 @@ impl BlockView {
 
     /// Replaces all blocks by the result of a full list. Returns `true` if the API server lost data, as after an etcd
     /// restore: a version decreased, or a block with allocations of the own node is missing. In that case the missing
-    /// allocations are kept as lost until their nodes have restored them. Blocks that are `fresher` than the list,
-    /// because they were written during the list, do not count as evidence of a restore.
+    /// allocations are kept as lost until their nodes have restored them. A block for which `fresher` returns `true`
+    /// was written during the list, so its difference from the list is not evidence of a restore.
     pub fn replace_all(&mut self, list: BlockList, fresher: impl Fn(&IpBlockId) -> bool) -> bool {
         let mut before = std::mem::take(&mut self.blocks);
         let own = |cached: &BlockViewEntry| match (cached, self.node.as_deref()) {
@@ -207,7 +208,7 @@ impl BlockView {
         }
     }
 
-    /// Returns the address of the pool that the owner released last.
+    /// Returns the address of `pool` that `owner` released last.
     pub(crate) fn last_released_by(&self, owner: &AllocationOwner, pool: &AddressPool) -> Option<IpAddr> {
         let matches = |(space, address, released_by): &&(IpSpace, IpAddr, AllocationOwner)| {
             released_by == owner && space == pool.space() && pool.contains(*address)
@@ -215,7 +216,7 @@ impl BlockView {
         self.released.iter().rev().find(matches).map(|(_, address, _)| *address)
     }
 
-    /// Offsets of a block that were assigned before an etcd restore, as a bit mask.
+    /// Returns, as a bit mask, the offsets of a block whose allocations an etcd restore lost. They are not assignable.
     pub(crate) fn lost_offsets(&self, id: &IpBlockId) -> u16 {
         self.lost.offsets(id)
     }
@@ -226,7 +227,7 @@ impl BlockView {
         self.lost.clear(&id, offset);
     }
 
-    /// Marks all allocations of the own node as restored.
+    /// Marks all lost allocations of the own node as restored, because the node has written those that it still needs.
     pub fn clear_lost_on_own_node(&mut self) {
         if let Some(node) = &self.node {
             self.lost.clear_node(node);
@@ -246,7 +247,7 @@ impl BlockView {
         self.blocks.get_key_value(id).map(|(id, (cached, _))| cached.summary(id))
     }
 
-    /// All blocks, ordered by space and address.
+    /// Returns all blocks with their versions, ordered by space and address.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, IpBlock>, &ResourceVersion)> {
         self.blocks.iter().map(|(id, (cached, version))| (cached.block(id), version))
     }
@@ -255,7 +256,7 @@ impl BlockView {
         self.blocks.iter().map(|(id, (cached, _))| cached.summary(id))
     }
 
-    /// Blocks stored in full: those that may have allocations of the own node, or all if the view has no own node.
+    /// Returns the blocks stored in full. If the view has an own node, only these can have allocations of that node.
     pub fn full_blocks(&self) -> impl Iterator<Item = &IpBlock> {
         self.blocks.values().filter_map(|(cached, _)| match cached {
             BlockViewEntry::Full(block) => Some(block.as_ref()),
@@ -263,7 +264,7 @@ impl BlockView {
         })
     }
 
-    /// Blocks stored in full and, if `sticky`, those with sticky allocations.
+    /// Returns the blocks stored in full and, if `sticky` is true, the compact blocks that have sticky allocations.
     pub(crate) fn full_or_sticky_blocks(&self, sticky: bool) -> impl Iterator<Item = Cow<'_, IpBlock>> {
         self.blocks.iter().filter_map(move |(id, (cached, _))| full_or_sticky(id, cached, sticky))
     }
@@ -284,12 +285,12 @@ impl BlockView {
             .filter(|(id, _)| pool.has_keepable_in(id.first))
     }
 
-    /// Summaries of the blocks in which owners may have addresses of `pool`.
+    /// Returns summaries of the blocks in which owners may have addresses of `pool`.
     pub(crate) fn summaries_of(&self, pool: &AddressPool) -> impl Iterator<Item = BlockSummary<'_>> {
         self.entries_of(pool).map(|(id, cached)| cached.summary(id))
     }
 
-    /// Blocks of the pool that are stored in full and, if `sticky`, those with sticky allocations.
+    /// Like [`Self::full_or_sticky_blocks`], but only for the blocks of `pool`.
     pub(crate) fn full_or_sticky_blocks_of(
         &self,
         pool: &AddressPool,
@@ -306,7 +307,7 @@ fn full_or_sticky<'a>(id: &IpBlockId, cached: &'a BlockViewEntry, sticky: bool) 
     }
 }
 
-/// The blocks of a list in progress.
+/// The blocks of a list in progress. `None` stands for a block whose listed version is already cached.
 #[derive(Debug, Default)]
 pub struct BlockList(BTreeMap<IpBlockId, Option<(BlockViewEntry, ResourceVersion)>>);
 

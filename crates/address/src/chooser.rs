@@ -29,7 +29,7 @@ pub(crate) struct AddressChooser<'a> {
     /// First address of the last block queued in this stage; the search continues after it.
     cursor: Option<IpAddr>,
     searched: bool,
-    /// Number of blocks that no node has claimed or used.
+    /// Number of blocks of the pool that no node has claimed or used.
     free_blocks: u128,
 }
 
@@ -66,7 +66,8 @@ impl<'a> AddressChooser<'a> {
         }
     }
 
-    /// Returns the next free address and, if this node claims its block, the node's name.
+    /// Returns the block and the offset of the next free address. If this node claims the block, the third value is
+    /// the node's name.
     pub(crate) fn next_free(&mut self, draft: &BlockDraft<'_>) -> Option<(IpBlockId, u8, Option<&'a str>)> {
         loop {
             while let Some(id) = self.queue.front() {
@@ -134,7 +135,8 @@ impl<'a> AddressChooser<'a> {
             ChooserStage::NewBlocks => {
                 self.queue_next_blocks(draft, |block| block.is_none_or(|block| block.is_claimable()));
             }
-            // Includes this node's blocks: another pool of the batch may have claimed one since the first stage.
+            // Include this node's blocks: requests for another pool of the batch may have claimed one since the first
+            // stage.
             ChooserStage::SharedBlocks => {
                 let node = self.node;
                 let usable = |block: BlockSummary<'_>| block.node.is_none_or(|holder| holder == node);

@@ -12,14 +12,14 @@
 use crate::block::{AddressAllocation, IpBlock, IpBlockId};
 use std::collections::BTreeMap;
 
-/// Flags of an allocation.
+/// Flags of a packed allocation. `RESERVED` means that no sandbox uses the address.
 const STICKY: u8 = 1;
 const RESERVED: u8 = 2;
 
 /// Placeholder for a sandbox ID that the compact form does not store.
 const UNKNOWN_SANDBOX: &str = "elsewhere";
 
-/// A block without its ID.
+/// An [`IpBlock`] in compact form, without its ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompactBlock {
     /// Node that has claimed the block.
@@ -64,7 +64,7 @@ impl CompactBlock {
         let mut entries = BTreeMap::new();
         let mut bytes = &*self.entries;
         let mut texts: [Vec<u8>; 4] = Default::default();
-        // Only `pack` writes these bytes; stop at anything malformed.
+        // Only `pack` writes these bytes, so they should be valid. Decoding ends at the first malformed allocation.
         while let Some(([offset, flags, ordinal], mut rest)) =
             bytes.split_first_chunk().map(|(head, rest)| (*head, rest))
         {
@@ -108,7 +108,8 @@ fn push_length(out: &mut Vec<u8>, mut length: usize) {
     out.push(length as u8);
 }
 
-/// Replaces `text`, the previous text, by the next one and returns the remaining bytes.
+/// Replaces `text`, which is the text of the previous allocation, by the next text. Returns the remaining bytes, or
+/// `None` if the bytes are malformed.
 fn read_text<'a>(bytes: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     let (shared, rest) = read_length(bytes)?;
     let (more, rest) = read_length(rest)?;

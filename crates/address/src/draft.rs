@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(crate) struct BlockDraft<'a> {
     view: &'a BlockView,
     changed: BTreeMap<IpBlockId, IpBlock>,
-    /// What each change since the last [`Self::commit`] replaced, newest last.
+    /// Planned state of a block before each change since the last [`Self::commit`]; `None` if no change was planned.
     undo: Vec<(IpBlockId, Option<IpBlock>)>,
 }
 
@@ -20,7 +20,7 @@ impl<'a> BlockDraft<'a> {
         Self { view, changed: BTreeMap::new(), undo: Vec::new() }
     }
 
-    /// Summaries of the existing and planned blocks that contain addresses of `pool`.
+    /// Returns summaries of the existing and planned blocks that contain addresses of `pool`.
     pub(crate) fn summaries_of(&self, pool: &AddressPool) -> impl Iterator<Item = BlockSummary<'_>> {
         let (low, high) = pool.block_span();
         let created = self.changed.range(low..=high).filter(|(id, _)| self.view.version(id).is_none());
@@ -39,7 +39,7 @@ impl<'a> BlockDraft<'a> {
         changed.or_else(|| self.view.get(id).map(|(block, _)| block))
     }
 
-    /// Returns the summary of a block.
+    /// Returns the summary of a block, including planned changes.
     pub(crate) fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
         let changed = self.changed.get_key_value(id).map(|(id, block)| BlockSummary::new(id, block));
         changed.or_else(|| self.view.summary(id))
@@ -51,13 +51,13 @@ impl<'a> BlockDraft<'a> {
         pool.offered_offsets(id.first) & !taken & !self.view.lost_offsets(id)
     }
 
-    /// Returns the lowest free offset.
+    /// Returns the lowest offset in the block that `pool` offers and that is free.
     pub(crate) fn free_offset(&self, pool: &AddressPool, id: &IpBlockId) -> Option<u8> {
         let free = self.free_offsets(pool, id);
         (free != 0).then(|| free.trailing_zeros() as u8)
     }
 
-    /// Returns the address of the pool that the owner released last, if it is still free.
+    /// Returns the block and offset of the address of `pool` that `owner` released last, if it is still free.
     pub(crate) fn last_released_by(
         &self,
         owner: &AllocationOwner,
@@ -96,7 +96,7 @@ impl<'a> BlockDraft<'a> {
         self.changed.insert(id.clone(), block);
     }
 
-    /// Makes the changes so far final.
+    /// Keeps the changes so far, so that [`Self::rollback`] does not revert them.
     pub(crate) fn commit(&mut self) {
         self.undo.clear();
     }

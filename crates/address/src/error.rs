@@ -24,7 +24,7 @@ pub enum Error {
     WrongType {
         /// Field, as a path below `ipam`.
         field: String,
-        /// Expected form.
+        /// What the field must be, for example `a list` or `an address`.
         expected: &'static str,
         found: String,
     },
@@ -47,7 +47,7 @@ pub enum Error {
     InvalidAddress {
         field: String,
         value: String,
-        /// Expected form.
+        /// What the field must be, for example `a list` or `an address`.
         expected: &'static str,
     },
     /// An exclusion is neither an address nor a subnet.
@@ -56,28 +56,27 @@ pub enum Error {
     /// The pool has no usable address: the subnet is too small or fully excluded.
     #[error("{pool} has no usable address")]
     NoUsableAddress { pool: String },
-    /// All addresses are assigned.
+    /// All addresses of the request's pools are assigned.
     #[error("{}{}", ExhaustedPools(.pools), HolderList(.holders, *.more))]
     Exhausted {
         /// Pools tried, with their capacity.
         pools: Vec<(String, u128)>,
-        /// Some of the current holders.
+        /// Holders of some of the addresses.
         holders: Vec<AddressHolder>,
-        /// Number of further holders.
+        /// Number of assigned addresses whose holders are not listed.
         more: usize,
     },
-    /// A SpiderIPPool is invalid.
+    /// A field of a SpiderIPPool is invalid.
     #[error("SpiderIPPool {pool}: {field}: {cause}")]
     InvalidPool { pool: String, field: String, cause: String },
-    /// A SpiderReservedIP is invalid.
+    /// The list `ips` of a SpiderReservedIP cannot be parsed.
     #[error("SpiderReservedIP {object}: ips: {cause}")]
     InvalidReservedIp { object: String, cause: String },
     #[error("annotation {key}: {cause}")]
     InvalidAnnotation { key: String, cause: String },
-    /// A pool is listed twice for one interface.
     #[error("pool {pool} is listed twice for {interface}")]
     DuplicatePool { interface: String, pool: String },
-    /// No pool is configured for the interface.
+    /// No annotation and no `ipam` object names a pool for the interface, and there is no default pool.
     #[error("no IPPool available for {interface}, no pool selection rules of any type are specified")]
     NoPool { interface: String },
     /// None of the configured pools is eligible.
@@ -107,7 +106,7 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressHolder {
     pub address: IpAddr,
-    /// The pod, `<namespace>/<name>`.
+    /// Pod that has the address, `<namespace>/<name>`.
     pub pod: String,
     pub node: String,
 }

@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 pub(crate) struct LostAllocations(BTreeMap<IpBlockId, BTreeMap<u8, Box<str>>>);
 
 impl LostAllocations {
-    /// Adds the allocations of `before` whose offsets are not in the mask `now`.
+    /// Adds the allocations of `before` whose offsets are not in the mask `now`, except reserved addresses, which no
+    /// sandbox uses.
     pub(crate) fn add(&mut self, before: &IpBlock, now: u16) {
         let lost =
             before.entries.iter().filter(|(offset, entry)| now >> **offset & 1 == 0 && !entry.is_reserved());
@@ -35,7 +36,9 @@ impl LostAllocations {
         offsets.fold(0, |bits, offset| bits | 1 << offset)
     }
 
-    /// Processes a newly observed block; `before` is the mask of its previously assigned offsets.
+    /// Updates the lost allocations from a newly observed block. `before` is the mask of its previously assigned
+    /// offsets. A node that has written a new allocation has restored its own ones before, so its lost allocations are
+    /// cleared.
     pub(crate) fn observe(&mut self, block: &IpBlock, before: u16) {
         if self.0.is_empty() {
             return;
@@ -54,7 +57,8 @@ impl LostAllocations {
         self.0.retain(|_, lost| !lost.is_empty());
     }
 
-    /// The node has restored its allocations: its remaining lost addresses are free.
+    /// Removes the lost allocations of a node that has restored those that it still needs. Their addresses become
+    /// free.
     pub(crate) fn clear_node(&mut self, node: &str) {
         for lost in self.0.values_mut() {
             lost.retain(|_, lost_node| **lost_node != *node);
@@ -62,7 +66,7 @@ impl LostAllocations {
         self.0.retain(|_, lost| !lost.is_empty());
     }
 
-    /// Removes one address, because its node is about to write it again.
+    /// Removes one lost allocation, because its node is about to write it again.
     pub(crate) fn clear(&mut self, id: &IpBlockId, offset: u8) {
         if let Some(lost) = self.0.get_mut(id) {
             lost.remove(&offset);

@@ -15,20 +15,20 @@ pub(crate) struct AllocationSlot<'r> {
     pub(crate) pool: &'r AddressPool,
     pub(crate) id: IpBlockId,
     pub(crate) offset: u8,
-    /// Whether a write is needed.
+    /// Whether the block must be written to assign the address.
     pub(crate) changed: bool,
 }
 
 /// Existing addresses of the requests' owners, by request position.
 pub(crate) struct ExistingAllocations<'r> {
-    /// Addresses that the owners have.
+    /// Addresses that the owners can keep.
     pub(crate) slots: HashMap<usize, AllocationSlot<'r>>,
     /// Requests whose address a sandbox on another node may still use.
     pub(crate) in_use: HashMap<usize, Error>,
 }
 
 impl<'r> ExistingAllocations<'r> {
-    /// Looks up the owners of the requests.
+    /// Finds the addresses in `view` that the owners of `requests` already have.
     pub(crate) fn find(view: &BlockView, node: &str, requests: &'r [AddressRequest]) -> Self {
         let mut in_use = HashMap::new();
         let slots = find_slots(view, node, requests, &mut in_use);

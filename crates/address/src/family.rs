@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IP address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IpFamily {
     #[serde(rename = "IPv4")]
@@ -14,7 +13,6 @@ pub enum IpFamily {
 }
 
 impl IpFamily {
-    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -22,7 +20,7 @@ impl IpFamily {
         }
     }
 
-    /// Prefix length of a single address.
+    /// Returns the number of bits in an address, which is also the prefix length of a single address.
     pub(crate) fn bits(self) -> u8 {
         match self {
             Self::V4 => 32,

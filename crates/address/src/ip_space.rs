@@ -18,33 +18,33 @@ const DEFAULT: &str = "default";
 pub struct IpSpace(Arc<str>);
 
 impl IpSpace {
-    /// The default space. Overlapping pools in it never assign the same address.
+    /// Returns the default space. Overlapping pools in it never assign the same address.
     pub fn default_space() -> Self {
         static SHARED: OnceLock<Arc<str>> = OnceLock::new();
         Self(SHARED.get_or_init(|| DEFAULT.into()).clone())
     }
 
-    /// The space of a named network (`network_name`).
+    /// Returns the space of a named network (`network_name`).
     pub fn network(name: &str) -> Self {
         Self(format!("network/{name}").into())
     }
 
-    /// The space of one subnet alone (`enable_overlapping_ranges: false`).
+    /// Returns the space of a single subnet (`enable_overlapping_ranges: false`).
     pub fn pool(subnet: IpNet) -> Self {
         Self(format!("pool/{}", subnet.trunc()).into())
     }
 
-    /// The text form, as stored in a block.
+    /// Returns the text form, as stored in a block.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads the text form.
+    /// Creates a space from its text form. Any text is accepted.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::from(text.into())
     }
 
-    /// Prefix of the object names of this space: readable if possible, otherwise a hash.
+    /// Returns the prefix of the object names of this space. It is readable if possible, otherwise a hash.
     ///
     /// Slugs are unique: `pool-` and `x-` are reserved for generated forms, and a network name with such a prefix is
     /// hashed.
@@ -69,7 +69,7 @@ impl IpSpace {
 
 impl From<String> for IpSpace {
     fn from(text: String) -> Self {
-        // Nearly all blocks are in the default space.
+        // Nearly all blocks are in the default space, so they share one copy of its text.
         if text == DEFAULT { Self::default_space() } else { Self(text.into()) }
     }
 }
@@ -86,7 +86,7 @@ impl fmt::Display for IpSpace {
     }
 }
 
-/// Suffix of object names for an address.
+/// Returns the suffix of a block's object name for its first address.
 ///
 /// IPv6 addresses are written in full because the compressed form is ambiguous: network `a-1` with `2::` and network
 /// `a` with `1:2::` would get the same name.

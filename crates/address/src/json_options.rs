@@ -18,7 +18,7 @@ impl<'a> JsonOptions<'a> {
         Self { path: path.into(), values }
     }
 
-    /// Reads a list element as an object.
+    /// Reads a list element as an object; returns an error if it has another type.
     pub(crate) fn from_element(path: String, value: &'a Value) -> Result<Self, Error> {
         match value {
             Value::Object(object) => Ok(Self::new(path, object)),
@@ -26,7 +26,7 @@ impl<'a> JsonOptions<'a> {
         }
     }
 
-    /// Full path of `key`.
+    /// Returns the path of `key` from the top-level object, for messages.
     pub(crate) fn field_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) }
     }

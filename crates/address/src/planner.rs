@@ -19,7 +19,7 @@ const MAX_HOLDERS_IN_ERROR: usize = 4;
 /// Plans assignments and releases for one node.
 #[derive(Clone, Debug)]
 pub struct AddressPlanner<'a> {
-    /// Node name.
+    /// Name of the node that assigns the addresses.
     pub node: &'a str,
     /// Number of schedulable nodes in the cluster.
     pub node_count: usize,
@@ -149,7 +149,7 @@ impl<'r> AssignmentBatch<'r> {
     }
 }
 
-/// Request positions grouped by sandbox, in the order of each sandbox's first request.
+/// Returns the indexes of the requests grouped by sandbox. The groups are in the order of their first requests.
 fn group_by_sandbox(requests: &[AddressRequest]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut group_of: BTreeMap<&str, usize> = BTreeMap::new();

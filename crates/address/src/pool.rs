@@ -1,4 +1,4 @@
-//! Address pools.
+//! Address pools, stored as ranges of integers.
 
 use crate::block::{IP_BLOCK_SIZE, IpBlockId};
 use crate::family::{IpFamily, ip_to_number};
@@ -21,8 +21,9 @@ pub struct AddressPool {
 }
 
 impl AddressPool {
-    /// Creates a pool of all addresses in `ranges` (first and last address, in any order, may overlap) that are in
-    /// `subnet` and not excluded.
+    /// Creates a pool of all addresses in `ranges` that are in `subnet` and not excluded. Each range is a pair of its
+    /// first and last address; the ranges may be unsorted and may overlap. Returns an error if the pool would be
+    /// empty.
     pub fn new(
         name: impl Into<String>,
         space: IpSpace,
@@ -71,7 +72,7 @@ impl AddressPool {
         &self.name
     }
 
-    /// Assignable ranges (first and last address), disjoint and ascending.
+    /// Returns the assignable ranges (first and last address), disjoint and ascending.
     pub fn ranges(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
         let family = self.family();
         self.ranges.iter().map(move |(low, high)| (family.address(*low), family.address(*high)))
@@ -92,12 +93,12 @@ impl AddressPool {
         &self.space
     }
 
-    /// Subnet. Every assigned address gets its prefix length.
+    /// Returns the subnet. Every assigned address gets its prefix length.
     pub fn subnet(&self) -> IpNet {
         self.subnet
     }
 
-    /// Gateway of every assigned address.
+    /// Returns the gateway for every assigned address.
     pub fn gateway(&self) -> Option<IpAddr> {
         self.gateway
     }
@@ -106,7 +107,7 @@ impl AddressPool {
         IpFamily::of(self.subnet.addr())
     }
 
-    /// Number of assignable addresses.
+    /// Returns the number of assignable addresses, whether assigned or not.
     pub fn capacity(&self) -> u128 {
         self.ranges.iter().fold(0, |sum, (low, high)| sum.saturating_add(high - low).saturating_add(1))
     }
@@ -121,7 +122,7 @@ impl AddressPool {
         IpFamily::of(address) == self.family() && contains_number(&self.keepable, ip_to_number(address))
     }
 
-    /// Number of blocks that contain assignable addresses.
+    /// Returns the number of blocks that contain assignable addresses.
     pub(crate) fn block_count(&self) -> u128 {
         let mut counted = None;
         self.ranges.iter().fold(0, |sum, (low, high)| {
@@ -132,7 +133,8 @@ impl AddressPool {
         })
     }
 
-    /// First addresses of the pool's blocks in ascending order, starting with the block of `from` if set.
+    /// Returns the first addresses of the pool's blocks in ascending order, starting with the block of `from` if it is
+    /// set.
     pub(crate) fn blocks_from(&self, from: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + '_ {
         let from = from.map_or(0, |address| ip_to_number(address) / SIZE);
         let mut last = None;
@@ -144,19 +146,19 @@ impl AddressPool {
             .map(|block| self.family().address(block * SIZE))
     }
 
-    /// First and last block of the pool.
+    /// Returns the IDs of the first and the last block in which owners may have addresses of the pool.
     pub(crate) fn block_span(&self) -> (IpBlockId, IpBlockId) {
         let id = |number: u128| IpBlockId {
             space: self.space.clone(),
             first: self.family().address(number - number % SIZE),
         };
-        // `new` rejects a pool without ranges.
+        // `keepable` is never empty, because `new` rejects a pool without ranges.
         let low = self.keepable.first().map_or(0, |range| range.0);
         let high = self.keepable.last().map_or(0, |range| range.1);
         (id(low), id(high))
     }
 
-    /// Assignable offsets in the block that starts at `first`, as a bit mask.
+    /// Returns, as a bit mask, the assignable offsets in the block that starts at `first`.
     pub(crate) fn offered_offsets(&self, first: IpAddr) -> u16 {
         offset_bits(&self.ranges, ip_to_number(first))
     }
@@ -175,13 +177,13 @@ impl fmt::Display for AddressPool {
 
 const SIZE: u128 = IP_BLOCK_SIZE as u128;
 
-/// Whether one of the intervals contains the number.
+/// Whether one of the intervals contains the number. The intervals must be sorted and disjoint.
 fn contains_number(intervals: &[(u128, u128)], number: u128) -> bool {
     let after = intervals.partition_point(|(low, _)| *low <= number);
     after > 0 && number <= intervals[after - 1].1
 }
 
-/// Which of the sixteen numbers starting at `first` are in the intervals, as a bit mask.
+/// Returns, as a bit mask, which of the sixteen numbers starting at `first` are in the intervals.
 fn offset_bits(intervals: &[(u128, u128)], first: u128) -> u16 {
     let last = first + (SIZE - 1);
     let begin = intervals.partition_point(|(_, high)| *high < first);
@@ -191,7 +193,7 @@ fn offset_bits(intervals: &[(u128, u128)], first: u128) -> u16 {
     })
 }
 
-/// Sorts intervals and merges those that touch; drops empty ones.
+/// Sorts inclusive intervals, merges those that overlap or touch, and drops empty ones.
 pub(crate) fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     intervals.retain(|(low, high)| low <= high);
     intervals.sort_unstable();
@@ -205,7 +207,7 @@ pub(crate) fn merge(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     merged
 }
 
-/// Subtracts `holes` from `from`; both must be merged.
+/// Subtracts the intervals `holes` from `from`. Both must be results of [`merge`].
 pub(crate) fn subtract(from: Vec<(u128, u128)>, holes: &[(u128, u128)]) -> Vec<(u128, u128)> {
     let mut left = Vec::with_capacity(from.len());
     for (mut low, high) in from {

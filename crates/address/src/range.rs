@@ -20,7 +20,7 @@ pub struct IpRange {
 /// A part of an IPAM configuration that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IpamWarning {
-    /// Unknown option.
+    /// An option that does not exist, as a path below `ipam`.
     UnknownKey(String),
     /// An unusable value, which is ignored as in Whereabouts.
     Ignored {
@@ -69,7 +69,7 @@ impl IpRange {
             None => (parse_lenient_subnet(text).ok_or_else(invalid)?.trunc(), start, end),
         };
         let family = IpFamily::of(subnet.addr());
-        // At least two host bits, or there is no address between network and broadcast.
+        // With fewer than two host bits, there is no address between the network and the broadcast address.
         if family.bits() - subnet.prefix_len() < 2 {
             return Err(Error::NoUsableAddress { pool: subnet.to_string() });
         }
@@ -115,7 +115,7 @@ impl fmt::Display for IpRange {
     }
 }
 
-/// Addresses that are never assigned.
+/// A subnet or a single address that is never assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exclusion(pub IpNet);
 

@@ -23,7 +23,7 @@ pub struct AddressRelease {
 /// The writes of a batch of releases, at most one per block, and the addresses they free.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReleasePlan {
-    /// Independent block writes.
+    /// Independent writes: some may succeed while others conflict.
     pub writes: Vec<BlockWrite>,
     /// Released addresses; each is free when its write succeeds.
     pub released: Vec<ReleasedAddress>,
@@ -34,9 +34,9 @@ pub struct ReleasedAddress {
     /// Position of the release in the batch.
     pub release: usize,
     pub address: IpAddr,
-    /// The former allocation.
+    /// The allocation before the release.
     pub allocation: AddressAllocation,
-    /// Position of the write that frees it.
+    /// Index in [`ReleasePlan::writes`] of the write that frees the address.
     pub write: usize,
 }
 

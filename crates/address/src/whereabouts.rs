@@ -1,4 +1,4 @@
-//! Whereabouts' `ipam` object.
+//! Parses Whereabouts' `ipam` object.
 //!
 //! ```text
 //! {"type": "whereabouts", "range": "192.168.0.0/24", "exclude": ["192.168.0.0/28"], …}
@@ -27,17 +27,17 @@ use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A network's Whereabouts configuration.
+/// The settings of a network's `ipam` object of type `whereabouts`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WhereaboutsConfig {
-    /// Pools. An interface gets one address of each, in this order.
+    /// Pools in the order of the configuration. An interface gets one address from each.
     pub pools: Vec<Arc<AddressPool>>,
     /// Static addresses that every interface gets in addition. They have no owner.
     pub static_addresses: Vec<StaticAddress>,
     pub routes: Vec<IpamRoute>,
     /// DNS settings, copied to the result.
     pub dns: Option<Value>,
-    /// Settings without effect.
+    /// Settings of the `ipam` object that have no effect.
     pub warnings: Vec<IpamWarning>,
 }
 
@@ -67,7 +67,7 @@ impl WhereaboutsConfig {
         }
     }
 
-    /// Reads an `ipam` object.
+    /// Reads an `ipam` object. Returns an error unless its `type` is `whereabouts`.
     pub fn parse(ipam: &Map<String, Value>) -> Result<Self, Error> {
         let options = JsonOptions::new("", ipam);
         let found = options.text("type")?.unwrap_or_default();
@@ -144,7 +144,8 @@ impl WhereaboutsConfig {
     /// Withholds addresses that another IPAM has recorded as assigned.
     pub fn withholding_taken(mut self, taken: &[(IpSpace, IpAddr)]) -> Self {
         for pool in &mut self.pools {
-            // A record does not say whether its range may overlap with other ranges.
+            // Whereabouts' records do not contain `enable_overlapping_ranges`. A pool whose space is its own subnet
+            // therefore also withholds the addresses that are recorded in the default space.
             let unnamed = IpSpace::pool(pool.subnet()) == *pool.space();
             let within =
                 |space: &IpSpace| space == pool.space() || unnamed && *space == IpSpace::default_space();

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of all kinds.
+//! Generates the CustomResourceDefinitions of all kinds, with the changes that the derived schemas need.
 
 use crate::{cncf, ferroband, spiderpool, sriov, whereabouts};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -6,16 +6,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-/// One CRD as a file.
+/// A CRD rendered as a YAML file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrdFile {
     /// `<group>_<plural>.yaml`.
     pub file_name: String,
-    /// The CRD as YAML.
+    /// Content of the file: one CustomResourceDefinition.
     pub yaml: String,
 }
 
-/// The CRDs of all kinds, sorted by group and plural.
+/// Returns the CRDs of all kinds, sorted by group and plural.
 pub fn all_crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         ferroband::AddressBlock::crd(),
@@ -47,7 +47,7 @@ pub fn all_crds() -> Vec<CustomResourceDefinition> {
     crds
 }
 
-/// The CRDs as files, in the order of [`all_crds`].
+/// Renders the CRDs as YAML files, in the order of [`all_crds`].
 pub fn render_crds() -> Result<Vec<CrdFile>, serde_saphyr::ser::Error> {
     let render = |crd: CustomResourceDefinition| {
         let file_name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
@@ -85,8 +85,8 @@ fn preserve_unknown_fields(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Makes the API server drop `null`, as it does for non-nullable fields. With the derived `nullable: true` it would
-/// store `null`, and reject it in fields that have an enum.
+/// Removes the derived `nullable: true`. The API server drops `null` from fields that are not nullable. In nullable
+/// fields it would store `null`, or reject it if the field has an enum.
 fn clear_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
 }
@@ -103,7 +103,8 @@ fn for_each_schema(schema: &mut JSONSchemaProps, change: &dyn Fn(&mut JSONSchema
     }
 }
 
-/// Spiderpool writes SpiderEndpoints including their status in one request, so the CRD has no status subresource.
+/// Removes the status subresource. Spiderpool writes a SpiderEndpoint and its status in one request, and with the
+/// subresource the API server would drop the status from it.
 fn without_status_subresource(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         version.subresources = None;

@@ -9,69 +9,69 @@ pub enum Error {
     /// The annotation looks like JSON but is not a valid list of networks.
     #[error("annotation {annotation} is not a JSON list of networks")]
     AnnotationJson {
-        /// The annotation.
+        /// Key of the annotation.
         annotation: &'static str,
-        /// The decoder's error.
+        /// What the JSON decoder rejected, and where.
         source: serde_json::Error,
     },
     /// One network in the annotation is invalid.
     #[error("annotation {annotation}, network {position} ({network}): {field} {problem}")]
     Selection {
-        /// The annotation.
+        /// Key of the annotation.
         annotation: &'static str,
-        /// Its position, from 1.
+        /// Position of the network in the annotation, from 1.
         position: usize,
-        /// The network as written.
+        /// The network as written in the annotation.
         network: String,
-        /// The invalid field.
+        /// Name of the invalid field of the network.
         field: &'static str,
-        /// The problem, including the value.
+        /// The rest of the sentence that starts with the field, including the invalid value.
         problem: String,
     },
     /// Several networks request a default route of the same address family.
     #[error("annotation {annotation}: more than one {family} default-route; ECMP is not supported")]
     MultipleDefaultRoutes {
-        /// The annotation.
+        /// Key of the annotation.
         annotation: &'static str,
-        /// The address family.
+        /// Address family, `IPv4` or `IPv6`.
         family: &'static str,
     },
     /// The annotation for the default network names more than one network.
     #[error("annotation {annotation} must name one network, not {count}")]
     MultipleDefaultNetworks {
-        /// The annotation.
+        /// Key of the annotation.
         annotation: &'static str,
-        /// How many it names.
+        /// Number of networks that the annotation names.
         count: usize,
     },
     /// The network configuration is not a JSON object.
     #[error("the configuration of network {network} is not a JSON object")]
     ConfigJson {
-        /// The network.
+        /// The network, `<namespace>/<name>`.
         network: String,
-        /// The decoder's error.
+        /// What the JSON decoder rejected, and where.
         source: serde_json::Error,
     },
     /// A field of the network configuration is missing or invalid.
     #[error("the configuration of network {network}: {field} {problem}")]
     Config {
-        /// The network.
+        /// The network, `<namespace>/<name>`.
         network: String,
-        /// The field.
+        /// Path of the field in the configuration, for example `plugins[0].type`.
         field: String,
-        /// The problem.
+        /// The rest of the sentence that starts with the field, for example `must be set`.
         problem: &'static str,
     },
-    /// The NetworkAttachmentDefinition has no configuration; it is a file on the node.
+    /// The NetworkAttachmentDefinition has no `spec.config`: its configuration is a file on each node.
     #[error("the NetworkAttachmentDefinition of network {network} has no spec.config")]
     NoConfig {
-        /// The network.
+        /// The network, `<namespace>/<name>`.
         network: String,
     },
 }
 
 impl Error {
-    /// The user-facing error.
+    /// Converts the error to a fault with a remedy for the user.
     pub fn fault(&self) -> Fault {
         let cause = match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),

@@ -6,20 +6,20 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// CEL rule for `pkey`: an integer, or an integer as a string. Base 0 is not a valid partition.
 pub(crate) const PKEY_RULE: &str = "type(self) == int ? self >= 1 && self <= 65535 && self != 32768 : \
     (self == '' || self.matches('^([0-9]{1,5}|0[xX][0-9a-fA-F]{1,4})$'))";
-/// Error message of [`PKEY_RULE`].
+/// Message of the API server when [`PKEY_RULE`] rejects a value.
 pub(crate) const PKEY_MESSAGE: &str =
     "pkey must be 1 to 65535 except 32768, as a number or as a decimal or hexadecimal (0x8001) string";
 
 /// A parsed `pkey` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PKeyField {
-    /// The P_Key.
+    /// Parsed P_Key, including the membership bit.
     pub key: PKey,
-    /// The text for CNI configurations: as written, integers in decimal.
+    /// Text for CNI configurations: a string as written, an integer in decimal.
     pub text: String,
 }
 
-/// Parses a `pkey` field. Absent and empty mean no partition.
+/// Parses a `pkey` field. Returns `None` if the field is absent or empty: the network has no partition.
 pub fn parse_pkey_field(field: Option<&IntOrString>) -> Result<Option<PKeyField>, MalformedValue> {
     let text = match field {
         None => return Ok(None),

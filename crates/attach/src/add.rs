@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ferroband    journal ─ plan from the daemon ─ steps ─ addresses from the daemon ─ status on the pod ─ print
-//! ib-sriov, rdma, coordinator: like ipoib
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
+//! ib-sriov, rdma, coordinator: like ipoib
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
 //!
@@ -24,7 +24,7 @@ use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
 
-/// Attach and print the result. A failure rolls back completely.
+/// Attach the sandbox and print the CNI result to `out`. After a failure all changes are rolled back.
 pub(crate) fn add(
     context: &CniContext<'_>,
     plugin_type: PluginType,
@@ -57,7 +57,8 @@ pub(crate) fn add(
 
     let mut journal = Journal::begin(context.root, plugin_type, call, &netns, pod.clone())?;
     let cni_call = call_message(call, pod);
-    // Recorded before the request: the daemon starts assigning addresses at once.
+    // Set this before the request is sent. The daemon starts assigning addresses as soon as it gets the
+    // request, and DEL must release them.
     journal.needs_release = match &single {
         None => true,
         Some(attachment) => needs_daemon(plugin_type, attachment),
@@ -84,7 +85,8 @@ pub(crate) fn add(
     printed.map_err(|cause| operation.roll_back(cause))
 }
 
-/// Attach all networks of the pod.
+/// Get the plan from the daemon, apply it and have the results recorded on the pod. Returns the result of the
+/// default network.
 fn add_all_networks(
     operation: &mut AddOperation<'_>,
     cni_call: message::CniCall,
@@ -113,18 +115,21 @@ fn add_all_networks(
     Ok(result)
 }
 
-/// One attachment, without a plan from the daemon.
+/// Apply one attachment without requesting a plan from the daemon: that of a plugin called on its own, or the
+/// wrapped network of a node that is being uninstalled.
 fn add_single(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
     operation.preflight()?;
     if operation.journal.needs_release {
-        // Before the interface is created: if the daemon is unavailable, there is nothing to undo.
+        // Request the addresses before the interface is created. If the daemon is unavailable, there is
+        // nothing to undo.
         request_addresses(operation, cni_call)?;
     }
     operation.apply()?;
     save_attached(operation)
 }
 
-/// Only assign addresses.
+/// ADD of the IPAM plugins: request addresses from the daemon and return them as the result. No interface is
+/// created or configured.
 fn add_addresses_only(
     operation: &mut AddOperation<'_>,
     cni_call: message::CniCall,
@@ -154,7 +159,8 @@ fn connect_and_request(
     request: &DaemonRequest,
 ) -> Result<DaemonReply, Error> {
     let release = PendingRelease::new(&operation.journal.id(), operation.journal.pod.clone());
-    // On disk it stays true in case of a kill. In memory, a failed connection must not queue a release.
+    // On disk `needs_release` stays true, in case this process is killed. In memory it is reset, because a
+    // failed connection must not queue a release. The client sets it again right before it sends the request.
     operation.journal.needs_release = false;
     let needs_release = &mut operation.journal.needs_release;
     let (daemon, reply) = NodeClient::connect_and_request(
@@ -168,7 +174,8 @@ fn connect_and_request(
     Ok(reply)
 }
 
-/// The attachment of a plugin called on its own.
+/// Build the attachment of a plugin called on its own from its configuration. For the IPAM plugins it has no
+/// steps.
 fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let ipam = fields.ipam_type()?;

@@ -25,7 +25,7 @@ pub(crate) fn configure(
     interfaces: &[(&str, &CniResult)],
 ) -> Result<(), Error> {
     for (ifname, result) in interfaces {
-        // Validate before changing anything.
+        // Reject invalid routes before changing this interface.
         result.routes.iter().try_for_each(|route| route_spec(result, route).map(drop))?;
         let index = find_link(pod_netlink, ifname, "the sandbox")?.index;
         if result.ips.iter().any(|ip| ip.address.addr().is_ipv6()) {

@@ -1,4 +1,4 @@
-//! Applying a plan step by step, each recorded in the journal before it runs.
+//! Applies a plan step by step. Each step is recorded in the journal before it runs.
 
 use crate::coordinator::{self, CoordinatorSetup};
 use crate::daemon::NodeClient;
@@ -19,14 +19,14 @@ mod addresses;
 
 pub(crate) use addresses::ipam_stdin;
 
-/// An ADD in progress.
+/// An ADD in progress: its call, journal, sandbox and connection to the daemon.
 pub(crate) struct AddOperation<'a> {
     pub(crate) context: &'a CniContext<'a>,
     pub(crate) call: &'a Invocation,
     pub(crate) journal: Journal,
     pub(crate) netns: Netns,
     pub(crate) daemon: Option<NodeClient>,
-    /// Whether ports have to become members of partitions first.
+    /// Whether the pod's ports must be members of their partitions before addresses are configured.
     pub(crate) membership: bool,
     members: Vec<PortMember>,
     pod_netlink: RouteSocket,
@@ -34,8 +34,9 @@ pub(crate) struct AddOperation<'a> {
 }
 
 impl<'a> AddOperation<'a> {
-    /// Begin by writing the journal, so that a DEL can find it. An IPAM-only call does not change the node, and its DEL
-    /// releases the addresses without a journal too: its journal is written once, at the end.
+    /// Start an ADD by writing the journal, so that a DEL can find it. The journal of an IPAM-only call is
+    /// written once, at the end: such a call does not change the node, and its DEL releases the addresses
+    /// even without a journal.
     pub(crate) fn begin(
         context: &'a CniContext<'a>,
         call: &'a Invocation,
@@ -54,7 +55,7 @@ impl<'a> AddOperation<'a> {
         Ok(operation)
     }
 
-    /// Write the journal.
+    /// Write the journal to disk, then pass the fail point for it.
     pub(crate) fn save(&self) -> Result<(), Error> {
         self.journal.save(self.context.root)?;
         (self.context.fail_point)(FailPoint::Journaled);
@@ -92,8 +93,8 @@ impl<'a> AddOperation<'a> {
         Ok(())
     }
 
-    /// Run all steps. The addresses are fetched when the interfaces exist; the daemon started to assign them with the
-    /// plan.
+    /// Run all steps of all attachments. Addresses from the daemon are configured when all interfaces exist.
+    /// The daemon has been assigning them since it sent the plan.
     pub(crate) fn apply(&mut self) -> Result<(), Error> {
         let mut to_address = Vec::new();
         for position in 0..self.journal.entries.len() {
@@ -148,7 +149,8 @@ impl<'a> AddOperation<'a> {
             return Err(self.name_taken(position));
         }
         if self.entry(position).attachment.device.is_some() {
-            // The journal must be on disk before the file that the teardown removes.
+            // Teardown removes the device-info file, so the journal must be on disk before the file is
+            // written.
             self.save()?;
             device_info::copy_to_cni_file(
                 self.context.root,
@@ -186,7 +188,7 @@ impl<'a> AddOperation<'a> {
         Ok(())
     }
 
-    /// Run a foreign plugin.
+    /// Run the CNI binary of a step and keep its result for the next step.
     fn run_foreign(&mut self, position: usize, step: usize) -> Result<(), Error> {
         // A plugin that is not installed has nothing to undo, so it must not be recorded.
         delegate::find_plugin(self.entry(position).attachment.steps[step].plugin(), &self.call.path)?;
@@ -200,13 +202,14 @@ impl<'a> AddOperation<'a> {
         let stdin = chain::build_stdin(attachment, planned, previous.as_ref());
         let result = delegate::add(planned.plugin(), &self.plugin_env(position), &stdin)?;
         (self.context.fail_point)(FailPoint::PluginExecuted);
-        // Parse it now, so that an invalid result fails here and not at the end.
+        // Parse the result now, so that an invalid one fails here and not at the end.
         CniResult::read(&result, version)?;
         self.journal.entries[position].result = Some(chain::to_prev_result(&result, version)?);
         Ok(())
     }
 
-    /// Create an IPoIB interface.
+    /// Create an IPoIB child in the host namespace and move it into the sandbox. The journal records the
+    /// temporary name before the creation, and the link kind and hardware address before the move.
     fn create_ipoib(&mut self, position: usize, step: usize, child: &IpoibStep) -> Result<(), Error> {
         let temporary = ipoib::temporary_name(&self.journal.id().file_stem(), position);
         let record = &mut self.journal.entries[position].steps[step];
@@ -262,7 +265,8 @@ impl<'a> AddOperation<'a> {
         Ok(link.is_some())
     }
 
-    /// Set up routes between the sandbox and the node.
+    /// Set up routes between the sandbox and the node. If a veth pair is needed, the journal records it
+    /// first.
     fn run_coordinator(
         &mut self,
         position: usize,
@@ -310,7 +314,7 @@ impl<'a> AddOperation<'a> {
         )
     }
 
-    /// Results of all attachments.
+    /// Results and device information of all attachments, for the daemon's `Attached` request.
     pub(crate) fn outcomes(&self) -> Result<Vec<AttachmentOutcome>, Error> {
         let outcome = |(attachment, entry): (usize, &JournalEntry)| {
             let container = &self.call.container;
@@ -364,7 +368,7 @@ impl<'a> AddOperation<'a> {
     }
 }
 
-/// The current result of an attachment.
+/// The result of the last completed step; an empty result if no step has one yet.
 pub(crate) fn read_result(entry: &JournalEntry) -> Result<CniResult, Error> {
     let empty = json!({});
     CniResult::read(entry.result.as_ref().unwrap_or(&empty), CniVersion::NEWEST)

@@ -17,7 +17,8 @@ const KNOWN: [&str; 8] = [
     "GATEWAY",
 ];
 
-/// Parse the pod. `None` if `CNI_ARGS` names none: not every caller is Kubernetes.
+/// Parse the pod's namespace and name. Returns `None` if `CNI_ARGS` names no pod, because not every caller is
+/// Kubernetes.
 ///
 /// A pair without `=` is an error, and so is an unknown key unless `IgnoreUnknown` is set. A value may contain `=`.
 pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
@@ -26,7 +27,7 @@ pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
         let malformed = || Error::MalformedArgument { pair: pair.to_owned() };
         pairs.push(pair.split_once('=').ok_or_else(malformed)?);
     }
-    // The first of equal keys is the runtime's; a meta plugin appends.
+    // If a key occurs twice, the first value is the runtime's: meta plugins append their pairs.
     let value = |key: &str| pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
 
     let ignore = value("IgnoreUnknown").unwrap_or("false");

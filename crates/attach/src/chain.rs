@@ -14,7 +14,7 @@ pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&V
         config.retain(|present, _| !present.eq_ignore_ascii_case(key));
         config.insert(key.to_owned(), json!(value));
     }
-    // One written by the user would be mistaken for an earlier plugin's result.
+    // Remove a `prevResult` that the user wrote. The plugin would mistake it for an earlier plugin's result.
     config.retain(|present, _| !present.eq_ignore_ascii_case("prevResult"));
     if let Some(previous) = previous {
         config.insert("prevResult".to_owned(), previous.clone());
@@ -78,7 +78,7 @@ pub fn parse_foreign(config: &Map<String, Value>, ifname: &str, default: bool) -
 }
 
 impl Attachment {
-    /// CNI version of the configuration.
+    /// Parse `cni_version`. Fails if the version is not supported.
     pub fn version(&self) -> Result<CniVersion, Error> {
         let unknown = || Error::IncompatibleVersion { version: self.cni_version.clone() };
         CniVersion::parse(&self.cni_version).ok_or_else(unknown)

@@ -97,7 +97,7 @@ fn check_entry(
     Ok(())
 }
 
-/// False for a function bound to vfio-pci.
+/// Whether the function has a network interface. A function bound to vfio-pci has none.
 fn has_interface(context: &CniContext<'_>, vf: &VfStep) -> Result<bool, Error> {
     Ok(!ObservedVf::get(context.require_hardware()?, vf.device)?.is_vfio())
 }
@@ -143,7 +143,7 @@ fn check_interface(
     Ok(())
 }
 
-/// The runtime's `prevResult` must contain this interface in this sandbox.
+/// Fail unless the runtime's `prevResult` contains the call's interface in the call's sandbox.
 fn check_prev_result(call: &Invocation) -> Result<(), Error> {
     let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
     let result = CniResult::read(previous, call.version)?;

@@ -31,12 +31,12 @@ impl PluginConfig {
         ConfigFields(&self.fields)
     }
 
-    /// The parsed object.
+    /// The parsed JSON object, with all keys as written.
     pub fn map(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// The CNI version.
+    /// Parse `cniVersion`, which is 0.1.0 when absent. Fails if the version is not supported.
     pub fn version(&self) -> Result<CniVersion, Error> {
         let text = self.fields().text("cniVersion")?.unwrap_or_default();
         CniVersion::parse(text).ok_or_else(|| Error::IncompatibleVersion { version: text.to_owned() })
@@ -70,22 +70,22 @@ impl<'a> ConfigFields<'a> {
         found.filter(|value| !value.is_null())
     }
 
-    /// The string at `key`.
+    /// The string at `key`; `None` when absent. Fails if the value has another type.
     pub fn text(self, key: &str) -> Result<Option<&'a str>, Error> {
         self.typed(key, "a string", Value::as_str)
     }
 
-    /// The integer at `key`.
+    /// Like [`Self::text`], for an integer.
     pub fn integer(self, key: &str) -> Result<Option<i64>, Error> {
         self.typed(key, "an integer", Value::as_i64)
     }
 
-    /// The object at `key`.
+    /// Like [`Self::text`], for an object.
     pub fn object(self, key: &str) -> Result<Option<ConfigFields<'a>>, Error> {
         Ok(self.typed(key, "an object", Value::as_object)?.map(ConfigFields))
     }
 
-    /// The list at `key`.
+    /// Like [`Self::text`], for a list.
     pub fn list(self, key: &str) -> Result<Option<&'a Vec<Value>>, Error> {
         self.typed(key, "a list", Value::as_array)
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Delay between connection attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Path of the daemon's socket.
+/// Path of the socket on which the node daemon serves CNI calls.
 pub fn socket_path(root: &Root) -> PathBuf {
     root.run("ferroband/cni.sock")
 }
@@ -24,12 +24,13 @@ pub fn socket_path(root: &Root) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct NodeClient {
     channel: Channel,
-    /// False once requests and replies may be out of step.
+    /// False while a request has no reply yet. If sending or receiving fails, it stays false, because the
+    /// reply to the failed request could be taken for that of the next one.
     usable: bool,
 }
 
 impl NodeClient {
-    /// Connect, retrying for at most `timeout` while nobody listens.
+    /// Connect, retrying for at most `timeout` while the daemon does not accept connections.
     pub(crate) fn connect(context: &CniContext<'_>, timeout: Duration) -> Result<Self, Error> {
         let socket = socket_path(context.root);
         let end = Instant::now() + timeout;
@@ -49,8 +50,9 @@ impl NodeClient {
         }
     }
 
-    /// Connect and send the first request. Retries if the daemon disconnects in between, because nothing has been
-    /// done yet. Sets `needs_release` once the daemon may have received the request.
+    /// Connect and send the first request. If the daemon disconnects before it replies, retry, because this
+    /// process has not changed anything yet. Sets `needs_release` once the daemon may have received the
+    /// request.
     pub(crate) fn connect_and_request(
         context: &CniContext<'_>,
         release: &PendingRelease,
@@ -83,7 +85,7 @@ impl NodeClient {
         }
     }
 
-    /// Send a request and wait for the reply.
+    /// Send a request and wait for the reply. A [`DaemonReply::Fault`] is returned as an error.
     pub(crate) fn request(
         &mut self,
         context: &CniContext<'_>,
@@ -109,7 +111,7 @@ impl NodeClient {
         self.usable
     }
 
-    /// Send a request with file descriptors and wait for the reply.
+    /// Like [`Self::request`], with file descriptors.
     pub(crate) fn request_with_fds(
         &mut self,
         context: &CniContext<'_>,

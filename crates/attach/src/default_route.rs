@@ -12,7 +12,7 @@ use ferroband_kernel::rtnetlink::RouteSpec;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Map;
 
-/// Limit for removing default routes of one family from one interface.
+/// Maximum number of default routes of one family that are removed from one interface.
 const MAX_DEFAULT_ROUTES: usize = 64;
 
 /// Apply the default routes that the attachments request.
@@ -55,7 +55,8 @@ fn add_default_routes(pod_netlink: &mut RouteSocket, attachment: &Attachment) ->
     Ok(())
 }
 
-/// Update a result to match: CHECK compares with it, and network-status shows it.
+/// Update an attachment's result to match its default routes, because CHECK compares with the result and
+/// network-status shows it.
 pub(crate) fn update_result(policies: &DefaultRoutes, result: &mut CniResult) {
     for (destination, policy) in policies.families() {
         if policy == DefaultRoute::Keep {
@@ -69,7 +70,7 @@ pub(crate) fn update_result(policies: &DefaultRoutes, result: &mut CniResult) {
 }
 
 impl DefaultRoutes {
-    /// Default destination and policy of each family.
+    /// The default destination of each family, `0.0.0.0/0` and `::/0`, and the change requested for it.
     fn families(&self) -> [(IpNet, DefaultRoute); 2] {
         [(Ipv4Net::default().into(), self.v4), (Ipv6Net::default().into(), self.v6)]
     }

@@ -1,7 +1,7 @@
-//! DEL: from the journal, or best effort without one.
+//! DEL: undoes the journal of an ADD. Without a journal it deletes what the call itself identifies.
 //!
-//! It needs neither the daemon nor the namespace. It fails only if a foreign plugin's DEL or a kernel operation fails.
-//! Then the journal stays for a retry.
+//! DEL needs neither the daemon nor the namespace. It fails only if a foreign plugin's DEL or a kernel
+//! operation fails. Then the journal stays for a retry.
 
 use crate::config::ConfigFields;
 use crate::delegate::{self, PluginEnv};
@@ -20,7 +20,7 @@ use ferroband_kernel::{Link, Netns, RouteSocket, boot_id};
 use serde_json::Value;
 use std::cell::RefCell;
 
-/// Detach a sandbox or an interface.
+/// Detach a whole sandbox (meta plugin) or one interface (plugin called on its own).
 pub(crate) fn del(context: &CniContext<'_>, plugin_type: PluginType, call: &Invocation) -> Result<(), Error> {
     let id = AttachmentId::new(plugin_type, &call.container, &call.ifname);
     let lock = Lock::acquire(context.root, &id, context.timeouts.lock)?;
@@ -36,7 +36,8 @@ pub(crate) fn del(context: &CniContext<'_>, plugin_type: PluginType, call: &Invo
     Error::combine(errors)
 }
 
-/// Undo all steps of `journal`.
+/// Undo all steps of `journal`. Steps that fail stay in the journal for a retry, and their errors are
+/// returned.
 pub(crate) fn undo_journal(
     context: &CniContext<'_>,
     mut journal: Journal,
@@ -58,8 +59,8 @@ pub(crate) fn undo_journal(
     Ok(finish_cleanup(context, journal, lock, None, errors))
 }
 
-/// Prepare for an ADD: undo what an earlier ADD of the same sandbox left. If that one is complete and its namespace
-/// exists, the runtime must send a DEL first.
+/// Prepare for an ADD: undo what an earlier ADD of the same sandbox left behind. Fails if the earlier ADD is
+/// complete and its namespace exists, because the runtime must send a DEL first.
 pub(crate) fn clear_previous(
     context: &CniContext<'_>,
     id: &AttachmentId,
@@ -89,7 +90,7 @@ pub(crate) fn clear_previous(
     }
 }
 
-/// Delete what the call itself identifies: there is no journal, or it is `damaged`.
+/// Delete what the call itself identifies, because the journal is missing or `damaged`.
 fn without_journal(
     context: &CniContext<'_>,
     plugin_type: PluginType,
@@ -110,10 +111,12 @@ fn without_journal(
     let mut errors = Vec::new();
     let named = named_interfaces(call);
     let is_owned = |link: &Link| match plugin_type {
-        // The sandbox is being deleted: its IPoIB children would return to the host namespace.
+        // The sandbox is being deleted, and its IPoIB children would return to the host namespace. Delete
+        // them.
         PluginType::Ferroband => damaged && (named.contains(&link.name) || is_ipoib_child(link)),
-        // Created by Ferroband or by the plugin that it replaces. Never delete an interface of another kind: this
-        // may be the DEL after an ADD that failed because the name was taken.
+        // An IPoIB child of this name was created by Ferroband or by the plugin that it replaces. Never
+        // delete an interface of another kind: this may be the DEL after an ADD that failed because the name
+        // was taken.
         PluginType::Ipoib => link.name == call.ifname && (damaged || is_ipoib_child(link)),
         PluginType::IbSriov
         | PluginType::Rdma
@@ -164,7 +167,8 @@ fn without_journal(
     Ok(errors)
 }
 
-/// Return the functions and RDMA devices that leases or upstream's state files assign to the sandbox.
+/// Move the functions and RDMA devices that leases or upstream's state files assign to the sandbox back to
+/// the host.
 fn release_devices(
     context: &CniContext<'_>,
     plugin_type: PluginType,
@@ -201,7 +205,7 @@ pub(crate) fn delete_leftover_links(
     Ok(())
 }
 
-/// The networks that the configuration wraps (`delegates`), for sandboxes from before Ferroband was installed.
+/// The networks that the configuration wraps (`delegates`).
 pub(crate) fn wrapped_networks<'a>(fields: ConfigFields<'a>) -> impl Iterator<Item = ConfigFields<'a>> {
     let delegates = fields.list("delegates").ok().flatten().into_iter().flatten();
     delegates.filter_map(Value::as_object).map(ConfigFields)
@@ -216,7 +220,7 @@ fn del_wrapped(fields: ConfigFields<'_>, env: &PluginEnv<'_>) -> Option<Vec<Erro
     Some(network.steps.iter().rev().filter_map(|step| run(step).err()).collect())
 }
 
-/// Names of the call's own interface and of those in its `prevResult`.
+/// Names of the call's interface and of all interfaces in its `prevResult`.
 fn named_interfaces(call: &Invocation) -> Vec<String> {
     let previous = call.config.fields().get("prevResult");
     let result = previous.and_then(|previous| CniResult::read(previous, call.version).ok());

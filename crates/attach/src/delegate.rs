@@ -33,7 +33,7 @@ pub struct PluginEnv<'a> {
     pub lock: Option<&'a Lock>,
 }
 
-/// The error of a failed plugin.
+/// The error object that a failed plugin printed on standard output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct PluginError {
     /// Error code, from the specification or plugin-specific.
@@ -64,7 +64,7 @@ impl PluginError {
         {
             return reply;
         }
-        // Not in the specified format; the output is still the best clue.
+        // The plugin did not print an error object. Its raw output is still the best clue.
         let texts =
             [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).trim().to_owned());
         let outputs: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();

@@ -17,7 +17,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Under `/run`; the specification says `/var/run`, which is a symlink to it.
+/// Directory of the device-info files under `/run`. The specification says `/var/run`, which is a symlink to
+/// it.
 const DEVINFO_DIR: &str = "k8s.cni.cncf.io/devinfo";
 
 /// Path passed to a plugin with the capability `CNIDeviceInfoFile`.
@@ -56,7 +57,8 @@ pub(crate) fn copy_to_cni_file(root: &Root, container: &str, attachment: &Attach
 fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    // DEL finds an unfinished file by its name.
+    // Replace the file of an earlier attempt. The new file gets its final name at once, so that DEL also
+    // finds and removes a file whose writing was interrupted.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -65,7 +67,8 @@ fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o444))
 }
 
-/// Content of the file after the plugins have run.
+/// Read an attachment's file after the plugins have run. Returns `None` if it is missing or not a JSON
+/// object.
 pub(crate) fn read(root: &Root, container: &str, attachment: &Attachment) -> Option<Value> {
     attachment.device.as_ref()?;
     let text = fs::read(cni_file(root, container, attachment)).ok()?;

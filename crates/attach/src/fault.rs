@@ -4,7 +4,7 @@ use crate::{CniVersion, Error};
 use ferroband_model::{Fault, FaultCode};
 
 impl Error {
-    /// The error as shown to users.
+    /// The error as shown to users: what failed, why, and what to do.
     pub fn fault(&self) -> Fault {
         let with_text = |code, what: &str, remedy: &str| Fault::new(code, what, self.to_string(), remedy);
         match self {
@@ -197,16 +197,17 @@ impl Error {
         }
     }
 
-    /// The CNI error code.
+    /// The `code` of the CNI error object.
     pub fn code(&self) -> u32 {
         match self {
             Self::EmptyContainer | Self::NotAttached { .. } => 3,
-            // The daemon's cache may not have a new pod yet, and the runtime does not retry a deleted pod. Success
-            // without a network, as in upstream, would start the pod without it.
+            // 11 means "try again later". The daemon's cache may not contain a new pod yet, and for a deleted
+            // pod the runtime does not retry anyway. A success without a network, as in upstream, would start
+            // the pod without its network.
             Self::Reported(fault) if fault.code == FaultCode::PodNotFound => 11,
             Self::Locked { .. } | Self::Interrupted => 11,
             Self::NotReady { .. } => 50,
-            // A delegate's "try again later" and its reply to STATUS are passed on.
+            // The codes "try again later" and those of STATUS are passed from the delegate to the runtime.
             Self::Plugin { reply, .. } if reply.code == 11 || reply.is_status() => reply.code,
             Self::OnNetwork { source, .. } => source.code(),
             Self::Multiple { errors } if !errors.is_empty() => errors[0].code(),

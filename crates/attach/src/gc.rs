@@ -17,7 +17,7 @@ mod networks;
 
 use networks::GcNetworks;
 
-/// Both names of the list: libcni also sends the second, which was a mistake in its first release.
+/// Keys of the list of valid attachments. libcni also sends the second key, a mistake of its first release.
 const VALID_ATTACHMENTS_KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
 /// Remove everything that is not in the list of valid attachments, continuing after errors.
@@ -63,7 +63,7 @@ pub(crate) fn gc(context: &CniContext<'_>, plugin_type: PluginType, call: &Invoc
     Error::combine(errors)
 }
 
-/// Delete stale sandboxes of upstream Multus.
+/// Delete the sandboxes of upstream Multus that are not in the list of valid attachments.
 fn collect_upstream(
     context: &CniContext<'_>,
     call: &Invocation,
@@ -73,7 +73,7 @@ fn collect_upstream(
     let mut errors = Vec::new();
     for container in upstream::list_containers(context.root) {
         let of_container = valid.iter().find(|(known, _)| *known == container);
-        // The files do not contain the name of the default interface; eth0 is Multus' default.
+        // Multus' files do not contain the name of the default interface; eth0 is Multus' default.
         let ifname = of_container.map_or("eth0", |(_, ifname)| ifname.as_str());
         let find = || MultusState::load(context.root, &container, ifname, call.version.as_str());
         let Some(multus) = find() else { continue };
@@ -104,7 +104,7 @@ fn collect_upstream(
     errors
 }
 
-/// Return functions whose owner has no journal and is not valid.
+/// Restore functions whose owner has no journal and is not in the list of valid attachments.
 fn collect_functions(
     context: &CniContext<'_>,
     plugin_type: PluginType,
@@ -120,7 +120,7 @@ fn collect_functions(
 
 fn collect_journal(context: &CniContext<'_>, call: &Invocation, id: &AttachmentId) -> Vec<Error> {
     let collected = Lock::acquire(context.root, id, context.timeouts.best_effort).and_then(|lock| {
-        // It may have been deleted meanwhile.
+        // The journal may have been deleted before this call got the lock.
         match Journal::load(context.root, id)? {
             Some(journal) => del::undo_journal(context, journal, None, &call.path, lock),
             None => Ok(Vec::new()),
@@ -142,7 +142,7 @@ fn collect_damaged(context: &CniContext<'_>, id: &AttachmentId) -> Vec<Error> {
     collected.err().into_iter().collect()
 }
 
-/// Forward GC to foreign plugins.
+/// Run GC of the foreign plugins, each with the valid attachments of its network.
 fn forward(plugin_type: PluginType, call: &Invocation, networks: GcNetworks) -> Vec<Error> {
     let env =
         PluginEnv { container: "", netns: "", ifname: "", args: "".into(), path: &call.path, lock: None };
@@ -174,7 +174,8 @@ fn set_valid_attachments(network: &mut Attachment, valid: &Value) {
     }
 }
 
-/// The valid attachments. A missing list is an error: it must not be treated as empty.
+/// The valid attachments as (container ID, interface name). A missing list is an error: it must not be
+/// treated as empty.
 fn valid_attachments(call: &Invocation) -> Result<Vec<(String, String)>, Error> {
     let fields = call.config.fields();
     let wrong = || Error::Field {

@@ -15,7 +15,7 @@ use ferroband_model::PKey;
 use serde_json::{Map, Value};
 use std::fs;
 
-/// Checks before anything is created.
+/// Fail if the parent does not exist or is not IPoIB, or if IPAM is `dhcp`. Nothing is created yet.
 pub(crate) fn preflight(
     context: &CniContext<'_>,
     child: &IpoibStep,
@@ -28,7 +28,7 @@ pub(crate) fn preflight(
     Ok(())
 }
 
-/// Parse a plugin configuration.
+/// Parse the keys `master`, `mtu` and `pkey`. Fails without a `master`.
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<IpoibStep, Error> {
     let parent = fields.text("master")?.filter(|parent| !parent.is_empty()).ok_or(Error::NoMaster)?;
     let mtu = fields.integer("mtu")?.filter(|mtu| *mtu > 0);
@@ -60,7 +60,7 @@ pub(crate) fn temporary_name(stem: &str, position: usize) -> String {
 
 /// Prefix of the temporary names of one sandbox.
 pub(crate) fn temporary_prefix(stem: &str) -> String {
-    // FNV-1a: short and stable across machines and releases.
+    // FNV-1a is short and stable across nodes and releases.
     let hash = stem.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -74,7 +74,8 @@ pub(crate) fn create(
     temporary: &str,
 ) -> Result<InterfaceIdentity, Error> {
     let parent = context.host.ipoib_parent(&child.parent)?;
-    // P_Key and mode follow the parent. With a requested P_Key the child comes up when the port has that key.
+    // The mode is that of the parent, and so is the P_Key unless one is requested. A child with a requested
+    // P_Key has no carrier until the port has that key.
     let new = IpoibChild { parent: parent.index, pkey: child.pkey.unwrap_or(parent.pkey), mode: parent.mode };
     context.host.create_ipoib_child(temporary, &new)?;
     (context.fail_point)(FailPoint::InterfaceCreated);
@@ -100,10 +101,10 @@ pub(crate) fn move_to_pod(
     host_netlink.move_link(index, netns)?;
     (context.fail_point)(FailPoint::InterfaceMoved);
 
-    // Find it by name: if another interface in the sandbox has its host index, it gets a new one
-    // (`__dev_change_net_namespace` in net/core/dev.c).
+    // Find the child by name. The kernel changes its index if another interface in the sandbox has the same
+    // one (`__dev_change_net_namespace` in net/core/dev.c).
     let index = find_link(pod_netlink, temporary, "the sandbox")?.index;
-    // As in upstream. The path must contain the current name.
+    // Enable proxy ARP, as upstream does. The path must contain the interface's current name.
     write_sysctl(context, netns, &format!("net/ipv4/conf/{temporary}/proxy_arp"), "1")?;
     pod_netlink.set_down(index)?;
     pod_netlink.rename_link(index, ifname)?;
@@ -131,7 +132,8 @@ pub(crate) fn warn_mtu(link: &Link, requested: Option<u32>) {
     }
 }
 
-/// Build the result for an interface.
+/// Build the result for an interface: its name, hardware address and MTU, and the DNS settings of the
+/// configuration.
 pub(crate) fn build_result(
     link: &Link,
     sandbox: &str,
@@ -155,8 +157,9 @@ pub(crate) fn remove(
     identity: &InterfaceIdentity,
     ifname: &str,
 ) -> Result<(), Error> {
-    // The pod may change the name or the address, so either match suffices for an interface of the same kind. The
-    // name was free at the start of the ADD. Before the kind is known, the interface has not been moved.
+    // The pod may change the interface's name or its address, so an interface of the recorded kind is deleted
+    // if either matches. The match by name is safe, because the name was free at the start of the ADD.
+    // Without a recorded kind, the interface still has its temporary name.
     let same =
         |link: &Link| !link.address.is_empty() && identity.addresses.contains(&format_address(&link.address));
     let kind = |link: &Link| identity.kind.is_some() && link.kind == identity.kind;
@@ -188,7 +191,7 @@ pub(crate) fn delete_links(route: &mut RouteSocket, is_match: impl Fn(&Link) -> 
     Ok(())
 }
 
-/// Write a sysctl of the sandbox.
+/// Write `value` to the file `setting` under /proc/sys, in the sandbox's network namespace.
 pub(crate) fn write_sysctl(
     context: &CniContext<'_>,
     netns: &Netns,
@@ -201,7 +204,7 @@ pub(crate) fn write_sysctl(
     written.map_err(|source| Error::Sysctl { path, source })
 }
 
-/// Format a hardware address.
+/// Format a hardware address as hexadecimal bytes, separated by colons.
 pub(crate) fn format_address(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }

@@ -20,10 +20,10 @@ use std::path::PathBuf;
 /// The schema version that is written, and the newest that can be read.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that DEL needs to know.
+/// Everything that DEL needs to undo an ADD.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// [`SCHEMA`].
+    /// Schema version of the file; [`SCHEMA`] in a new journal.
     pub schema: u32,
     /// The plugin that ran the ADD.
     #[serde(rename = "role")]
@@ -38,7 +38,7 @@ pub struct Journal {
     pub network: String,
     /// `CNI_NETNS`.
     pub netns: String,
-    /// Identity of that namespace.
+    /// Identity of the namespace at `netns` during the ADD. The path may lead to another namespace later.
     pub netns_id: NetnsId,
     /// `CNI_ARGS`, passed to foreign plugins again during GC.
     pub args: String,
@@ -51,7 +51,7 @@ pub struct Journal {
     pub attached: bool,
     /// The attachments in order, with their state.
     pub entries: Vec<JournalEntry>,
-    /// Addresses assigned by the daemon.
+    /// Addresses assigned by the daemon; empty until they are received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assigned: Vec<AssignedAddresses>,
 }
@@ -61,26 +61,27 @@ pub struct Journal {
 pub struct JournalEntry {
     /// The planned attachment.
     pub attachment: Attachment,
-    /// One record per step.
+    /// One record per step of `attachment`, in the same order.
     pub steps: Vec<StepRecord>,
-    /// Result of the last completed step.
+    /// Result of the last completed step, in the newest version's format; absent before the first step
+    /// completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 }
 
-/// State of one step.
+/// Progress of one step, and the interface or device that it creates or moves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// State of the step itself.
+    /// Progress of the step itself.
     #[serde(default)]
     pub state: StepState,
-    /// State of the IPAM plugin that it delegates to, if any.
+    /// Progress of the IPAM plugin that the step delegates to; `Pending` if there is none.
     #[serde(default)]
     pub ipam: StepState,
-    /// Identifies the interface that it creates.
+    /// The interface that the step creates; absent if it creates none.
     #[serde(rename = "trace", default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceIdentity>,
-    /// The RDMA device that it moves.
+    /// The RDMA device that the step moves; absent if it moves none.
     #[serde(rename = "rdma", default, skip_serializing_if = "Option::is_none")]
     pub rdma_device: Option<MovedRdmaDevice>,
 }
@@ -89,14 +90,14 @@ pub struct StepRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepState {
-    /// Nothing was done.
+    /// The step has not started.
     #[default]
     Pending,
-    /// It was about to start, or was interrupted.
+    /// The step was about to start. It may have happened in part, in full or not at all.
     Intended,
-    /// It is done.
+    /// The step completed.
     Done,
-    /// It was done and then undone.
+    /// The step was undone.
     Undone,
 }
 
@@ -107,15 +108,16 @@ impl StepState {
     }
 }
 
-/// Identifies an interface created by Ferroband in any namespace.
+/// Identifies an interface that Ferroband created, whatever namespace it is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceIdentity {
-    /// Name until it gets its final one.
+    /// Name of the interface until it gets its final name. For a veth pair, the name of the node's end.
     pub temporary: String,
-    /// Link kind, once it exists.
+    /// Link kind as reported by rtnetlink; absent until the interface exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Hardware addresses it has had: those of IPoIB contain the queue pair number, which is unique.
+    /// Hardware addresses that the interface has had. Those of IPoIB contain the queue pair number, which is
+    /// unique.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }
@@ -123,24 +125,26 @@ pub struct InterfaceIdentity {
 /// An RDMA device that a step moves into the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedRdmaDevice {
-    /// Its name.
+    /// Name of the RDMA device on the host before the move.
     pub device: String,
-    /// PCI address of its function, or name of its auxiliary device; also the name of its lock.
+    /// PCI address of the device's function, or name of its auxiliary device. The device's lock is named
+    /// after it.
     #[serde(rename = "on")]
     pub parent: String,
 }
 
-/// A journal file.
+/// A journal file on disk, readable or not.
 #[derive(Debug)]
 pub struct JournalFile {
-    /// Stem of the file name: its [`AttachmentId`], known even if the file cannot be read.
+    /// File name without extension. It is the file stem of the [`AttachmentId`], known even if the file
+    /// cannot be read.
     pub stem: String,
-    /// The content.
+    /// The parsed journal, or why it could not be read.
     pub journal: Result<Journal, Error>,
 }
 
 impl Journal {
-    /// Start the journal of an ADD.
+    /// Create the journal of an ADD, without attachments. Nothing is written yet.
     pub fn begin(
         root: &Root,
         plugin_type: PluginType,
@@ -177,7 +181,7 @@ impl Journal {
         read(path(root, id))
     }
 
-    /// List all journals. Read-only unless the caller takes the lock of each.
+    /// List all journals without locking them. A caller that changes one must take its lock first.
     pub fn list(root: &Root) -> Result<Vec<JournalFile>, Error> {
         let mut found = Vec::new();
         let mut paths = record::list(&persistent_dir(root))?;
@@ -192,12 +196,12 @@ impl Journal {
         Ok(found)
     }
 
-    /// Write the journal to disk.
+    /// Write the journal to disk atomically. The caller holds the attachment's lock.
     pub fn save(&self, root: &Root) -> Result<(), Error> {
         record::write(&path(root, &self.id()), self)
     }
 
-    /// Remove the journal of `id`.
+    /// Remove the journal of `id`, if it exists. The caller holds the attachment's lock.
     pub fn remove(root: &Root, id: &AttachmentId) -> Result<(), Error> {
         if is_volatile(id) {
             // An earlier release kept all journals in the persistent directory.
@@ -228,8 +232,9 @@ impl Journal {
     }
 }
 
-/// Interfaces, devices and leases of foreign plugins must be found after a reboot. An IPAM-only call leaves nothing
-/// that outlives its sandbox, so its journal is on tmpfs, which saves half of the call's time.
+/// Whether the journal is on tmpfs. An IPAM-only call leaves nothing that outlives its sandbox, so its
+/// journal need not survive a reboot, and tmpfs saves half of the call's time. All other journals must
+/// survive, because interfaces, devices and leases of foreign plugins must be found after a reboot.
 fn is_volatile(id: &AttachmentId) -> bool {
     id.plugin_type().is_some_and(PluginType::is_ipam)
 }

@@ -19,7 +19,7 @@ impl AttachmentId {
         Self { container: container.to_owned(), interface }
     }
 
-    /// Parse a file stem.
+    /// Parse what [`Self::file_stem`] returned. `None` if `stem` has another format.
     pub fn from_stem(stem: &str) -> Option<Self> {
         let mut parts = stem.splitn(3, ':');
         let container = parts.next()?.to_owned();
@@ -43,7 +43,7 @@ impl AttachmentId {
         &self.container
     }
 
-    /// The interface, unless this is a whole sandbox.
+    /// `CNI_IFNAME`; `None` for a whole sandbox.
     pub fn ifname(&self) -> Option<&str> {
         self.interface.as_ref().map(|(ifname, _)| ifname.as_str())
     }

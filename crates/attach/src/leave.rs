@@ -17,7 +17,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// The cleanup that the last DEL performs. All paths are relative to the machine's root.
+/// The cleanup that the last DEL performs. All paths are relative to the host's root directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingUninstall {
     /// Files to remove, in this order: the configuration first, so that the runtime never calls a missing binary.
@@ -38,7 +38,7 @@ impl PendingUninstall {
         finish_if_idle(root)
     }
 
-    /// Cancel the uninstallation.
+    /// Remove the record of a pending uninstallation, because it finished or Ferroband is installed again.
     pub fn cancel(root: &Root) -> Result<(), Error> {
         record::remove(&path(root))
     }
@@ -56,7 +56,7 @@ impl PendingUninstall {
         for (backup, destination) in
             self.restore.iter().map(|(backup, destination)| (root.path(backup), root.path(destination)))
         {
-            // Another one may have been installed in the meantime.
+            // Keep a file that was installed in the meantime.
             if !destination.exists() && backup.exists() {
                 fs::rename(&backup, &destination).map_err(failed("restore", destination))?;
             }

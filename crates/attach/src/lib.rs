@@ -12,7 +12,7 @@
 //!                                                 ├─ check
 //!                                                 ├─ gc
 //!                                                 └─ status
-//!      socket: message ◀──▶ node daemon           journal, owed, lock: files under var/lib/ferroband
+//!      socket: message ◀──▶ node daemon           journal, owed: files in var/lib/ferroband; lock: in run/ferroband
 //! ```
 //!
 //! The daemon uses [`socket`], [`message`], [`plan`], [`owed`] and [`journal`] from this crate, so both sides share one

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Delay between attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Directory of the locks, under /run: no lock outlives a boot.
+/// Directory of the lock files. It is under /run, because no lock outlives a boot.
 fn lock_dir(root: &Root) -> PathBuf {
     root.run("ferroband/lock")
 }
@@ -32,7 +32,7 @@ impl Lock {
         Self::acquire_stem(root, &id.file_stem(), timeout)
     }
 
-    /// Like [`Self::acquire`], by file name.
+    /// Like [`Self::acquire`], for the lock file `stem`, which may also belong to a device.
     pub(crate) fn acquire_stem(root: &Root, stem: &str, timeout: Duration) -> Result<Self, Error> {
         let path = lock_dir(root).join(stem);
         let failed = |source| Error::File { path: path.clone(), doing: "lock", source };
@@ -64,7 +64,7 @@ impl Lock {
         LockInheritGuard(&self.file)
     }
 
-    /// Remove the lock file and release the lock, when nothing is left of the sandbox.
+    /// Release the lock and remove its file. Called when nothing is left of the sandbox.
     pub fn release_and_remove(self) {
         // A leftover is one empty file, which the next call of this container reuses.
         let _ = fs::remove_file(&self.path);
@@ -91,7 +91,7 @@ impl Drop for LockInheritGuard<'_> {
 
 fn set_inheritable(file: &File, on: bool) {
     let flags = if on { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };
-    // Fails only for a closed descriptor.
+    // This fails only for a closed descriptor.
     let _ = rustix::io::fcntl_setfd(file, flags);
 }
 

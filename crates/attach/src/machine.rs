@@ -17,7 +17,6 @@ pub struct CniContext<'a> {
     /// Program that performs device operations while the node daemon is unavailable (see [`crate::DeviceOp`]). If
     /// absent, this process performs them itself.
     pub helper_program: Option<&'a Path>,
-    /// Time limits.
     pub timeouts: CallTimeouts,
     /// Whether a termination signal has arrived; checked between the steps of an ADD.
     pub should_stop: &'a dyn Fn() -> bool,
@@ -44,7 +43,7 @@ impl<'a> CniContext<'a> {
     }
 }
 
-/// Time limits.
+/// How long a CNI call waits for other processes and for the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTimeouts {
     /// For connecting to a daemon that is restarting, in an ADD. The runtime retries afterwards.
@@ -78,7 +77,7 @@ impl Default for CallTimeouts {
 /// A point right after a change, where tests simulate a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailPoint {
-    /// The journal was written.
+    /// The journal or the lease of a function was written.
     Journaled,
     DaemonReplied,
     /// An interface was created in the host namespace.
@@ -87,20 +86,20 @@ pub enum FailPoint {
     VfConfigured,
     /// A driver was rebound, or an RDMA device moved.
     DeviceOpDone,
-    /// The interface was moved into the sandbox.
+    /// An interface was moved into the sandbox or back to the host.
     InterfaceMoved,
-    /// The interface got its final name.
+    /// An interface in the sandbox got its final name.
     InterfaceRenamed,
-    /// A foreign plugin ran.
+    /// The ADD or DEL of a foreign plugin succeeded.
     PluginExecuted,
     /// Addresses and routes were set.
     AddressesSet,
-    /// The default routes were set.
+    /// The default routes or the routes of a coordinator step were set.
     RoutesSet,
-    /// A step was undone.
+    /// A step was undone, in full or in part.
     StepUndone,
     /// A pending release was written.
     ReleaseQueued,
-    /// The journal was removed.
+    /// The journal was removed, at the end of a DEL or a rollback.
     JournalRemoved,
 }

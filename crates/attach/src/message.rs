@@ -28,14 +28,14 @@ use ferroband_model::{Fault, Guid, PciAddress, PodRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Parameters of a CNI call.
+/// Parameters of a CNI call, as received from the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CniCall {
     /// `CNI_CONTAINERID`.
     pub container: String,
     /// `CNI_IFNAME`.
     pub ifname: String,
-    /// The pod of `CNI_ARGS`, if any.
+    /// The pod named by `CNI_ARGS`; absent if the caller is not Kubernetes.
     pub pod: Option<PodRef>,
     /// Configuration from standard input.
     pub config: Value,
@@ -76,13 +76,13 @@ pub enum DaemonRequest {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum DaemonReply {
-    /// The plan to apply.
+    /// Reply to `Add`: the plan to apply.
     Plan(Plan),
-    /// Assigned addresses.
+    /// Reply to `Addresses` and `Assign`: the assigned addresses.
     Addresses(Vec<AssignedAddresses>),
     /// Success without data.
     Done,
-    /// The request failed.
+    /// The request failed. The fault says why and what to do.
     Fault(Fault),
 }
 
@@ -91,24 +91,24 @@ pub enum DaemonReply {
 pub struct PortMember {
     /// Position of the attachment in the plan.
     pub attachment: usize,
-    /// The interface in the pod.
+    /// Name of the interface in the pod.
     pub ifname: String,
-    /// PCI address of its function; absent for an IPoIB child, which shares its parent's function.
+    /// PCI address of the port's function; absent for an IPoIB child, which shares its parent's function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PciAddress>,
-    /// Current GUID of the function's port.
+    /// Current GUID of the port; absent for an IPoIB child, or if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<Guid>,
 }
 
-/// Result of one attachment.
+/// Result of one attachment, to be recorded on the pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttachmentOutcome {
     /// Position of the attachment in the plan.
     pub attachment: usize,
     /// CNI result of the last plugin, in the newest version's format.
     pub result: Value,
-    /// The device, in the format of the device-info specification.
+    /// Content of the device-info file; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_info: Option<Value>,
 }

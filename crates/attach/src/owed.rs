@@ -19,7 +19,7 @@ pub struct PendingRelease {
     /// Only this interface; the whole sandbox when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
-    /// The pod, when it was known.
+    /// The pod of the sandbox; absent if the runtime named none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// Stem of the file name, shared with the lock file.
@@ -28,7 +28,7 @@ pub struct PendingRelease {
 }
 
 impl PendingRelease {
-    /// The pending release of an attachment.
+    /// A release for `id`. Nothing is written yet.
     pub fn new(id: &AttachmentId, pod: Option<PodRef>) -> Self {
         Self {
             container: id.container().to_owned(),
@@ -53,7 +53,7 @@ impl PendingRelease {
         record::remove(&self.path(root))
     }
 
-    /// Whether the file exists.
+    /// Whether the file exists, that is, whether the release is still pending.
     pub fn exists(&self, root: &Root) -> bool {
         self.path(root).exists()
     }
@@ -98,7 +98,6 @@ pub struct ReleaseClaim {
 }
 
 impl ReleaseClaim {
-    /// The claimed release.
     pub fn release(&self) -> &PendingRelease {
         &self.release
     }

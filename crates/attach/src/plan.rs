@@ -22,7 +22,7 @@ use std::net::IpAddr;
 /// All attachments of one sandbox, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The sandbox's pod.
+    /// The pod that the sandbox belongs to, as resolved by the daemon.
     pub pod: PodRef,
     /// The attachments, default network first.
     pub attachments: Vec<Attachment>,
@@ -39,24 +39,25 @@ pub struct Attachment {
     pub network: String,
     /// CNI network name, added to each plugin's configuration.
     pub name: String,
-    /// CNI version of the configuration.
+    /// `cniVersion` of the network configuration, such as `1.0.0`.
     pub cni_version: String,
     /// Interface name in the pod.
     pub ifname: String,
     /// Whether this is the pod's default network.
     pub default: bool,
-    /// Plugins in order.
+    /// Plugins of the chain, in the order of ADD.
     pub steps: Vec<PlanStep>,
-    /// The device that the kubelet allocated for it.
+    /// The device that the kubelet allocated for this attachment; absent if it needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<AttachmentDevice>,
-    /// Changes to its default routes, applied last.
+    /// Changes to the default routes through this interface, applied after all plugins have run.
     #[serde(default, skip_serializing_if = "DefaultRoutes::is_keep")]
     pub default_routes: DefaultRoutes,
-    /// Pairs appended to `CNI_ARGS` for its plugins: the legacy way to request `IP` and `MAC`.
+    /// Pairs appended to `CNI_ARGS` for the plugins of this attachment: the legacy way to request `IP` and
+    /// `MAC`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub args: BTreeMap<String, String>,
-    /// Whether its configuration disables CHECK.
+    /// Whether the network configuration disables CHECK.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchecked: bool,
 }
@@ -64,7 +65,7 @@ pub struct Attachment {
 /// A device allocated by a device plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachmentDevice {
-    /// Resource name.
+    /// Name of the extended resource, as in the pod's resource requests.
     pub resource: String,
     /// Device ID, as registered with the kubelet.
     pub id: String,
@@ -73,10 +74,10 @@ pub struct AttachmentDevice {
 /// Changes to the default routes of an attachment, per address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefaultRoutes {
-    /// IPv4.
+    /// Change to the IPv4 default route.
     #[serde(default)]
     pub v4: DefaultRoute,
-    /// IPv6.
+    /// Change to the IPv6 default route.
     #[serde(default)]
     pub v6: DefaultRoute,
 }
@@ -95,19 +96,19 @@ pub enum DefaultRoute {
     /// Keep what the plugins set.
     #[default]
     Keep,
-    /// Remove it: another interface has the default route, or none.
+    /// Remove the default routes through this interface.
     Remove,
-    /// Replace it by a route through this gateway.
+    /// Replace the default routes through this interface by one through this gateway.
     Via(IpAddr),
 }
 
 /// One plugin of an attachment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// The user's plugin configuration, unmodified except for `runtimeConfig` and `args`, which the daemon merges in.
-    /// `name`, `cniVersion` and `prevResult` are added when it runs.
+    /// The user's plugin configuration, unmodified except for `runtimeConfig` and `args`, which the daemon
+    /// merges in. `name`, `cniVersion` and `prevResult` are added when the plugin runs.
     pub config: Map<String, Value>,
-    /// How the step is executed.
+    /// Which implementation runs the step, with its parsed settings.
     #[serde(rename = "by")]
     pub kind: StepKind,
 }
@@ -123,7 +124,8 @@ pub enum StepKind {
     Ipoib {
         /// The child to create.
         child: IpoibStep,
-        /// Whether the daemon assigns its addresses; otherwise `ipam` is a foreign plugin or absent.
+        /// Whether the daemon assigns the interface's addresses; otherwise `ipam` is a foreign plugin or
+        /// absent.
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
     },
@@ -145,7 +147,8 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Parse a plugin configuration. The plugin types that Ferroband implements run in-process.
+    /// Parse a plugin configuration. Interface plugins, `rdma` and `coordinator` run in-process; all other
+    /// types are foreign.
     pub fn from_config(config: &Map<String, Value>) -> Result<Self, Error> {
         let fields = ConfigFields(config);
         match PluginType::from_name(fields.text("type")?.unwrap_or_default()) {
@@ -172,13 +175,13 @@ impl StepKind {
         })
     }
 
-    /// Whether the daemon assigns its addresses.
+    /// Whether the daemon assigns the addresses of the step's interface.
     pub fn uses_daemon_ipam(&self) -> bool {
         matches!(self, Self::Ipoib { daemon_ipam: true, .. } | Self::IbSriov { daemon_ipam: true, .. })
     }
 }
 
-/// An IPoIB child interface.
+/// Settings of an IPoIB child interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IpoibStep {
     /// Parent: name or altname of an IPoIB interface in the host namespace.
@@ -190,7 +193,7 @@ pub struct IpoibStep {
     pub pkey: Option<PKey>,
 }
 
-/// A virtual function for a pod.
+/// Settings of a virtual function for a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VfStep {
@@ -211,7 +214,7 @@ pub struct VfStep {
     /// Whether the function must be bound to vfio-pci.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vfio: bool,
-    /// Whether ib-kubernetes manages its GUID, so that a GUID is required.
+    /// Whether ib-kubernetes manages the function's GUID, so that a GUID is required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub managed: bool,
 }
@@ -220,7 +223,7 @@ pub struct VfStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinatorStep {
-    /// Underlay or overlay.
+    /// Whether the pod gets a veth pair to the node.
     pub mode: CoordinatorMode,
     /// Subnets that are reached through the node: pods, services and others.
     pub subnets: Vec<IpNet>,
@@ -230,7 +233,7 @@ pub struct CoordinatorStep {
     /// Whether to set up a routing table per interface.
     #[serde(rename = "tune")]
     pub tune_routes: bool,
-    /// Interface of the pod's default route.
+    /// Name of the interface that gets the pod's default route; unchanged when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_route: Option<String>,
     /// The node's routing table for routes to pods.
@@ -245,12 +248,12 @@ pub struct CoordinatorStep {
     /// MTU of the veth pair between pod and node.
     #[serde(rename = "mtu")]
     pub veth_mtu: u32,
-    /// Address of the pod's end of the veth pair.
+    /// Address of the pod's end of the veth pair; none when absent.
     #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
     pub veth_address: Option<IpAddr>,
 }
 
-/// Coordinator mode.
+/// How the coordinator connects a pod to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoordinatorMode {
@@ -281,7 +284,7 @@ pub struct AssignedAddresses {
 /// One assigned address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssignedIp {
-    /// Address and prefix length.
+    /// Address with the prefix length of its subnet.
     pub address: IpNet,
     /// Gateway of the subnet, if any.
     pub gateway: Option<IpAddr>,
@@ -290,8 +293,8 @@ pub struct AssignedIp {
 /// One route that belongs to an assigned address.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssignedRoute {
-    /// Destination.
+    /// Destination; `0.0.0.0/0` or `::/0` for a default route.
     pub dst: IpNet,
-    /// Gateway; the one of the same address family when absent.
+    /// Gateway; when absent, the first gateway of an assigned address of the same family.
     pub gw: Option<IpAddr>,
 }

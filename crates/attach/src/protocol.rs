@@ -34,13 +34,14 @@ impl CniCommand {
             Self::Check => (SANDBOX, CniVersion::V0_4_0),
             Self::Del => (DEL, CniVersion::V0_1_0),
             Self::Gc => (&["CNI_PATH"], CniVersion::V1_1_0),
-            // The specification requires CNI_PATH here and libcni sends it, but the text calls it optional.
+            // The specification lists CNI_PATH as required here and libcni sends it, but the specification's
+            // text calls it optional.
             Self::Status => (&[], CniVersion::V1_1_0),
             Self::Version => (&[], CniVersion::V0_1_0),
         }
     }
 
-    /// Whether it concerns one sandbox.
+    /// Whether the command is for one sandbox, so that `CNI_CONTAINERID` and `CNI_IFNAME` are validated.
     const fn has_sandbox(self) -> bool {
         matches!(self, Self::Add | Self::Check | Self::Del)
     }
@@ -125,9 +126,9 @@ pub struct Invocation {
     pub args: String,
     /// `CNI_PATH`, unmodified.
     pub path: String,
-    /// Standard input.
+    /// Configuration from standard input.
     pub config: PluginConfig,
-    /// The version of the configuration.
+    /// `cniVersion` of the configuration. The result is printed in this version.
     pub version: CniVersion,
 }
 

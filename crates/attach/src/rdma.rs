@@ -23,7 +23,8 @@ pub(crate) struct RdmaMove {
 }
 
 impl RdmaMove {
-    /// The requested device, or the one of the interface in `previous`.
+    /// Find the device to move: that of `requested`, or that of the only interface in `previous`. Fails
+    /// unless there is exactly one.
     pub(crate) fn resolve(
         context: &CniContext<'_>,
         previous: &CniResult,
@@ -48,7 +49,7 @@ impl RdmaMove {
         }
     }
 
-    /// The journal's record of it.
+    /// The device as recorded in the journal, so that DEL can move it back.
     pub(crate) fn record(&self) -> MovedRdmaDevice {
         MovedRdmaDevice { device: self.device.clone(), parent: self.parent.clone() }
     }
@@ -176,7 +177,7 @@ pub(crate) fn move_to_host(
     };
     match name {
         Some(device) => DeviceOp::MoveToHost { device }.delegate(context, daemon, Some(netns), lock),
-        // Already back, never moved, or gone with its function.
+        // The device is already back, was never moved, or is gone with its function.
         None => Ok(()),
     }
 }
@@ -204,7 +205,8 @@ fn wait_until_returned(
     }
 }
 
-/// Current name of the function's device in the sandbox, from its sysfs: the pod may have renamed it.
+/// Current name of the function's RDMA device in the sandbox, read from the sandbox's sysfs, because the pod
+/// may have renamed it. `None` if the sandbox has no such device.
 fn current_name(
     hardware: &dyn Hardware,
     netns: &Netns,

@@ -10,19 +10,19 @@ use std::net::IpAddr;
 
 mod legacy;
 
-/// The result of an ADD.
+/// The result of an ADD, in the structure of the newest version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CniResult {
     /// Interfaces in the host and in the sandbox.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<ResultInterface>,
-    /// IP addresses.
+    /// Addresses of the interfaces.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<ResultIp>,
-    /// IP routes.
+    /// Routes in the sandbox.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<ResultRoute>,
-    /// DNS settings, as written.
+    /// DNS settings, copied without interpretation.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Map::is_empty")]
     pub dns: Map<String, Value>,
 }
@@ -30,7 +30,6 @@ pub struct CniResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultInterface {
-    /// Interface name.
     #[serde(default)]
     pub name: String,
     /// Hardware address: 6 bytes for Ethernet or 20 for IPoIB, in hexadecimal with colons.
@@ -42,10 +41,10 @@ pub struct ResultInterface {
     /// Path of its network namespace; empty for the host.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
-    /// Since 1.1.0.
+    /// Path of a socket that belongs to the interface, such as a vhost-user socket; since 1.1.0.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub socket_path: String,
-    /// Since 1.1.0.
+    /// PCI address of the interface's device; since 1.1.0.
     #[serde(default, rename = "pciID", skip_serializing_if = "String::is_empty")]
     pub pci_id: String,
 }
@@ -53,7 +52,7 @@ pub struct ResultInterface {
 /// An IP address of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultIp {
-    /// Index in the list of interfaces.
+    /// Index in [`CniResult::interfaces`]; absent in the result of an IPAM plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<usize>,
     /// Address with prefix length.
@@ -65,12 +64,11 @@ pub struct ResultIp {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultRoute {
-    /// Destination.
     pub dst: IpNet,
-    /// Gateway; the one of the same address family when absent.
+    /// Gateway; when absent, the first gateway of an address of the same family.
     #[serde(default, deserialize_with = "maybe_address", skip_serializing_if = "Option::is_none")]
     pub gw: Option<IpAddr>,
-    /// `mtu`, `advmss`, `priority`, `table`, `scope`: since 1.1.0, as written.
+    /// `mtu`, `advmss`, `priority`, `table` and `scope`: since 1.1.0, copied without interpretation.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }

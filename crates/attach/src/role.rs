@@ -12,12 +12,12 @@ pub enum PluginType {
     Ferroband,
     /// One IPoIB interface, called by another meta plugin or by a runtime.
     Ipoib,
-    /// One virtual function, called in the same way.
+    /// One virtual function. Called like `Ipoib`.
     #[serde(rename = "ib-sriov")]
     IbSriov,
-    /// The RDMA device of an earlier plugin's interface, called in the same way.
+    /// The RDMA device of an earlier plugin's interface. Called like `Ipoib`.
     Rdma,
-    /// Routes between the pod and its node, called in the same way.
+    /// Routes between the pod and its node. Called like `Ipoib`.
     Coordinator,
     /// IPAM only, called by another plugin.
     Whereabouts,
@@ -29,7 +29,6 @@ pub enum PluginType {
 const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
 impl PluginType {
-    /// All plugin types.
     pub const ALL: [Self; 7] = [
         Self::Ferroband,
         Self::Ipoib,
@@ -46,12 +45,12 @@ impl PluginType {
         if META_NAMES.contains(&name) { Some(Self::Ferroband) } else { Self::from_name(name) }
     }
 
-    /// The plugin type called `name`.
+    /// The plugin type whose name is exactly `name`; `None` for any other plugin.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plugin_type| plugin_type.as_str() == name)
     }
 
-    /// Whether it handles whole sandboxes.
+    /// Whether the plugin attaches all networks of a sandbox.
     pub fn is_meta(self) -> bool {
         matches!(self, Self::Ferroband)
     }

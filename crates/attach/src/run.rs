@@ -23,7 +23,7 @@ pub fn run(
 
 /// Finish a pending uninstallation if this was the last attachment.
 fn finish_uninstall(context: &CniContext<'_>) {
-    // The sandbox is deleted even if removing the files fails.
+    // A failure is only logged, because the sandbox has been deleted in any case.
     if let Err(error) = leave::finish_if_idle(context.root) {
         eprintln!("ferroband: uninstalling from this node: {error}");
     }
@@ -47,7 +47,8 @@ pub fn serve_call(
         Some(CniCommand::Version) => write_stdout(out, &protocol::version_reply()),
         Some(command) => {
             let mut bytes = Vec::new();
-            // A read error is reported below, after the version is known as far as possible.
+            // A read error is reported below. The bytes read so far may contain the version for the error
+            // reply.
             let read = stdin.read_to_end(&mut bytes);
             let parsed = PluginConfig::parse(bytes.clone()).and_then(|config| config.version());
             version = parsed.unwrap_or(version);
@@ -59,7 +60,7 @@ pub fn serve_call(
     match result {
         Ok(()) => 0,
         Err(error) => {
-            // If this fails too, there is no way to report it.
+            // If writing fails too, the error cannot be reported.
             let _ = write_stdout(out, &protocol::error_reply(&error, version));
             1
         }

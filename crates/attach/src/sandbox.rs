@@ -12,7 +12,8 @@ pub(crate) fn open(call: &Invocation) -> Result<Netns, Error> {
     Ok(netns)
 }
 
-/// Checked before anything is changed, not afterwards as in libcni's skel package.
+/// Fail if the sandbox is the plugin's own network namespace. This is checked before anything is changed, not
+/// afterwards as in libcni's skel package.
 fn refuse_own(call: &Invocation, netns: &Netns) -> Result<(), Error> {
     if !call.netns_override && netns.id() == Netns::current()?.id() {
         return Err(Error::OwnNamespace { path: call.netns.clone().unwrap_or_default() });
@@ -30,7 +31,7 @@ pub(crate) struct SandboxState {
 }
 
 impl SandboxState {
-    /// For a DEL without a journal.
+    /// The sandbox of a DEL without a journal, from `CNI_NETNS`.
     pub(crate) fn from_call(call: &Invocation) -> Result<Self, Error> {
         let path = call.netns.clone().unwrap_or_default();
         match Netns::open(&path) {
@@ -38,14 +39,14 @@ impl SandboxState {
                 refuse_own(call, &netns)?;
                 Ok(Self { netns: Some(netns), cni_netns: path })
             }
-            // Plugins handle a missing path, but not a path that is not a namespace.
+            // Foreign plugins handle a path that does not exist, but not a path that is not a namespace.
             Err(KernelError::NoNetns { .. }) => Ok(Self { netns: None, cni_netns: path }),
             Err(_) => Ok(Self { netns: None, cni_netns: String::new() }),
         }
     }
 
-    /// For the sandbox of `journal`: the path of the call if there is one, otherwise the path of the ADD, and only if
-    /// it is still the same namespace.
+    /// The sandbox of `journal`. The path of the call is tried first, then the path of the ADD. A path is
+    /// used only if it still leads to the namespace of the ADD.
     pub(crate) fn from_journal(
         root: &Root,
         call: Option<&Invocation>,
@@ -53,7 +54,8 @@ impl SandboxState {
     ) -> Result<Self, Error> {
         let of_call = call.map(Self::from_call).transpose()?;
         let cni_netns = match &of_call {
-            // Do not pass a different namespace at the same path to this sandbox's plugins.
+            // Do not pass another sandbox's namespace to this sandbox's plugins: keep the path only if it
+            // leads nowhere.
             Some(sandbox) if sandbox.netns.is_none() => sandbox.cni_netns.clone(),
             _ => String::new(),
         };

@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_blocked_signal_is_reported_and_does_not_kill() {
-        // In a separate thread, because the mask stays.
+        // Use a separate thread, because the signal mask is never reset.
         std::thread::spawn(|| {
             let signals = DeferredSignals::block().unwrap();
             assert!(!signals.received());

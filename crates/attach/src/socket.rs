@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Maximum length of a message.
+/// Maximum length of a message, in bytes.
 pub const MAX_MESSAGE_LEN: usize = 16 << 20;
 /// Maximum number of file descriptors per message.
 const MAX_FDS: usize = 2;
@@ -31,7 +31,7 @@ pub enum ChannelError {
     /// The peer closed the connection.
     #[error("the peer closed the connection")]
     Closed,
-    /// A message is longer than [`LONGEST`].
+    /// A message is longer than [`MAX_MESSAGE_LEN`].
     #[error("message of {length} bytes is too long")]
     TooLong {
         /// Length in bytes.
@@ -43,7 +43,7 @@ pub enum ChannelError {
 }
 
 impl ChannelError {
-    /// The error as shown to users.
+    /// The error as shown to users: what failed, why, and what to do.
     pub fn fault(&self) -> Fault {
         Fault::new(
             FaultCode::DaemonAway,
@@ -87,7 +87,7 @@ impl Channel {
         Ok(peer.uid())
     }
 
-    /// Send a message.
+    /// Send a message without file descriptors.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), ChannelError> {
         self.send_with_fds(message, &[])
     }
@@ -102,7 +102,7 @@ impl Channel {
         Ok(self.recv_with_fd()?.0)
     }
 
-    /// Receive a message and its file descriptor.
+    /// Receive a message and its first file descriptor, if any. Further descriptors are closed.
     pub fn recv_with_fd<T: DeserializeOwned>(&mut self) -> Result<(T, Option<OwnedFd>), ChannelError> {
         let (message, fds) = self.recv_with_fds()?;
         Ok((message, fds.into_iter().next()))
@@ -154,7 +154,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Receive the first bytes of a message with its file descriptors.
+    /// Receive the first bytes of a message, at most the header, with its file descriptors. Returns the
+    /// number of bytes.
     fn recv_first(&self, header: &mut [u8; 4]) -> Result<(usize, Vec<OwnedFd>), ChannelError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -39,7 +39,7 @@ pub(crate) fn status(
                     context.host.ipoib_parent(&child.parent)?;
                     Ok(())
                 }),
-                // The device is not known yet.
+                // The configuration does not name a device yet, so only the node's RDMA mode can be checked.
                 _ if fields.flag("rdmaIsolation")? => match context.require_hardware()?.rdma_netns_mode()? {
                     NetnsMode::Exclusive => Ok(()),
                     NetnsMode::Shared => Err(Error::SharedRdma),

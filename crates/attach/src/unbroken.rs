@@ -39,13 +39,13 @@ pub enum DeviceOp {
     /// Move an RDMA device from the host into the sandbox.
     #[serde(rename = "lend")]
     MoveToPod {
-        /// Device name.
+        /// Name of the RDMA device on the host.
         device: String,
     },
     /// Move an RDMA device from the sandbox back to the host.
     #[serde(rename = "takeBack")]
     MoveToHost {
-        /// Device name.
+        /// Current name of the RDMA device in the sandbox.
         device: String,
     },
 }
@@ -83,8 +83,8 @@ impl DeviceOp {
         Ok(())
     }
 
-    /// Entry point of a helper process started with [`HELPER_FLAG`]: the operation is the next argument, the sandbox is
-    /// standard input.
+    /// Entry point of a helper process started with [`HELPER_FLAG`]. The next argument is the operation, and
+    /// standard input is the sandbox's network namespace.
     pub fn perform_as_helper(
         operation: &str,
         root: &Root,
@@ -96,7 +96,8 @@ impl DeviceOp {
         operation.perform(root, hardware, Netns::from_fd(stdin).ok().as_ref())
     }
 
-    /// Delegate the operation to the connected daemon, otherwise to a new connection, otherwise to a helper process.
+    /// Send the operation to the daemon, over `daemon` or a new connection. If the daemon is unavailable, run
+    /// a helper process.
     pub(crate) fn delegate(
         &self,
         context: &CniContext<'_>,
@@ -154,7 +155,7 @@ impl DeviceOp {
             None => Stdio::null(),
         };
         let mut command = Command::new(program);
-        // A separate process group, so that signals to the caller's group do not reach it.
+        // Use a separate process group, so that signals to the caller's group do not reach the helper.
         command.args([HELPER_FLAG, &operation]).process_group(0).stdin(stdin).stdout(Stdio::piped());
         let guard = lock.inherit_to_children();
         let child = command.spawn();
@@ -170,7 +171,7 @@ impl DeviceOp {
     }
 }
 
-/// An error as JSON for the waiting process.
+/// The error's fault as JSON, printed by a helper process and parsed by its caller.
 pub fn fault_json(error: &Error) -> String {
     // Serializing strings cannot fail.
     serde_json::to_string(&error.fault()).unwrap_or_default()

@@ -13,7 +13,7 @@ use crate::{args, chain, coordinator, device_info, ipoib, rdma};
 use ferroband_kernel::Netns;
 use std::cell::RefCell;
 
-/// Undoes the steps of a journal.
+/// Context for undoing the steps of one journal, in a DEL, in a GC or after a failed ADD.
 pub(crate) struct AttachmentTeardown<'a> {
     pub(crate) context: &'a CniContext<'a>,
     pub(crate) lock: &'a Lock,
@@ -137,7 +137,7 @@ pub(crate) fn finish_cleanup(
     }
     let closed = match errors.is_empty() {
         true => Journal::remove(context.root, &id),
-        // The next DEL must not undo completed steps again.
+        // Save which steps are undone, so that the next DEL does not undo them again.
         false => journal.save(context.root),
     };
     (context.fail_point)(if errors.is_empty() { FailPoint::JournalRemoved } else { FailPoint::Journaled });

@@ -5,8 +5,8 @@
 //! var/lib/cni/multus/results/<network>-<container>-<interface>     libcni's cache: configuration, result, arguments
 //! ```
 //!
-//! The first may be missing or damaged (Multus writes it in place, and removes it even when a DEL failed). Then only
-//! the second tells what is left.
+//! The first file may be missing or damaged (Multus writes it in place, and removes it even when a DEL
+//! failed). Then only the cache files show what is left.
 
 mod base64;
 mod devices;

@@ -1,4 +1,4 @@
-//! The command line.
+//! Global flags and the list of subcommands.
 
 use crate::{
     cluster, completions, crds, device_plugin, doctor, explain, inspect, man, manifests, node, partition,
@@ -33,12 +33,12 @@ pub struct Arguments {
     #[arg(long, env = "FERROBAND_LOG", global = true, value_name = "FILTER")]
     pub log: Option<String>,
 
-    /// The subcommand.
+    /// Daemon or tool to run.
     #[command(subcommand)]
     pub command: CliCommand,
 }
 
-/// The subcommands.
+/// All subcommands. The type of each variant holds its flags.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     Node(Box<node::NodeCommand>),
@@ -60,7 +60,7 @@ pub enum CliCommand {
 }
 
 impl CliCommand {
-    /// Whether it is a long-running daemon.
+    /// Whether the command runs until SIGTERM. Daemons log more by default than tools.
     pub fn is_daemon(&self) -> bool {
         match self {
             Self::Node(node) => !node.check,

@@ -1,4 +1,4 @@
-//! `ferroband cluster`.
+//! `ferroband cluster`: runs the cluster daemon.
 
 use anyhow::ensure;
 use clap::Args;
@@ -36,7 +36,7 @@ pub struct ClusterCommand {
 }
 
 impl ClusterCommand {
-    /// Runs until SIGTERM.
+    /// Runs the daemon until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         ensure!(self.lease_seconds >= 5, "--lease-seconds {}: must be at least 5", self.lease_seconds);
         let settings = ClusterSettings {

@@ -1,4 +1,4 @@
-//! `ferroband completions`.
+//! `ferroband completions`: prints a completion script for a shell.
 
 use crate::arguments::Arguments;
 use clap::{Args, CommandFactory};
@@ -10,7 +10,7 @@ use std::io::{Write, stdout};
 /// For bash: `ferroband completions bash > /etc/bash_completion.d/ferroband`
 #[derive(Args, Debug)]
 pub struct CompletionsCommand {
-    /// The shell.
+    /// Shell that loads the completions.
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! Connection to the API server, with kubectl's conventions.
+//! Connection to the API server. The flags and their defaults are those of kubectl.
 
 use anyhow::Context;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `ferroband crds`.
+//! `ferroband crds`: applies or prints the custom resource definitions.
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -86,7 +86,8 @@ async fn apply(take_over: bool) -> anyhow::Result<()> {
         let name = definition.name_any();
         match api.patch(&name, &parameters, &Patch::Apply(definition)).await {
             Ok(_) => writeln!(out, "applied      {name}")?,
-            // The upstream CRD works as well: Ferroband's is a superset.
+            // Another field manager, usually the replaced project, owns the CRD. Ferroband also works with the
+            // upstream CRD, so this is not an error.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 writeln!(
                     out,

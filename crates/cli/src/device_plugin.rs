@@ -1,4 +1,4 @@
-//! `ferroband device-plugin`.
+//! `ferroband device-plugin`: runs only the device plugin of the node daemon.
 
 use crate::resource_flags::ResourceFlags;
 use clap::{Args, ValueEnum};
@@ -43,7 +43,7 @@ pub struct DevicePluginCommand {
     resource_flags: ResourceFlags,
 }
 
-/// How to register with the kubelet.
+/// Registration method, as selected with --registration.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum RegistrationArg {
     /// Through the plugin watcher if the directory plugins_registry exists, otherwise by a call.
@@ -55,7 +55,7 @@ enum RegistrationArg {
 }
 
 impl DevicePluginCommand {
-    /// Runs until SIGTERM.
+    /// Runs the device plugin until SIGTERM.
     pub fn run(self) -> anyhow::Result<()> {
         let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&Root::at(self.root.clone()))?.into();
         let mut sight = DiscoveryRoots::of_host(hardware.as_ref());
@@ -77,7 +77,7 @@ impl DevicePluginCommand {
             sources,
             cdi,
         };
-        // One thread is enough: it mostly waits, and file reads use blocking threads.
+        // One thread is enough: the device plugin mostly waits, and it reads files on blocking threads.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(run_device_plugin(plugin))?)
     }

@@ -1,4 +1,4 @@
-//! `ferroband explain`.
+//! `ferroband explain`: describes error codes.
 
 use crate::output::{OutputFormat, print};
 use crate::table::{render, table};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// This command prints its meaning, causes and remedies. Without a code it lists all codes.
 #[derive(Args, Debug)]
 pub struct ExplainCommand {
-    /// The code, for example NoParent, or the CNI error number.
+    /// Error code, for example NoParent, or a CNI error number.
     code: Option<String>,
 
     /// Output format.
@@ -35,7 +35,8 @@ impl ExplainCommand {
     }
 }
 
-/// Finds the code with this name, or all codes with this CNI error number.
+/// Finds the code whose name is `query`, or all codes whose CNI error number is `query`. Brackets around it are
+/// ignored.
 fn find_codes(query: &str) -> anyhow::Result<Vec<FaultCode>> {
     let word = query.trim_matches(['[', ']']);
     let number: Option<u32> = word.parse().ok();

@@ -1,4 +1,4 @@
-//! `ferroband inspect`.
+//! `ferroband inspect`: prints the InfiniBand hardware of this node.
 
 use crate::output::{OutputFormat, print};
 use crate::table::{render, table};
@@ -24,14 +24,14 @@ pub struct InspectCommand {
 impl InspectCommand {
     pub fn run(self) -> anyhow::Result<()> {
         let host = ferroband_sim::hardware(&Root::at(self.root))?;
-        // Refresh simulated sysfs trees. This fails without write permission; then show the current state.
+        // Bring simulated sysfs trees up to date. Without write permission this fails, and the tree is shown as it is.
         let _ = host.refresh();
         let inventory = Inventory::read(host.root(), host.is_simulated())?;
         print(self.output, &inventory, || render_table(&inventory, self.output == OutputFormat::Wide))
     }
 }
 
-/// Columns of every table, and additional columns of a wide one.
+/// Columns of every table. A wide table also has `WIDE_COLUMNS`.
 const COLUMNS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
 const WIDE_COLUMNS: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
 

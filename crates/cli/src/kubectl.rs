@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Parses the arguments. Help and errors use the name by which the program was called.
+/// Parses the arguments. Help and errors show `kubectl ferroband` if kubectl runs the program.
 pub fn parse_arguments() -> Arguments {
     let mut command = Arguments::command();
     if program_name() == "kubectl-ferroband" {
@@ -25,7 +25,7 @@ pub fn handle_completion() -> bool {
     for candidate in candidates(Arguments::command(), &words) {
         println!("{candidate}");
     }
-    // ShellCompDirectiveNoFileComp
+    // The last line is cobra's ShellCompDirectiveNoFileComp: the shell must not add file names.
     println!(":4");
     true
 }

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
     let arguments = kubectl::parse_arguments();
     logging::init(&arguments);
-    // Fails only if a provider is already installed, which is then the same one.
+    // This fails only if a provider is already installed. That is the same provider, so the error is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
     exit::exit_code(match arguments.command {
         CliCommand::Node(command) => command.run(),

@@ -1,4 +1,4 @@
-//! `ferroband man`.
+//! `ferroband man`: writes the manual pages.
 
 use crate::arguments::Arguments;
 use anyhow::Context;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Writes one page for each subcommand: `ferroband man --dir /usr/local/share/man/man1`
 #[derive(Args, Debug)]
 pub struct ManCommand {
-    /// Output directory.
+    /// Directory for the pages.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     dir: PathBuf,
 }

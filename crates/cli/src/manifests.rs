@@ -1,6 +1,6 @@
-//! `ferroband manifests`.
+//! `ferroband manifests`: prints the manifests that install Ferroband.
 //!
-//! The objects are YAML files with comments. They contain variables that are filled in here or by Helm.
+//! The manifests are YAML files with comments. They contain variables, which this command or Helm fills in.
 //!
 //! ```text
 //! manifests/*.yaml ──render_with_defaults──▶ deploy/ferroband.yaml                        kubectl apply
@@ -25,7 +25,7 @@ use std::{
 /// Deployment. They do not contain the custom resource definitions: run `ferroband crds apply` first.
 #[derive(Args, Debug)]
 pub struct ManifestsCommand {
-    /// Container image.
+    /// Container image of both daemons.
     #[arg(long, default_value = "ferroband:dev")]
     image: String,
 
@@ -50,7 +50,7 @@ pub struct ManifestsCommand {
     chart: Option<PathBuf>,
 }
 
-/// The manifest files by their name in the chart.
+/// File name in the chart and content of each manifest. `ferroband manifests` prints them in this order.
 const MANIFEST_FILES: [(&str, &str); 7] = [
     ("account.yaml", include_str!("manifests/account.yaml")),
     ("rights.yaml", include_str!("manifests/rights.yaml")),
@@ -73,7 +73,7 @@ impl ManifestsCommand {
         }
     }
 
-    /// Writes the manifests as templates of the Helm chart.
+    /// Writes one template file for each manifest into `folder`, which is created if necessary.
     fn write_chart(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create directory {}", folder.display()))?;

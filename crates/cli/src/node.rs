@@ -1,4 +1,4 @@
-//! `ferroband node`.
+//! `ferroband node`: runs the node daemon, or checks whether it is ready.
 
 use crate::{network_flags::NetworkFlags, resource_flags::ResourceFlags};
 use clap::{Args, builder::PossibleValuesParser};
@@ -62,12 +62,12 @@ pub struct NodeCommand {
     pub check: bool,
 }
 
-/// CNI plugins that `ferroband-cni` can replace.
+/// CNI plugins whose names `ferroband-cni` accepts as argv[0] and whose configuration it understands.
 pub const ALIASES: [&str; 8] =
     ["coordinator", "ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
 impl NodeCommand {
-    /// Runs until SIGTERM.
+    /// Runs the daemon until SIGTERM. With --check, returns immediately.
     pub fn run(self) -> anyhow::Result<()> {
         let Self {
             node_name,

@@ -1,15 +1,15 @@
-//! Output formats.
+//! Prints the result of a command as a table, JSON or YAML.
 
 use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{Write, stdout};
 
-/// Output format.
+/// How a command prints its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
-    /// Columns.
+    /// Table with the most important columns.
     Table,
-    /// Additional columns.
+    /// Table with all columns.
     Wide,
     /// All fields, as JSON.
     Json,

@@ -4,7 +4,7 @@ use clap::Args;
 use ferroband_node::pools::{DevicePool, PoolDefaults, PoolSources};
 use std::path::PathBuf;
 
-/// Default configuration directory.
+/// Configuration directory that is used if --device-config is absent and the directory exists.
 const DEFAULT_CONFIG_DIR: &str = "/etc/ferroband/devices";
 
 /// Resources to advertise to the kubelet.
@@ -25,7 +25,7 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "NAME", default_value = "jarvice.com/rdma", value_parser = parse_resource_name)]
     rdma_resource: String,
 
-    /// Number of pods that may use it at the same time; 0 disables it.
+    /// Number of pods on the node that may use --rdma-resource at the same time; 0 disables the resource.
     #[arg(long, value_name = "N", default_value_t = 1)]
     rdma_count: usize,
 
@@ -35,7 +35,8 @@ pub struct ResourceFlags {
 }
 
 impl ResourceFlags {
-    /// Converts the flags for the daemon on `node`.
+    /// Converts the flags to the sources of the device pools of `node`. Configuration files are not read here. Fails
+    /// if --rdma-resource is not a valid resource name.
     pub fn into_sources(self, node: &str) -> anyhow::Result<PoolSources> {
         let whole = match self.rdma_count {
             0 => Vec::new(),

@@ -2,7 +2,7 @@
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// Creates a table with these column headers.
+/// Creates a table without borders that has the column headers `heads`.
 pub fn table<'a>(heads: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table

@@ -1,4 +1,4 @@
-//! `ferroband uninstall`.
+//! `ferroband uninstall`: removes Ferroband from this node or from all nodes.
 
 mod all_nodes;
 

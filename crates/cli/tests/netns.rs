@@ -32,7 +32,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// A pod's network namespace, held by a sleeping process.
+/// A pod's network namespace, which a sleeping process keeps open.
 struct CliSandbox {
     process: KillOnDrop,
     pod: &'static str,
@@ -91,7 +91,7 @@ impl CliNodeFixture {
         fs::create_dir_all(root.path("etc/cni/net.d")).unwrap();
         fs::create_dir_all(root.path("opt/cni/bin")).unwrap();
         std::os::unix::fs::symlink("/proc", root.path("proc")).unwrap();
-        // The default network plugin; it creates no interface.
+        // This script is the default network plugin. It creates no interface.
         let plugin = root.path("opt/cni/bin/fakenet");
         let script = "#!/bin/sh\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] || exit 0\n\
             echo '{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.0.5/24\"}]}'\n";

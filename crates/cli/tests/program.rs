@@ -80,7 +80,7 @@ fn crds_are_printed_together_or_as_files() {
     }
 }
 
-/// Creates a device in a sysfs tree.
+/// Creates the RDMA device mlx5_0 with one port in a sysfs tree under `root`.
 fn write_sysfs_device(root: &Path) {
     let port = root.join("sys/class/infiniband/mlx5_0/ports/1");
     fs::create_dir_all(&port).unwrap();

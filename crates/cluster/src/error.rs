@@ -21,13 +21,14 @@ pub enum Error {
     Certificate { source: rcgen::Error },
     #[error("cannot serve the webhook on port {port}")]
     Serve { port: u16, source: Box<dyn std::error::Error + Send + Sync> },
-    /// A task could not be started, or ended unexpectedly.
+    /// A background task of the daemon could not be started, or ended unexpectedly.
     #[error(transparent)]
     Task(#[from] TaskEnded),
 }
 
 impl Error {
-    /// For `map_err`: wraps the error of a call that does `action` to `object`.
+    /// Returns a function for `map_err` that wraps the error of an API call. `action` is its verb, `object` what it
+    /// was about.
     pub fn api(action: &'static str, object: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let object = object.into();
         move |source| Self::Api { action, object, source: Box::new(source) }

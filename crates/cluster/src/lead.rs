@@ -10,7 +10,7 @@ use crate::{
 };
 use ferroband_daemon::tasks::TaskSet;
 
-/// Starts all controllers. They end with `tasks`, when the lease is lost or the daemon stops.
+/// Starts all controllers in `tasks`, which ends when the lease is lost or the daemon stops.
 pub fn start(
     context: &ControllerContext,
     network_caches: &networks::NetworkCaches,

@@ -1,9 +1,9 @@
 //! Leader election: a Lease object that only one replica holds at a time.
 //!
-//! The holder renews the lease well before it expires. A replica that cannot renew stops leading *before* another one
-//! may start: it counts from when it sent its last successful renewal, the others from when they observed it. Clocks
-//! of other machines are not trusted: a lease has expired when its renewal time, as observed locally, has not changed
-//! for its whole duration.
+//! The holder renews the lease well before it expires. A holder that cannot renew stops leading *before* another
+//! replica may start: the holder counts from when it sent its last successful renewal, the other replicas from when
+//! they observed that renewal. Clocks of other hosts are not trusted. For a replica, the lease has expired when it has
+//! observed the same renewal time for the whole duration of the lease.
 
 mod lease_object;
 
@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 
 const LEASE_NAME: &str = "ferroband-cluster";
 
-/// The Lease object that elects the leader.
+/// This replica's view of the Lease `ferroband-cluster`, whose holder is the leader.
 #[derive(Clone)]
 pub struct LeaderLease {
     api: Api<v1::Lease>,
@@ -28,7 +28,7 @@ pub struct LeaderLease {
 }
 
 impl LeaderLease {
-    /// Uses the Lease in the daemon's namespace.
+    /// Uses the Lease in the daemon's namespace. Sends no request.
     pub fn new(client: Client, settings: &ClusterSettings) -> Self {
         Self {
             api: Api::namespaced(client, &settings.namespace),
@@ -37,7 +37,7 @@ impl LeaderLease {
         }
     }
 
-    /// Returns when this replica holds the lease.
+    /// Waits until this replica holds the lease. Errors are logged and retried.
     pub async fn acquire(&self) {
         let mut observer = LeaseObserver::default();
         let mut last_error = String::new();
@@ -57,13 +57,13 @@ impl LeaderLease {
         }
     }
 
-    /// Renews the lease; returns when it is or may be lost.
+    /// Renews the lease again and again. Returns when another replica holds it, or may acquire it soon.
     pub async fn renew_until_lost(&self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.retry_interval()).await;
             let sent_at = Instant::now();
-            // A renewal that takes too long does not count.
+            // A renewal that is not confirmed before the deadline does not count.
             let remaining = self.renew_deadline().saturating_sub(renewed.elapsed());
             match timeout(remaining, self.renew()).await {
                 Ok(Ok(true)) => renewed = sent_at,
@@ -105,7 +105,8 @@ impl LeaderLease {
             }
             Some(lease) if observer.observe_availability(&lease, &self.identity, Instant::now()) => {
                 let acquired = lease_object::acquire(lease, &self.identity, self.lease_duration, now);
-                // The replace carries the resourceVersion that was read: if two replicas try, one succeeds.
+                // The object has the resourceVersion that was read. If two replicas try to replace it, only one
+                // succeeds.
                 succeeded_unless_conflict(
                     with_timeout(self.api.replace(LEASE_NAME, &PostParams::default(), &acquired)).await,
                 )
@@ -123,12 +124,12 @@ impl LeaderLease {
         succeeded_unless_conflict(self.api.replace(LEASE_NAME, &PostParams::default(), &renewed).await)
     }
 
-    /// The interval between attempts and between renewals.
+    /// Interval between two attempts to acquire the lease, and between two renewals.
     fn retry_interval(&self) -> Duration {
         self.lease_duration / 5
     }
 
-    /// How long the holder relies on a renewal: less than other replicas wait.
+    /// How long the holder relies on a renewal. Other replicas wait longer, for the whole duration of the lease.
     fn renew_deadline(&self) -> Duration {
         self.lease_duration * 2 / 3
     }

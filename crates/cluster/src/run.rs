@@ -1,4 +1,4 @@
-//! Starts the daemon: leader election, webhook, controllers.
+//! Starts the parts of the cluster daemon: leader election, webhook and controllers.
 
 use crate::{
     ClusterSettings, ControllerContext, Error, lead, lease::LeaderLease, networks::NetworkCaches, webhook,
@@ -28,12 +28,12 @@ pub async fn run(settings: ClusterSettings) -> Result<(), Error> {
     let ended = tasks.run_until(shutdown).await;
     info!("stopping");
     tasks.stop_all().await;
-    // The other replica need not wait for the lease to expire.
+    // Release the lease, so that the other replica need not wait until it expires.
     lease.release().await;
     ended
 }
 
-/// Runs the controllers whenever this replica holds the lease.
+/// Acquires the lease, runs the controllers while this replica holds it, stops them when it is lost, and starts over.
 async fn lead_while_held(
     lease: LeaderLease,
     context: ControllerContext,

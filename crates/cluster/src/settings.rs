@@ -5,13 +5,14 @@ use std::time::Duration;
 /// Command-line settings of the cluster daemon.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
-    /// Lease holder identity: the pod's name.
+    /// Name of the daemon's pod, which is its identity as holder of the lease.
     pub identity: String,
-    /// The daemon's own namespace.
+    /// Namespace in which the daemon runs. The lease, the webhook's Secret and the node states are here.
     pub namespace: String,
-    /// Validity of the lease after its last renewal: the longest time without a leader after a leader died.
+    /// How long the lease is valid after its last renewal. If the leader dies, the cluster has no leader for about
+    /// this time.
     pub lease_duration: Duration,
-    /// Prefix for resource names that have none: `spidernet.io`.
+    /// Prefix for resource names that are written without one, for example `spidernet.io`.
     pub resource_prefix: String,
     pub webhook_port: u16,
 }

@@ -12,10 +12,10 @@ use tracing::warn;
 
 use crate::Error;
 
-/// Reduces an object to what is cached of it; `None` if it is not needed.
+/// Converts an object to the value to cache. Returns `None` if the object need not be cached.
 pub type ReduceFn<K, V> = fn(K) -> Option<V>;
 
-/// A watch on one kind of object and its cache.
+/// A cache of the objects of one kind, which a watch keeps up to date. Clones share the cache.
 #[derive(Debug)]
 pub struct Reflector<V>(Arc<WatchCache<V>>);
 
@@ -57,7 +57,7 @@ impl<V: Send + Sync + 'static> Reflector<V> {
                 let name = (object.namespace().unwrap_or_default(), object.name_any());
                 let value = match object.0 {
                     Ok(mut object) => {
-                        // Half of an object's size, and not needed here.
+                        // managedFields are often half of an object, and no controller needs them.
                         object.meta_mut().managed_fields = None;
                         reduce(object)
                     }
@@ -78,7 +78,7 @@ impl<V: Send + Sync + 'static> Reflector<V> {
         Self(cache)
     }
 
-    /// Notifies `notify` on every change.
+    /// Returns a future that wakes `notify` on every change of the cache. It must be spawned or polled.
     pub fn notify_on_change(&self, notify: Arc<Notify>) -> impl Future<Output = ()> + Send + 'static {
         let mut changes: watch::Receiver<u64> = self.0.changes();
         async move {

@@ -10,27 +10,27 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time};
 use tracing::{debug, info, warn};
 
-/// The pause between two passes of a controller: changes come in bursts, and one pass handles a whole burst.
+/// Pause between a trigger and the pass. Changes come in bursts, and one pass handles a whole burst.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// Bounds of the pause after a failed pass.
+/// Pause after the first failed pass. It doubles with each further failure, up to `MAX_BACKOFF`.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// A controller reconciles at least this often, even without an observed change.
 const RESYNC_PERIOD: Duration = Duration::from_secs(300);
 
-/// A controller that runs on the leader.
+/// A controller. Only the leader runs it.
 pub trait Controller: Send + Sync + 'static {
     /// The controller's name in the log.
     const NAME: &'static str;
 
-    /// Compares the desired state with the caches and writes the difference. Returns after which time to reconcile
-    /// again even if nothing changes, if that is needed.
+    /// Runs one pass: compares the desired state with the caches and writes the difference. May return a time after
+    /// which the next pass must run even if nothing changes.
     ///
     /// A pass that finds no difference writes nothing.
     fn reconcile(&self) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 }
 
-/// What every controller needs.
+/// API client, settings and event publisher, which every controller needs.
 #[derive(Clone)]
 pub struct ControllerContext {
     pub client: Client,
@@ -48,7 +48,8 @@ impl ControllerContext {
         Self { client, settings: Arc::new(settings), recorder }
     }
 
-    /// Publishes an event about `object`. Repetitions increment the count of the same event. Errors are only logged.
+    /// Publishes an event about `object`. If the same event is published again, its count is incremented. Errors are
+    /// only logged.
     pub async fn publish_event<K>(&self, object: &K, kind: EventType, reason: &str, note: String)
     where
         K: Resource,
@@ -68,12 +69,12 @@ impl ControllerContext {
     }
 }
 
-/// Triggers a pass of a controller.
+/// Wakes a controller for a pass. Several triggers before a pass cause only one pass.
 #[derive(Clone, Default)]
 pub struct Trigger(Arc<Notify>);
 
 impl Trigger {
-    /// Also triggers a pass on every change of `watched`.
+    /// Adds a task that triggers a pass on every change of `watched`.
     #[must_use]
     pub fn on_change<V: Send + Sync + 'static>(
         self,
@@ -89,7 +90,7 @@ impl Trigger {
     }
 }
 
-/// Runs `controller` forever: a pass on every trigger, a retry with backoff after a failure.
+/// Runs `controller` forever. A pass follows every trigger; after a failed pass, the next one follows with backoff.
 pub async fn run_controller<W: Controller>(controller: W, trigger: Trigger) {
     let mut pause = MIN_BACKOFF;
     let mut last_error = String::new();
@@ -105,7 +106,7 @@ pub async fn run_controller<W: Controller>(controller: W, trigger: Trigger) {
             }
             Err(e) => {
                 let problem = error_chain(&e);
-                // Logged once per distinct error, which may last for hours.
+                // Log an error only when it changes, because the same error may last for hours.
                 if problem != last_error {
                     warn!(controller = W::NAME, error = problem, "reconciliation failed; retrying");
                     last_error = problem;
@@ -116,7 +117,8 @@ pub async fn run_controller<W: Controller>(controller: W, trigger: Trigger) {
                 Duration::ZERO
             }
         };
-        // In both cases; a controller that is triggered all the time still pauses in between.
+        // Sleep after a trigger as well as after a timeout, so that a controller that is triggered all the time still
+        // pauses between two passes.
         let _ = time::timeout(next, trigger.0.notified()).await;
         time::sleep(DEBOUNCE).await;
     }

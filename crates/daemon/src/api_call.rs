@@ -1,9 +1,10 @@
-//! API calls: timeout and classification of failures.
+//! Timeout of API calls, and classification of failed calls.
 
 use std::{future::Future, io, time::Duration};
 use tokio::time::timeout;
 
-/// Timeout of one call, after which its outcome is unknown. The client's own timeout is minutes, for watches.
+/// Time limit of one call. The outcome of a call that exceeds it is unknown. The client's own timeout is
+/// several minutes, because it also applies to watches.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Classification of a failed call.
@@ -19,7 +20,7 @@ pub enum ApiFailure {
     Rejected,
 }
 
-/// Runs a call with a timeout.
+/// Runs an API call. Returns `kube::Error::Service` if there is no response within `CALL_TIMEOUT`.
 pub async fn with_timeout<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(CALL_TIMEOUT, call).await {
         Ok(response) => response,
@@ -31,7 +32,8 @@ pub async fn with_timeout<T>(call: impl Future<Output = kube::Result<T>>) -> kub
     }
 }
 
-/// Classifies an error by its status code.
+/// Classifies an error by its HTTP status. An error without a status, such as a timeout, counts as
+/// unavailable.
 pub fn classify(error: &kube::Error) -> ApiFailure {
     let kube::Error::Api(status) = error else { return ApiFailure::Unavailable };
     match status.code {

@@ -1,10 +1,10 @@
-//! Status conditions.
+//! Status conditions of Kubernetes objects.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Creates a condition. It keeps the transition time of the condition in `before` if the status is the same. Without
-/// a status it is `Unknown`.
+/// Creates a condition of type `kind`. If `before` contains a condition of that type with the same status,
+/// its transition time is kept. Without a `status`, the condition is `Unknown`.
 pub fn condition(
     before: &[Condition],
     kind: &str,

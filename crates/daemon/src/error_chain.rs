@@ -1,4 +1,4 @@
-//! Formats errors with their sources.
+//! Error messages that include the causes.
 
 /// Formats an error and its sources on one line.
 pub fn error_chain(error: &dyn std::error::Error) -> String {

@@ -12,7 +12,7 @@ use tracing::error;
 #[error("{task} ended unexpectedly")]
 pub struct TaskEnded {
     pub task: &'static str,
-    /// Cause, if known.
+    /// The panic that ended the task; `None` if the task returned.
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -46,7 +46,7 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
         });
     }
 
-    /// Waits until `shutdown` completes. Returns an error if a task ends before.
+    /// Waits until `shutdown` completes. Returns an error if a task ends earlier.
     pub async fn run_until(&mut self, shutdown: impl Future<Output = ()>) -> Result<(), E> {
         tokio::select! {
             () = shutdown => Ok(()),
@@ -62,7 +62,7 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
         }
     }
 
-    /// Stops all tasks and waits for them.
+    /// Cancels `stop` and waits until all tasks have ended.
     pub async fn stop_all(mut self) {
         self.stop.cancel();
         while self.set.join_next().await.is_some() {}

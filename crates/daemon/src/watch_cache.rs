@@ -17,21 +17,23 @@ use std::{
 use tokio::{sync::watch, time};
 use tracing::{info, warn};
 
-/// Shortest and longest pause between attempts. They are short because a node without caches cannot start pods.
+/// Shortest and longest pause before a failed watch is restarted. Both are short because a node daemon
+/// without caches cannot start pods.
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Namespace and name.
+/// Namespace and name of an object.
 pub type ObjectKey = (String, String);
 
 type ObjectMap<V> = HashMap<ObjectKey, Arc<V>>;
 
-/// Cache of one kind of object by namespace and name. `V` is the needed part of each object.
+/// Cache of one kind of object by namespace and name. `V` is the part of each object that the daemon needs.
 ///
-/// Events are applied one by one, so tests need neither a cluster nor a clock.
+/// Tests pass events to [`Self::apply`] directly, so they need neither a cluster nor a clock.
 #[derive(Debug)]
 pub struct WatchCache<V> {
-    /// The current objects, and the objects of a list in progress.
+    /// The current objects, and the objects of a list in progress. When the list is complete, they replace
+    /// the current ones.
     state: RwLock<(ObjectMap<V>, ObjectMap<V>)>,
     /// Number of changes; zero until the first list is complete.
     changes: watch::Sender<u64>,
@@ -48,7 +50,7 @@ impl<V> WatchCache<V> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a watch event. An object without a value (`None`) is treated as absent.
+    /// Applies a watch event. An object whose value is `None` is removed from the cache.
     pub fn apply(&self, event: Event<(ObjectKey, Option<V>)>) {
         let put = |objects: &mut ObjectMap<V>, name, value: Option<V>| match value {
             Some(value) => objects.insert(name, Arc::new(value)),
@@ -66,13 +68,12 @@ impl<V> WatchCache<V> {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Returns an object, if it is cached.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.0.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    /// Returns any object for which `predicate` is true.
+    /// Returns one object for which `predicate` is true, if any.
     pub fn find(&self, predicate: impl Fn(&V) -> bool) -> Option<(ObjectKey, Arc<V>)> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state
@@ -82,7 +83,7 @@ impl<V> WatchCache<V> {
             .map(|(name, object)| (name.clone(), object.clone()))
     }
 
-    /// Waits up to `timeout` until the object is cached and `predicate` is true for it.
+    /// Waits until the object is cached and `predicate` is true for it. Returns `None` after `timeout`.
     pub async fn wait_for(
         &self,
         namespace: &str,
@@ -109,7 +110,7 @@ impl<V> WatchCache<V> {
         state.0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
     }
 
-    /// Receiver of the change counter; zero until the first list is complete.
+    /// Returns a receiver of the change counter, which is zero until the first list is complete.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -125,7 +126,7 @@ impl<V> WatchCache<V> {
     }
 }
 
-/// Maps the object of an event.
+/// Applies `map` to the object of a watch event.
 pub fn map_event<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {
     match event {
         Event::Init => Event::Init,
@@ -136,7 +137,8 @@ pub fn map_event<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {
     }
 }
 
-/// Passes the watch events of `api` to `apply`. Never returns; retries while the API server is unavailable.
+/// Watches the objects of `api` and passes the events to `apply`. Never returns; retries while the API server
+/// is unavailable.
 pub async fn watch_forever<K>(
     what: &'static str,
     api: Api<K>,
@@ -151,7 +153,8 @@ pub async fn watch_forever<K>(
     let mut pause = MIN_BACKOFF;
     while let Some(event) = events.next().await {
         match event {
-            // Every attempt starts with this event, even if the API server does not respond.
+            // The watcher emits this event at the start of every attempt, before the API server has
+            // responded. It does not end an outage, so `pause` is not reset.
             Ok(Event::Init) => apply(Event::Init),
             Ok(event) => {
                 pause = MIN_BACKOFF;
@@ -168,7 +171,7 @@ pub async fn watch_forever<K>(
                     warn!(what, error = problem, hint, "cannot watch, retrying");
                     last_problem = Some(problem);
                 }
-                // The stream restarts when it is polled next.
+                // The watcher restarts when it is polled again.
                 time::sleep(pause).await;
                 pause = (pause * 2).min(MAX_BACKOFF);
             }

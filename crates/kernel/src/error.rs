@@ -19,7 +19,7 @@ pub enum Error {
     /// A network namespace could not be opened, inspected or entered.
     #[error("cannot {doing} network namespace {}: {errno}", path.display())]
     Netns {
-        /// What was tried.
+        /// The failed action: "open", "inspect", "enter".
         doing: &'static str,
         path: PathBuf,
         errno: Errno,
@@ -27,9 +27,9 @@ pub enum Error {
     /// The kernel rejected a request about an interface.
     #[error("cannot {doing} interface {interface}: {errno}{}", explanation(message.as_deref()))]
     InterfaceRequest {
-        /// What was tried: "rename", "add address 10.0.0.1/24 to".
+        /// The failed action: "rename", "add address 10.0.0.1/24 to".
         doing: String,
-        /// The interface name, or its index if it has no name.
+        /// Name of the interface; `#` and the index if it no longer exists; `(all)` if the request was a list.
         interface: String,
         errno: Errno,
         /// The kernel's explanation (extended acknowledgement).
@@ -41,7 +41,7 @@ pub enum Error {
     /// A netlink socket operation failed.
     #[error("cannot {doing} a {family} netlink socket")]
     Socket {
-        /// What was tried.
+        /// The failed action: "open", "listen to", "read from".
         doing: &'static str,
         /// The netlink family: "route", "RDMA", "uevent".
         family: &'static str,
@@ -50,7 +50,7 @@ pub enum Error {
     /// The kernel sent a reply that cannot be decoded.
     #[error("cannot decode the kernel's reply about {interface}")]
     Undecodable {
-        /// The object of the request.
+        /// Interface or device of the request; `(all)` if the request was a list.
         interface: String,
         source: DecodeError,
     },
@@ -63,12 +63,12 @@ pub enum Error {
     /// The kernel rejected a request about a PCI function, a virtual function or an RDMA device.
     #[error("cannot {doing} device {device}: {errno}{}", explanation(message.as_deref()))]
     DeviceRequest {
-        /// What was tried: "set the number of virtual functions to 4 on", "unbind".
+        /// The failed action: "set the number of virtual functions to 4 on", "unbind".
         doing: String,
-        /// The PCI address or name of the device.
+        /// PCI address or name of the device; `(all)` if the request was not about a single device.
         device: String,
         errno: Errno,
-        /// The kernel's explanation, if it gave one.
+        /// The kernel's explanation (extended acknowledgement), if it sent one.
         message: Option<String>,
     },
     /// The parent of an IPoIB child does not exist.
@@ -82,7 +82,7 @@ pub enum Error {
     NotIpoib {
         /// The requested name or altname.
         interface: String,
-        /// Its actual kind.
+        /// Kind of the interface, such as `veth`, or its link type if it has no kind.
         kind: String,
     },
     /// The parent of an IPoIB child exists, but its port has no valid P_Key yet (0x8000 or none).
@@ -94,7 +94,7 @@ pub enum Error {
     /// A file or directory could not be read or changed.
     #[error("cannot {doing} {}", path.display())]
     File {
-        /// What was tried: "read", "list".
+        /// The failed action: "read", "list".
         doing: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -106,13 +106,14 @@ pub enum Error {
     #[error("{} contains {text:?}, which is not a number", path.display())]
     NotANumber {
         path: PathBuf,
-        /// The content of the file.
+        /// The unexpected content of the file.
         text: String,
     },
 }
 
 impl Error {
-    /// The errno of the kernel, if there is one.
+    /// The kernel's errno, or the errno that corresponds to the variant. `None` if a reply or file has unexpected
+    /// content.
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Self::Netns { errno, .. }

@@ -11,14 +11,14 @@ use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// SIOCETHTOOL of linux/sockios.h, and commands of linux/ethtool.h.
+/// SIOCETHTOOL of linux/sockios.h, and ETHTOOL_* commands of linux/ethtool.h.
 const SIOCETHTOOL: u32 = 0x8946;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 /// The string set that names the statistics.
 const ETH_SS_STATS: u32 = 1;
 const ETH_GSTRING_LEN: usize = 32;
-/// More than any driver has.
+/// Maximum number of statistics that are read. No driver has as many.
 const MAX_STATISTICS: usize = 1 << 16;
 
 nix::ioctl_readwrite_bad!(
@@ -26,8 +26,8 @@ nix::ioctl_readwrite_bad!(
     siocethtool, SIOCETHTOOL, libc::ifreq
 );
 
-/// Statistics of an interface in a namespace (the current one if `None`), in the driver's order. Empty if the
-/// driver has none.
+/// Returns names and values of the statistics of an interface, in the driver's order. `None` as namespace means
+/// that of the calling thread. The list is empty if the driver has no statistics.
 pub fn statistics(interface: &str, netns: Option<&Netns>) -> Result<Vec<(String, u64)>, Error> {
     match netns {
         None => statistics_here(interface),

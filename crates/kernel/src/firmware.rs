@@ -9,31 +9,30 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Access to the firmware of a machine's adapters. Every call blocks for seconds.
+/// Access to the firmware of a node's adapters. Every call blocks for seconds.
 pub trait Firmware: Send + Sync {
     /// Runs `mstconfig` with these arguments and returns its output.
     fn mstconfig(&self, arguments: &[&str]) -> Result<String, FirmwareError>;
 
-    /// Reboots the machine. May return before the reboot happens.
+    /// Reboots the node. May return before the reboot happens.
     fn reboot(&self) -> Result<(), FirmwareError>;
 }
 
-/// Errors of firmware operations.
+/// An error of starting or running `mstconfig`, or of the reboot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FirmwareError {
-    /// The program is not installed.
     #[error("{program} is not installed")]
     NotInstalled { program: &'static str },
-    /// The program cannot be started.
+    /// The program exists but could not be started. For a reboot, `program` is `sysrq`.
     #[error("cannot run {program}")]
     CannotRun { program: &'static str, source: std::io::Error },
-    /// The program ran and failed.
+    /// The program returned a nonzero exit code.
     #[error("{program} {arguments}: {message}")]
     Failed {
         program: &'static str,
         arguments: String,
-        /// The output of the program.
+        /// Standard error of the program, followed by its standard output.
         message: String,
     },
 }
@@ -46,15 +45,15 @@ pub struct FirmwareSetting {
     pub next: String,
 }
 
-/// The settings of an adapter by name.
+/// Settings of an adapter, keyed by name: `NUM_OF_VFS`, `SRIOV_EN`.
 pub type FirmwareSettings = BTreeMap<String, FirmwareSetting>;
 
-/// Reads the settings of the adapter at `pci`.
+/// Reads all settings of the adapter whose PCI address is `pci`.
 pub fn query(firmware: &dyn Firmware, pci: PciAddress) -> Result<FirmwareSettings, FirmwareError> {
     Ok(parse_query(&firmware.mstconfig(&["-e", "-d", &pci.to_string(), "q"])?))
 }
 
-/// Changes settings of the adapter at `pci`, effective after the next boot.
+/// Changes settings of the adapter whose PCI address is `pci`. The firmware applies them at the next boot.
 pub fn set(
     firmware: &dyn Firmware,
     pci: PciAddress,
@@ -88,7 +87,7 @@ pub fn parse_query(text: &str) -> FirmwareSettings {
     settings
 }
 
-/// Runs `mstconfig` on the real machine.
+/// Firmware of the real adapters, accessed with the installed `mstconfig` program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mstconfig;
 
@@ -109,8 +108,8 @@ impl Firmware for Mstconfig {
         Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
-    /// Uses SysRq (Documentation/admin-guide/sysrq.rst): sync, remount read-only, reboot. A container cannot ask
-    /// the host's init process, and the pods are already evicted.
+    /// Reboots with SysRq (Documentation/admin-guide/sysrq.rst): sync, remount read-only, reboot. A container
+    /// cannot request an orderly shutdown from the host's init process. The caller has already evicted the pods.
     fn reboot(&self) -> Result<(), FirmwareError> {
         for key in ["s", "u", "b"] {
             std::fs::write("/proc/sysrq-trigger", key)

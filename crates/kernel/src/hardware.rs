@@ -13,17 +13,17 @@ use crate::watch::HardwareWatch;
 use crate::{Error, Host, Link, Netns, Root};
 use ferroband_model::{Guid, PciAddress};
 
-/// A machine whose RDMA adapters can be configured, real or simulated. Every call blocks.
+/// A host whose RDMA adapters can be configured, real or simulated. Every call blocks.
 pub trait Hardware: Host {
-    /// RDMA devices of a namespace. In shared mode these are all devices of the machine. Returns [`Error::NoRdma`]
-    /// if the kernel has no RDMA support.
+    /// RDMA devices of a namespace. In shared mode these are all devices of the host. Returns [`Error::NoRdma`] if
+    /// the kernel has no RDMA support.
     fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaDeviceInfo>, Error>;
 
     /// Moves an RDMA device between namespaces.
     ///
-    /// The kernel destroys and recreates its IPoIB interface; use [`Hardware::interfaces`] on both namespaces to
-    /// find it. Returns EOPNOTSUPP in shared mode and [`Error::NoRdmaDevice`] if the device is not in `from`. A
-    /// process that may be killed must not call this.
+    /// The kernel destroys and recreates the IPoIB interface of the device; use [`Hardware::interfaces`] on both
+    /// namespaces to find the new interface. Returns EOPNOTSUPP in shared mode and [`Error::NoRdmaDevice`] if the
+    /// device is not in `from`. A process that may be killed must not call this.
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), Error>;
 
     /// Whether RDMA devices are shared between namespaces or exclusive to one.
@@ -35,14 +35,15 @@ pub trait Hardware: Host {
 
     /// Virtual functions of `pf` with their administrative settings, ordered by index.
     ///
-    /// This method and the next two use the network interface of `pf`, which must be in the namespace of the
-    /// calling thread; otherwise they return ENODEV.
+    /// [`Hardware::vfs`], [`Hardware::set_vf_guid`] and [`Hardware::set_vf_link_state`] use the network interface
+    /// of `pf`, which must be in the namespace of the calling thread; otherwise they return ENODEV.
     fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, Error>;
 
-    /// Sets a GUID of virtual function `vf` of `pf`. It takes effect when the driver is bound the next time.
+    /// Sets a GUID of virtual function `vf` of `pf`. The GUID takes effect when the driver of the virtual function
+    /// is bound the next time.
     fn set_vf_guid(&self, pf: PciAddress, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error>;
 
-    /// Sets the link state of virtual function `vf` of `pf`. It takes effect immediately.
+    /// Sets the link state of virtual function `vf` of `pf`. The new state takes effect immediately.
     fn set_vf_link_state(&self, pf: PciAddress, vf: u32, state: VfLinkState) -> Result<(), Error>;
 
     /// Sets the number of virtual functions of `pf`. Returns EBUSY for a change between two nonzero numbers and
@@ -52,13 +53,13 @@ pub trait Hardware: Host {
     /// Binds the function to `driver`. A process that may be killed must not call this.
     fn bind_driver(&self, function: PciAddress, driver: &str) -> Result<(), Error>;
 
-    /// Unbinds the driver of the function, which removes its RDMA device and its interface.
+    /// Unbinds the driver of the function, which removes the RDMA device and the interface of the function.
     fn unbind_driver(&self, function: PciAddress) -> Result<(), Error>;
 
-    /// Sets `driver_override` of the function, or clears it.
+    /// Sets `driver_override` of the function; `None` clears it.
     fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error>;
 
-    /// Lets the kernel probe for a matching driver.
+    /// Lets the kernel find and bind a matching driver.
     fn probe_driver(&self, function: PciAddress) -> Result<(), Error>;
 
     /// Interfaces of the function in a namespace, whatever their current names are.
@@ -72,10 +73,10 @@ pub trait Hardware: Host {
     /// counters, the P_Key table and the state of an RDMA device that was moved there.
     fn with_netns_sysfs(&self, netns: &Netns, read: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;
 
-    /// Updates the trees below [`Host::root`]. Call this before reading them. It does nothing on a real kernel;
-    /// simulated trees do not follow moved interfaces, deleted namespaces and traffic by themselves.
+    /// Updates the trees below [`Host::root`]. Call this before reading them. It does nothing on a real kernel.
+    /// Simulated trees do not reflect moved interfaces, deleted namespaces and traffic until they are updated.
     fn refresh(&self) -> Result<(), Error>;
 
-    /// Subscribes to hardware events from now on.
+    /// Returns a watch that receives the hardware events from now on.
     fn watch(&self) -> Result<HardwareWatch, Error>;
 }

@@ -8,19 +8,20 @@ use crate::{Error, Root};
 use ferroband_model::PKey;
 use serde::{Deserialize, Serialize};
 
-/// A machine with InfiniBand hardware, real or simulated.
+/// A host with InfiniBand hardware, real or simulated.
 pub trait Host: Send + Sync {
-    /// Location of its sysfs and device files.
+    /// Location of the host's sysfs and device files.
     fn root(&self) -> &Root;
 
     /// Whether the hardware is simulated. User interfaces show this.
     fn is_simulated(&self) -> bool;
 
-    /// The IPoIB interface with the name or altname `name` in the network namespace of the calling thread.
+    /// The IPoIB interface with the name or altname `name` in the network namespace of the calling thread. Returns
+    /// [`Error::NoParent`], [`Error::NotIpoib`] or [`Error::NoPKey`] if it cannot be a parent.
     fn ipoib_parent(&self, name: &str) -> Result<IpoibParent, Error>;
 
-    /// Creates an IPoIB child named `name` in the network namespace of the calling thread. It is down, so it can be
-    /// moved.
+    /// Creates an IPoIB child named `name` in the network namespace of the calling thread. The child is down, so
+    /// that it can be moved to a pod.
     fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error>;
 }
 

@@ -10,14 +10,14 @@ use crate::{
 use ferroband_model::{Guid, PciAddress};
 use nix::errno::Errno;
 
-/// InfiniBand hardware of the running kernel.
+/// The host on which this process runs.
 #[derive(Clone, Debug, Default)]
 pub struct LinuxHost {
     root: Root,
 }
 
 impl LinuxHost {
-    /// The machine whose file trees are below `root`.
+    /// Uses the sysfs and device files below `root`.
     pub fn new(root: Root) -> Self {
         Self { root }
     }
@@ -26,7 +26,8 @@ impl LinuxHost {
         netns.map_or_else(RdmaSocket::open, RdmaSocket::open_in)
     }
 
-    /// The network interface of a physical function, through which its virtual functions are configured.
+    /// Finds the network interface of a physical function, through which its virtual functions are configured.
+    /// Returns its index and an open socket.
     fn pf_interface(&self, pf: PciAddress) -> Result<(RouteSocket, u32), Error> {
         let mut route = RouteSocket::open()?;
         for name in pci::netdevs(&self.root, pf)? {
@@ -132,7 +133,7 @@ impl Hardware for LinuxHost {
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error> {
         let address = function.to_string();
         let Some(netns) = netns else {
-            // sysfs lists the interfaces of the function; a node can have hundreds of others.
+            // Read the names from sysfs instead of listing all interfaces, because a node can have hundreds.
             let names = pci::netdevs(&self.root, function)?;
             let mut route = RouteSocket::open()?;
             let links = names.iter().map(|name| route.link(name)).collect::<Result<Vec<_>, _>>()?;

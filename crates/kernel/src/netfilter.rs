@@ -44,7 +44,7 @@ const CT_MARK: u32 = 3;
 const NEW: u32 = 8;
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
-/// The only register used.
+/// NFT_REG_1, the only nf_tables register that the expressions use, in network byte order.
 const REGISTER: [u8; 4] = 1u32.to_be_bytes();
 
 /// Marks new connections through `interface` of `netns` and every reply packet of these connections. Idempotent.
@@ -73,7 +73,7 @@ pub fn add_connmark_rules(netns: &Netns, interface: &str, mark: u32) -> Result<b
     commit(netns, first, last, ("mark connections through", interface))
 }
 
-/// Removes the rules, if they exist.
+/// Removes the table with all its rules. Does nothing if it does not exist.
 pub fn remove_connmark_rules(netns: &Netns) -> Result<(), Error> {
     let path = netns.path().display().to_string();
     commit(netns, [], (table(DELETE_TABLE), 0), ("remove connection mark rules in", &path)).map(drop)
@@ -96,13 +96,14 @@ fn commit(
     let first: Vec<_> = [(batch_message(BATCH_BEGIN), 0)].into_iter().chain(first).collect();
     match socket.send_batch(&first, last, batch_message(BATCH_END)) {
         Ok(()) => Ok(true),
-        // An unknown family, chain type or expression; or a table that does not exist.
+        // The kernel does not support the family, the chain type or an expression, or the table does not exist.
         Err(NetlinkError::Kernel(Errno::ENOENT | Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT, _)) => Ok(false),
         Err(failure) => Err(failure.for_interface(action, thing)),
     }
 }
 
-/// struct nfgenmsg: family, version and, for a batch, the subsystem in network byte order.
+/// The message that begins or ends a batch: struct nfgenmsg with the subsystem in network byte order as its last
+/// field.
 fn batch_message(kind: u16) -> RawMessage {
     let [high, low] = SUBSYSTEM.to_be_bytes();
     MessageBuilder::new(&[0, 0, high, low]).build(kind)
@@ -136,12 +137,14 @@ fn rule(chain: &str, expressions: &[(&str, MessageBuilder)]) -> RawMessage {
     body().with_text(1, TABLE).with_text(2, chain).with_flagged_nest(4, &list).build(NEW_RULE)
 }
 
-/// `meta`: loads packet metadata into the register or sets it from there (attribute 1 or 3).
+/// A `meta` expression. As `register`, attribute 1 (NFTA_META_DREG) loads packet metadata into the register, and
+/// attribute 3 (NFTA_META_SREG) sets the metadata from the register.
 fn meta(register: u16, key: u32) -> (&'static str, MessageBuilder) {
     ("meta", MessageBuilder::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
 }
 
-/// `ct`: loads connection data into the register or sets it from there (attribute 1 or 4).
+/// A `ct` expression. As `register`, attribute 1 (NFTA_CT_DREG) loads connection data into the register, and
+/// attribute 4 (NFTA_CT_SREG) sets the connection data from the register.
 fn conntrack(register: u16, key: u32) -> (&'static str, MessageBuilder) {
     ("ct", MessageBuilder::default().with(2, &key.to_be_bytes()).with(register, &REGISTER))
 }
@@ -162,7 +165,7 @@ fn immediate(value: u32) -> (&'static str, MessageBuilder) {
     ("immediate", MessageBuilder::default().with(1, &REGISTER).with_flagged_nest(2, &value))
 }
 
-/// IFNAMSIZ bytes.
+/// The interface name, padded with zeros to IFNAMSIZ bytes, as the kernel loads it into the register.
 fn interface_name_value(interface: &str) -> [u8; 16] {
     let mut value = [0; 16];
     for (to, from) in value.iter_mut().zip(interface.bytes().take(15)) {

@@ -1,4 +1,4 @@
-//! Network namespaces.
+//! Open network namespaces: identifying them and running code in them.
 
 use crate::Error;
 use nix::errno::Errno;
@@ -42,7 +42,7 @@ impl fmt::Display for NetnsId {
 impl Netns {
     /// The namespace of the calling thread.
     pub fn current() -> Result<Self, Error> {
-        // Not /proc/self, which is the main thread and may be in another namespace.
+        // `/proc/self` is the main thread, which may be in another namespace.
         Self::open("/proc/thread-self/ns/net")
     }
 
@@ -50,7 +50,7 @@ impl Netns {
     /// [`Error::NotNetns`] if it is anything other than a network namespace.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        // Non-blocking, because the path may be a FIFO.
+        // O_NONBLOCK, because the path may be a FIFO, on which open(2) would block.
         match open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty()) {
             Ok(fd) => Self::from_checked_fd(fd, path.to_owned()),
             Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Error::NoNetns { path: path.to_owned() }),
@@ -60,7 +60,8 @@ impl Netns {
         }
     }
 
-    /// The namespace of a file descriptor received from another process.
+    /// The namespace of a file descriptor received from another process. Returns [`Error::NotNetns`] if the
+    /// descriptor is not a network namespace.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         Self::from_checked_fd(fd, path)
@@ -92,12 +93,12 @@ impl Netns {
         self.id
     }
 
-    /// The file descriptor, for the kernel or another process.
+    /// The open file descriptor, for requests to the kernel or for sending it to another process.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The path by which it was opened.
+    /// The path passed to [`Self::open`], or `/proc/self/fd/…` for a received file descriptor.
     pub fn path(&self) -> &Path {
         &self.path
     }

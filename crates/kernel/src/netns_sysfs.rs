@@ -1,16 +1,16 @@
-//! sysfs of another network namespace.
+//! Access to the sysfs of another network namespace.
 
 use crate::{Error, Netns, Root};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// Mounts the sysfs of `netns` in a new mount namespace and calls `read` with it. The mount disappears with the
-/// thread.
+/// Calls `read` on a new thread that has its own mount namespace, in which the sysfs of `netns` is mounted. The
+/// mount disappears when the thread ends.
 ///
 /// The class directories of interfaces and RDMA devices show the objects of the namespace in which sysfs was
-/// mounted (sysfs(5), kernfs namespaces), so entering the network namespace is not sufficient. Device files are the
-/// host's.
+/// mounted (sysfs(5), kernfs namespaces), so entering the network namespace is not sufficient. Device files are
+/// still those of the host.
 pub(crate) fn with_netns_sysfs(
     root: &Root,
     netns: &Netns,
@@ -18,7 +18,7 @@ pub(crate) fn with_netns_sysfs(
 ) -> Result<(), Error> {
     let failed = |doing| move |errno: Errno| Error::Netns { doing, path: netns.path().to_owned(), errno };
     let inside = || {
-        // The thread ends after this call, and its mount namespace with it.
+        // The kernel removes the mount namespace when this thread ends.
         unshare(CloneFlags::CLONE_NEWNS).map_err(failed("create a mount namespace for"))?;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)

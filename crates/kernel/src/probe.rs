@@ -32,7 +32,7 @@ pub struct ProbeRequest {
 pub enum ProbeKind {
     /// Whether another host uses the address.
     Duplicate,
-    /// Whether this gateway replies.
+    /// Whether the gateway with this address replies.
     Gateway(IpAddr),
 }
 
@@ -48,12 +48,11 @@ pub enum ProbeOutcome {
     Inconclusive,
 }
 
-/// Time limits of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeTimeouts {
     /// Maximum wait for the carrier of an interface.
     pub carrier: Duration,
-    /// Number of requests sent.
+    /// Maximum number of requests for each probe.
     pub attempts: u32,
     /// Wait for a reply after each request.
     pub reply: Duration,
@@ -67,7 +66,8 @@ impl Default for ProbeTimeouts {
 
 const CARRIER_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs all probes in the namespace at once. Sets interfaces up if they are down.
+/// Runs all probes in the namespace at the same time and returns the outcomes in the order of the requests. Sets
+/// interfaces up if they are down.
 pub fn probe(
     netns: &Netns,
     requests: &[ProbeRequest],
@@ -77,7 +77,8 @@ pub fn probe(
     netns.run(|| ProbeRun::begin(&mut route, requests, timeouts).map(|run| run.run(timeouts)))?
 }
 
-/// Announces the address with a gratuitous ARP request or an unsolicited neighbour advertisement.
+/// Announces the address with a gratuitous ARP request or an unsolicited neighbour advertisement. Does nothing if
+/// the interface does not exist.
 pub fn announce(netns: &Netns, interface: &str, address: IpAddr) -> Result<(), Error> {
     let link = RouteSocket::open_in(netns)?.link(interface)?;
     let Some(link) = link else { return Ok(()) };
@@ -94,13 +95,13 @@ pub fn announce(netns: &Netns, interface: &str, address: IpAddr) -> Result<(), E
 struct ProbeRun {
     pending: Vec<PendingProbe>,
     outcomes: Vec<Option<ProbeOutcome>>,
-    /// Hardware addresses of all interfaces in the namespace. By default (arp_ignore 0) Linux answers ARP requests
-    /// for any of its addresses on any interface, so several interfaces on one fabric answer for each other. That
-    /// is no conflict.
+    /// Hardware addresses of all interfaces in the namespace. A reply from one of them is no conflict: by default
+    /// (arp_ignore 0) Linux answers ARP requests for any of its addresses on any interface, so several interfaces
+    /// on one fabric answer for each other.
     own_addresses: Vec<Vec<u8>>,
 }
 
-/// A probe without a result.
+/// A probe that has no outcome yet.
 struct PendingProbe {
     position: usize,
     request: ProbeRequest,
@@ -186,7 +187,7 @@ impl PendingProbe {
                 ndp::solicitation(&self.link, Some(own), gateway),
                 ndp::solicited_node_lladdr(&self.link, gateway),
             ),
-            // Address and gateway of different families: no request is sent.
+            // The address and the gateway are of different families, so there is no request to send.
             _ => return Ok(()),
         };
         self.socket.send(&frame, &to)
@@ -221,7 +222,8 @@ impl PendingProbe {
     }
 }
 
-/// Waits until the interface has a carrier.
+/// Waits until the interface has a carrier. Returns `None` if the interface does not exist or has no carrier at
+/// `end`.
 fn wait_for_carrier(route: &mut RouteSocket, interface: &str, end: Instant) -> Result<Option<Link>, Error> {
     loop {
         match route.link(interface)? {

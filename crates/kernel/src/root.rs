@@ -1,11 +1,12 @@
-//! Location of the machine's file trees.
+//! Locations of the host's file trees.
 
 use std::path::{Path, PathBuf};
 
 /// Base directory of all paths: `/` in production, a mount of the host's file system in a container, a temporary
 /// directory in a test.
 ///
-/// The trees of the hardware (`sys`, `dev`) may be elsewhere. This is all that simulated hardware has to change.
+/// The trees of the hardware (`sys`, `dev`) may be in another directory, which is how simulated hardware replaces
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Root {
     base: PathBuf,
@@ -19,48 +20,47 @@ impl Default for Root {
 }
 
 impl Root {
-    /// All trees below `base`.
+    /// A root with all trees below `base`, including `sys` and `dev`.
     pub fn at(base: impl Into<PathBuf>) -> Self {
         Self { base: base.into(), hardware: None }
     }
 
-    /// Moves `sys` and `dev` to `directory`.
+    /// Uses the `sys` and `dev` trees below `directory`.
     #[must_use]
     pub fn with_hardware(self, directory: impl Into<PathBuf>) -> Self {
         Self { hardware: Some(directory.into()), ..self }
     }
 
-    /// The base directory.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// `relative` below the base; a leading slash does not escape from it.
+    /// The path of `relative` below the base. A leading slash is ignored, so the path is always below the base.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.base, relative.as_ref())
     }
 
-    /// A path in sysfs: `class/net`.
+    /// The path of `relative` in sysfs: `class/net`.
     pub fn sys(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&below(self.hardware(), Path::new("sys")), relative.as_ref())
     }
 
-    /// A device file: `infiniband/uverbs0`.
+    /// The path of the device file `relative`: `infiniband/uverbs0`.
     pub fn dev(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&below(self.hardware(), Path::new("dev")), relative.as_ref())
     }
 
-    /// A path in procfs: `sys/kernel/random/boot_id`.
+    /// The path of `relative` in procfs: `sys/kernel/random/boot_id`.
     pub fn proc_(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("proc"), relative.as_ref())
     }
 
-    /// A path below `run`, which is cleared at boot: `ferroband/cni.sock`.
+    /// The path of `relative` below `run`, which is cleared at boot: `ferroband/cni.sock`.
     pub fn run(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("run"), relative.as_ref())
     }
 
-    /// A path of Ferroband's persistent state: `journal` is `var/lib/ferroband/journal`.
+    /// The path of `relative` in Ferroband's persistent state: `journal` is `var/lib/ferroband/journal`.
     pub fn state(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("var/lib/ferroband"), relative.as_ref())
     }

@@ -8,7 +8,7 @@ use nix::libc;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 
-/// Not below a `Root`: it is an interface to the running kernel, like a socket.
+/// This path is not below a `Root`, because the device is an interface to the running kernel, like a socket.
 const DEVICE: &str = "/dev/net/tun";
 
 nix::ioctl_write_ptr_bad!(
@@ -25,7 +25,7 @@ nix::ioctl_write_int_bad!(
 );
 
 /// Creates a persistent interface in the network namespace of the calling thread with link type `link_type`
-/// (ARPHRD_* of linux/if_arp.h). Nothing remains if a step fails.
+/// (ARPHRD_* of linux/if_arp.h). If a step fails, no interface remains.
 ///
 /// The kernel assigns no hardware address for link types unknown to tun, such as InfiniBand (`tun_get_addr_len` of
 /// drivers/net/tun.c).
@@ -43,7 +43,7 @@ pub fn create(name: &str, link_type: u16) -> Result<(), Error> {
     };
     attach(&tun, name).map_err(|errno| failed("create", errno))?;
     set_link(&tun, link_type).map_err(|errno| failed("set the link type of", errno))?;
-    // Last: until then the kernel removes the interface when the descriptor is closed.
+    // This is the last step: until then the kernel removes the interface when the descriptor is closed.
     persist(&tun).map_err(|errno| failed("set the persistent flag of", errno))
 }
 

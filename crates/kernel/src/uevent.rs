@@ -1,14 +1,14 @@
-//! Kernel uevents: devices that are added, changed or removed (NETLINK_KOBJECT_UEVENT; lib/kobject_uevent.c).
+//! Kernel uevents, which report added, changed and removed devices (NETLINK_KOBJECT_UEVENT; lib/kobject_uevent.c).
 //!
-//! There is no uevent for the state of an RDMA port; the interface on the port reports it
-//! ([`crate::rtnetlink::LinkEventSocket`]).
+//! There is no uevent for the state of an RDMA port. The state is visible in the link events of the port's
+//! interface ([`crate::rtnetlink::LinkEventSocket`]).
 
 use crate::netlink::{Listener, ListenerRead, NetlinkFamily};
 use crate::{Error, Netns};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Multicast group of the kernel's events. Group 2 has the same events after udev has processed them.
+/// Multicast group of the kernel's events. Group 2 carries the same events after udev has processed them.
 const KERNEL_GROUP: u32 = 1;
 
 /// Subsystems whose events can change the inventory.
@@ -21,11 +21,10 @@ pub struct Uevent {
     /// Path of the device in sysfs: `/devices/pci0000:80/0000:80:02.0/0000:86:00.0`.
     pub path: String,
     pub subsystem: String,
-    /// The other properties: `PCI_SLOT_NAME`, `INTERFACE`, `SEQNUM`.
+    /// All properties except the subsystem: `PCI_SLOT_NAME`, `INTERFACE`, `SEQNUM`.
     pub properties: BTreeMap<String, String>,
 }
 
-/// An item read from a [`UeventSocket`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UeventItem {
     /// An event of one of the requested subsystems.
@@ -81,7 +80,8 @@ impl AsFd for UeventSocket {
     }
 }
 
-/// `add@/devices/…` followed by `KEY=value`, each terminated by a zero byte.
+/// Decodes a datagram: `add@/devices/…` and then `KEY=value` properties, each terminated by a zero byte. Returns
+/// `None` if it has another form or no subsystem.
 fn decode(datagram: &[u8]) -> Option<Uevent> {
     let mut texts = datagram.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let head = texts.next()?;

@@ -1,4 +1,4 @@
-//! Hardware events from the kernel or a simulation, as one stream.
+//! A stream of hardware events from the kernel or a simulation.
 
 use crate::rtnetlink::{LinkEvent, LinkEventSocket};
 use crate::uevent::{SUBSYSTEMS, UeventItem, UeventSocket};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// A hardware event. It says what to read again, not the new state.
+/// A hardware event. It does not contain the complete new state, but tells the receiver what to read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HardwareEvent {
     /// A device was added, removed or changed.
@@ -31,7 +31,8 @@ pub enum HardwareEvent {
 }
 
 pub trait EventSource: AsFd + Send {
-    /// Appends all available events without blocking. The descriptor is readable when there are events.
+    /// Appends all available events to `events` without blocking. The descriptor is readable when events are
+    /// available.
     fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error>;
 }
 
@@ -53,7 +54,7 @@ impl fmt::Debug for HardwareWatch {
 }
 
 impl HardwareWatch {
-    /// Kernel events: uevents, and link events of the current network namespace.
+    /// A watch on the kernel's events: uevents, and link events of the current network namespace.
     pub fn from_kernel() -> Result<Self, Error> {
         Self::from_sources(vec![
             Box::new(UeventSocket::open(&SUBSYSTEMS)?),
@@ -61,7 +62,7 @@ impl HardwareWatch {
         ])
     }
 
-    /// Events of the given sources.
+    /// A watch on the events of all `sources`, for example of simulated hardware.
     pub fn from_sources(sources: Vec<Box<dyn EventSource>>) -> Result<Self, Error> {
         let open = || {
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -76,7 +77,7 @@ impl HardwareWatch {
         }
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event without blocking; `None` if no event is available.
     pub fn poll(&mut self) -> Result<Option<HardwareEvent>, Error> {
         if self.pending.is_empty() {
             for source in &mut self.sources {
@@ -97,7 +98,7 @@ impl HardwareWatch {
             if left.is_zero() {
                 return Ok(None);
             }
-            // Rounded up to avoid a busy loop in the last millisecond.
+            // The timeout is rounded up to avoid a busy loop in the last millisecond.
             let left = left.as_millis().saturating_add(1).min(60_000);
             let epoll_timeout = EpollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
             match self.epoll.wait(&mut [EpollEvent::empty()], epoll_timeout) {

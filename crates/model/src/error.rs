@@ -1,25 +1,27 @@
 //! Parse errors of the types in this crate.
 
-/// Text of the wrong form. Contains the text for error messages.
+/// A text that is not a valid value of a type of this crate. Each variant contains the rejected text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MalformedValue {
-    /// Malformed GUID.
-    #[error("{0:?} is not a GUID: eight bytes as 00:11:22:33:44:55:66:77 or sixteen hexadecimal digits")]
+    /// A GUID in none of the accepted notations, or with a missing digit.
+    #[error(
+        "{0:?} is not a GUID; expected eight bytes such as 00:11:22:33:44:55:66:77, or sixteen hexadecimal digits"
+    )]
     Guid(String),
-    /// Malformed GID.
-    #[error("{0:?} is not a GID: eight groups of four hexadecimal digits")]
+    /// A GID that is not eight groups of four hexadecimal digits.
+    #[error("{0:?} is not a GID; expected eight groups of four hexadecimal digits")]
     Gid(String),
-    /// Malformed P_Key.
-    #[error("{0:?} is not a P_Key: 0x0001 to 0x7fff, or 0x8001 to 0xffff with the full-member bit")]
+    /// A P_Key that is not a number, exceeds 16 bits, or is one of the invalid values 0x0000 and 0x8000.
+    #[error("{0:?} is not a P_Key; expected 0x0001 to 0x7fff, or 0x8001 to 0xffff with the full-member bit")]
     PKey(String),
-    /// Malformed PCI address.
-    #[error("{0:?} is not a PCI address: domain:bus:device.function as 0000:86:00.0")]
+    /// A PCI address that is not `domain:bus:device.function`, or whose device or function number is too large.
+    #[error("{0:?} is not a PCI address; expected domain:bus:device.function, such as 0000:86:00.0")]
     PciAddress(String),
-    /// Unknown link layer.
-    #[error("{0:?} is not a link layer: InfiniBand or Ethernet")]
+    /// A link layer other than `InfiniBand` and `Ethernet`.
+    #[error("{0:?} is not a link layer; expected InfiniBand or Ethernet")]
     LinkLayer(String),
-    /// Malformed resource name.
-    #[error("{0:?} is not a resource name: prefix/name as jarvice.com/rdma")]
+    /// A resource name without a slash, or with a prefix or name that the API server would reject.
+    #[error("{0:?} is not a resource name; expected prefix/name, such as jarvice.com/rdma")]
     ResourceName(String),
 }

@@ -15,7 +15,7 @@ use std::fmt;
 pub struct Fault {
     /// Stable code; also the reason of events and conditions.
     pub code: FaultCode,
-    /// Affected thing by name: `network default/jarvice-ipoib`, `interface ib0`.
+    /// Kind and name of the affected object: `network default/jarvice-ipoib`, `interface ib0`.
     pub what: String,
     /// Cause, in one clause without a full stop.
     pub cause: String,
@@ -24,7 +24,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Creates a fault of `code` for `what`.
+    /// Creates a fault. The fields of [`Fault`] describe the form of each text.
     pub fn new(
         code: FaultCode,
         what: impl Into<String>,
@@ -71,7 +71,7 @@ pub enum FaultCode {
     NameTaken,
     /// The pod's network namespace cannot be used.
     BadNamespace,
-    /// No address is free.
+    /// The range or pool has no free address.
     PoolExhausted,
     /// The address is, or may still be, in use by another pod.
     AddressHeld,
@@ -95,7 +95,7 @@ pub enum FaultCode {
     Journal,
     /// There is no default network to delegate to.
     NoDefaultNetwork,
-    /// An InfiniBand port is not ready.
+    /// An InfiniBand port is not active, or has no valid P_Key yet.
     PortNotReady,
     /// The kernel has no RDMA support.
     NoRdma,
@@ -106,7 +106,7 @@ pub enum FaultCode {
 }
 
 impl FaultCode {
-    /// Reason in events, conditions and error messages.
+    /// The name of the code. It is the reason of events and conditions, and is appended to error messages.
     pub fn reason(self) -> &'static str {
         match self {
             Self::BadCall => "BadCall",

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct Guid(u64);
 
 impl Guid {
-    /// Creates a GUID from its number.
+    /// Creates a GUID from a number whose most significant byte is the first byte of the GUID.
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
@@ -21,12 +21,13 @@ impl Guid {
         self.0
     }
 
-    /// The bytes in network order.
+    /// The eight bytes in network byte order.
     pub const fn bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Whether no GUID is set: a VF has all zeros until a GUID is set, and a reset writes all ones.
+    /// Whether the value means that no GUID is set. A VF has all zeros until a GUID is set, and a reset writes all
+    /// ones.
     pub const fn is_unset(self) -> bool {
         self.0 == 0 || self.0 == u64::MAX
     }

@@ -15,7 +15,7 @@ pub enum LinkLayer {
 }
 
 impl LinkLayer {
-    /// The sysfs spelling.
+    /// The name that sysfs uses: `InfiniBand` or `Ethernet`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InfiniBand => "InfiniBand",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A PCI address, `0000:86:00.0`.
+/// A PCI address, written `domain:bus:device.function` in hexadecimal: `0000:86:00.0`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PciAddress {
@@ -17,13 +17,13 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// Creates an address, if valid: devices are 0 to 31, functions 0 to 7.
+    /// Creates an address. Returns `None` unless `device` is 0 to 31 and `function` is 0 to 7.
     pub const fn new(domain: u32, bus: u8, device: u8, function: u8) -> Option<Self> {
         if device < 32 && function < 8 { Some(Self { domain, bus, device, function }) } else { None }
     }
 
-    /// Adds `by` to the routing ID, carrying into device and bus, as virtual functions are numbered (PCI Express
-    /// SR-IOV: VF offset and stride). Returns `None` beyond the last bus.
+    /// Adds `by` to the routing ID, which is bus, device and function as one number. PCI Express SR-IOV computes
+    /// the addresses of virtual functions in this way (VF offset and stride). Returns `None` beyond the last bus.
     pub const fn offset_by(self, by: u16) -> Option<Self> {
         let id = (self.bus as u32) << 8 | (self.device as u32) << 3 | self.function as u32;
         let id = id + by as u32;
@@ -33,12 +33,12 @@ impl PciAddress {
         Self::new(self.domain, (id >> 8) as u8, (id >> 3 & 0x1f) as u8, (id & 7) as u8)
     }
 
-    /// PCI domain.
+    /// PCI domain (segment), 0 on most hosts.
     pub const fn domain(self) -> u32 {
         self.domain
     }
 
-    /// Bus number.
+    /// Bus number, 0 to 255.
     pub const fn bus(self) -> u8 {
         self.bus
     }

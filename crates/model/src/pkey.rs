@@ -18,7 +18,7 @@ impl PKey {
     /// The default partition, as a full member.
     pub const DEFAULT: Self = Self(0xffff);
 
-    /// Creates a P_Key from its number, if valid.
+    /// Creates a P_Key from a number with the membership bit. Returns `None` for 0x0000 and 0x8000.
     pub const fn new(value: u16) -> Option<Self> {
         if value & !FULL_MEMBER == 0 { None } else { Some(Self(value)) }
     }
@@ -38,7 +38,8 @@ impl PKey {
         Self(self.0 | FULL_MEMBER)
     }
 
-    /// Whether the membership is full.
+    /// Whether the membership bit is set. A full member can communicate with every member, a limited member only
+    /// with full members.
     pub const fn is_full(self) -> bool {
         self.0 & FULL_MEMBER != 0
     }
@@ -84,7 +85,7 @@ impl<'de> Deserialize<'de> for PKey {
     }
 }
 
-/// Reads a P_Key from a string, or from a number, as YAML without quotes yields.
+/// Reads a P_Key from a string or a number. YAML yields a number for a value without quotes.
 struct PKeyVisitor;
 
 impl de::Visitor<'_> for PKeyVisitor {

@@ -1,4 +1,4 @@
-//! Pod references.
+//! References to pods by namespace, name and UID.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 /// A pod, as identified in `CNI_ARGS`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodRef {
-    /// Namespace.
+    /// Namespace of the pod (`K8S_POD_NAMESPACE`).
     pub namespace: String,
-    /// Pod name.
+    /// Name of the pod (`K8S_POD_NAME`).
     pub name: String,
-    /// UID; empty if the runtime did not pass it.
+    /// UID of the pod (`K8S_POD_UID`); empty if the runtime did not pass it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }

@@ -16,7 +16,7 @@ pub struct ResourceName {
 }
 
 impl ResourceName {
-    /// Creates `prefix/name`, if the API server accepts both parts.
+    /// Creates the name `prefix/name`. Returns an error if the API server would reject either part.
     pub fn new(prefix: &str, name: &str) -> Result<Self, MalformedValue> {
         if is_subdomain(prefix) && is_name(name) {
             Ok(Self { prefix: prefix.to_owned(), name: name.to_owned() })
@@ -25,18 +25,18 @@ impl ResourceName {
         }
     }
 
-    /// Part before the slash.
+    /// The part before the slash: `jarvice.com`.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Part after the slash.
+    /// The part after the slash: `rdma`.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A DNS subdomain (RFC 1123) of at most 253 characters, in lower case.
+/// Whether `text` is a DNS subdomain (RFC 1123) of at most 253 characters, in lower case.
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
@@ -47,7 +47,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// At most 63 letters, digits, `-`, `_` and `.`, starting and ending alphanumeric.
+/// Whether `text` has at most 63 letters, digits, `-`, `_` and `.`, and starts and ends with a letter or digit.
 fn is_name(text: &str) -> bool {
     let alphanumeric = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

@@ -1,4 +1,5 @@
-//! The standalone device plugin: advertise and allocate, without API server, network or capabilities.
+//! The standalone device plugin. It advertises and allocates devices, and needs neither the API server nor
+//! the network nor Linux capabilities.
 
 use crate::{
     Error,
@@ -14,26 +15,26 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tracing::info;
 
-/// What the device plugin needs to run.
+/// Configuration and hardware access of the device plugin.
 pub struct DevicePluginConfig {
     pub roots: DiscoveryRoots,
-    /// Source of hardware events.
+    /// Reports hardware events; the inventory itself is read from `roots`.
     pub hardware: Arc<dyn Hardware>,
     pub kubelet: KubeletDir,
     pub sources: PoolSources,
-    /// Pass functions by CDI name.
+    /// Pass virtual functions to containers by CDI device name instead of by device file.
     pub cdi: bool,
 }
 
-/// Status of a device plugin for the rest of the daemon.
+/// Channels on which the started device plugin reports its status to the rest of the daemon.
 pub(crate) struct DevicePluginStatus {
     pub(crate) devices: watch::Receiver<Arc<DeviceState>>,
-    /// Whether all resources are registered.
+    /// `true` once the kubelet has registered every resource.
     pub(crate) registered: watch::Receiver<bool>,
 }
 
 impl DevicePluginConfig {
-    /// Starts all tasks of the plugin.
+    /// Reads the inventory once and then starts the plugin's tasks in `tasks`.
     pub(crate) async fn start(self, tasks: &mut TaskSet<Error>) -> Result<DevicePluginStatus, Error> {
         let Self { roots, hardware, kubelet, sources, cdi } = self;
         let stop = tasks.stop.clone();

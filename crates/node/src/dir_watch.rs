@@ -1,4 +1,4 @@
-//! Watches directories for changes.
+//! Watches directories with inotify.
 //!
 //! The kubelet, other CNI plugins and udev signal changes by creating files. inotify reports them at once. Readers
 //! always list the directory again and never rely on the event itself, so lost or merged events do no harm.
@@ -28,20 +28,21 @@ use tracing::info;
 /// How often to look for a directory that does not exist yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Room for several events; an event with the longest file name takes 272 bytes.
+/// The buffer has room for several events; an event with the longest file name takes 272 bytes.
 const EVENT_BUFFER_BYTES: usize = 4096;
 const THREAD_STACK_BYTES: usize = 64 * 1024;
 
 /// The process-wide instance, created on first use.
 static INSTANCE: Mutex<Option<Arc<SharedInotify>>> = Mutex::new(None);
 
-/// The inotify instance and its listeners.
+/// The inotify instance and the channel of each watched directory. The channel's value has the meaning of
+/// `WatchedDir::changes`.
 struct SharedInotify {
     watches: Watches,
     listeners: Mutex<HashMap<WatchDescriptor, watch::Sender<bool>>>,
 }
 
-/// A directory that is watched with inotify.
+/// A watch on one directory. It ends when the last `WatchedDir` of the directory is dropped.
 pub struct WatchedDir {
     descriptor: WatchDescriptor,
     shared: Arc<SharedInotify>,
@@ -76,7 +77,8 @@ impl SharedInotify {
             let read = inotify.read_events_blocking(&mut buffer);
             let mut listeners = self.listeners();
             let Ok(events) = read else {
-                // Interrupted or out of memory: events may be lost, so every listener must look again.
+                // The read was interrupted or the kernel is out of memory. Events may be lost, so every
+                // listener must list its directory again.
                 notify_all(&listeners);
                 drop(listeners);
                 thread::sleep(RETRY_INTERVAL);
@@ -89,7 +91,7 @@ impl SharedInotify {
                     if let Some(listener) = listeners.remove(&event.wd) {
                         listener.send_replace(true);
                     }
-                    // A directory that was only moved is still watched.
+                    // The kernel keeps the watch of a directory that was moved, so it is removed here.
                     if event.mask.contains(EventMask::MOVE_SELF) {
                         let _ = self.watches.clone().remove(event.wd);
                     }
@@ -101,7 +103,7 @@ impl SharedInotify {
     }
 }
 
-/// Makes every listener look again.
+/// Makes every listener list its directory again.
 fn notify_all(listeners: &HashMap<WatchDescriptor, watch::Sender<bool>>) {
     for listener in listeners.values() {
         listener.send_replace(false);
@@ -121,21 +123,22 @@ impl WatchedDir {
             | WatchMask::DELETE_SELF
             | WatchMask::MOVE_SELF
             | WatchMask::ONLYDIR;
-        // The lock is held until the listener is registered, so that the first event finds it.
+        // Hold the lock until the listener is registered, so that the first event is not lost.
         let mut listeners = shared.listeners();
         let descriptor = match shared.watches.clone().add(path, mask) {
             Ok(descriptor) => descriptor,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(e)),
         };
-        // The kernel has one watch per directory, no matter how often it is added.
+        // The kernel returns the same descriptor if the directory is already watched, so its listeners share
+        // a channel.
         let changes =
             listeners.entry(descriptor.clone()).or_insert_with(|| watch::channel(false).0).subscribe();
         drop(listeners);
         Ok(Some(Self { descriptor, shared, changes }))
     }
 
-    /// Watches `path`, waiting until it exists.
+    /// Watches `path`. If the directory does not exist yet, waits until it does.
     pub async fn watch_when_present(path: &Path) -> Result<Self, Error> {
         let mut logged = false;
         loop {
@@ -150,9 +153,11 @@ impl WatchedDir {
         }
     }
 
-    /// Returns when an entry of the directory has changed; `false` when the directory itself is gone.
+    /// Waits for a change. Returns `true` if an entry of the directory changed, and `false` if the directory
+    /// itself is gone.
     pub async fn changed(&mut self) -> bool {
-        // The sender is dropped after it has reported that the directory is gone.
+        // An error means that the sender was dropped, which happens after it has reported that the directory
+        // is gone.
         self.changes.changed().await.is_ok() && !*self.changes.borrow_and_update()
     }
 }
@@ -160,7 +165,7 @@ impl WatchedDir {
 impl Drop for WatchedDir {
     fn drop(&mut self) {
         let mut listeners = self.shared.listeners();
-        // This is the last listener.
+        // The only remaining receiver is the one that is being dropped.
         if listeners.get(&self.descriptor).is_some_and(|listener| listener.receiver_count() == 1) {
             listeners.remove(&self.descriptor);
             // The kernel may have removed the watch already.

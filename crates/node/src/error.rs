@@ -8,39 +8,38 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A directory cannot be watched with inotify.
+    /// inotify failed, for example because the limit of instances or watches is reached.
     #[error("cannot watch {path}", path = path.display())]
     Watch { path: PathBuf, source: io::Error },
-    /// A file operation failed.
     #[error("cannot {action} {path}", path = path.display())]
     File {
-        /// The operation: `read`, `write`, `create`, `remove`, …
+        /// Verb for the message, such as `read`, `write`, `create` or `remove`.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// A Unix socket cannot be served.
+    /// A Unix socket cannot be created, or its server failed.
     #[error("cannot serve {path}", path = path.display())]
     Serve { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     /// The kubelet rejected the registration of a resource.
     #[error("the kubelet at {path} did not register {resource}", path = path.display())]
     Register { path: PathBuf, resource: String, source: Box<tonic::Status> },
-    /// The kubelet did not return the devices of a pod.
+    /// The kubelet's PodResources API is unreachable or did not return the devices of a pod.
     #[error("the kubelet at {path} did not return the devices of pod {pod}", path = path.display())]
     Kubelet { path: PathBuf, pod: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// Neither the kubelet's PodResources socket nor its checkpoint exists.
+    /// Neither the kubelet's PodResources socket nor its device checkpoint file exists.
     #[error("devices of pod {pod}: neither the kubelet's socket {socket} nor its checkpoint exists", socket = socket.display())]
     NoKubelet { pod: String, socket: PathBuf },
     /// A request to the Kubernetes API server failed.
     #[error("API server: {action} {object}")]
     Api {
-        /// The request: `patch`, `create`, `replace`, …
+        /// Verb for the message, such as `patch`, `create` or `replace`.
         action: &'static str,
-        /// The object: `pod default/a`, `AddressBlock x`.
+        /// Kind and name of the object, such as `pod default/a` or `AddressBlock x`.
         object: String,
         source: Box<kube::Error>,
     },
-    /// An API object cannot be parsed.
+    /// An API object does not have the expected form.
     #[error("cannot parse {object}")]
     Unreadable { object: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// There is no usable client configuration for the API server.
@@ -58,7 +57,7 @@ pub enum Error {
     Attach(#[from] ferroband_attach::Error),
     #[error(transparent)]
     Simulation(#[from] ferroband_sim::Error),
-    /// An error that is already a [`Fault`].
+    /// A [`Fault`], which already has a cause and a remedy for the user.
     #[error(transparent)]
     Fault(#[from] Fault),
 }

@@ -22,18 +22,18 @@ struct FakeApiState {
     version: u64,
 }
 
-/// A recorded request.
+/// A request as the fake API server received it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FakeApiCall {
     /// HTTP method, such as `GET`.
     pub verb: String,
-    /// Path without the query.
+    /// URL path without the query string.
     pub path: String,
     pub body: Value,
 }
 
 impl FakeApi {
-    /// Returns a client that is connected to this server.
+    /// Returns a client whose requests this server answers, without a network.
     pub fn client(&self) -> Client {
         let api = self.clone();
         let service = service_fn(move |request: Request<Body>| {

@@ -7,7 +7,8 @@ use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use std::sync::Arc;
 use tracing::warn;
 
-/// Opens the node's hardware. It is simulated if the settings ask for it or if a simulation is already up.
+/// Opens the node's hardware. The hardware is simulated if the settings request a simulation or if one is
+/// already up.
 pub fn open_hardware(settings: &NodeSettings) -> Result<Arc<dyn Hardware>, Error> {
     if let Some(simulate) = &settings.simulation {
         let profile = find_profile(&simulate.profile)?;
@@ -21,7 +22,7 @@ pub fn open_hardware(settings: &NodeSettings) -> Result<Arc<dyn Hardware>, Error
     Ok(host)
 }
 
-/// Returns the built-in profile called `name`.
+/// Returns a built-in simulation profile. The fault for an unknown name lists the available ones.
 pub fn find_profile(name: &str) -> Result<Profile, Fault> {
     Profile::builtin(name).ok_or_else(|| {
         let names: Vec<_> = Profile::builtins().into_iter().map(|profile| profile.name).collect();

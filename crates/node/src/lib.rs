@@ -1,7 +1,8 @@
 //! The node daemon: discovers the node's hardware, advertises devices to the kubelet, and plans pod attachments.
 //!
-//! Each directory is one stage; `run` connects them. Async code is at the edges (kubelet, API server, file events);
-//! access to the kernel and the disk runs on separate threads.
+//! Each directory is one stage, and `run` connects the stages. Communication with the kubelet and the API
+//! server and the handling of file events are async; access to the kernel and the disk runs on separate
+//! threads.
 //!
 //! ```text
 //!  sysfs, dev ──discover──▶ Inventory ┐

@@ -18,19 +18,20 @@ use std::{
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-/// Label of a node with simulated hardware.
+/// Label that is `true` on nodes with simulated hardware and absent on others.
 const SIMULATED_LABEL: &str = "ferroband.io/simulated";
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const COUNT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Counts the cluster's nodes into `nodes`, labels this node according to its hardware, and keeps counting.
+/// Stores the number of the cluster's nodes in `nodes`, sets or removes this node's simulation label, and
+/// then updates the number periodically, forever.
 pub async fn label_and_count_nodes(client: Client, node: String, simulated: bool, nodes: Arc<AtomicUsize>) {
     let api: Api<PartialObjectMeta<Node>> = Api::all(client);
     let update_count = async || match count_nodes(&api).await {
         Ok(number) => nodes.store(number, Ordering::Relaxed),
         Err(e) => debug!(error = %error_chain(&e), "cannot count nodes"),
     };
-    // Counted first, because address allocation depends on the node count from the first pod on.
+    // Count before labelling, because address allocation needs the node count for the first pod.
     update_count().await;
     set_simulated_label(&api, &node, simulated).await;
     loop {
@@ -55,7 +56,7 @@ async fn set_simulated_label(api: &Api<PartialObjectMeta<Node>>, node: &str, sim
     info!(node, simulated, "node labelled");
 }
 
-/// Counts the nodes with one request: it lists a single node and adds the remaining item count.
+/// Counts the nodes with one request, which lists a single node. The API server also returns how many remain.
 async fn count_nodes(api: &Api<PartialObjectMeta<Node>>) -> kube::Result<usize> {
     let list = with_timeout(api.list(&ListParams::default().limit(1))).await?;
     let rest = list.metadata.remaining_item_count.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Readiness of the node daemon.
+//! Publishes and checks the readiness of the node daemon.
 //!
 //! The daemon is ready while the ready file exists and the CNI socket answers. A killed daemon leaves the file behind
 //! but does not answer; a new daemon removes the file before it starts to answer.
@@ -19,9 +19,9 @@ use tracing::info;
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct ReadinessConditions {
-    /// The runtime's CNI configuration refers to Ferroband.
+    /// `true` while the CNI configuration that makes the runtime call Ferroband is installed.
     pub configured: watch::Receiver<bool>,
-    /// The kubelet has registered our resources, or there are none.
+    /// `true` while the kubelet has registered all our resources, or there are none.
     pub registered: watch::Receiver<bool>,
 }
 
@@ -29,7 +29,7 @@ fn ready_file(root: &Root) -> PathBuf {
     root.run("ferroband/ready")
 }
 
-/// Removes the ready file. Called before anything is served.
+/// Removes the ready file that an earlier daemon left. Must be called before the daemon serves anything.
 pub fn remove_ready_file(root: &Root) -> Result<(), Error> {
     match fs::remove_file(ready_file(root)) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
@@ -39,7 +39,8 @@ pub fn remove_ready_file(root: &Root) -> Result<(), Error> {
     }
 }
 
-/// Keeps the ready file present exactly while all conditions hold.
+/// Creates the ready file when all conditions hold and removes it when one no longer holds, until `stop` is
+/// cancelled.
 pub async fn keep_ready_file(
     root: Root,
     conditions: ReadinessConditions,

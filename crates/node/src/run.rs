@@ -29,7 +29,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 
-/// How long running ADDs may continue after SIGTERM. The pod's grace period is longer.
+/// How long running CNI calls may continue after SIGTERM. The termination grace period of the daemon's pod is
+/// longer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the daemon until SIGTERM or SIGINT.
@@ -46,7 +47,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let mut tasks = TaskSet::default();
     let stop = tasks.stop.clone();
 
-    // Discover devices and advertise them to the kubelet. Works without the API server.
+    // Discover devices and advertise them to the kubelet. This works without the API server.
     let (policy_pools_sender, policy_pools) = watch::channel(Arc::default());
     let plugin = DevicePluginConfig {
         roots: DiscoveryRoots::of_host(host.as_ref()),
@@ -227,7 +228,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     ended
 }
 
-/// Completes on SIGTERM or SIGINT.
+/// Returns a future that completes on SIGTERM or SIGINT. The signal handlers are installed at once.
 pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
     let failed = |e: std::io::Error| Error::Task { task: "signal handler", source: Some(Box::new(e)) };
     ferroband_daemon::shutdown_signal().map_err(failed)

@@ -14,21 +14,22 @@ pub struct NodeSettings {
     pub node: String,
     /// Namespace that Ferroband is installed in.
     pub namespace: String,
-    /// Root of the host's file system.
+    /// Root of the host's file system. Directories of the host, such as `etc/cni/net.d`, are looked up below
+    /// it.
     pub root: Root,
     /// The binary to install as the CNI plugin; `None` leaves the CNI bin directory unchanged.
     pub cni_program: Option<PathBuf>,
-    /// Additional names to install the binary under: `ipoib`, `whereabouts`.
+    /// Additional names under which the CNI plugin is installed, such as `ipoib` or `whereabouts`.
     pub aliases: Vec<String>,
     pub simulation: Option<SimulationSettings>,
     /// Sources of the device plugin's resource configuration.
     pub devices: PoolSources,
-    /// Hand out devices by CDI name.
+    /// Pass devices to containers by CDI device name instead of by device file.
     pub cdi: bool,
     pub policy: NetworkAccessPolicy,
     /// The opensm binary for nodes that run a subnet manager: a path, or a name to look up.
     pub opensm: PathBuf,
-    /// Listen address of the metrics endpoint.
+    /// Listen address of the metrics endpoint; `None` disables it.
     pub metrics: Option<SocketAddr>,
 }
 
@@ -41,12 +42,12 @@ pub struct SimulationSettings {
 }
 
 impl NodeSettings {
-    /// The runtime's CNI configuration directory.
+    /// The container runtime's CNI configuration directory.
     pub fn net_d(&self) -> PathBuf {
         self.root.path("etc/cni/net.d")
     }
 
-    /// The runtime's CNI binary directory.
+    /// The directory in which the container runtime looks for CNI plugins.
     pub fn cni_bin_dir(&self) -> PathBuf {
         self.root.path("opt/cni/bin")
     }

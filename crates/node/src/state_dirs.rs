@@ -1,4 +1,4 @@
-//! Ferroband's runtime and state directories.
+//! Creates Ferroband's runtime and state directories.
 
 use crate::Error;
 use ferroband_kernel::Root;

@@ -12,7 +12,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after this many consecutive failures.
+    /// Returns the delay after this many consecutive failures.
     pub fn after(self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         self.first.saturating_mul(1 << doublings).min(self.longest)

@@ -15,7 +15,7 @@ const CLUSTER_ID_BITS: u32 = 24;
 /// offsets, and collisions are detected in the subnet manager's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterSlice {
-    /// The whole range.
+    /// The configured range, which several clusters may share.
     pub range: GuidRange,
     /// The part from which this cluster assigns GUIDs.
     pub guids: GuidRange,

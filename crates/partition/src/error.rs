@@ -10,33 +10,33 @@ pub enum SettingError {
     /// Required variables are not set.
     #[error("{} must be set", names.join(", "))]
     Missing {
-        /// The variables.
+        /// All variables that are required; some of them may be set.
         names: Vec<&'static str>,
     },
     /// The value of a variable is invalid.
     #[error("{name}={value:?} is not {expected}")]
     Value {
-        /// The variable.
+        /// Name of the variable in the ConfigMap, the Secret or the environment.
         name: &'static str,
         value: String,
-        /// What is valid.
+        /// Description of the valid values.
         expected: &'static str,
     },
-    /// The GUID range is invalid.
+    /// The GUID range ends before it starts, or includes the all-zeros or the all-ones GUID.
     #[error("GUID range {first} to {last} {problem}")]
     Range { first: Guid, last: Guid, problem: &'static str },
     /// A certificate or key is not valid PEM. The message does not contain its text, which may be a key.
     #[error("{name} is not valid PEM: {problem}")]
     Certificate {
-        /// The variable.
+        /// Name of the variable that contains the PEM text.
         name: &'static str,
-        /// The parser's error.
+        /// Message of the PEM parser.
         problem: String,
     },
 }
 
 impl SettingError {
-    /// The user-facing error.
+    /// Converts the error to the form that users see, with a remedy.
     pub fn fault(&self) -> Fault {
         Fault::new(
             FaultCode::InvalidConfig,
@@ -54,27 +54,26 @@ pub enum Error {
     /// The connection could not be established, or it broke.
     #[error("{manager}: {source}")]
     Unreachable {
-        /// The subnet manager.
+        /// Display name of the subnet manager.
         manager: String,
-        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No response in time. The request may or may not have been applied.
     #[error("{manager}: no response to {request} within {} s", timeout.as_secs())]
     Timeout {
-        /// The subnet manager.
+        /// Display name of the subnet manager.
         manager: String,
         request: String,
-        /// The time limit.
+        /// How long the client waited.
         timeout: Duration,
     },
     /// The subnet manager responded with an error status.
     #[error("{manager}: {request} failed with status {status}: {body}")]
     Rejected {
-        /// The subnet manager.
+        /// Display name of the subnet manager.
         manager: String,
         request: String,
-        /// The HTTP status.
+        /// HTTP status code.
         status: u16,
         /// The beginning of the response body.
         body: String,
@@ -82,7 +81,7 @@ pub enum Error {
     /// The response cannot be parsed.
     #[error("{manager}: invalid response to {request}: {problem}")]
     InvalidResponse {
-        /// The subnet manager.
+        /// Display name of the subnet manager.
         manager: String,
         request: String,
         problem: String,
@@ -92,9 +91,7 @@ pub enum Error {
     File {
         /// `read` or `write`.
         operation: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The cause.
         source: std::io::Error,
     },
     /// A partitions file that opensm would reject, or that would open the fabric. It is never written.
@@ -108,14 +105,15 @@ pub enum Error {
 /// Whether a failed request may have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// It was not applied: wrong credentials or an invalid value.
+    /// The request was not applied, because the credentials or a value were rejected.
     NotApplied,
-    /// It may or may not have been applied.
+    /// The request may or may not have been applied.
     Unknown,
 }
 
 impl Error {
-    /// Whether the request may have been applied.
+    /// Returns `NotApplied` if the request was rejected with a 4xx status or was never sent, otherwise
+    /// `Unknown`.
     pub fn outcome(&self) -> RequestOutcome {
         match self {
             Self::Rejected { status, .. } if (400..500).contains(status) => RequestOutcome::NotApplied,
@@ -124,12 +122,12 @@ impl Error {
         }
     }
 
-    /// Whether the credentials were rejected.
+    /// Whether the subnet manager rejected the credentials (status 401 or 403).
     pub fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Rejected { status: 401 | 403, .. })
     }
 
-    /// The user-facing error.
+    /// Converts the error to the form that users see, with a remedy.
     pub fn fault(&self) -> Fault {
         let remedy = match self {
             Self::Rejected { status: 401 | 403, .. } => {

@@ -1,4 +1,4 @@
-//! GUID allocation in blocks of 256 consecutive GUIDs, one GuidBlock object each.
+//! GUID allocation in blocks of 256 consecutive GUIDs. Each block is stored as one GuidBlock object.
 //!
 //! The object is named after its first GUID, so of two concurrent writers the API server accepts only one, and a node
 //! with hundreds of virtual functions writes few objects. A claim never moves to another owner: its owner releases it,
@@ -8,20 +8,21 @@ use crate::ClusterSlice;
 use ferroband_model::Guid;
 use std::collections::BTreeMap;
 
-/// Number of GUIDs in a block.
+/// Number of GUIDs in a block. The first GUID of a block is a multiple of this number.
 pub const GUID_BLOCK_SIZE: u64 = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidOwner {
-    /// The node; empty for a GUID that someone else uses on the fabric and that must not be assigned.
+    /// Name of the node. Empty for a GUID that someone else uses on the fabric and that must not be assigned.
     pub node: String,
-    /// PCI address of the function. For a GUID used by someone else, where it was observed.
+    /// PCI address of the function. For a GUID that someone else uses, the place where it was observed.
     pub device: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuidBlockClaims {
-    /// Node that reserved the block in advance.
+    /// Node that created the block and assigns GUIDs from it first. Empty if the block was created for a
+    /// requested GUID.
     pub node: String,
     /// Claims by their offset from the first GUID.
     pub claims: BTreeMap<u8, GuidOwner>,
@@ -32,9 +33,9 @@ pub struct GuidBlockClaims {
 pub struct GuidBlockUpdate {
     /// First GUID of the block, claimed or not.
     pub first: u64,
-    /// The new content of the block.
+    /// Content of the block with the new claim.
     pub block: GuidBlockClaims,
-    /// The claimed GUID.
+    /// GUID that the new claim contains.
     pub guid: Guid,
 }
 
@@ -43,7 +44,7 @@ pub fn block_start(guid: Guid) -> u64 {
     guid.value() & !(GUID_BLOCK_SIZE - 1)
 }
 
-/// Name of the block's GuidBlock object.
+/// Name of the GuidBlock object: the first GUID as 16 hexadecimal digits.
 pub fn block_name(first: u64) -> String {
     format!("{first:016x}")
 }
@@ -56,8 +57,8 @@ pub fn owned_guid(blocks: &BTreeMap<u64, GuidBlockClaims>, owner: &GuidOwner) ->
     })
 }
 
-/// Selects a GUID for `owner`: the one it has (`Ok`), or one whose claim must be stored first (`Err`). `None` if all
-/// are claimed.
+/// Selects a GUID for `owner`. `Ok` contains the GUID that the owner already has. `Err` contains an update
+/// that must be stored before its GUID is used. `None` means that all GUIDs are claimed.
 ///
 /// Prefers the node's own blocks, then a new block, then any block.
 pub fn choose_guid(
@@ -78,7 +79,8 @@ pub fn choose_guid(
         .map(Err)
 }
 
-/// Claims a specific GUID. `None` if it has another owner or is out of range.
+/// Claims a specific GUID. `Ok` and `Err` have the same meaning as in [`choose_guid`]. `None` means that the
+/// GUID has another owner or is out of range.
 pub fn claim_guid(
     slice: &ClusterSlice,
     blocks: &BTreeMap<u64, GuidBlockClaims>,
@@ -139,7 +141,7 @@ fn claim_in_new_block(
     let lowest = block_start(slice.guids.first) / GUID_BLOCK_SIZE;
     let count = block_start(slice.guids.last) / GUID_BLOCK_SIZE - lowest + 1;
     let start = slice.search_start(&owner.node) / GUID_BLOCK_SIZE;
-    // Among one more candidate than there are blocks, at least one block does not exist.
+    // With one more candidate than there are existing blocks, at least one candidate does not exist yet.
     let tries = count.min(blocks.len() as u64 + 1);
     let first = (0..tries)
         .map(|step| (lowest + (start + step) % count) * GUID_BLOCK_SIZE)

@@ -15,7 +15,7 @@ impl GuidRange {
     pub const DEFAULT: Self =
         Self { first: Guid::new(0x0200_0000_0000_0000), last: Guid::new(0x02ff_ffff_ffff_ffff) };
 
-    /// Creates a range, or returns an error if an end is invalid.
+    /// Creates a range. Returns an error if it is empty or includes the all-zeros or the all-ones GUID.
     pub fn new(first: Guid, last: Guid) -> Result<Self, SettingError> {
         let wrong = |problem: &'static str| SettingError::Range { first, last, problem };
         match () {
@@ -26,7 +26,7 @@ impl GuidRange {
         }
     }
 
-    /// Parses the two ends.
+    /// Parses the values of `GUID_POOL_RANGE_START` and `GUID_POOL_RANGE_END`.
     pub fn parse(first: &str, last: &str) -> Result<Self, SettingError> {
         let read = |name: &'static str, text: &str| {
             parse_guid(text).ok_or_else(|| SettingError::Value {
@@ -38,14 +38,12 @@ impl GuidRange {
         Self::new(read("GUID_POOL_RANGE_START", first)?, read("GUID_POOL_RANGE_END", last)?)
     }
 
-    /// Whether the range contains `guid`.
     pub fn contains(self, guid: Guid) -> bool {
         (self.first..=self.last).contains(&guid)
     }
 
-    /// Number of GUIDs in the range.
     pub fn size(self) -> u64 {
-        // No overflow: the last is never u64::MAX, and the first never 0.
+        // No overflow: `last` is never u64::MAX, and `first` is never 0.
         self.last.value() - self.first.value() + 1
     }
 }

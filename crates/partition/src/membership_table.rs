@@ -22,7 +22,7 @@ impl MembershipTable {
         self.partitions.entry(key).or_default().insert(guid, membership);
     }
 
-    /// Removes a member.
+    /// Removes a member. The partition is removed with its last member.
     pub fn remove(&mut self, key: PKeyBase, guid: Guid) {
         if let Some(members) = self.partitions.get_mut(&key) {
             members.remove(&guid);
@@ -32,12 +32,11 @@ impl MembershipTable {
         }
     }
 
-    /// The members of a partition.
     pub fn members(&self, key: PKeyBase) -> impl Iterator<Item = (Guid, Membership)> {
         self.partitions.get(&key).into_iter().flatten().map(|(guid, membership)| (*guid, *membership))
     }
 
-    /// The membership of a GUID in a partition.
+    /// Returns `None` if the GUID is not a member of the partition.
     pub fn get(&self, key: PKeyBase, guid: Guid) -> Option<Membership> {
         self.partitions.get(&key)?.get(&guid).copied()
     }
@@ -47,24 +46,23 @@ impl MembershipTable {
         self.partitions.keys().copied()
     }
 
-    /// All members of all partitions.
+    /// Returns all memberships, ordered by P_Key and GUID.
     pub fn iter(&self) -> impl Iterator<Item = (PKeyBase, Guid, Membership)> {
         self.partitions
             .iter()
             .flat_map(|(key, members)| members.iter().map(|(guid, membership)| (*key, *guid, *membership)))
     }
 
-    /// Number of memberships.
+    /// Number of memberships in all partitions.
     pub fn len(&self) -> usize {
         self.partitions.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty()
     }
 
-    /// Replaces one partition by that of another table.
+    /// Replaces the members of partition `key` with those in table `of`.
     pub fn copy_partition(&mut self, key: PKeyBase, of: &Self) {
         match of.partitions.get(&key) {
             Some(members) => self.partitions.insert(key, members.clone()),

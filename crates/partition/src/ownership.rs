@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 pub struct Ownership {
     /// Managed P_Keys.
     pub keys: PKeyRange,
-    /// Claimed GUIDs.
+    /// GUIDs of Ferroband's range that virtual functions have claimed.
     pub guids: BTreeSet<Guid>,
-    /// Hardware GUIDs that Ferroband added to partitions.
+    /// Memberships of hardware GUIDs that Ferroband added.
     pub placed: BTreeSet<(PKeyBase, Guid)>,
 }
 

@@ -14,14 +14,13 @@ pub struct PartitionChange {
 }
 
 impl PartitionChange {
-    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty()
     }
 }
 
-/// The changes from `observed` to `desired` that `ownership` permits. `uncertain` are memberships whose last change had
-/// an unknown outcome; they are sent again.
+/// Returns the changes from `observed` to `desired` that `ownership` permits. `uncertain` contains the
+/// memberships whose last change had an unknown outcome; they are sent again.
 pub fn diff(
     desired: &MembershipTable,
     observed: &MembershipTable,
@@ -37,7 +36,7 @@ pub fn diff(
     keys.into_iter().filter_map(changes).collect()
 }
 
-/// The changes for one partition.
+/// Like [`diff`], for one partition.
 pub(crate) fn diff_partition(
     key: PKeyBase,
     desired: &MembershipTable,

@@ -19,23 +19,22 @@ pub struct PKeyBase(u16);
     "P_Key {text:?} {problem}; valid are 0x0001 to 0x7ffe (1 to 32766), or 0x8001 to 0xfffe with the full-member bit"
 )]
 pub struct InvalidPKey {
-    /// The P_Key as written.
+    /// The P_Key as the user wrote it.
     pub text: String,
     pub problem: &'static str,
 }
 
 impl PKeyBase {
-    /// The lowest P_Key.
+    /// The lowest P_Key that users may assign.
     pub const FIRST: Self = Self(1);
-    /// The highest P_Key.
+    /// The highest P_Key that users may assign.
     pub const LAST: Self = Self(0x7ffe);
 
-    /// The P_Key with this base, if users may assign it.
+    /// Returns the P_Key with this base, or `None` if users may not assign it.
     pub const fn new(number: u16) -> Option<Self> {
         if number == 0 || number >= 0x7fff { None } else { Some(Self(number)) }
     }
 
-    /// The base as a number.
     pub const fn number(self) -> u16 {
         self.0
     }
@@ -130,7 +129,6 @@ pub struct PKeyRange {
 }
 
 impl PKeyRange {
-    /// Whether the range contains `key`.
     pub fn contains(self, key: PKeyBase) -> bool {
         (self.first..=self.last).contains(&key)
     }
@@ -145,7 +143,7 @@ impl Default for PKeyRange {
 impl FromStr for PKeyRange {
     type Err = InvalidPKey;
 
-    /// `0x100-0x1ff`, or a single P_Key.
+    /// Parses a range such as `0x100-0x1ff`, or a single P_Key.
     fn from_str(text: &str) -> Result<Self, InvalidPKey> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let range = Self { first: first.parse()?, last: last.parse()? };

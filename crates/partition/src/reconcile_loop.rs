@@ -22,23 +22,22 @@ pub struct ReconcilerHandle {
 /// State of the subnet manager connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubnetManagerHealth {
-    /// The last list; `None` before the first one.
+    /// Result of the last list request; `None` before the first one.
     pub fabric: Option<Arc<FabricReport>>,
     /// The last error, until a request succeeds.
     pub problem: Option<String>,
-    /// Whether the credentials are rejected.
+    /// Whether the subnet manager rejects the credentials.
     pub unauthorized: bool,
     /// Incremented after every batch and list.
     pub serial: u64,
 }
 
 impl ReconcilerHandle {
-    /// Locks the reconciler.
     pub fn lock(&self) -> MutexGuard<'_, PartitionReconciler> {
         self.reconciler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the interval between lists.
+    /// Sets the interval between list requests. Zero selects the default.
     pub fn set_list_period(&self, period: Duration) {
         self.list_period.store(u64::try_from(period.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -58,7 +57,8 @@ impl ReconcilerHandle {
 
 type PartitionListResult = (u64, Result<FabricReport, Error>);
 
-/// Runs until the sender of `managers` is dropped. Restarts with an empty state for every new subnet manager.
+/// Runs the loop until the sender of `managers` is dropped. For every new subnet manager, starts again
+/// without observed memberships.
 pub async fn run_reconciler(
     handle: ReconcilerHandle,
     mut managers: watch::Receiver<Arc<dyn SubnetManager>>,
@@ -123,7 +123,7 @@ async fn reconcile_with(
                     Ok(()) => debug!(partitions = batch.changes.len(), "partitions programmed"),
                     Err(error) => {
                         warn!(%error, "cannot program partitions, retrying");
-                        // List soon: the outcome of the batch is uncertain.
+                        // The outcome of the batch is uncertain, so list the partitions soon.
                         list_at = list_at.min(now + Backoff::default().first);
                     }
                 }

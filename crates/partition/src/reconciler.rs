@@ -1,5 +1,5 @@
-//! State machine that reconciles desired and observed memberships. Pure: the caller passes the time and sends the
-//! returned requests.
+//! State machine that reconciles desired and observed memberships. It does no I/O: the caller passes the time
+//! and sends the returned requests.
 //!
 //! ```text
 //! set_desired(…) ─┬─▶ diff ─▶ start_batches(now) ─▶ in flight ─▶ finish_batch(…) ──┐
@@ -20,15 +20,15 @@ use std::time::{Duration, Instant};
 /// State of one desired membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MembershipState {
-    /// The subnet manager has it.
+    /// The subnet manager has the membership.
     Programmed,
-    /// It is being sent, or the subnet manager has not been listed yet.
+    /// The membership is being sent, or the subnet manager has not been listed yet.
     Pending,
-    /// Requests for it failed.
+    /// Requests for the partition failed.
     Failing {
-        /// Number of failed attempts.
+        /// Number of consecutive failed requests.
         attempts: u32,
-        /// The last error.
+        /// Message of the last error.
         error: String,
     },
 }
@@ -45,7 +45,8 @@ struct PartitionFailure {
 pub struct PartitionReconciler {
     desired: Arc<MembershipTable>,
     ownership: Ownership,
-    /// The memberships in the subnet manager, as far as known. `None` until the first list; nothing is sent before.
+    /// The memberships in the subnet manager, as far as known. `None` until the first list; no change is sent
+    /// before that.
     observed: Option<MembershipTable>,
     uncertain: BTreeSet<(PKeyBase, Guid)>,
     in_flight: BTreeMap<PKeyBase, PartitionChange>,
@@ -54,19 +55,21 @@ pub struct PartitionReconciler {
     sequence: u64,
     changed_at: BTreeMap<PKeyBase, u64>,
     backoff: Backoff,
-    /// Whether the desired table was set; nothing is sent before.
+    /// Whether `set_desired` was called; no change is sent before that.
     has_desired: bool,
-    /// The subnet manager's file was changed, although no membership differs.
+    /// Whether everything must be sent again although no membership differs, see
+    /// [`FabricReport::stale`](crate::FabricReport).
     stale: bool,
     /// Cached diff. Comparing a thousand partitions on every call would be too expensive.
     pending_changes: Option<BTreeMap<PKeyBase, PartitionChange>>,
 }
 
 impl PartitionReconciler {
-    /// Sets the desired memberships and the ownership.
+    /// Replaces the desired memberships, and the rules for which memberships may be changed.
     pub fn set_desired(&mut self, desired: MembershipTable, ownership: Ownership) {
         let empty = |key: &PKeyBase| desired.members(*key).next().is_none();
-        // A partition without desired members only has removals left; it starts without backoff.
+        // A partition without desired members only has removals left. Its backoff ends, unless the outcome of
+        // an earlier request is uncertain.
         self.failures
             .retain(|key, _| !empty(key) || self.uncertain.iter().any(|(uncertain, _)| uncertain == key));
         self.desired = Arc::new(desired);
@@ -75,17 +78,15 @@ impl PartitionReconciler {
         self.pending_changes = None;
     }
 
-    /// The desired memberships.
     pub fn desired(&self) -> &MembershipTable {
         &self.desired
     }
 
-    /// The memberships that may be changed.
     pub fn ownership(&self) -> &Ownership {
         &self.ownership
     }
 
-    /// Whether the desired memberships were set.
+    /// Whether [`Self::set_desired`] was called.
     pub fn has_desired(&self) -> bool {
         self.has_desired
     }
@@ -108,7 +109,7 @@ impl PartitionReconciler {
             && !adding
     }
 
-    /// The memberships in the subnet manager, if known.
+    /// The memberships in the subnet manager; `None` before the first list.
     pub fn observed(&self) -> Option<&MembershipTable> {
         self.observed.as_ref()
     }
@@ -143,7 +144,7 @@ impl PartitionReconciler {
         self.pending_changes = None;
     }
 
-    /// The differences by partition.
+    /// Returns the changes that remain to be made, by partition. Empty before the first list.
     pub fn pending_changes(&mut self) -> &BTreeMap<PKeyBase, PartitionChange> {
         self.pending_changes.get_or_insert_with(|| match &self.observed {
             Some(observed) => diff(&self.desired, observed, &self.uncertain, &self.ownership),
@@ -151,7 +152,7 @@ impl PartitionReconciler {
         })
     }
 
-    /// Recomputes the diff of one partition.
+    /// Recomputes the cached diff of one partition.
     fn refresh_partition(&mut self, key: PKeyBase) {
         let (Some(changes), Some(observed)) = (&mut self.pending_changes, &self.observed) else { return };
         let change = diff_partition(key, &self.desired, observed, &self.uncertain, &self.ownership);
@@ -199,13 +200,13 @@ impl PartitionReconciler {
             .collect()
     }
 
-    /// Time until the next partition leaves its backoff.
+    /// Returns the time until the next partition leaves its backoff; `None` if no partition is backing off.
     pub fn next_retry(&self, now: Instant) -> Option<Duration> {
         let retry_at = self.failures.values().map(|failure| failure.retry_at).filter(|at| *at > now).min();
         retry_at.map(|at| at - now)
     }
 
-    /// Records the outcome of a batch.
+    /// Records the outcome of a batch. If it failed, the partitions of the batch back off.
     pub fn finish_batch(&mut self, batch: &PartitionBatch, outcome: &Result<(), Error>, now: Instant) {
         for (key, change) in &batch.changes {
             self.in_flight.remove(key);
@@ -235,7 +236,7 @@ impl PartitionReconciler {
         }
     }
 
-    /// The state of a desired membership.
+    /// Returns the state of a membership. One that is not desired is never reported as programmed.
     pub fn membership_state(&self, key: PKeyBase, guid: Guid) -> MembershipState {
         let desired = self.desired.get(key, guid);
         let observed = self.observed.as_ref().and_then(|observed| observed.get(key, guid));

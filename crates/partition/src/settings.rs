@@ -30,7 +30,7 @@ pub struct PartitionSettings {
 impl PartitionSettings {
     /// Namespace of ib-kubernetes' objects.
     pub const NAMESPACE: &str = "kube-system";
-    /// ib-kubernetes' ConfigMap.
+    /// Name of ib-kubernetes' ConfigMap.
     pub const CONFIG_MAP: &str = "ib-kubernetes-config";
 
     /// Parses all settings. `of` returns the value of a variable; empty counts as unset.

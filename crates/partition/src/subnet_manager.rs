@@ -17,7 +17,7 @@ pub trait SubnetManager: Send + Sync {
     /// Applies a batch. Returns within a deadline. Idempotent.
     fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Batching and rate limits.
+    /// Returns the batching and rate limits that suit this subnet manager.
     fn rate_limits(&self) -> RateLimits;
 }
 
@@ -25,7 +25,7 @@ pub trait SubnetManager: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBatch {
     pub changes: BTreeMap<PKeyBase, PartitionChange>,
-    /// The whole desired table, for managers that are configured as a whole.
+    /// The complete desired table, for subnet managers such as opensm that read all partitions from one file.
     pub desired: Arc<MembershipTable>,
 }
 
@@ -39,11 +39,12 @@ pub struct FabricReport {
     pub open: Option<bool>,
     /// Management keys that still have their default value (`sm_key`, `m_key`, …).
     pub default_secrets: Vec<String>,
-    /// Whether it programs the virtual ports of SR-IOV functions. `None` if unknown.
+    /// Whether the subnet manager programs the virtual ports of SR-IOV functions. `None` if unknown.
     pub virtualization: Option<bool>,
-    /// Whether everything must be sent again although no membership differs: its file is missing, broken or modified.
+    /// Whether everything must be sent again although no membership differs, because the subnet manager's
+    /// file is missing, broken or modified.
     pub stale: bool,
-    /// Other warnings.
+    /// Other problems that users should know about.
     pub warnings: Vec<String>,
 }
 

@@ -45,7 +45,7 @@ fn local_host(manager: &TestbedOpensm) -> Box<dyn OpensmHost> {
     Box::new(LocalOpensmHost::new(format!("opensm {pid}"), &manager.partitions, signal))
 }
 
-/// A running reconciler for these opensm instances.
+/// A running reconciler for one or more opensm instances.
 struct OpensmReconcilerFixture {
     handle: ReconcilerHandle,
     health: watch::Receiver<SubnetManagerHealth>,

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 /// A change to a device, which is identified by its PCI address, RDMA device or interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimulationChange {
-    /// Unplugs an adapter.
+    /// Unplugs an adapter with its virtual functions.
     Unplug { device: String },
     /// Plugs an adapter in again.
     Replug {
-        /// The adapter; while it is unplugged, its PCI address or the RDMA device or interface name of the profile.
+        /// The adapter. While it is unplugged, it is identified by its PCI address, or by the name of the
+        /// RDMA device or interface in the profile.
         device: String,
     },
     /// Changes the state of a port, as a cable or subnet manager would.
@@ -24,9 +25,10 @@ pub enum SimulationChange {
         port: u32,
         state: SimPortState,
     },
-    /// Sets the number of virtual functions, by way of 0 between two nonzero numbers, as an administrator does.
+    /// Sets the number of virtual functions. Between two nonzero numbers it is set to 0 first, as the kernel
+    /// requires.
     SetVfCount { device: String, count: u16 },
-    /// Adds to a counter of a port: `symbol_error`, `out_of_sequence`.
+    /// Adds to a counter of a port, for example `symbol_error` or `out_of_sequence`.
     AddToCounter {
         /// The adapter or virtual function.
         device: String,
@@ -34,7 +36,6 @@ pub enum SimulationChange {
         port: u32,
         /// The kernel's name of the counter.
         counter: String,
-        /// The value to add.
         by: u64,
     },
     /// Sets the RDMA network namespace mode.
@@ -57,7 +58,7 @@ pub enum SimulationChange {
 }
 
 impl Simulation {
-    /// Applies a change to the simulation that is up on the machine below `root`. Must be called in the network
+    /// Applies a change to the simulation that is up on the host below `root`. Must be called in the network
     /// namespace of the node.
     pub fn change(root: &Root, change: &SimulationChange) -> Result<(), Error> {
         let simulation = Self::find(root)?.ok_or(Error::NotUp)?;
@@ -112,7 +113,7 @@ impl Simulation {
         machine.commit()
     }
 
-    /// The adapter with this name, plugged in or not.
+    /// Finds an adapter by its PCI address, RDMA device or interface, plugged in or not.
     fn find_adapter(&self, machine: &SimMachine, name: &str) -> Result<usize, Error> {
         if let Ok(address) = name.parse::<PciAddress>() {
             return machine.find_adapter(address);
@@ -130,7 +131,7 @@ impl Simulation {
         known.ok_or_else(|| Error::NoDevice { device: name.to_owned() })
     }
 
-    /// The function with this name, which must be plugged in.
+    /// Finds a function by its PCI address, RDMA device or interface. The function must be plugged in.
     fn find_function(&self, machine: &SimMachine, name: &str) -> Result<FunctionId, Error> {
         if let Ok(address) = name.parse::<PciAddress>() {
             return machine.find_function(address);

@@ -13,7 +13,7 @@ pub enum Error {
     /// A file or directory could not be created, read or removed.
     #[error("cannot {doing} {}", path.display())]
     File {
-        /// What was tried.
+        /// What failed, for the message: `read`, `create directory`.
         doing: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -29,7 +29,7 @@ pub enum Error {
     InvalidProfile {
         profile: String,
         field: &'static str,
-        /// The value.
+        /// The invalid value.
         text: String,
     },
     /// A profile file cannot be parsed.
@@ -43,17 +43,17 @@ pub enum Error {
     /// There is no simulation to change.
     #[error("no simulation is up")]
     NotUp,
-    /// The simulated machine has no such device.
+    /// The simulated host has no such device.
     #[error("simulated device {device} does not exist")]
     NoDevice {
-        /// The requested name, PCI address or interface.
+        /// Requested PCI address, RDMA device or interface.
         device: String,
     },
     /// The name of a simulated interface is used by another interface.
     #[error("interface {netdev} of kind {kind} already exists")]
     NameTaken {
         netdev: String,
-        /// The kind of the other interface.
+        /// Kind of the other interface, for example `bridge`.
         kind: String,
     },
     /// The interface that connects the partitions of several nodes does not exist.
@@ -81,7 +81,7 @@ impl From<Error> for KernelError {
 }
 
 impl Error {
-    /// The user-facing form of this error.
+    /// Converts the error to the form that users see, with a remedy.
     pub fn fault(&self) -> Fault {
         let (code, what, remedy): (_, String, _) = match self {
             Self::Kernel(error) => return error.fault(),

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Size at which a new file is started.
+/// Size in bytes at which a new file is started.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 /// Length of the first line of a file: 32 hexadecimal digits that identify the file, and a newline. An inode number
 /// could be reused.
@@ -31,7 +31,7 @@ pub(crate) struct SimEvent {
 }
 
 impl SimEvent {
-    /// An event of the device at `device_path` in the sysfs tree.
+    /// Creates an event of the device at `device_path` in the sysfs tree.
     pub(crate) fn new(action: &str, subsystem: &str, device_path: &Path) -> Self {
         Self {
             action: action.to_owned(),
@@ -88,7 +88,7 @@ pub(crate) struct SimEventSource {
 }
 
 impl SimEventSource {
-    /// Reads events from now on.
+    /// Opens a source that reports only events appended from now on.
     pub(crate) fn open(root: &Root) -> Result<Self, KernelError> {
         let path = path(root);
         let directory = path.parent().unwrap_or(&path);
@@ -104,7 +104,7 @@ impl SimEventSource {
             source: errno.into(),
         })?;
         let mut events = Self { inotify, path, file_id: Vec::new(), offset: 0 };
-        // Events that were appended earlier are skipped.
+        // Skip the events that were appended earlier.
         EventSource::read(&mut events, &mut VecDeque::new())?;
         Ok(events)
     }
@@ -129,7 +129,7 @@ impl SimEventSource {
         file.seek(SeekFrom::Start(self.offset))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // An incomplete line is read the next time.
+        // Leave an incomplete last line to the next call.
         let complete = text.rfind('\n').map_or(0, |end| end + 1);
         self.offset += complete as u64;
         events.extend(text[..complete].lines().map(|line| match serde_json::from_str::<SimEvent>(line) {

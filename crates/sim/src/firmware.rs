@@ -1,7 +1,7 @@
 //! Firmware of simulated adapters: emulation of `mstconfig`.
 //!
-//! The settings outlive the simulation, as they outlive a reboot on real adapters. Changes take effect when the
-//! machine is powered on the next time.
+//! The settings outlive the simulation, as they outlive a reboot on real adapters. Changes take effect the
+//! next time the host is powered on.
 
 use crate::{Error, HcaProfile, Profile, files};
 use ferroband_kernel::{
@@ -26,7 +26,7 @@ impl FirmwareStore {
         root.state("simulated-firmware.json")
     }
 
-    /// The stored settings; empty if none were changed.
+    /// Reads the stored settings; empty if none were changed.
     pub(crate) fn read(root: &Root) -> Result<Self, Error> {
         let path = Self::path(root);
         match std::fs::read(&path) {
@@ -43,7 +43,7 @@ impl FirmwareStore {
         files::write_volatile_file(&path, &bytes)
     }
 
-    /// Makes pending settings current, as powering the machine on does.
+    /// Makes pending settings current, as a power-on of the host does.
     pub(crate) fn apply_pending(root: &Root) -> Result<(), Error> {
         let mut cards = Self::read(root)?;
         if cards.0.is_empty() {
@@ -55,7 +55,8 @@ impl FirmwareStore {
         cards.write(root)
     }
 
-    /// Applies the current settings to the hardware profile.
+    /// Sets the number of virtual functions and the link layer in the profile according to the current
+    /// settings.
     pub(crate) fn apply_to(&self, profile: &mut Profile) {
         for hca in &mut profile.hcas {
             let Some(card) = self.0.get(&hca.pci.to_string()) else { continue };
@@ -82,8 +83,8 @@ impl FirmwareStore {
     }
 }
 
-/// Settings according to the profile. Models whose name ends in Dx support Ethernet only and have no link type
-/// setting.
+/// Returns the settings according to the profile. The ConnectX-6 Dx supports Ethernet only and has no link
+/// type setting.
 fn factory_settings(hca: &HcaProfile) -> CardSettings {
     let both = |value: String| (value.clone(), value);
     let mut card = CardSettings::from([
@@ -100,7 +101,7 @@ fn factory_settings(hca: &HcaProfile) -> CardSettings {
     card
 }
 
-/// `mstconfig` of a simulated machine.
+/// Emulates `mstconfig` on a simulated host.
 #[derive(Clone, Debug)]
 pub struct SimulatedFirmware {
     root: Root,
@@ -108,7 +109,7 @@ pub struct SimulatedFirmware {
 }
 
 impl SimulatedFirmware {
-    /// The firmware of the machine below `root` with this hardware.
+    /// Creates the emulation for the host below `root` with the adapters of `profile`.
     pub(crate) fn new(root: Root, profile: Profile) -> Self {
         Self { root, profile }
     }
@@ -151,7 +152,7 @@ impl SimulatedFirmware {
     }
 }
 
-/// A value in the format of `mstconfig`; `None` if it is invalid.
+/// Converts a value to the format that `mstconfig` prints; `None` if it is invalid.
 fn format_value(name: &str, value: &str) -> Option<String> {
     match (name, value.to_lowercase().as_str()) {
         ("NUM_OF_VFS", count) => {
@@ -174,7 +175,7 @@ impl Firmware for SimulatedFirmware {
         })
     }
 
-    /// Only records the request: the operator of the simulated machine restarts it.
+    /// Only records the request in a file. The operator of the simulation restarts the host.
     fn reboot(&self) -> Result<(), FirmwareError> {
         let path = self.root.run("ferroband/reboot-asked");
         files::write_volatile_file(&path, b"").map_err(|error| FirmwareError::Failed {

@@ -16,7 +16,7 @@ impl SimulatedHost {
         SimMachine::open(self.base_root(), self.simulation())
     }
 
-    /// Reads or changes a function under the lock, and commits the change.
+    /// Runs `work` on a function under the lock, and commits its changes.
     fn with_function<T>(
         &self,
         function: PciAddress,
@@ -30,7 +30,7 @@ impl SimulatedHost {
     }
 }
 
-/// The ID of a namespace other than that of the calling thread, which is the host's; `None` for the host's.
+/// Returns the ID of `netns`, or `None` for the host's namespace, which is that of the calling thread.
 fn foreign_netns(netns: Option<&Netns>) -> Result<Option<NetnsId>, KernelError> {
     let current = Netns::current()?.id();
     Ok(netns.map(Netns::id).filter(|id| *id != current))
@@ -99,7 +99,7 @@ impl Hardware for SimulatedHost {
 
     fn unbind_driver(&self, function: PciAddress) -> Result<(), KernelError> {
         match self.with_function(function, SimMachine::unbind) {
-            // Like the kernel, succeeds if the function does not exist.
+            // Like the kernel, succeed if the function does not exist.
             Err(error) if error.errno() == Some(ferroband_kernel::Errno::ENODEV) => Ok(()),
             result => result,
         }
@@ -114,11 +114,11 @@ impl Hardware for SimulatedHost {
     }
 
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, KernelError> {
-        // Recreates an interface that was deleted with its namespace.
+        // Recreate an interface that was deleted with its namespace.
         self.refresh()?;
         let alias = netdev::alias_for(function);
         let mut links = netns.map_or_else(RouteSocket::open, RouteSocket::open_in)?.links()?;
-        // The host end of an IPoIB child's veth has the same alias.
+        // Exclude the host end of an IPoIB child's veth pair, which has the same alias.
         links.retain(|link| link.alias.as_ref() == Some(&alias) && !link.name.starts_with("fbv"));
         Ok(links)
     }

@@ -27,7 +27,7 @@ impl SimIdentity {
         self.guid(hca, port)
     }
 
-    /// LID of a port.
+    /// LID of an adapter's port; ports start at 1.
     pub(crate) fn lid(self, hca: usize, port: usize) -> u16 {
         lid(self.guid(hca, port))
     }
@@ -37,7 +37,8 @@ impl SimIdentity {
         Guid::new(PREFIX << 48 | mix(self.guid(hca, 0).value() ^ (vf as u64 + 1) << 40) & 0xffff_ffff_ffff)
     }
 
-    /// Two bytes of prefix, five of the node, one for the position (32 adapters with up to 7 ports).
+    /// Builds a GUID from two bytes of prefix, five bytes of the node and one byte for the position (32
+    /// adapters with up to 7 ports).
     fn guid(self, hca: usize, port: usize) -> Guid {
         let position = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
         Guid::new(PREFIX << 48 | (self.hash & 0xff_ffff_ffff) << 8 | position)

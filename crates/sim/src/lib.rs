@@ -1,4 +1,5 @@
-//! Simulated InfiniBand hardware for machines without any, for development and evaluation. Part of the product.
+//! Simulated InfiniBand hardware for hosts without any, for development and evaluation. It is part of the
+//! product.
 //!
 //! The simulation consists of a directory tree and a few network interfaces. The code that reads or changes them is
 //! the same as on real hardware; only the operations of [`ferroband_kernel::Host`] and
@@ -8,7 +9,7 @@
 //! ```text
 //! Profile ──Simulation::up──▶ var/lib/ferroband/sim/{sys,dev}    read by sysfs::infiniband and sysfs::pci
 //!                             ibs5f0 (altname ib0)               IPoIB interface, a tap of type link/infiniband
-//!                             run/ferroband/simulation.json      the marker, written last: all of this exists
+//!                             run/ferroband/simulation.json      the marker, written last
 //!                             run/ferroband/simulation.events    hardware events, for watchers
 //!
 //! hardware(root) ── marker? ──▶ SimulatedHost (otherwise ferroband_kernel::LinuxHost)
@@ -64,8 +65,8 @@ use ferroband_kernel::{
     firmware::{Firmware, Mstconfig},
 };
 
-/// The machine below `root`: simulated if a simulation is up there, real otherwise. Sufficient to attach an IPoIB
-/// child.
+/// Returns the host below `root`: simulated if a simulation is up there, real otherwise. Sufficient to attach
+/// an IPoIB child.
 pub fn host(root: &Root) -> Result<Box<dyn Host>, Error> {
     Ok(hardware(root)?)
 }
@@ -78,7 +79,7 @@ pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     }
 }
 
-/// Access to the firmware of the machine below `root`.
+/// Returns access to the adapter firmware of the host below `root`, simulated or real.
 pub fn firmware(root: &Root) -> Result<Box<dyn Firmware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(SimulatedFirmware::new(root.clone(), simulation.profile))),

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::fs::{read_dir, read_link, read_to_string};
 use std::path::Path;
 
-/// PROC_PID_INIT_INO of linux/proc_ns.h: the initial PID namespace.
+/// Target of `/proc/self/ns/pid` in the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h).
 const INITIAL: &str = "pid:[4026531836]";
 
-/// The namespaces of `candidates` that no longer exist. A namespace is kept by a thread, a file descriptor or a mount.
-/// Only a process in the initial PID namespace sees all of these; in any other one the result is empty.
+/// Returns the namespaces of `candidates` that no longer exist. A thread, a file descriptor or a mount keeps
+/// a namespace alive. Only a process in the initial PID namespace sees all of these; in any other PID
+/// namespace the result is empty.
 pub(crate) fn find_ended(candidates: &[NetnsId]) -> Vec<NetnsId> {
     let initial = read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new(INITIAL));
     if candidates.is_empty() || !initial {
@@ -32,7 +33,8 @@ fn live_inodes() -> BTreeSet<u64> {
         for descriptor in entries(&process.join("fd")) {
             alive.extend(inode(&descriptor));
         }
-        // Mounts differ between mount namespaces; a bind mount shows its namespace as the root of the mount.
+        // Mounts differ between mount namespaces, so those of every process are read. The fourth field is the
+        // root of the mount, which is `net:[…]` for a bind mount of a network namespace.
         let mounts = read_to_string(process.join("mountinfo")).unwrap_or_default();
         alive.extend(mounts.lines().filter_map(|line| parse_inode(line.split(' ').nth(3)?)));
     }
@@ -47,7 +49,7 @@ fn inode(link: &Path) -> Option<u64> {
     parse_inode(read_link(link).ok()?.to_str()?)
 }
 
-/// The number in `net:[4026531840]`.
+/// Returns the number in a text such as `net:[4026531840]`.
 fn parse_inode(text: &str) -> Option<u64> {
     text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }

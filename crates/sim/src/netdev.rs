@@ -15,7 +15,7 @@ pub(crate) fn alias_for(function: PciAddress) -> String {
     format!("ferroband {function}")
 }
 
-/// The function of an interface with this alias.
+/// Returns the function in an alias from [`alias_for`]; `None` for any other alias.
 pub(crate) fn function_from_alias(alias: &str) -> Option<PciAddress> {
     alias.strip_prefix("ferroband ")?.parse().ok()
 }
@@ -49,7 +49,7 @@ pub(crate) fn ensure(
                 .ok_or_else(|| ferroband_kernel::Error::NoParent { interface: netdev.name.clone() })?
         }
     };
-    // First: the alias identifies an Ethernet tap as simulated.
+    // Set the alias first, because it identifies an Ethernet tap as simulated.
     let alias = alias_for(function);
     if link.alias.as_ref() != Some(&alias) {
         route.set_alias(link.index, &alias)?;
@@ -74,7 +74,8 @@ pub(crate) fn remove(route: &mut RouteSocket, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether it can have been created by [`ensure`] and thus may be removed: never true for a real interface.
+/// Whether [`ensure`] can have created the interface, so that it may be removed. Never true for the interface
+/// of a real adapter.
 fn is_stand_in(link: &Link) -> bool {
     match link.kind.as_deref() {
         Some("tun") => {

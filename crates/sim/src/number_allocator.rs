@@ -2,7 +2,7 @@
 //!
 //! A container may open a device node only if its number is in the device list of the runtime, so these must be
 //! real character devices whose numbers no container is allowed by default. Virtual terminals (major 4, minors 1 to
-//! 63; Documentation/admin-guide/devices.txt) meet this, can be opened on machines without InfiniBand and are
+//! 63; Documentation/admin-guide/devices.txt) meet this, can be opened on hosts without InfiniBand and are
 //! harmless. When they are exhausted, and for the management files of virtual functions, numbers are taken from a
 //! major reserved for local use: access to them can be granted and denied as usual, but they cannot be opened.
 
@@ -20,7 +20,7 @@ const TTY_NUMBERS: (u32, u32) = (4, 63);
 /// LOCAL/EXPERIMENTAL USE of Documentation/admin-guide/devices.txt; minors have twenty bits.
 const LOCAL_NUMBERS: (u32, u32) = (120, 0xf_ffff);
 
-/// The device node of the connection manager.
+/// Name and device node of the RDMA connection manager.
 pub(crate) const RDMA_CM: (&str, DeviceNode) = ("rdma_cm", DeviceNode { index: 0, major: 4, minor: 1 });
 
 /// A device node: the number in its name, and its device number.
@@ -56,7 +56,8 @@ impl NumberAllocator {
         numbers
     }
 
-    /// `requested` if it is free, otherwise its prefix with the lowest free number: `mlx5_4`.
+    /// Returns `requested` if it is free, otherwise its prefix with the lowest free number, for example
+    /// `mlx5_4`.
     pub(crate) fn allocate_name(&mut self, requested: &str) -> String {
         let prefix = requested.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let numbered = (0..=u32::MAX).map(|number| format!("{prefix}{number}"));
@@ -67,12 +68,10 @@ impl NumberAllocator {
         name
     }
 
-    /// Reserves a name.
     pub(crate) fn reserve_name(&mut self, name: &str) {
         self.names.insert(name.to_owned());
     }
 
-    /// Allocates a uverbs node.
     pub(crate) fn allocate_uverbs(&mut self) -> DeviceNode {
         let index = lowest(&self.verbs);
         self.verbs.insert(index);
@@ -103,18 +102,18 @@ fn lowest(taken: &BTreeSet<u32>) -> u32 {
 }
 
 impl DeviceNode {
-    /// The number in the format of sysfs.
+    /// Returns the number in the format of sysfs, for example `4:1`.
     pub(crate) fn dev_number(self) -> String {
         format!("{}:{}", self.major, self.minor)
     }
 
-    /// Creates the device node, with the mode that rdma-core's udev rules set.
+    /// Creates the device node at `path`, or replaces an existing one.
     pub(crate) fn create(self, path: &Path, mode: u32) -> Result<(), Error> {
         files::remove_file(path)?;
         let number = makedev(self.major.into(), self.minor.into());
         mknod(path, SFlag::S_IFCHR, Mode::from_bits_truncate(mode), number)
             .map_err(|errno| files::file_error("create device file", path, errno.into()))?;
-        // mknod applies the umask to the mode.
+        // mknod applies the umask to the mode, so set the mode again.
         set_permissions(path, Permissions::from_mode(mode))
             .map_err(|source| files::file_error("set the mode of", path, source))
     }

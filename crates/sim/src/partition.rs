@@ -10,10 +10,10 @@ use std::net::Ipv4Addr;
 const VXLAN_PORT: u16 = 4789;
 /// Overhead of VXLAN over IPv4: outer IP 20, UDP 8, VXLAN 8, inner Ethernet 14.
 const VXLAN_OVERHEAD: u32 = 50;
-/// Host ends of IPoIB children; the kernel inserts the first free number.
+/// Name pattern of the host ends of IPoIB children. The kernel replaces `%d` with the first free number.
 pub(crate) const CHILD_NAME_PATTERN: &str = "fbv%d";
 
-/// A partition on this node.
+/// A partition on this node, identified by the P_Key without the membership bit.
 pub(crate) struct SimPartition {
     base: u16,
 }
@@ -24,7 +24,7 @@ impl SimPartition {
         Self { base: pkey.base() }
     }
 
-    /// The network of Ethernet ports: 0 is not a valid P_Key.
+    /// The network of all Ethernet ports. It has number 0, which is not a valid P_Key.
     pub(crate) fn for_ethernet() -> Self {
         Self { base: 0 }
     }
@@ -85,7 +85,7 @@ fn ensure_link(route: &mut RouteSocket, desired: &NewLink<'_>, kind: &str) -> Re
     }
 }
 
-/// Removes all partitions of this node, including IPoIB children.
+/// Removes all partitions of this node, including the veth pairs of IPoIB children and virtual functions.
 pub(crate) fn remove_all(route: &mut RouteSocket) -> Result<(), Error> {
     let links = route.links()?;
     let bridges: Vec<u32> = links

@@ -31,12 +31,12 @@ pub struct Profile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GpuProfile {
     pub pci: PciAddress,
-    /// PCI bridges above it, starting at the root port.
+    /// PCI bridges above the GPU, starting at the root port.
     #[serde(default)]
     pub behind: Vec<PciAddress>,
     /// PCI device ID; the vendor is NVIDIA.
     pub device: PciId,
-    /// NUMA node.
+    /// NUMA node; unknown if absent.
     #[serde(default)]
     pub numa: Option<u32>,
 }
@@ -46,34 +46,35 @@ pub struct GpuProfile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HcaProfile {
     pub pci: PciAddress,
-    /// PCI bridges above it, starting at the root port.
+    /// PCI bridges above the adapter, starting at the root port.
     #[serde(default)]
     pub behind: Vec<PciAddress>,
-    /// PCI vendor ID.
+    /// PCI vendor ID, for example `15b3` for Mellanox.
     pub vendor: PciId,
-    /// PCI device ID.
+    /// PCI device ID of the physical function.
     pub device: PciId,
-    /// Bound driver.
+    /// Driver of the physical and virtual functions, for example `mlx5_core`.
     pub driver: String,
-    /// NUMA node.
+    /// NUMA node; unknown if absent.
     #[serde(default)]
     pub numa: Option<u32>,
     /// Maximum number of virtual functions.
     #[serde(default)]
     pub total_vfs: u16,
-    /// PCI device ID of its virtual functions; its own plus one if absent, as for Mellanox adapters.
+    /// PCI device ID of the virtual functions. If absent, it is that of the physical function plus one, as
+    /// for Mellanox adapters.
     #[serde(default)]
     pub vf_device: Option<PciId>,
-    /// Offset of the first virtual function, in PCI routing IDs.
+    /// Offset of the first virtual function from the physical function, in PCI routing IDs.
     #[serde(default = "default_vf_offset")]
     pub vf_offset: u16,
-    /// Name of its RDMA device.
+    /// Name of the RDMA device, for example `mlx5_0`.
     pub rdma: String,
     /// Chip name of the vendor: `MT4119`.
     pub model: String,
     /// Board ID of the vendor: `MT_0000000008`.
     pub board: String,
-    /// Firmware version.
+    /// Firmware version as in sysfs: `16.35.4030`.
     pub firmware: String,
     pub ports: Vec<PortProfile>,
 }
@@ -99,11 +100,11 @@ impl HcaProfile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PortProfile {
     pub link_layer: LinkLayer,
-    /// Initial state.
+    /// State at power-on.
     pub state: SimPortState,
     /// Rate as in sysfs: `100 Gb/sec (4X EDR)`.
     pub rate: String,
-    /// Network interface, if it has one.
+    /// Network interface of the port, if any.
     #[serde(default)]
     pub netdev: Option<NetdevProfile>,
 }

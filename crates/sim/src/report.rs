@@ -6,7 +6,7 @@ use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::PciAddress;
 use serde::Serialize;
 
-/// The simulation that is up.
+/// Status of the simulation that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulationReport {
@@ -14,7 +14,7 @@ pub struct SimulationReport {
     pub profile: String,
     /// Seed of the GUIDs.
     pub seed: String,
-    /// The interface that connects it to other machines.
+    /// Interface that connects the partitions to other nodes; `None` if they do not span nodes.
     pub uplink: Option<String>,
     /// RDMA network namespace mode.
     pub netns_mode: NetnsMode,
@@ -26,22 +26,21 @@ pub struct SimulationReport {
 #[serde(rename_all = "camelCase")]
 pub struct AdapterReport {
     pub pci: PciAddress,
-    /// Name of its RDMA device in the profile.
+    /// Name of the RDMA device in the profile.
     pub rdma: String,
-    /// Names of its ports' interfaces in the profile.
+    /// Interface names of the ports in the profile.
     pub netdevs: Vec<String>,
-    /// Whether it is plugged in.
     pub plugged: bool,
-    /// States of its ports.
+    /// Port states, starting at port 1.
     pub ports: Vec<SimPortState>,
-    /// Number of virtual functions.
+    /// Current number of virtual functions.
     pub vfs: usize,
     /// Maximum number of virtual functions.
     pub total_vfs: u16,
 }
 
 impl Simulation {
-    /// The current state of the simulation on the machine below `root`; `None` if none is up.
+    /// Returns the current state of the simulation on the host below `root`; `None` if none is up.
     pub fn report(root: &Root) -> Result<Option<SimulationReport>, Error> {
         let Some(simulation) = Self::find(root)? else { return Ok(None) };
         let machine = SimMachine::open(root, &simulation)?;

@@ -1,4 +1,4 @@
-//! [`Host`] of a simulated machine.
+//! [`Host`] with simulated hardware.
 
 use crate::partition::{self, CHILD_NAME_PATTERN, SimPartition};
 use crate::sysfs_tree::IPOIB_MTU;
@@ -7,7 +7,7 @@ use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink};
 use ferroband_kernel::{Errno, Error, Host, IpoibChild, IpoibMode, IpoibParent, Root, RouteSocket};
 use ferroband_model::{LinkLayer, PKey, PciAddress};
 
-/// InfiniBand hardware of a [`Simulation`].
+/// A host with the InfiniBand hardware of a [`Simulation`].
 #[derive(Clone, Debug)]
 pub struct SimulatedHost {
     base: Root,
@@ -16,12 +16,12 @@ pub struct SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// The machine below `root` with the hardware of `simulation`.
+    /// Returns the host below `root` with the hardware of `simulation`.
     pub fn new(root: &Root, simulation: Simulation) -> Self {
         Self { base: root.clone(), root: simulation.hardware_root(root), simulation }
     }
 
-    /// The machine's own root, below which the marker is.
+    /// The root of the host itself, which contains the marker but not the simulated hardware.
     pub(crate) fn base_root(&self) -> &Root {
         &self.base
     }
@@ -30,7 +30,8 @@ impl SimulatedHost {
         &self.simulation
     }
 
-    /// The adapter of this IPoIB interface, directly or through a virtual function.
+    /// Returns the adapter to which an IPoIB interface belongs, directly or through a virtual function.
+    /// `None` if it is not an IPoIB interface of the simulation.
     fn adapter_of(&self, link: &Link) -> Option<PciAddress> {
         let function = netdev::function_from_alias(link.alias.as_deref()?)?;
         let hcas = self.simulation.profile.hcas.iter();
@@ -83,14 +84,14 @@ impl Host for SimulatedHost {
     fn create_ipoib_child(&self, name: &str, child: &IpoibChild) -> Result<(), Error> {
         let mut route = RouteSocket::open()?;
         let adapter = match route.link_by_index(child.parent)? {
-            // Errno of the kernel for a parent that is not IPoIB and for a missing one.
+            // The kernel returns EINVAL for a parent that is not IPoIB, and ENODEV for a missing parent.
             Some(link) => self.adapter_of(&link).ok_or_else(|| create_error(name, Errno::EINVAL))?,
             None => return Err(create_error(name, Errno::ENODEV)),
         };
         let uplink = self.uplink(&mut route)?;
         let (bridge, mtu) = SimPartition::from_pkey(child.pkey).ensure(&mut route, uplink.as_ref())?;
-        // The host end is created as a port of the bridge and up, with the child as its peer: one request, so the
-        // pair is never incomplete.
+        // One request creates the host end, up and as a port of the bridge, with the child as its peer. The
+        // pair is therefore never incomplete.
         let kind = LinkKind::Veth { peer: name };
         let pair = NewLink {
             mtu: Some(mtu),
@@ -104,7 +105,8 @@ impl Host for SimulatedHost {
             }
             other => other,
         })?;
-        // The alias determines on which port the child's traffic is counted. It may be missing for a moment.
+        // The alias of the host end determines on which port the child's traffic is counted. It may be
+        // missing for a moment.
         if let Some(end) = route.link(name)?.and_then(|child| child.parent) {
             let _ = route.set_alias(end, &netdev::alias_for(adapter));
         }

@@ -15,13 +15,13 @@ const VERSION: u32 = 3;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Simulation {
     version: u32,
-    /// Directory of the simulated trees as seen by the host.
+    /// Directory of the simulated trees, as a path on the host.
     pub root: PathBuf,
     /// Seed of the node's identifiers, usually its name.
     pub seed: String,
-    /// The interface that connects the partitions of several nodes.
+    /// Interface that connects the partitions of several nodes; `None` if partitions do not span nodes.
     pub uplink: Option<String>,
-    /// The hardware.
+    /// The hardware, before firmware settings are applied.
     pub profile: Profile,
 }
 
@@ -35,13 +35,13 @@ pub struct SimulationOptions {
 }
 
 impl Simulation {
-    /// The simulation that is up on the machine below `root`.
+    /// Returns the simulation that is up on the host below `root`, if any.
     pub fn find(root: &Root) -> Result<Option<Self>, Error> {
         marker::read(root)
     }
 
-    /// Starts the simulation on the machine below `root`, with interfaces in the network namespace of the calling
-    /// thread. Existing parts are kept; parts lost in a reboot are recreated.
+    /// Starts the simulation on the host below `root`, with interfaces in the network namespace of the
+    /// calling thread. Existing parts are kept; parts lost in a reboot are recreated.
     pub fn up(root: &Root, profile: Profile, options: SimulationOptions) -> Result<Self, Error> {
         profile.validate()?;
         let SimulationOptions { seed, uplink } = options;
@@ -50,9 +50,9 @@ impl Simulation {
         let mut route = RouteSocket::open()?;
         desired.check_uplink(&mut route)?;
         let exists = match Self::find(root)? {
-            // Unless the trees have been removed.
+            // The same simulation is up, unless its trees have been removed.
             Some(running) if running == desired => root.path(&running.root).join("state.json").is_file(),
-            // Differs in the version only: rewrite the files.
+            // Only the version differs, so the files are rewritten.
             Some(running) if (Self { version: VERSION, ..running.clone() }) == desired => false,
             Some(running) => {
                 let Self { seed, uplink, profile, .. } = running;
@@ -65,7 +65,7 @@ impl Simulation {
             machine.ensure_interfaces()?;
             machine.commit()?;
         } else if let Err(error) = desired.start(root, &mut route, lock) {
-            // Report the first error; `down` removes what this cannot remove.
+            // Return the first error. `down` removes what this call cannot remove.
             let _ = remove_interfaces_and_trees(root, &mut route);
             return Err(error);
         }
@@ -83,7 +83,7 @@ impl Simulation {
         events::remove(root)
     }
 
-    /// `root` with the simulated hardware trees instead of the machine's own.
+    /// Returns `root` with the simulated hardware trees instead of the host's own.
     pub fn hardware_root(&self, root: &Root) -> Root {
         root.clone().with_hardware(root.path(&self.root))
     }
@@ -141,11 +141,11 @@ fn directory_names(directory: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Serializes `up`, `down` and changes; held until dropped.
+/// Takes the lock that serializes `up`, `down` and changes. It is held until the file is dropped.
 pub(crate) fn lock(root: &Root) -> Result<File, Error> {
     let path = root.run("ferroband");
     files::create_directory(&path)?;
-    // Locks the directory itself, so no lock file remains.
+    // Lock the directory itself, so that no lock file remains.
     let lock = || {
         let directory = File::open(&path)?;
         directory.lock()?;

@@ -1,4 +1,4 @@
-//! Persistent state of a simulated machine: what the kernel and the firmware of a real one keep.
+//! Persistent state of simulated hardware. On a real host, the kernel and the firmware keep it.
 
 use crate::number_allocator::DeviceNode;
 use crate::{Profile, SimPortState};
@@ -8,7 +8,7 @@ use ferroband_model::{Guid, PKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The machine. Adapters are in the order of the profile.
+/// State of all adapters, in the order of the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimState {
     /// RDMA network namespace mode.
@@ -21,16 +21,16 @@ pub(crate) struct SimState {
 /// One adapter with its virtual functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimAdapter {
-    /// Whether it is plugged in.
     pub(crate) plugged: bool,
-    /// Port states.
+    /// Port states, starting at port 1.
     pub(crate) ports: Vec<SimPortState>,
     pub(crate) function: SimFunction,
     pub(crate) vfs: Vec<SimVf>,
-    /// Last known counters of each interface of the simulation, by the name of the host end.
+    /// Counters at the last refresh, by the name of the host end of the veth pair.
     #[serde(rename = "seen", default)]
     pub(crate) last_traffic: BTreeMap<String, TrafficCounters>,
-    /// P_Key table of its ports, starting at slot 0; if empty, it contains the default P_Key only.
+    /// P_Key table of the adapter's ports, starting at slot 0. An empty table stands for the default P_Key
+    /// only.
     #[serde(default)]
     pub(crate) pkeys: Vec<PKey>,
 }
@@ -54,7 +54,8 @@ impl TrafficCounters {
         }
     }
 
-    /// The increase since `before`; everything if the interface was recreated meanwhile.
+    /// Returns the increase since `before`. If the interface was recreated in between, its counters started
+    /// again at zero, and all of the traffic is new.
     pub(crate) fn since(self, before: Self) -> Self {
         if self.received < before.received || self.sent < before.sent {
             return self;
@@ -95,7 +96,8 @@ impl TrafficCounters {
     }
 }
 
-/// A virtual function: settings of the physical function for it, and the function itself.
+/// A virtual function: the settings that the physical function has for it, and the state of the function
+/// itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimVf {
     pub(crate) node_guid: Guid,
@@ -107,7 +109,7 @@ pub(crate) struct SimVf {
 }
 
 impl Default for SimVf {
-    /// A new function has no GUID.
+    /// A new virtual function has no GUID and is in the default partition.
     fn default() -> Self {
         Self {
             node_guid: Guid::new(0),
@@ -124,7 +126,7 @@ impl Default for SimVf {
 pub(crate) struct SimFunction {
     /// Bound driver.
     pub(crate) driver: Option<String>,
-    /// The only driver that may bind.
+    /// The only driver that may bind; `None` if the device ID decides.
     #[serde(rename = "reserved")]
     pub(crate) driver_override: Option<String>,
     /// RDMA device; only the adapter's own driver creates one.
@@ -136,7 +138,7 @@ pub(crate) struct SimRdmaDevice {
     pub(crate) index: u32,
     pub(crate) name: String,
     pub(crate) node_guid: Guid,
-    /// One for each port.
+    /// One GUID for each port.
     pub(crate) port_guids: Vec<Guid>,
     /// Queue pair number, the first part of IPoIB addresses.
     pub(crate) queue_pair: u32,
@@ -145,7 +147,7 @@ pub(crate) struct SimRdmaDevice {
     pub(crate) managed: Vec<(usize, DeviceNode, DeviceNode)>,
     /// Network namespace; `None` is the host's.
     pub(crate) netns: Option<NetnsId>,
-    /// Interface of each port by its name in the host's namespace; `None` if it is not there.
+    /// Interface name of each port; `None` if the interface is not in the host's namespace.
     pub(crate) netdevs: Vec<Option<String>>,
     /// Nonzero counters of each port.
     pub(crate) counters: Vec<BTreeMap<String, u64>>,
@@ -161,7 +163,7 @@ pub(crate) struct FunctionId {
 }
 
 impl SimState {
-    /// The machine at power-on: no drivers, no virtual functions.
+    /// State at power-on: no drivers, no virtual functions.
     pub(crate) fn new(profile: &Profile) -> Self {
         let adapter = |hca: &crate::HcaProfile| SimAdapter {
             plugged: true,

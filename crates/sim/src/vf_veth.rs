@@ -33,7 +33,8 @@ pub(crate) fn host_end_name(adapter: usize, vf: usize) -> String {
     format!("fbf{adapter}v{vf}")
 }
 
-/// Interface name of virtual function `vf`, as systemd names it; the kernel's pattern if that is too long.
+/// Interface name of virtual function `vf`, as systemd names it. If that name is too long, the kernel's
+/// pattern `ib%d`.
 pub(crate) fn interface_name(physical: Option<&str>, vf: usize) -> String {
     let name = physical.map(|physical| format!("{physical}v{vf}"));
     name.filter(|name| name.len() <= MAX_NAME).unwrap_or_else(|| "ib%d".to_owned())
@@ -77,12 +78,12 @@ impl VfVeth {
     /// Moves the function's end to another namespace, where the kernel would have created it.
     pub(crate) fn move_to_netns(&self, route: &mut RouteSocket, netns: &Netns) -> Result<(), Error> {
         let Some(index) = route.link(&self.host_end)?.and_then(|end| end.parent) else { return Ok(()) };
-        // The lowest free name of the kernel's pattern in that namespace.
+        // Find the lowest free name of the kernel's pattern in that namespace.
         let mut target = RouteSocket::open_in(netns)?;
         let taken: Vec<String> = target.links()?.into_iter().map(|link| link.name).collect();
         let free = (0..u32::MAX).map(|number| format!("ib{number}")).find(|name| !taken.contains(name));
         let name = free.unwrap_or_else(|| self.name.clone());
-        // Renamed temporarily, because the name must be free in both namespaces during the move.
+        // Use a temporary name during the move, because it must be free in both namespaces.
         let temporary = format!("{}x", self.host_end);
         route.rename_link(index, &temporary)?;
         route.move_link(index, netns)?;

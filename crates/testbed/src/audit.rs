@@ -12,7 +12,7 @@ pub struct PodTenancy {
     pub pod: String,
     /// GUID of the virtual function.
     pub guid: Guid,
-    /// Requested partition.
+    /// P_Key of the requested partition, without the membership bit.
     pub key: u16,
     /// When the pod could use the interface.
     pub from: Instant,

@@ -17,10 +17,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Adapters on one leaf switch.
+/// Number of adapters on one leaf switch.
 const ADAPTERS_PER_LEAF: usize = 16;
 
-/// Node GUID of the first adapter for opensm.
+/// Node GUID of `M0`, the first adapter on which opensm can run.
 const FIRST_MANAGER_GUID: u64 = 0xe41d_2d03_0100_0000;
 
 /// A fabric simulated by ibsim.

@@ -21,7 +21,8 @@ use std::time::Duration;
 /// Poll interval for the UFM's partitions; about the time of a sweep of a small fabric.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Keeps the P_Key tables in sync with a simulated UFM until dropped. Then the ports are in the default partition only.
+/// Keeps the P_Key tables in sync with a simulated UFM. When dropped, it returns all ports to the default
+/// partition only.
 pub struct PKeyTableWriter {
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -50,7 +51,7 @@ impl PKeyTableWriter {
                 }
                 thread::sleep(POLL_INTERVAL);
             }
-            // The table of a port that no subnet manager has configured.
+            // Write the table that a port has before any subnet manager configures it.
             write_line(&mut children, &json!({}));
             for mut child in children {
                 drop(child.stdin.take());

@@ -11,7 +11,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Packages that are needed although no source file names them, each with the reason.
-const ALLOWED: &[(&str, &str)] = &[("tonic-prost", "the code that tonic generates names it")];
+const ALLOWED: &[(&str, &str)] = &[
+    ("prost", "the code that tonic generates names it"),
+    ("tonic-prost", "the code that tonic generates names it"),
+];
 
 /// Fails if a declared dependency is used nowhere: in the workspace's table or in one package.
 pub fn check(sources: &[Source]) -> Result<()> {

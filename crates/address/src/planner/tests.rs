@@ -236,7 +236,7 @@ fn batch_fills_block_by_block_with_one_write_each() {
     let pool = pool("10.0.0.0/16");
     let plan = AddressPlanner { node: "a", node_count: 8, attempt: 0 }
         .plan_assignments(&BlockView::new(), &pods(&pool, 0..64));
-    // 15 addresses in the first block, which starts with the network address, then 16 each.
+    // The first block contains the network address, so it has only 15 assignable addresses. The others have 16.
     let used: Vec<_> = plan.writes.iter().map(|write| write.block().used()).collect();
     assert_eq!(used, [15, 16, 16, 16, 1]);
     assert!(plan.writes.iter().all(|write| write.block().node.as_deref() == Some("a")));

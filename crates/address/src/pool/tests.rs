@@ -63,7 +63,7 @@ fn pool_at_the_end_of_the_address_space() {
 }
 
 proptest! {
-    /// All queries of a pool agree with enumerating its addresses.
+    /// Compares all queries of a pool with an enumeration of its addresses.
     #[test]
     fn ranges_blocks_and_offsets_agree(
         windows in prop::collection::vec((0u8..=255, 0u8..=255), 1..5),

@@ -4,17 +4,17 @@ use super::label_matcher::LabelMatcher;
 use super::pool_selection::{PodNic, PoolSelectionContext};
 use std::fmt;
 
-/// Requirements for using a pool.
+/// Which pods, namespaces, nodes and networks may use a pool. Fields that are not set do not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolAffinity {
     pub pods: Option<LabelMatcher>,
-    /// Labels of the namespace.
+    /// Selector for the labels of the namespace.
     pub namespaces: Option<LabelMatcher>,
-    /// Namespace names; they take precedence over the labels.
+    /// Namespace names; if there are any, `namespaces` is ignored.
     pub namespace_names: Vec<String>,
-    /// Labels of the node.
+    /// Selector for the labels of the node.
     pub nodes: Option<LabelMatcher>,
-    /// Node names; they take precedence over the labels.
+    /// Node names; if there are any, `nodes` is ignored.
     pub node_names: Vec<String>,
     /// Networks, `<namespace>/<name>` or `<name>`.
     pub networks: Vec<String>,
@@ -25,7 +25,7 @@ pub struct PoolAffinity {
 pub enum IneligibleReason {
     /// No pool of that name exists.
     NotFound,
-    /// The pool is invalid.
+    /// The SpiderIPPool is invalid, with the error of its validation.
     Invalid(String),
     /// The pool has the other address family.
     Family,

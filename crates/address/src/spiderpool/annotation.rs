@@ -25,22 +25,22 @@ const SUBNET_ANNOTATIONS: [&str; 2] = ["ipam.spidernet.io/subnets", "ipam.spider
 pub struct PoolPreference {
     pub v4: Vec<String>,
     pub v6: Vec<String>,
-    /// Do not add a default route.
+    /// If true, the interface gets no default route.
     pub clean_gateway: bool,
 }
 
 impl PoolPreference {
-    /// Whether no pool is named.
+    /// Whether the preference names no pool.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
 }
 
-/// A route from the annotation.
+/// A route from [`ROUTES_ANNOTATION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnnotatedRoute {
     pub dst: IpNet,
-    /// Gateway. The route belongs to the interface whose subnet contains it.
+    /// Gateway. The interface whose subnet contains the gateway gets the route.
     pub gw: IpAddr,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn pod_preference(annotations: &AnnotationMap) -> Result<Option<PoolP
     if preference.is_empty() { Err(invalid(key, "names no pool")) } else { Ok(Some(preference)) }
 }
 
-/// Reads the namespace annotations.
+/// Reads the annotations of the namespace. Returns `None` if they name no pool.
 pub(super) fn namespace_preference(annotations: &AnnotationMap) -> Result<Option<PoolPreference>, Error> {
     let list = |key: &str| -> Result<Vec<String>, Error> {
         let Some(text) = annotations.get(key) else { return Ok(Vec::new()) };
@@ -143,7 +143,7 @@ pub(super) fn namespace_preference(annotations: &AnnotationMap) -> Result<Option
     Ok(Some(preference).filter(|preference| !preference.is_empty()))
 }
 
-/// Reads the `routes` annotation.
+/// Reads the `routes` annotation. Returns no routes if the pod does not have it.
 pub(super) fn parse_routes(annotations: &AnnotationMap) -> Result<Vec<AnnotatedRoute>, Error> {
     let Some(text) = annotations.get(ROUTES_ANNOTATION) else { return Ok(Vec::new()) };
     let Value::Array(list) = parse_json(ROUTES_ANNOTATION, text)? else {

@@ -6,7 +6,7 @@ use crate::json_options::JsonOptions;
 use crate::range::IpamWarning;
 use serde_json::{Map, Value};
 
-/// A network's Spiderpool configuration.
+/// The settings of a network's `ipam` object of type `spiderpool`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpiderpoolConfig {
     pub preference: PoolPreference,

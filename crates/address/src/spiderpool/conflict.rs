@@ -1,4 +1,4 @@
-//! Conflicts between pools.
+//! Finds SpiderIPPools whose addresses or subnets overlap.
 
 use super::ip_pool::IpPool;
 use std::fmt;
@@ -33,7 +33,7 @@ impl fmt::Display for PoolConflict {
     }
 }
 
-/// Returns the conflicts of `pool` with `others`.
+/// Returns the conflicts of `pool` with `others`, which may contain `pool` itself.
 pub fn find_conflicts<'a>(
     pool: &'a IpPool,
     others: impl IntoIterator<Item = &'a IpPool> + 'a,

@@ -9,7 +9,8 @@ pub(super) fn is_pattern(pattern: &str) -> bool {
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Position of the last star and the number of characters it has consumed: the only backtracking point needed.
+    // Position of the last star in the pattern, and position in the name where its match ends. On a mismatch the match
+    // of the last star is extended by one character. Backtracking further is never needed.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         let step = match pattern.get(p) {

@@ -11,14 +11,14 @@ pub fn parse_ips(list: &[String], family: IpFamily) -> Result<Vec<(IpAddr, IpAdd
     Ok(merged.into_iter().map(|(low, high)| (family.address(low), family.address(high))).collect())
 }
 
-/// Formats ranges as Spiderpool does.
+/// Formats each range as `A-B`, or as `A` if it is a single address.
 pub fn format_ips(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Vec<String> {
     let write =
         |(low, high): (IpAddr, IpAddr)| if low == high { low.to_string() } else { format!("{low}-{high}") };
     ranges.into_iter().map(write).collect()
 }
 
-/// Counts the addresses of the ranges.
+/// Returns the total number of addresses in `ranges`, which must not overlap.
 pub fn count_ips(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> u128 {
     let sizes = ranges.into_iter().map(|(low, high)| ip_to_number(high) - ip_to_number(low));
     sizes.fold(0u128, |sum, size| sum.saturating_add(size).saturating_add(1))

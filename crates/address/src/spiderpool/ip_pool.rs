@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The fields of a SpiderIPPool.
+/// The fields of a SpiderIPPool object, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IpPoolSpec {
     pub name: String,
@@ -39,25 +39,23 @@ pub struct IpPoolSpec {
 /// Whether a pool assigns addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpPoolState {
-    /// The pool assigns addresses.
+    /// The pool assigns addresses: it is neither disabled nor being deleted.
     Active,
     /// `disable` is set. Assigned addresses stay valid and can be released.
     Disabled,
-    /// The object is being deleted.
+    /// The object is being deleted. Assigned addresses stay valid and can be released.
     Terminating,
 }
 
-/// A valid pool.
+/// A validated SpiderIPPool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IpPool {
     pub addresses: Arc<AddressPool>,
-    /// Routes for every address.
+    /// Routes that an interface gets with an address of the pool.
     pub routes: Vec<IpamRoute>,
-    /// Requirements for using the pool.
     pub affinity: PoolAffinity,
     /// Whether the pool serves interfaces without a configured pool.
     pub default: bool,
-    /// Whether the pool assigns addresses.
     pub state: IpPoolState,
     /// Number of addresses, including those that are not assignable now.
     total: u128,
@@ -66,7 +64,7 @@ pub struct IpPool {
 }
 
 impl IpPool {
-    /// Validates a pool.
+    /// Validates `spec`. Returns an error that names the invalid field. Harmless mistakes become warnings.
     pub fn from_spec(spec: &IpPoolSpec) -> Result<Self, Error> {
         let name = &spec.name;
         let invalid = |field: &str, cause: String| Error::InvalidPool {
@@ -134,7 +132,7 @@ impl IpPool {
         Ok(Self { addresses: Arc::new(pool), routes, affinity, default, state, total, warnings })
     }
 
-    /// Number of addresses, including those that are not assignable now.
+    /// Returns the number of addresses, including those that are not assignable now.
     pub fn total(&self) -> u128 {
         self.total
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// A label selector.
+/// A label selector. All labels and all expressions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelMatcher {
     /// Labels with exact values (`matchLabels`).
     pub labels: BTreeMap<String, String>,
-    /// Requirements (`matchExpressions`); all must hold.
+    /// Requirements (`matchExpressions`).
     pub expressions: Vec<LabelRequirement>,
 }
 
@@ -15,11 +15,11 @@ pub struct LabelMatcher {
 pub struct LabelRequirement {
     pub key: String,
     pub operator: LabelOperator,
-    /// Values to compare with.
+    /// Values for `In` and `NotIn`; empty for the other operators.
     pub values: Vec<String>,
 }
 
-/// Comparison of a label requirement.
+/// How a requirement compares a label with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelOperator {
     /// The value is in the list.
@@ -52,7 +52,7 @@ impl LabelMatcher {
         self.labels.is_empty() && self.expressions.is_empty()
     }
 
-    /// Whether the selector matches `labels`.
+    /// Whether `labels` satisfy all parts of the selector.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let satisfied = |expression: &LabelRequirement| {
             let value = labels.get(&expression.key);

@@ -1,4 +1,4 @@
-//! Selects the pools of an interface.
+//! Selects the pools from which an interface gets its addresses.
 
 use super::affinity::IneligibleReason;
 use super::annotation::{self, AnnotatedRoute, PoolPreference};
@@ -32,12 +32,12 @@ pub struct PoolSelectionContext<'a> {
     pub namespace: &'a str,
     pub namespace_annotations: &'a BTreeMap<String, String>,
     pub namespace_labels: &'a BTreeMap<String, String>,
-    /// Node name.
+    /// Name of the pod's node.
     pub node: &'a str,
     pub node_labels: &'a BTreeMap<String, String>,
     /// Pools by name; an error for an invalid pool.
     pub pools: &'a BTreeMap<String, Result<Arc<IpPool>, Error>>,
-    /// Reserved addresses, which no pool assigns.
+    /// Ranges (first and last address) that no pool assigns, from the SpiderReservedIPs.
     pub reserved: &'a [(IpAddr, IpAddr)],
     /// Address families that the cluster uses.
     pub enabled: PerFamily<bool>,
@@ -45,7 +45,7 @@ pub struct PoolSelectionContext<'a> {
     pub network_namespaces: &'a [String],
 }
 
-/// An interface of the pod.
+/// The interface of a pod for which pools are selected.
 #[derive(Clone, Copy, Debug)]
 pub struct PodNic<'a> {
     pub interface: &'a str,
@@ -60,11 +60,11 @@ pub struct PodNic<'a> {
 pub struct PoolSelection {
     /// Pools per family, in order of preference; empty if the interface gets no address of that family.
     pub pools: PerFamily<Vec<Arc<IpPool>>>,
-    /// Do not add a default route.
+    /// If true, the interface gets no default route.
     pub clean_gateway: bool,
     /// Routes from the pod annotation.
     pub routes: Vec<AnnotatedRoute>,
-    /// Settings without effect.
+    /// Settings of the network that have no effect.
     pub warnings: Vec<IpamWarning>,
 }
 
@@ -119,7 +119,7 @@ impl PoolSelection {
         }))
     }
 
-    /// Creates one request per family.
+    /// Creates one request for each family that has pools.
     pub fn requests(
         &self,
         pod: &PodRef,
@@ -139,8 +139,8 @@ impl PoolSelection {
         families.filter(|pools| !pools.is_empty()).map(request).collect()
     }
 
-    /// Routes for `addresses` of the interface: the pools' routes, the pod's routes whose gateway is on this interface,
-    /// and default routes.
+    /// Returns the routes of the interface: the pools' routes, the pod's routes whose gateway is on this interface,
+    /// and default routes. `addresses` are the interface's addresses, each with the gateway of its pool.
     pub fn routes(&self, addresses: &[(IpNet, Option<IpAddr>)]) -> Vec<IpamRoute> {
         let route = |dst: IpNet, gw: IpAddr| IpamRoute { dst, gw: Some(gw), extra: Map::new() };
         let mut routes: Vec<IpamRoute> = Vec::new();
@@ -162,7 +162,7 @@ impl PoolSelection {
     }
 }
 
-/// The default route destination of the family of `address`.
+/// Returns the destination of the default route, `0.0.0.0/0` or `::/0`, for the family of `address`.
 fn default_destination(address: IpNet) -> IpNet {
     // A prefix length of 0 is valid for both families.
     IpNet::new(address.addr(), 0).unwrap_or(address)
@@ -182,7 +182,7 @@ fn default_pools(context: &PoolSelectionContext<'_>) -> PoolPreference {
     preference
 }
 
-/// Returns the eligible pools of `names`, in order of preference.
+/// Returns the eligible pools among `names`, in order of preference. Returns an error if there are none.
 fn eligible_pools(
     context: &PoolSelectionContext<'_>,
     nic: &PodNic<'_>,

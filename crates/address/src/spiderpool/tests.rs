@@ -9,7 +9,7 @@ fn strings(pairs: &[(&str, &str)]) -> StringMap {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The pool of document 001 under another name.
+/// A pool of the addresses `172.<third>.0.100` to `172.<third>.0.120`.
 fn pool_spec(name: &str, third: u8) -> IpPoolSpec {
     IpPoolSpec {
         name: name.into(),
@@ -20,7 +20,7 @@ fn pool_spec(name: &str, third: u8) -> IpPoolSpec {
     }
 }
 
-/// A pod, its namespace and node, and the pools.
+/// Input of the pool selection: a pod, its namespace and node, and the pools.
 struct PoolSelectionFixture {
     pod: StringMap,
     labels: StringMap,
@@ -88,7 +88,7 @@ impl PoolSelectionFixture {
         PoolSelection::select(&context, &PodNic { interface, position, network }, &config)
     }
 
-    /// The names of the IPv4 candidates.
+    /// Returns the names of the eligible IPv4 pools of `eth0`.
     fn names(&self, config: &[&str]) -> Vec<String> {
         names(&self.choose("eth0", 0, config).unwrap().unwrap())
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Fills the empty values of the `ipam` object from `flat`. Empty strings, lists, objects and `null` count as empty.
-/// As in Whereabouts, only the network can set `enable_overlapping_ranges`.
+/// Fills the empty values of the `ipam` object from `flat`. `null`, `false`, zero and empty strings, lists and objects
+/// count as empty. As in Whereabouts, only the network can set `enable_overlapping_ranges`.
 pub fn merge_flat_file(ipam: &Map<String, Value>, flat: &Map<String, Value>) -> Map<String, Value> {
     let mut merged = ipam.clone();
     for (key, value) in flat {

@@ -5,13 +5,13 @@ use crate::family::ip_to_number;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Position of an address in Whereabouts' IPPools.
+/// Where Whereabouts records an address: an IPPool object, and a key in its `spec.allocations`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhereaboutsAllocationKey {
     pub name: String,
     /// `spec.range` of the object.
     pub range: String,
-    /// Allocation key: the offset from the first address of the range.
+    /// Key in `spec.allocations`: the decimal offset from the first address of the range.
     pub offset: String,
 }
 
@@ -30,7 +30,7 @@ pub fn allocation_key(space: &IpSpace, pool: &str, address: IpAddr) -> Option<Wh
     Some(WhereaboutsAllocationKey { name, range: range.to_string(), offset: offset.to_string() })
 }
 
-/// Returns the name of the reservation of `address`; `None` if the space allows overlapping ranges.
+/// Returns the name of the OverlappingRangeIPReservation of `address`; `None` if the space allows overlapping ranges.
 pub fn reservation_name(space: &IpSpace, address: IpAddr) -> Option<String> {
     if space.as_str().starts_with("pool/") {
         return None;
@@ -42,7 +42,8 @@ pub fn reservation_name(space: &IpSpace, address: IpAddr) -> Option<String> {
     Some(format!("{}{}", network_prefix(space), replace_separators(&text)))
 }
 
-/// Returns the address that the IPPool `name` with `range` stores under `offset`, and its IP space.
+/// Returns the address that the IPPool `name` with `range` stores under `offset`, and its IP space. Returns `None` if
+/// the name does not match the range, or the range or offset is malformed.
 pub fn parse_allocation_key(name: &str, range: &str, offset: &str) -> Option<(IpSpace, IpAddr)> {
     let range: IpNet = range.parse().ok()?;
     let plain = replace_separators(&range.trunc().to_string());

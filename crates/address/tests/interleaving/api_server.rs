@@ -30,7 +30,7 @@ impl InMemoryApiServer {
         self.objects.get(name).map(|(block, version)| (block.clone(), ResourceVersion(version.to_string())))
     }
 
-    /// The view of a node after a list.
+    /// Returns the view that a node has after a full list.
     pub fn list(&self, node: &str) -> BlockView {
         let (mut view, mut list) = (BlockView::for_node(node), BlockList::default());
         for (block, version) in self.objects.keys().filter_map(|name| self.read(name)) {

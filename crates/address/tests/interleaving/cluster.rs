@@ -32,22 +32,24 @@ pub enum InterleavingStep {
 #[derive(Default)]
 struct InterleavingNode {
     view: BlockView,
-    /// Requests, plan, number of executed writes and attempt.
+    /// The stored plan, as (requests, plan, number of executed writes, attempt).
     plan_in_progress: Option<(Vec<AddressRequest>, AssignmentPlan, usize, u32)>,
 }
 
-/// Addresses reported to a pod: by interface, ordinal and IPv6 flag, the address and the requesting sandbox.
+/// Addresses reported to a pod. The key is (interface, ordinal, whether the address is IPv6). The value is the address
+/// and the sandbox that requested it.
 type ReportedAddresses = BTreeMap<(String, u8, bool), (IpNet, String)>;
 
 pub struct InterleavingCluster {
     server: InMemoryApiServer,
     nodes: Vec<InterleavingNode>,
     pools: Vec<Arc<AddressPool>>,
-    /// Assignable addresses, specified independently of the pools.
+    /// Assignable ranges, as (space, first address, last address), written down independently of the pools.
     offered: Vec<(IpSpace, IpAddr, IpAddr)>,
     reported: BTreeMap<usize, ReportedAddresses>,
-    /// Number of sandboxes, and of re-creations, of each pod.
+    /// Number of earlier sandboxes of each pod.
     sandboxes: BTreeMap<usize, usize>,
+    /// Number of times that each pod was re-created with a new UID.
     incarnations: BTreeMap<usize, usize>,
 }
 
@@ -66,7 +68,7 @@ impl InterleavingCluster {
         }
     }
 
-    /// The node of a pod, derived from its number. Pods never move.
+    /// Returns the node of a pod, derived from the number of the pod. Pods never move.
     fn node_of(&self, pod: usize) -> usize {
         pod % self.nodes.len()
     }
@@ -79,7 +81,7 @@ impl InterleavingCluster {
         format!("c{pod}-{}", self.sandboxes.get(&pod).copied().unwrap_or_default())
     }
 
-    /// The requests of the pod's current sandbox, one per pool.
+    /// Returns the requests of the pod's current sandbox, one per pool.
     fn requests(&self, pod: usize) -> Vec<AddressRequest> {
         let incarnation = self.incarnations.get(&pod).copied().unwrap_or_default();
         let mut ordinals: BTreeMap<bool, u8> = BTreeMap::new();
@@ -158,7 +160,8 @@ impl InterleavingCluster {
         self.nodes[node].plan_in_progress = Some((requests, plan, 0, 0));
     }
 
-    /// Plans, and reads compact blocks in full until the plan writes only full blocks.
+    /// Plans repeatedly. After each plan, reads the compact blocks that the plan writes, until it writes only full
+    /// blocks.
     fn plan_with_full_blocks(
         &mut self,
         node: usize,
@@ -235,7 +238,8 @@ impl InterleavingCluster {
                     self.report(&requests, &plan, Some(position));
                 }
             }
-            // Plan the requests without an address again; refused ones from a fresh view.
+            // Requests that have no address yet are planned again. If all of them were refused, they are planned once
+            // more from a fresh view.
             let unserved: Vec<_> =
                 requests.iter().filter(|request| !self.was_reported(request)).cloned().collect();
             if unserved.is_empty() {
@@ -247,7 +251,7 @@ impl InterleavingCluster {
                 }
                 self.watch(node);
                 listed = true;
-                // The plan of the first attempt must be right too, not only that of a later one.
+                // Plan as in a first attempt, whose refusals must be right too.
                 attempt = 0;
             } else {
                 attempt += 1;
@@ -260,8 +264,8 @@ impl InterleavingCluster {
         }
     }
 
-    /// A refusal from a fresh view is right only if some pool of the sandbox has fewer free addresses than the
-    /// sandbox requests.
+    /// Checks the refusals of a plan that was made from a fresh view. A refusal is right only if some pool of the
+    /// sandbox has fewer free addresses than the sandbox requests.
     fn check_refusals(&self, requests: &[AddressRequest], plan: &AssignmentPlan) {
         for refusal in &plan.refusals {
             let request = &requests[refusal.request];
@@ -292,7 +296,8 @@ impl InterleavingCluster {
         self.reported.values().any(sandbox)
     }
 
-    /// Reports addresses to their pods: those of `write`, or those that needed no write.
+    /// Reports addresses to their pods: those that the write with index `write` assigns, or, if it is `None`, those
+    /// that needed no write.
     fn report(&mut self, requests: &[AddressRequest], plan: &AssignmentPlan, write: Option<usize>) {
         for assignment in plan.assignments.iter().filter(|assignment| assignment.write == write) {
             let request = &requests[assignment.request];
@@ -373,7 +378,7 @@ impl InterleavingCluster {
         })
     }
 
-    /// The sandbox of any pod with an address.
+    /// Returns `node` and the sandbox of any pod that has an address.
     pub fn any_sandbox(&self, node: usize) -> Option<(usize, String)> {
         self.reported
             .values()

@@ -1,5 +1,5 @@
-//! Property tests: batches of several nodes with stale views, conflicts, retries and crashes in any order, against an
-//! API server that only implements compare-and-swap.
+//! Property tests of the planner. Several nodes with stale views plan, write, conflict, retry and crash in any order,
+//! against an API server that implements only compare-and-swap.
 //!
 //! Invariants at any time: each address has one owner, each address is in its pool, and no pod loses an address that
 //! was reported to it. At the end a pool of N addresses has assigned exactly N.
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Pools and their assignable addresses: space, first and last address.
+/// A test case: its pools, and the ranges that they must offer, as (IP space, first address, last address).
 #[derive(Clone, Debug)]
 struct PoolCase {
     pools: Vec<Arc<AddressPool>>,

@@ -5,7 +5,7 @@
 //!                        {"name":"eth","namespace":"other"}]
 //! ```
 //!
-//! Other tools read this. Ferroband never trusts it, because anyone who can edit the pod can forge it.
+//! Other tools read the result. Ferroband never trusts it, because anyone who can edit the pod can forge it.
 
 use super::NetworkSelection;
 use crate::Error;
@@ -27,12 +27,12 @@ const KEY_ORDER: [&str; 10] = [
     "default-route",
 ];
 
-/// The values written into one element of the annotation.
+/// The values that [`mark_configured`] writes into one element of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IbKubernetesMark {
-    /// Index of the element, from 0.
+    /// Index of the element in the annotation, from 0. A mark beyond the last element is ignored.
     pub position: usize,
-    /// The GUID, colon-separated.
+    /// Assigned GUID, eight colon-separated bytes.
     pub guid: String,
     /// The P_Key as written in the network configuration; empty if it has none.
     pub pkey: String,
@@ -58,9 +58,9 @@ pub fn mark_configured(
     Ok(Some(whole.clone()).filter(|_| !marks.is_empty() && !same(text)))
 }
 
-/// The elements as written, including unknown keys, each with its namespace filled in.
+/// Returns the elements as written, including unknown keys, each with its namespace filled in.
 fn elements(text: &str, namespace: &str) -> Result<Vec<Map<String, Value>>, Error> {
-    // Parsing also validates the annotation.
+    // Return an error for an invalid annotation, which must not be rewritten.
     let read = NetworkSelection::parse_networks(text, namespace)?;
     let written: Option<Vec<Map<String, Value>>> = serde_json::from_str(text).ok();
     let plain = |selection: &NetworkSelection| {
@@ -80,7 +80,7 @@ fn elements(text: &str, namespace: &str) -> Result<Vec<Map<String, Value>>, Erro
 }
 
 fn apply_mark(element: &mut Map<String, Value>, mark: &IbKubernetesMark) {
-    // A GUID that the user requested keeps the user's spelling.
+    // If the user requested this GUID, keep the spelling of the user.
     let is_requested = |value: Option<&Value>| {
         let bare = |text: &str| text.replace([':', '-', '.'], "").to_lowercase();
         value.and_then(Value::as_str).is_some_and(|text| bare(text) == bare(&mark.guid))
@@ -98,7 +98,7 @@ fn apply_mark(element: &mut Map<String, Value>, mark: &IbKubernetesMark) {
         args.insert("guid".to_owned(), json!(mark.guid));
     }
     args.insert(CONFIGURED_KEY.to_owned(), json!("configured"));
-    // Strings only: ib-sriov-cni cannot parse other types.
+    // The value must be a string: ib-sriov-cni cannot parse other types.
     args.insert("pkey".to_owned(), json!(mark.pkey));
     element.insert("cni-args".to_owned(), Value::Object(args));
 }

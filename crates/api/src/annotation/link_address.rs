@@ -1,6 +1,7 @@
 //! Parsing of link-layer addresses and GUIDs.
 
-/// Parses `00:11:…`, `00-11-…` or `0011.2233.…` into bytes.
+/// Parses `00:11:…`, `00-11-…` or `0011.2233.…` into bytes. Returns `None` for any other text, and does not check the
+/// number of bytes.
 pub(super) fn parse_link_address(text: &str) -> Option<Vec<u8>> {
     let (separator, width) = match text {
         _ if text.contains(':') => (':', 2),

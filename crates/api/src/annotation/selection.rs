@@ -1,4 +1,4 @@
-//! The networks that a pod requests.
+//! Parses the annotations by which a pod requests networks.
 //!
 //! ```text
 //! k8s.v1.cni.cncf.io/networks: "a, other/b@ib1"                        comma list
@@ -19,21 +19,21 @@ pub struct NetworkSelection {
     pub namespace: String,
     /// Name of the NetworkAttachmentDefinition.
     pub name: String,
-    /// Requested interface name in the pod.
+    /// Requested interface name in the pod; `net<n>` for the n-th network if absent.
     pub interface: Option<String>,
     /// Requested addresses, with or without prefix length.
     pub ips: Vec<String>,
-    /// Requested link-layer address.
+    /// Requested link-layer address of 6, 8 or 20 bytes.
     pub mac: Option<String>,
-    /// Requested GUID, eight bytes.
+    /// Requested GUID: eight bytes, separated by `:` or `-`, or in pairs by `.`.
     pub infiniband_guid: Option<String>,
     /// Host ports to forward to the pod.
     pub port_mappings: Vec<PortMapping>,
-    /// Traffic shaping limits.
+    /// Traffic shaping limits, passed to plugins with the capability `bandwidth`.
     pub bandwidth: Option<Bandwidth>,
-    /// Requested device ID.
+    /// Requested device, passed to plugins with the capability `deviceID`.
     pub device_id: Option<String>,
-    /// Passed to every plugin in `args.cni`.
+    /// Arguments that every plugin of the network gets in `args.cni`.
     pub cni_args: Map<String, Value>,
     /// Gateways of the default route. An empty list removes the default route from every interface.
     pub default_route: Option<Vec<IpAddr>>,
@@ -52,7 +52,7 @@ pub struct PortMapping {
     /// `tcp`, `udp` or `sctp` in any case; TCP when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// Host address to bind to.
+    /// Host address to bind to; all addresses if absent.
     #[serde(default, rename = "hostIP", skip_serializing_if = "Option::is_none")]
     pub host_ip: Option<String>,
 }
@@ -71,7 +71,7 @@ pub struct Bandwidth {
     pub egress_burst: i64,
 }
 
-/// One element of the JSON form.
+/// One element of the JSON form of the annotation, with the keys of the specification.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct NetworkSelectionElement {
@@ -99,7 +99,8 @@ impl NetworkSelection {
         parse(NETWORKS, annotation, namespace)
     }
 
-    /// Parses the annotation [`DEFAULT_NETWORK`]. A name without a namespace is looked up in `namespace`.
+    /// Parses the annotation [`DEFAULT_NETWORK`]. A name without a namespace is looked up in `namespace`. Returns
+    /// `None` for empty text, and an error for more than one network.
     pub fn parse_default_network(annotation: &str, namespace: &str) -> Result<Option<Self>, Error> {
         let mut selections = parse(DEFAULT_NETWORK, annotation, namespace)?;
         match selections.len() {
@@ -108,7 +109,7 @@ impl NetworkSelection {
         }
     }
 
-    /// `<namespace>/<name>`, as written to network-status.
+    /// Returns `<namespace>/<name>`, as written to the annotation `network-status`.
     pub fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -165,7 +166,7 @@ impl NetworkSelectionElement {
     }
 }
 
-/// `[<namespace>/]<name>[@<interface>]`.
+/// Parses one item of the comma list, `[<namespace>/]<name>[@<interface>]`.
 fn parse_comma_item(
     annotation: &'static str,
     position: usize,

@@ -10,28 +10,28 @@ use std::net::IpAddr;
 pub struct StatusEntry {
     /// The network, `<namespace>/<name>`, or the CNI name of the default network.
     pub name: String,
-    /// The interface in the pod.
+    /// Interface name in the pod; absent if the CNI result reports no interface in the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Its addresses, without prefix length.
+    /// Addresses of the interface, without prefix length.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
-    /// Its link-layer address.
+    /// Link-layer address of the interface; absent if the CNI result has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
-    /// Its MTU.
+    /// MTU of the interface in bytes; absent if the CNI result has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u64>,
-    /// Whether it is the pod's default interface; omitted if false.
+    /// Whether this is the interface of the pod's default network; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub default: bool,
-    /// DNS settings of the network.
+    /// DNS settings from the CNI result.
     #[serde(default)]
     pub dns: Dns,
-    /// The device behind it, in the format of the device-info specification.
+    /// The device that provides the interface, in the format of the device-info specification.
     #[serde(default, rename = "device-info", skip_serializing_if = "Option::is_none")]
     pub device_info: Option<Value>,
-    /// Gateways of its default routes.
+    /// Gateways of the default routes in the CNI result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateway: Vec<String>,
 }
@@ -39,16 +39,16 @@ pub struct StatusEntry {
 /// DNS settings of a CNI result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dns {
-    /// Name servers.
+    /// Addresses of the name servers, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nameservers: Vec<String>,
-    /// The local domain.
+    /// Local domain, for lookups of short names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub domain: String,
-    /// Domains to search.
+    /// Search domains for lookups of short names, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<String>,
-    /// Options of the resolver.
+    /// Resolver options, as in `resolv.conf`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }
@@ -60,11 +60,11 @@ pub struct AttachedNetworkResult<'a> {
     pub name: &'a str,
     /// The requested interface name (`CNI_IFNAME`).
     pub interface: &'a str,
-    /// Whether it is the default network.
+    /// Whether this is the pod's default network.
     pub default: bool,
     /// The CNI result of the last plugin, in the format of version 1.0.0 or newer.
     pub result: &'a Value,
-    /// The device behind it.
+    /// The device that provides the interface, in the format of the device-info specification.
     pub device_info: Option<&'a Value>,
 }
 
@@ -77,7 +77,8 @@ struct StatusInterface<'a> {
 }
 
 impl AttachedNetworkResult<'_> {
-    /// Returns one entry for each interface in the pod.
+    /// Returns one entry for each interface in the pod. A result with addresses but without interfaces gives one entry
+    /// for the requested interface.
     pub fn status_entries(&self) -> Vec<StatusEntry> {
         let list = |key: &str| self.result.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let interfaces: Vec<_> = list("interfaces").iter().map(StatusInterface::read).collect();
@@ -93,7 +94,7 @@ impl AttachedNetworkResult<'_> {
             ips.iter().filter(|ip| entry_of(ip.interface)).map(|ip| ip.address.to_string()).collect()
         };
         match interfaces.as_slice() {
-            // Results of CNI 0.2.0 and older name no interface; use the requested one.
+            // A result without interfaces, as of CNI 0.2.0 and older, describes the requested interface.
             [] if ips.is_empty() => Vec::new(),
             [] => vec![StatusEntry {
                 interface: Some(self.interface.into()),
@@ -162,7 +163,7 @@ fn parse_ip(value: &Value) -> Option<StatusIp> {
     Some(StatusIp { address, interface, has_gateway: with_gateway })
 }
 
-/// The gateway, if `route` is a default route that has one.
+/// Returns the gateway of `route`; `None` if it is not a default route or has no gateway.
 fn default_gateway(route: &Value) -> Option<String> {
     let destination = route.get("dst").and_then(Value::as_str).unwrap_or_default();
     let address = destination.split('/').next().unwrap_or_default();

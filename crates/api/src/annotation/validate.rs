@@ -62,7 +62,7 @@ pub(super) fn validate(
     Ok(())
 }
 
-/// Builds the error for one selection.
+/// Builds [`Error::Selection`]. `position` counts from 0; the message counts from 1.
 pub(super) fn selection_error(
     annotation: &'static str,
     position: usize,
@@ -73,7 +73,7 @@ pub(super) fn selection_error(
     Error::Selection { annotation, position: position + 1, network: network.into(), field, problem }
 }
 
-/// A DNS-1123 label.
+/// Whether `text` is a DNS-1123 label.
 fn is_label(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -83,7 +83,7 @@ fn is_label(text: &str) -> bool {
         && bytes.last().is_some_and(|b| inner(*b))
 }
 
-/// The kernel's rule for interface names.
+/// Whether the kernel accepts `name` as an interface name.
 fn is_interface_name(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name != "."

@@ -1,10 +1,10 @@
-//! The kind NetworkAttachmentDefinition.
+//! NetworkAttachmentDefinition (`k8s.cni.cncf.io/v1`): the CNI configuration of a network that pods request by name.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// All fields except the metadata.
+/// The fields of a NetworkAttachmentDefinition besides its metadata.
 ///
 /// Objects without `spec` exist: their configuration is a file on each node. `spec` is therefore an explicit field with
 /// a default. With the derived, mandatory `spec`, one such object would fail the whole list request.
@@ -23,26 +23,26 @@ use serde::{Deserialize, Serialize};
     doc = "A network that pods attach to by naming it in the annotation k8s.v1.cni.cncf.io/networks."
 )]
 pub struct NetworkAttachmentDefinitionFields {
-    /// The network configuration.
+    /// The CNI configuration of the network; empty if the configuration is a file on each node.
     #[serde(default)]
     pub spec: NetworkAttachmentDefinitionSpec,
 }
 
-/// The network configuration.
+/// The CNI configuration of the network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkAttachmentDefinitionSpec {
-    /// CNI configuration or configuration list, as JSON.
+    /// CNI configuration or configuration list, as JSON. If absent, the configuration is a file on each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
 }
 
 impl NetworkAttachmentDefinition {
-    /// The configuration as written, or `None` if it is a file on the node.
+    /// Returns the configuration as written, or `None` if it is a file on the node.
     pub fn config(&self) -> Option<&str> {
         self.spec.spec.config.as_deref().filter(|config| !config.trim().is_empty())
     }
 
-    /// The device plugin resource of the network, from its annotation.
+    /// Returns the device plugin resource of the network from its annotation; `None` if it uses no devices.
     pub fn resource_name(&self) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(crate::annotation::RESOURCE_NAME).map(String::as_str).filter(|name| !name.is_empty())

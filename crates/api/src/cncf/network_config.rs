@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 /// A CNI configuration or configuration list, normalized to a list and otherwise unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
-    /// The CNI network name.
+    /// CNI network name: `name` of the configuration, or the name of the NetworkAttachmentDefinition.
     pub name: String,
-    /// The CNI version; `0.1.0` if none is given, as the CNI specification requires.
+    /// CNI version; `0.1.0` if the configuration names none, as the CNI specification requires.
     pub cni_version: String,
     /// The plugins in order, each with every key the user wrote. A list's `name` and `cniVersion` are added when the
     /// plugins run.
     pub plugins: Vec<Map<String, Value>>,
-    /// Whether CHECK is disabled.
+    /// `disableCheck`: the plugins are not called for CHECK.
     pub disable_check: bool,
-    /// Whether GC is disabled.
+    /// `disableGC`: the plugins are not called for GC.
     pub disable_gc: bool,
     /// The whole configuration as written, with `name` filled in.
     pub whole: Map<String, Value>,

@@ -14,7 +14,7 @@ fn schema(crd: &CustomResourceDefinition) -> Value {
 #[test]
 fn committed_files_are_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    // A packaged crate does not contain deploy/.
+    // A packaged crate does not contain `deploy/`, so there are no files to compare.
     if !folder.exists() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The kind AddressBlock.
+//! AddressBlock (`ferroband.io/v1alpha1`): sixteen addresses and the pods that they are assigned to.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -65,16 +65,16 @@ pub struct AddressBlockSpec {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressBlockEntry {
-    /// The pod, `<namespace>/<name>`.
+    /// Pod that owns the address, `<namespace>/<name>`.
     #[schemars(length(max = 320))]
     pub pod: String,
-    /// The pod's UID.
+    /// UID of the pod. It distinguishes the pod from a later pod of the same name.
     #[schemars(length(max = 128))]
     pub uid: String,
     /// Whether the address is kept for the next pod of the same name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sticky: bool,
-    /// The interface in the pod.
+    /// Interface name in the pod.
     #[schemars(length(max = 15))]
     pub interface: String,
     /// Index among the interface's addresses of this family, if it has several.

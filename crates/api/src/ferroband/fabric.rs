@@ -1,4 +1,4 @@
-//! The kind Fabric.
+//! Fabric (`ferroband.io/v1alpha1`): the state of the InfiniBand fabric and its subnet manager.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -33,27 +33,27 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct FabricSpec {}
 
-/// State of the fabric.
+/// Observed state of the fabric and of its partition memberships.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FabricStatus {
     /// Subnet manager, for example `ufm https://10.0.0.1:443`.
     #[serde(default)]
     pub manager: String,
-    /// Number of desired memberships.
+    /// Number of partition memberships that the subnet manager should have for this cluster.
     #[serde(default)]
     pub wanted: i32,
     /// Number of memberships that the subnet manager has not yet added, changed or removed as desired.
     #[serde(default)]
     pub open: i32,
-    /// Total members reported by the subnet manager.
+    /// Total members that the subnet manager reports in all partitions, including members outside of this cluster.
     #[serde(default)]
     pub listed: i32,
     /// Members reported by the subnet manager whose GUID is in this cluster's range but assigned to no node, as
-    /// `<pkey> <guid>`. At most a few are listed.
+    /// `<pkey> <guid>`. At most 20 are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<String>,
-    /// Conditions: `Reachable`, `Isolated`, `Virtualized`, `Secured`, `Orphans`.
+    /// Conditions: `Reachable`, `Isolated`, `Virtualized`, `Secured`, `Understood`, `NoStrangers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

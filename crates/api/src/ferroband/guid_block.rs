@@ -1,4 +1,4 @@
-//! The kind GuidBlock.
+//! GuidBlock (`ferroband.io/v1alpha1`): 256 GUIDs and the virtual functions that have claimed them.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GuidBlockSpec {
-    /// Node that reserved the block in advance.
+    /// Node that reserved the block in advance; empty if the block is not reserved.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub node: String,
@@ -37,11 +37,11 @@ pub struct GuidBlockSpec {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuidClaim {
-    /// The node; empty for a GUID that is used on the fabric by someone else.
+    /// Node of the virtual function. Empty if the GUID is used on the fabric outside of this cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub node: String,
-    /// PCI address of the virtual function. For a GUID used by someone else, where it was observed.
+    /// PCI address of the virtual function. If the GUID is used outside of this cluster, where it was observed.
     #[schemars(length(max = 128))]
     pub device: String,
 }

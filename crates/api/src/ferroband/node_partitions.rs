@@ -1,4 +1,4 @@
-//! The kind NodePartitions.
+//! NodePartitions (`ferroband.io/v1alpha1`): the partition memberships that one node's pods need.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase")]
 pub struct NodePartitionsSpec {
     /// GUIDs of the node's virtual functions by PCI address, in use or not. They belong to this node exclusively.
-    // Serialized even if empty, like `members`: server-side apply would treat a spec without fields as null.
+    // Both fields are serialized even if they are empty: server-side apply would treat a spec without fields as null.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 4096))]
     pub functions: BTreeMap<String, String>,
@@ -42,29 +42,29 @@ pub struct NodePartitionsSpec {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMember {
-    /// PCI address of the function.
+    /// PCI address of the function whose port is the member.
     #[schemars(length(max = 64))]
     pub device: String,
-    /// GUID of its port.
+    /// GUID of the port, eight colon-separated bytes.
     #[schemars(length(min = 16, max = 23))]
     pub guid: String,
     /// P_Key without the membership bit: `0x03e8`.
     #[schemars(length(max = 8))]
     #[x_kube(validation = Rule::new("self.matches('^0x[0-7][0-9a-f]{3}$') && self != '0x0000' && self != '0x7fff'").message("pkey must be 0x0001 to 0x7ffe"))]
     pub pkey: String,
-    /// Whether it is a limited member; a full member if absent.
+    /// Whether the port is a limited member; it is a full member if this is absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limited: bool,
     /// Whether the port is the physical function's port, which several pods share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// The pod's namespace.
+    /// Namespace of the pod that uses the port.
     #[schemars(length(max = 63))]
     pub namespace: String,
-    /// The pod's name.
+    /// Name of the pod that uses the port.
     #[schemars(length(max = 253))]
     pub pod: String,
-    /// The pod's UID.
+    /// UID of the pod. It distinguishes the pod from a later pod of the same name.
     #[schemars(length(max = 128))]
     pub uid: String,
     /// The network that requests the membership, `<namespace>/<name>`.
@@ -82,35 +82,36 @@ pub struct NodePartitionsStatus {
     /// No subnet manager is configured. Partition memberships are managed outside of Ferroband.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmanaged: bool,
-    /// Number of members that are not programmed yet.
+    /// Number of members in `waiting`.
     #[serde(default)]
     pub pending: i32,
-    /// First problem, for display.
+    /// First error message in `waiting`, shown by `kubectl get`. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Members that are not programmed in the subnet manager yet, with the reason. Programmed members are not listed.
+    /// Members that are not programmed in the subnet manager yet, by the keys of `spec.members`, with the reason.
+    /// Programmed members are not listed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waiting: BTreeMap<String, WaitingMember>,
-    /// Physical ports that Ferroband added to partitions, as `<pkey> <guid>`; recorded before they are added.
-    /// Memberships not listed here were added by someone else and are never removed.
+    /// Physical ports that Ferroband adds to partitions, as `<pkey> <guid>`. Each is recorded here before it is added.
+    /// Ferroband never removes a physical port that is not recorded here, because someone else added it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placed: Vec<String>,
-    /// Conditions of the node's memberships.
+    /// Conditions: `TenantsApart`, `PartitionsLeft`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// Reason why a member is not programmed.
+/// Why a member is not programmed in the subnet manager yet.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMember {
     /// Whether the membership is rejected and will not be retried until something changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
-    /// Number of attempts.
+    /// Number of failed attempts to program the member; 0 before the first.
     #[serde(default)]
     pub attempts: i32,
-    /// Error message.
+    /// Reason of the rejection, or error of the last attempt. Empty before the first attempt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

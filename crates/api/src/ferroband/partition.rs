@@ -1,4 +1,4 @@
-//! The kind Partition.
+//! Partition (`ferroband.io/v1alpha1`): the namespaces that may use a P_Key.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -44,25 +44,25 @@ pub struct PartitionSpec {
     pub mode: PartitionMode,
 }
 
-/// How pods of other namespaces are handled.
+/// What happens to a pod that requests the partition from a namespace that is not listed.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PartitionMode {
-    /// Allowed, with a warning event.
+    /// The pod is allowed, with a warning event.
     #[default]
     Warn,
-    /// Rejected.
+    /// The pod is rejected.
     Enforce,
 }
 
-/// State of the partition.
+/// Observed use of the partition.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionStatus {
     /// Number of pod ports that are members.
     #[serde(default)]
     pub members: i32,
-    /// Conditions of the partition.
+    /// Conditions of the partition, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -1,4 +1,4 @@
-//! The kind SubnetManagerHost.
+//! SubnetManagerHost (`ferroband.io/v1alpha1`): the opensm that Ferroband runs on one node.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -34,7 +34,7 @@ pub struct SubnetManagerHostSpec {
     #[serde(default)]
     #[schemars(length(max = 1_000_000))]
     pub members: String,
-    /// Incremented with every change of `members`.
+    /// Version of `members`, incremented with every change.
     #[serde(default)]
     pub serial: i64,
     /// Serial that opensm may read, because all hosts have written it.
@@ -44,34 +44,35 @@ pub struct SubnetManagerHostSpec {
     /// device (`mlx5_0.2`), or empty or `true` for the first port with a link.
     #[serde(default)]
     pub port: String,
-    /// Port GUIDs of all nodes that run opensm. A master subnet manager on any other port is foreign.
+    /// GUIDs of the ports on which Ferroband runs opensm, on all nodes. A master subnet manager on any other port is
+    /// foreign.
     #[serde(default)]
     pub ours: Vec<String>,
 }
 
-/// State of opensm on the node.
+/// Observed state of opensm on the node.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetManagerHostStatus {
-    /// Serial written to the file.
+    /// Serial of the `members` that the file on the node contains.
     #[serde(default)]
     pub written: i64,
     /// Serial for which opensm was signalled to read the file.
     #[serde(default)]
     pub signalled: i64,
-    /// `running`, `yielding` to another master, or `stopped`.
+    /// State of opensm: `running`, `yielding` to a foreign master subnet manager, or `stopped`.
     #[serde(default)]
     pub state: String,
     /// Whether this opensm programs the virtual ports of SR-IOV functions.
     #[serde(default)]
     pub virtualization: bool,
-    /// GUID of the port that opensm uses.
+    /// GUID of the port that opensm uses, colon-separated; empty if no usable port was found.
     #[serde(default)]
     pub guid: String,
     /// Whether the file makes every port a full member of the default partition.
     #[serde(default)]
     pub open: bool,
-    /// Current problem, if any.
+    /// Current problem of opensm or its partitions file, for example a foreign master subnet manager; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The kind SpiderEndpoint.
+//! SpiderEndpoint (`spiderpool.spidernet.io/v2beta1`): the addresses that one pod has from SpiderIPPools.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -33,26 +33,26 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct SpiderEndpointFields {}
 
-/// The addresses of one pod.
+/// The addresses of one pod, and the controller that the pod belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpiderEndpointStatus {
-    /// The pod's current state.
+    /// Node and addresses of the current pod of this name.
     pub current: EndpointDetail,
-    /// Kind of the pod's controller.
+    /// Kind of the pod's controller, for example `StatefulSet`.
     pub owner_controller_type: String,
     /// Name of the pod's controller.
     pub owner_controller_name: String,
 }
 
-/// The pod's current state.
+/// Node and addresses of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointDetail {
-    /// The pod's UID.
+    /// UID of the pod that has these addresses.
     pub uid: String,
-    /// Its node.
+    /// Name of the pod's node.
     pub node: String,
-    /// Its interfaces.
+    /// The pod's interfaces with addresses from pools, one element each.
     pub ips: Vec<EndpointIp>,
 }
 
@@ -60,7 +60,7 @@ pub struct EndpointDetail {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointIp {
-    /// The interface in the pod.
+    /// Interface name in the pod.
     pub interface: String,
     /// IPv4 address with prefix length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,29 +68,29 @@ pub struct EndpointIp {
     /// IPv6 address with prefix length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<String>,
-    /// Pool of the IPv4 address.
+    /// Name of the SpiderIPPool of the IPv4 address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4_pool: Option<String>,
-    /// Pool of the IPv6 address.
+    /// Name of the SpiderIPPool of the IPv6 address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6_pool: Option<String>,
-    /// The VLAN.
+    /// VLAN ID; 0 means no VLAN.
     #[serde(default)]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan: i64,
-    /// IPv4 gateway.
+    /// Gateway of the IPv4 pool; absent if the pool has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4_gateway: Option<String>,
-    /// IPv6 gateway.
+    /// Gateway of the IPv6 pool; absent if the pool has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6_gateway: Option<String>,
     /// Whether the interface gets no default route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_gateway: Option<bool>,
-    /// Its routes.
+    /// Routes of the pools that the interface has addresses from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<PoolRoute>,
-    /// Its link-layer address.
+    /// Link-layer address of the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The kind SpiderIPPool.
+//! SpiderIPPool (`spiderpool.spidernet.io/v2beta1`): addresses of one subnet, and the pods that may use them.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -54,13 +54,13 @@ pub struct SpiderIPPoolSpec {
     /// Addresses of the pool, each a single address or a range `A-B`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
-    /// Addresses that are never assigned.
+    /// Addresses of `ips` that are never assigned, each a single address or a range `A-B`.
     #[serde(default, rename = "excludeIPs", skip_serializing_if = "Vec::is_empty")]
     pub exclude_ips: Vec<String>,
-    /// The gateway of the subnet.
+    /// Gateway of the default route; must be in the subnet. Without it, pods get no default route from this pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
-    /// Routes added with every address.
+    /// Routes that an interface gets with an address of this pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<PoolRoute>,
     /// Pods that may use the pool, by label.
@@ -81,7 +81,7 @@ pub struct SpiderIPPoolSpec {
     /// Networks that may use the pool, `<namespace>/<name>` or `<name>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multus_name: Vec<String>,
-    /// Whether it is a cluster default pool, used if nothing else selects a pool.
+    /// Whether the pool serves interfaces for which no annotation or network names a pool.
     #[serde(default)]
     pub default: bool,
     /// Whether new assignments are disabled; existing ones stay.
@@ -93,16 +93,16 @@ pub struct SpiderIPPoolSpec {
     pub vlan: Option<i64>,
 }
 
-/// A route of a pool.
+/// A route of a pool or of a coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolRoute {
     /// Destination in CIDR notation.
     pub dst: String,
-    /// Gateway address.
+    /// Gateway address; for a pool it must be in the pool's subnet.
     pub gw: String,
 }
 
-/// Usage of a pool.
+/// The assigned addresses of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpiderIPPoolStatus {
     /// Assigned addresses as JSON: `{"<ip>":{"pod":"<namespace>/<name>","podUid":"<uid>"}}`.
@@ -112,7 +112,7 @@ pub struct SpiderIPPoolStatus {
     #[serde(default, rename = "allocatedIPCount", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub allocated_ip_count: Option<i64>,
-    /// Total number of addresses.
+    /// Number of addresses in the pool, assigned or not, without `excludeIPs`.
     #[serde(default, rename = "totalIPCount", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub total_ip_count: Option<i64>,

@@ -1,4 +1,4 @@
-//! The kind SpiderMultusConfig.
+//! SpiderMultusConfig (`spiderpool.spidernet.io/v2beta1`): the source of a generated NetworkAttachmentDefinition.
 
 use super::{CoordinatorSpec, IbSriovSection, IpoibSection, OvsSection, SriovSection, VlanSection};
 use kube::{CustomResource, KubeSchema};
@@ -35,37 +35,37 @@ pub struct SpiderMultusConfigSpec {
         "enum" = ["macvlan", "ipvlan", "vlan", "sriov", "ovs", "ib-sriov", "ipoib", "custom"]
     ))]
     pub cni_type: String,
-    /// An InfiniBand virtual function.
+    /// Settings for `cniType: ib-sriov`: the pod gets an InfiniBand virtual function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ibsriov: Option<IbSriovSection>,
-    /// An IPoIB child interface.
+    /// Settings for `cniType: ipoib`: the pod gets an IPoIB child interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipoib: Option<IpoibSection>,
-    /// A macvlan interface.
+    /// Settings for `cniType: macvlan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macvlan: Option<VlanSection>,
-    /// An ipvlan interface.
+    /// Settings for `cniType: ipvlan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipvlan: Option<VlanSection>,
-    /// A VLAN interface.
+    /// Settings for `cniType: vlan`. Not supported: the network is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<VlanSection>,
-    /// An Ethernet virtual function.
+    /// Settings for `cniType: sriov`: the pod gets an Ethernet virtual function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sriov: Option<SriovSection>,
-    /// A port of Open vSwitch.
+    /// Settings for `cniType: ovs`. Not supported: the network is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<OvsSection>,
-    /// Whether the coordinator plugin is chained.
+    /// Whether the coordinator plugin is added to the end of the plugin chain.
     #[serde(default = "yes")]
     pub enable_coordinator: bool,
-    /// Whether the network has no IPAM.
+    /// Whether interfaces of the network get no addresses.
     #[serde(default, rename = "disableIPAM")]
     pub disable_ipam: bool,
-    /// Routing settings for this network.
+    /// Routing settings for this network, which take precedence over those of the SpiderCoordinator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<CoordinatorSpec>,
-    /// Plugins chained after the main one, each as JSON.
+    /// Configurations of plugins that run after the main plugin, each as a JSON object.
     #[serde(default, rename = "chainCNIJsonData", skip_serializing_if = "Vec::is_empty")]
     pub chain_cni_json_data: Vec<String>,
     /// The whole CNI configuration as JSON, for `cniType: custom`.

@@ -1,4 +1,4 @@
-//! The kind SpiderReservedIP.
+//! SpiderReservedIP (`spiderpool.spidernet.io/v2beta1`): addresses that Ferroband must not assign.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -5,14 +5,14 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// IP pools of a network.
+/// SpiderIPPools of a network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IpPools {
-    /// IPv4 pools, in order of preference.
+    /// Names or glob patterns of IPv4 pools, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ipv4: Vec<String>,
-    /// IPv6 pools, in order of preference.
+    /// Names or glob patterns of IPv6 pools, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ipv6: Vec<String>,
     /// Whether only pools in the parent interface's subnet are used.
@@ -20,11 +20,11 @@ pub struct IpPools {
     pub match_master_subnet: bool,
 }
 
-/// An InfiniBand virtual function.
+/// A network whose pods get an InfiniBand virtual function.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IbSriovSection {
-    /// Device plugin resource of the network.
+    /// Device plugin resource of the virtual functions. Required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
     /// P_Key, as an integer or as a string, decimal or hexadecimal.
@@ -41,14 +41,14 @@ pub struct IbSriovSection {
     /// Whether the function's GUID is added to the partition in the subnet manager.
     #[serde(default)]
     pub enable_ib_kubernetes: bool,
-    /// Older name of the same field.
+    /// Deprecated name of `enableIbKubernetes`; takes precedence if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ib_kubernetes_enabled: Option<bool>,
-    /// MTU; 0 leaves it unchanged. Ferroband extension.
+    /// MTU of the interface in bytes; 0 leaves it unchanged. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub mtu: Option<i32>,
-    /// IP pools.
+    /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
@@ -57,33 +57,33 @@ fn enable() -> String {
     "enable".into()
 }
 
-/// An IPoIB child interface.
+/// A network whose pods get an IPoIB child interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IpoibSection {
-    /// Parent interface, by name or altname.
+    /// Parent interface on the host, by name or altname. Required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
-    /// MTU; 0 leaves it unchanged. Ferroband extension.
+    /// MTU of the interface in bytes; 0 leaves it unchanged. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub mtu: Option<i32>,
-    /// IP pools.
+    /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
-/// An Ethernet virtual function.
+/// A network whose pods get an Ethernet virtual function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SriovSection {
-    /// Device plugin resource of the network.
+    /// Device plugin resource of the virtual functions. Required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
-    /// VLAN ID.
+    /// VLAN ID; absent or 0 means no VLAN.
     #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan_id: Option<i32>,
-    /// MTU; 0 leaves it unchanged.
+    /// MTU of the interface in bytes; 0 leaves it unchanged.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub mtu: i32,
@@ -98,21 +98,22 @@ pub struct SriovSection {
     /// Whether the RDMA device moves into the pod.
     #[serde(default)]
     pub rdma_isolation: bool,
-    /// Older name of the same field.
+    /// Deprecated name of `rdmaIsolation`; takes precedence if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_rdma: Option<bool>,
-    /// IP pools.
+    /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
-/// A macvlan, ipvlan or VLAN interface.
+/// A network whose pods get a macvlan, ipvlan or VLAN interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VlanSection {
-    /// Parent interfaces; several are bonded.
+    /// Parent interface on the host. Several parents, which upstream bonds, are not supported: the network is
+    /// rejected.
     pub master: Vec<String>,
-    /// VLAN ID.
+    /// VLAN ID; absent or 0 means no VLAN. Not supported: the network is rejected if it is set.
     #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan_id: Option<i32>,
@@ -120,61 +121,61 @@ pub struct VlanSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["manual", "auto"]))]
     pub vlan_mode: Option<String>,
-    /// MTU; 0 leaves it unchanged.
+    /// MTU of the interface in bytes; 0 leaves it unchanged.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub mtu: i32,
-    /// Bond of several parents.
+    /// Settings of the bond. Not supported: the network is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondSection>,
-    /// Resource of a shared RDMA device.
+    /// Device plugin resource of a shared RDMA device, which pods of this network request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_resource_name: Option<String>,
-    /// IP pools.
+    /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
-/// A bond of several parents.
+/// The bond that joins several parent interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BondSection {
     /// Name of the bond interface.
     pub name: String,
-    /// The bonding mode.
+    /// Bonding mode of the kernel, 0 (`balance-rr`) to 6 (`balance-alb`).
     #[schemars(range(min = 0, max = 6))]
     pub mode: i32,
-    /// Additional bonding options.
+    /// Additional options of the kernel's bonding driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
 }
 
-/// A port of Open vSwitch.
+/// A network whose pods get a port of an Open vSwitch bridge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OvsSection {
-    /// The bridge.
+    /// Name of the Open vSwitch bridge.
     pub bridge: String,
-    /// VLAN ID.
+    /// VLAN ID of an access port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<i32>,
-    /// VLANs of a trunk.
+    /// VLANs of a trunk port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trunk: Vec<TrunkRange>,
-    /// Device for hardware offload.
+    /// PCI address of the virtual function for hardware offload.
     #[serde(default, rename = "deviceID", skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// IP pools.
+    /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
-/// VLANs of a trunk.
+/// VLANs of a trunk port: the range `minID` to `maxID`, or the single `id`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrunkRange {
-    /// First VLAN ID.
+    /// First VLAN ID of the range.
     #[serde(default, rename = "minID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub min_id: Option<i64>,
-    /// Last VLAN ID.
+    /// Last VLAN ID of the range.
     #[serde(default, rename = "maxID", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub max_id: Option<i64>,

@@ -4,104 +4,104 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bridge requested by a policy.
+/// The software bridge that a policy requests for its functions. Upstream fields; Ferroband creates no bridges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyBridge {
-    /// Open vSwitch.
+    /// Requests an Open vSwitch bridge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<PolicyOvs>,
 }
 
-/// Open vSwitch bridge requested by a policy.
+/// The Open vSwitch bridge that a policy requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyOvs {
-    /// The bridge.
+    /// Settings of the bridge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<OvsBridge>,
-    /// Its uplink.
+    /// Settings of the port that connects the physical function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<PolicyUplink>,
 }
 
-/// The uplink of a policy's bridge.
+/// The port that connects the physical function to the bridge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyUplink {
-    /// The port.
+    /// Settings of the port in the Open vSwitch table `Interface`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<OvsInterface>,
 }
 
-/// Settings of an Open vSwitch bridge.
+/// Columns of the Open vSwitch table `Bridge`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OvsBridge {
-    /// `datapath_type`.
+    /// Column `datapath_type`: `system`, `netdev` or empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datapath_type: Option<String>,
-    /// `external_ids`.
+    /// Column `external_ids`: keys for external management systems.
     #[serde(default, rename = "externalIDs", skip_serializing_if = "BTreeMap::is_empty")]
     pub external_ids: BTreeMap<String, String>,
-    /// `other_config`.
+    /// Column `other_config`: rarely used settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other_config: BTreeMap<String, String>,
-    /// `fail_mode`: `secure` or `standalone`.
+    /// Column `fail_mode`: `secure` or `standalone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["secure", "standalone"]))]
     pub fail_mode: Option<String>,
 }
 
-/// Settings of an Open vSwitch port.
+/// Columns of the Open vSwitch table `Interface`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OvsInterface {
-    /// `type`.
+    /// Column `type`, for example `dpdk`; empty for a kernel interface.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// `options`.
+    /// Column `options`: settings that depend on the type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// `external_ids`.
+    /// Column `external_ids`: keys for external management systems.
     #[serde(default, rename = "externalIDs", skip_serializing_if = "BTreeMap::is_empty")]
     pub external_ids: BTreeMap<String, String>,
-    /// `other_config`.
+    /// Column `other_config`: rarely used settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other_config: BTreeMap<String, String>,
-    /// `mtu_request`.
+    /// Column `mtu_request`: the requested MTU in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_request: Option<i64>,
 }
 
-/// The bridges of a node.
+/// The software bridges of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeBridges {
-    /// Those of Open vSwitch, by name.
+    /// Open vSwitch bridges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ovs: Vec<NodeBridge>,
 }
 
-/// A bridge of a node.
+/// An Open vSwitch bridge of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeBridge {
-    /// Its name, `br-` and the PCI address.
+    /// Name of the bridge: `br-` and the PCI address of the physical function.
     pub name: String,
-    /// Its settings.
+    /// Settings of the bridge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<OvsBridge>,
-    /// Its uplinks.
+    /// Ports that connect physical functions to the bridge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<NodeUplink>,
 }
 
-/// An uplink of a node's bridge.
+/// A port that connects a physical function to a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUplink {
     /// PCI address of the physical function.
     pub pci_address: String,
-    /// Its interface.
+    /// Interface name of the physical function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The port.
+    /// Settings of the port in the Open vSwitch table `Interface`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<OvsInterface>,
 }

@@ -4,9 +4,9 @@
 pub const DESIRED_STATE: &str = "sriovnetwork.openshift.io/desired-state";
 /// On a SriovNetworkNodeState, set by the drainer: [`IDLE`], [`DRAINING`] or [`DRAIN_COMPLETE`].
 pub const CURRENT_STATE: &str = "sriovnetwork.openshift.io/current-state";
-/// On a SriovNetworkNodeState: an external component drains this node.
+/// On a SriovNetworkNodeState: an external component drains this node, so Ferroband evicts no pods.
 pub const EXTERNAL_DRAINER: &str = "sriovnetwork.openshift.io/use-external-drainer";
-/// On the SriovNetworkNodeState of a deleted node: when it is garbage-collected.
+/// On the SriovNetworkNodeState of a deleted node: the time after which the object is deleted.
 pub const KEEP_STATE_UNTIL: &str = "sriovnetwork.openshift.io/keep-state-until";
 /// On a Node: Ferroband cordoned it and may uncordon it.
 pub const CORDONED: &str = "ferroband.io/cordoned";
@@ -19,7 +19,7 @@ pub const DRAIN_REQUIRED: &str = "Drain_Required";
 pub const REBOOT_REQUIRED: &str = "Reboot_Required";
 /// Pods are being evicted.
 pub const DRAINING: &str = "Draining";
-/// The pods are gone.
+/// All pods that had to be evicted are gone.
 pub const DRAIN_COMPLETE: &str = "DrainComplete";
 
 /// `syncStatus`: the node is configured as desired.

@@ -1,4 +1,4 @@
-//! The kind SriovIBNetwork.
+//! SriovIBNetwork (`sriovnetwork.openshift.io/v1`): the source of a generated NetworkAttachmentDefinition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -26,22 +26,22 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovIBNetworkSpec {
-    /// Device plugin resource, without prefix.
+    /// Device plugin resource of the virtual functions, without prefix.
     pub resource_name: String,
     /// Namespace of the NetworkAttachmentDefinition; defaults to this object's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_namespace: Option<String>,
-    /// Plugin capabilities, as JSON.
+    /// The plugin's `capabilities` object, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<String>,
-    /// The `ipam` object, as JSON.
+    /// The plugin's `ipam` object, as JSON. If absent, interfaces get no addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipam: Option<String>,
     /// Link state of the function: `auto`, `enable` or `disable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["auto", "enable", "disable"]))]
     pub link_state: Option<String>,
-    /// Plugins chained after the main one, as JSON objects without the surrounding brackets.
+    /// Configurations of plugins that run after the main plugin: JSON objects separated by commas, without brackets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta_plugins: Option<String>,
     /// P_Key, as an integer or as a string. Ferroband extension.
@@ -59,7 +59,7 @@ pub struct SriovIBNetworkSpec {
 /// A status that consists of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionsStatus {
-    /// The conditions, one of each type.
+    /// Conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,4 +1,4 @@
-//! The kind SriovNetworkNodePolicy.
+//! SriovNetworkNodePolicy (`sriovnetwork.openshift.io/v1`): which virtual functions to create on which nodes.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -53,7 +53,7 @@ pub struct SriovNetworkNodePolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 99))]
     pub priority: Option<i64>,
-    /// MTU of the functions.
+    /// MTU of the functions in bytes; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub mtu: Option<i64>,
@@ -67,25 +67,25 @@ pub struct SriovNetworkNodePolicySpec {
     /// Whether containers also get `/dev/vhost-net`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_vhost_net: Option<bool>,
-    /// The link layer: `eth` or `ib`, in either case.
+    /// Link layer of the port: `eth` or `ib`, in lower or upper case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["eth", "ETH", "ib", "IB"]))]
     pub link_type: Option<String>,
-    /// `legacy` or `switchdev`.
+    /// Mode of the adapter's embedded switch: `legacy` or `switchdev`.
     #[serde(default, rename = "eSwitchMode", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["legacy", "switchdev"]))]
     pub e_switch_mode: Option<String>,
-    /// `virtio` or `vhost`.
+    /// Type of the vDPA device: `virtio` or `vhost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["virtio", "vhost"]))]
     pub vdpa_type: Option<String>,
-    /// Do not report NUMA topology to the kubelet.
+    /// If true, the device plugin does not report NUMA topology to the kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_topology: Option<bool>,
     /// Whether the virtual functions are created outside of Ferroband.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
-    /// Software bridge for the functions.
+    /// Software bridge for the functions' representors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<PolicyBridge>,
 }
@@ -94,7 +94,7 @@ fn netdevice() -> String {
     "netdevice".into()
 }
 
-/// Selects devices.
+/// Selects the physical functions of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NicSelector {
@@ -114,7 +114,7 @@ pub struct NicSelector {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 160)))]
     pub pf_names: Vec<String>,
-    /// Network of the virtualization platform, for virtual machines.
+    /// Network of the virtualization platform that the adapter is attached to, for nodes that are virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub net_filter: Option<String>,
@@ -126,13 +126,13 @@ impl SriovNetworkNodePolicySpec {
         self.requested_link_type().is_some_and(|link| link.eq_ignore_ascii_case("ib"))
     }
 
-    /// The requested link layer, if any.
+    /// Returns the link layer that `linkType` or `deviceType` requests, as written; `None` if they request none.
     pub fn requested_link_type(&self) -> Option<&str> {
         let by_device = matches!(self.device_type.as_str(), "ib" | "infiniBand").then_some("ib");
         by_device.or(self.link_type.as_deref().filter(|link| !link.is_empty()))
     }
 
-    /// The driver: `netdevice` or `vfio-pci`.
+    /// Returns the driver of the functions: `netdevice` (the kernel's network driver) or `vfio-pci`.
     pub fn driver(&self) -> &str {
         if self.device_type == "vfio-pci" { "vfio-pci" } else { "netdevice" }
     }
@@ -142,7 +142,7 @@ impl SriovNetworkNodePolicySpec {
         self.driver() == "netdevice" && (self.is_infiniband() || self.is_rdma == Some(true))
     }
 
-    /// The priority; 99 by default.
+    /// Returns the priority; 99, the lowest, if the policy sets none.
     pub fn priority(&self) -> i64 {
         self.priority.unwrap_or(99)
     }

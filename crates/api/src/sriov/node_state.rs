@@ -1,4 +1,4 @@
-//! The kind SriovNetworkNodeState.
+//! SriovNetworkNodeState (`sriovnetwork.openshift.io/v1`): the desired and actual virtual functions of one node.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -36,13 +36,13 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct SriovNetworkNodeStateSpec {
-    /// The physical functions to configure.
+    /// Physical functions that at least one policy selects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceSpec>,
-    /// Bridges to create.
+    /// Upstream field: bridges to create. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridges: Option<NodeBridges>,
-    /// Node-wide settings.
+    /// Settings that apply to the whole node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemState>,
 }
@@ -51,65 +51,65 @@ pub struct SriovNetworkNodeStateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterfaceSpec {
-    /// Its PCI address.
+    /// PCI address of the physical function.
     pub pci_address: String,
-    /// Number of virtual functions.
+    /// Desired number of virtual functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_vfs: Option<i64>,
-    /// The MTU.
+    /// Desired MTU in bytes; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i64>,
-    /// Its interface.
+    /// Interface name; absent if the function has no interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The link layer.
+    /// Desired link layer, `eth` or `ib` in lower or upper case; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_type: Option<String>,
-    /// The e-switch mode.
+    /// Mode of the adapter's embedded switch: `legacy` or `switchdev`.
     #[serde(default, rename = "eSwitchMode", skip_serializing_if = "Option::is_none")]
     pub e_switch_mode: Option<String>,
     /// Whether the virtual functions are created outside of Ferroband.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
-    /// Groups of its virtual functions, one per resource.
+    /// Disjoint ranges of virtual functions, one for each policy that configures the physical function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vf_groups: Vec<VfGroup>,
 }
 
-/// Virtual functions of one resource.
+/// A range of virtual functions with the settings of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VfGroup {
-    /// The resource, without prefix.
+    /// Device plugin resource of the functions, without prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
-    /// The driver.
+    /// Driver of the functions: `netdevice` or `vfio-pci`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_type: Option<String>,
-    /// First and last function, `a-b`.
+    /// Indexes of the first and the last function, `a-b`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vf_range: Option<String>,
-    /// Policy that requests them.
+    /// Name of the policy that requests the functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_name: Option<String>,
-    /// The MTU.
+    /// Desired MTU in bytes; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i64>,
     /// Whether containers also get the functions' RDMA devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_rdma: Option<bool>,
-    /// The vDPA type.
+    /// Type of the vDPA device: `virtio` or `vhost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vdpa_type: Option<String>,
     /// Whether containers also get `/dev/vhost-net`. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_vhost_net: Option<bool>,
-    /// Do not report NUMA topology to the kubelet. Ferroband extension.
+    /// If true, the device plugin does not report NUMA topology to the kubelet. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_topology: Option<bool>,
 }
 
-/// Node-wide settings.
+/// Settings that apply to the whole node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SystemState {
@@ -123,28 +123,28 @@ pub struct SystemState {
     /// Whether functions are changed while pods still use them. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_drain: Option<bool>,
-    /// Vendor plugins to skip: `mellanox`. Ferroband extension.
+    /// Vendor plugins to skip. With `mellanox`, adapter firmware is not configured. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disable_plugins: Vec<String>,
 }
 
-/// Actual state of a node.
+/// Actual state of a node, written by the node daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkNodeStateStatus {
-    /// Its physical functions.
+    /// Physical functions of all network adapters, whether a policy selects them or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceStatus>,
-    /// Its bridges.
+    /// Upstream field: bridges of the node. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridges: Option<NodeBridges>,
-    /// Node-wide settings.
+    /// Current RDMA netns mode of the node; absent if the kernel has no RDMA support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemState>,
-    /// `Succeeded`, `Failed` or `InProgress`.
+    /// State of the configuration: `Succeeded`, `Failed` or `InProgress`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_status: Option<String>,
-    /// Last error.
+    /// Error of the last attempt to configure the node; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_error: Option<String>,
     /// Generation of the spec that this status describes. Ferroband extension.
@@ -163,47 +163,47 @@ pub struct SriovNetworkNodeStateStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VfHolder {
-    /// Its namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its UID; a new pod of the same name is not a holder.
+    /// UID of the pod. A new pod of the same name is not a holder.
     pub uid: String,
-    /// Functions that it uses.
+    /// PCI addresses of the functions that the pod uses.
     pub devices: Vec<String>,
 }
 
-/// A physical function.
+/// A physical function and its virtual functions, as found on the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterfaceStatus {
-    /// Its PCI address.
+    /// PCI address of the physical function.
     pub pci_address: String,
-    /// Its interface.
+    /// Interface name; absent if the function has no interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its link-layer address.
+    /// Link-layer address of the interface, colon-separated: 6 bytes for Ethernet, 20 for InfiniBand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
-    /// Its driver.
+    /// Bound kernel driver; absent if none is bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// PCI vendor.
+    /// PCI vendor ID, four hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// PCI device.
+    /// PCI device ID, four hexadecimal digits.
     #[serde(default, rename = "deviceID", alias = "deviceId", skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// Network of the virtualization platform.
+    /// Upstream field: network of the virtualization platform. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub net_filter: Option<String>,
-    /// The MTU.
+    /// Current MTU in bytes; absent if the function has no interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i64>,
-    /// Number of virtual functions.
+    /// Number of existing virtual functions.
     #[serde(default, alias = "numVFs", alias = "numvfs", skip_serializing_if = "Option::is_none")]
     pub num_vfs: Option<i64>,
-    /// Maximum number of virtual functions.
+    /// Maximum number of virtual functions that the adapter supports now (`sriov_totalvfs`).
     #[serde(
         default,
         rename = "totalvfs",
@@ -212,7 +212,7 @@ pub struct InterfaceStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub total_vfs: Option<i64>,
-    /// Speed, `<n> Mb/s`.
+    /// Link speed, `<n> Mb/s`; absent if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_speed: Option<String>,
     /// The link layer, `ETH` or `IB`.
@@ -221,60 +221,60 @@ pub struct InterfaceStatus {
     /// Administrative link state, `up` or `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_admin_state: Option<String>,
-    /// The e-switch mode.
+    /// Upstream field: mode of the adapter's embedded switch. Ferroband never sets it.
     #[serde(default, rename = "eSwitchMode", skip_serializing_if = "Option::is_none")]
     pub e_switch_mode: Option<String>,
-    /// Whether the virtual functions are created outside of Ferroband.
+    /// Upstream field: whether the virtual functions are created outside of the operator. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
-    /// Its virtual functions.
+    /// Existing virtual functions, in the order of their indexes.
     #[serde(default, rename = "Vfs", alias = "vfs", alias = "VFs", skip_serializing_if = "Vec::is_empty")]
     pub vfs: Vec<VirtualFunction>,
-    /// Altnames of its interface.
+    /// Alternative names (altnames) of the interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alt_names: Vec<String>,
 }
 
-/// A virtual function.
+/// A virtual function, as found on the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualFunction {
-    /// Its PCI address.
+    /// PCI address of the virtual function.
     pub pci_address: String,
-    /// Its index.
+    /// Index of the virtual function on its physical function, from 0.
     #[serde(rename = "vfID", alias = "vfId")]
     pub vf_id: i64,
-    /// Its interface.
+    /// Interface name; absent if the function has no interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its link-layer address.
+    /// Link-layer address of the interface, colon-separated: 6 bytes for Ethernet, 20 for InfiniBand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
-    /// Upstream field: what it is assigned to.
+    /// Upstream field: what the function is assigned to. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned: Option<String>,
-    /// Its driver.
+    /// Bound kernel driver; absent if none is bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// PCI vendor.
+    /// PCI vendor ID, four hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// PCI device.
+    /// PCI device ID, four hexadecimal digits.
     #[serde(default, rename = "deviceID", alias = "deviceId", skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// The VLAN.
+    /// Upstream field: VLAN ID of the function. Ferroband never sets it.
     #[serde(default, rename = "Vlan", alias = "vlan", skip_serializing_if = "Option::is_none")]
     pub vlan: Option<i64>,
-    /// The MTU.
+    /// Current MTU in bytes; absent if the function has no interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i64>,
-    /// The vDPA type.
+    /// Upstream field: type of the vDPA device. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vdpa_type: Option<String>,
-    /// Its representor.
+    /// Upstream field: interface name of the function's representor. Ferroband never sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub representor_name: Option<String>,
-    /// Its GUID.
+    /// Node GUID, colon-separated. All zeros before a GUID is set, all ones after a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The kind SriovOperatorConfig.
+//! SriovOperatorConfig (`sriovnetwork.openshift.io/v1`): cluster-wide settings of the SR-IOV network operator.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -26,54 +26,54 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SriovOperatorConfigSpec {
-    /// Labels of the nodes to configure.
+    /// Labels that a node must have for policies to apply to it; all Linux nodes if empty.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_daemon_node_selector: BTreeMap<String, String>,
-    /// Whether the webhook adds resource requests to pods.
+    /// Whether the webhook adds resource requests to pods. Ferroband ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_injector: Option<bool>,
-    /// Whether objects are validated on admission.
+    /// Whether a webhook validates objects on admission. Ferroband ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_operator_webhook: Option<bool>,
-    /// Log level, 0 to 2.
+    /// Log level of the operator, from 0 to 2. Ferroband ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2))]
     pub log_level: Option<i64>,
     /// Whether nodes are changed without draining them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_drain: Option<bool>,
-    /// Whether Open vSwitch hardware offload is enabled.
+    /// Whether Open vSwitch hardware offload is enabled. Ferroband ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_ovs_offload: Option<bool>,
-    /// `daemon` or `systemd`.
+    /// Where the configuration runs: in the `daemon`, or in `systemd` units at boot. Ferroband ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["daemon", "systemd"]))]
     pub configuration_mode: Option<String>,
-    /// Whether devices are allocated through CDI.
+    /// Whether the device plugin allocates devices through CDI. Ferroband ignores it.
     #[serde(default, rename = "useCDI", skip_serializing_if = "Option::is_none")]
     pub use_cdi: Option<bool>,
-    /// Vendor plugins to skip: `mellanox`.
+    /// Vendor plugins to skip. With `mellanox`, adapter firmware is not configured. Other names are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disable_plugins: Vec<String>,
-    /// Feature gates by name.
+    /// Feature gates of the operator by name. Ferroband ignores them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
-    /// Environment of the config daemon.
+    /// Environment variables of the operator's config daemon. Ferroband ignores them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_daemon_env_vars: BTreeMap<String, String>,
 }
 
-/// State of the operator.
+/// Observed state of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SriovOperatorConfigStatus {
-    /// State of the injector.
+    /// Upstream field: state of the operator's resource injector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injector: Option<String>,
-    /// State of the webhook.
+    /// Upstream field: state of the operator's webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_webhook: Option<String>,
-    /// The conditions, one of each type.
+    /// Conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,4 +1,4 @@
-//! The kind SriovNetworkPoolConfig.
+//! SriovNetworkPoolConfig (`sriovnetwork.openshift.io/v1`): settings and drain limits for a pool of nodes.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -40,7 +40,7 @@ pub struct SriovNetworkPoolConfigSpec {
     /// Number or percentage of nodes that may be drained at once; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
-    /// RDMA netns mode: `shared` or `exclusive`.
+    /// RDMA netns mode of the nodes: `shared` or `exclusive`. Unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["shared", "exclusive"]))]
     pub rdma_mode: Option<String>,
@@ -48,15 +48,16 @@ pub struct SriovNetworkPoolConfigSpec {
     /// `RebootRequired` and waits. Ferroband extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_reboot: Option<bool>,
-    /// Open vSwitch hardware offload.
+    /// Upstream settings for Open vSwitch hardware offload. Ferroband ignores a pool that names a machine config pool
+    /// here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs_hardware_offload_config: Option<OvsHardwareOffload>,
 }
 
-/// Open vSwitch hardware offload.
+/// Upstream settings for Open vSwitch hardware offload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OvsHardwareOffload {
-    /// Name of the machine config pool.
+    /// Name of the OpenShift MachineConfigPool whose nodes use hardware offload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

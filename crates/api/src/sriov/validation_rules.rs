@@ -1,16 +1,16 @@
 //! CEL validation rules, which the API server enforces without a webhook.
 //!
-//! The rules cover only what a single object decides. What depends on the cluster (does a node match, does another
-//! policy claim the same functions) can change without an update of the object, so it is reported in conditions.
+//! The rules check only what can be decided from the object alone. Whether a node matches, or another policy claims
+//! the same functions, can change without an update of the object. Such problems are reported in conditions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, ValidationRule,
 };
 
-/// A rule for the whole object: a CEL expression, and the message if it is false.
+/// A rule for the whole object: a CEL expression, and the message of the API server if the expression is false.
 type CelRule = (&'static str, &'static str);
 
-/// Rules for SriovNetworkNodePolicy. An object named `default` is a leftover of old operators and is ignored.
+/// Rules for SriovNetworkNodePolicy. They do not apply to an object named `default`, which old operators created.
 const POLICY_RULES: &[CelRule] = &[
     (
         "self.spec.resourceName.matches('^[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$')",
@@ -76,7 +76,6 @@ const POLICY_RULES: &[CelRule] = &[
     ),
 ];
 
-/// Rules for SriovNetworkPoolConfig.
 const POOL_CONFIG_RULES: &[CelRule] = &[
     (
         "!has(self.spec.maxUnavailable) || (type(self.spec.maxUnavailable) == int ? int(self.spec.maxUnavailable) >= 0 : \
@@ -90,7 +89,7 @@ const POOL_CONFIG_RULES: &[CelRule] = &[
     ),
 ];
 
-/// Adds the validation rules of a kind to its CRD.
+/// Adds the validation rules of the CRD's kind to the CRD. A kind without rules is returned unchanged.
 pub(crate) fn with_validation_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let (rules, exempt) = match crd.spec.names.kind.as_str() {
         "SriovNetworkNodePolicy" => (POLICY_RULES, "self.metadata.name == 'default' || "),

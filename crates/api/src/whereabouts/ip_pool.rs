@@ -1,4 +1,4 @@
-//! The kind IPPool.
+//! IPPool (`whereabouts.cni.cncf.io/v1alpha1`): the assigned addresses of one range, as Whereabouts records them.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -23,14 +23,14 @@ pub struct IPPoolSpec {
     pub allocations: BTreeMap<String, IpAllocation>,
 }
 
-/// An assigned address.
+/// The owner of an assigned address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IpAllocation {
-    /// Sandbox ID.
+    /// ID of the pod's sandbox (`CNI_CONTAINERID`).
     pub id: String,
-    /// The pod, `<namespace>/<name>`.
+    /// Pod that owns the address, `<namespace>/<name>`.
     pub podref: String,
-    /// The interface in the pod.
+    /// Interface name in the pod. Older Whereabouts releases do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The kind OverlappingRangeIPReservation.
+//! OverlappingRangeIPReservation (`whereabouts.cni.cncf.io/v1alpha1`): makes an address unique across ranges.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
     doc = "One assigned address, unique across ranges; the object's name is the address."
 )]
 pub struct OverlappingRangeIPReservationSpec {
-    /// The pod, `<namespace>/<name>`.
+    /// Pod that owns the address, `<namespace>/<name>`.
     pub podref: String,
-    /// The interface in the pod.
+    /// Interface name in the pod. Older Whereabouts releases do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
-    /// Sandbox ID.
+    /// ID of the pod's sandbox (`CNI_CONTAINERID`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containerid: Option<String>,
 }

@@ -59,7 +59,8 @@ impl AddOperation<'_> {
         Ok(())
     }
 
-    /// The addresses assigned to the attachment at `position`, as a result.
+    /// The addresses assigned to the attachment at `position`, as a CNI result. Fails if the daemon assigned
+    /// none.
     pub(crate) fn assigned_result(&self, position: usize) -> Result<CniResult, Error> {
         let attachment = &self.entry(position).attachment;
         let assigned = self.journal.assigned.iter().find(|assigned| assigned.attachment == position);
@@ -73,7 +74,8 @@ impl AddOperation<'_> {
         }
     }
 
-    /// Merge the IPAM result into an attachment's result. The DNS settings stay those of the configuration.
+    /// Merge the IPAM result into an attachment's result. The DNS settings of the configuration are kept,
+    /// except for `ib-sriov`.
     fn merge_ipam_result(&mut self, position: usize, ipam: CniResult) -> Result<(), Error> {
         let entry = &mut self.journal.entries[position];
         let mut result = read_result(entry)?;
@@ -97,7 +99,8 @@ impl AddOperation<'_> {
     }
 }
 
-/// Standard input of a delegated IPAM plugin. A plugin called on its own passes its own bytes on.
+/// Build standard input for a delegated IPAM plugin. A plugin called on its own forwards the bytes of its own
+/// standard input.
 pub(crate) fn ipam_stdin(
     entry: &JournalEntry,
     step: usize,

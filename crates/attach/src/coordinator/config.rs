@@ -7,10 +7,9 @@ use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// Keys of the subnets that are reached through the node.
+/// Keys that list the subnets to reach through the node.
 const SUBNET_KEYS: [&str; 3] = ["overlayPodCIDR", "serviceCIDR", "hijackCIDR"];
 
-/// Parse a plugin configuration.
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, Error> {
     let wrong = |field: &str, expected| Error::Field { field: field.to_owned(), expected };
     let mode = match fields.text("mode")?.unwrap_or_default() {

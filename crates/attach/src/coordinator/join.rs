@@ -11,7 +11,7 @@ use ferroband_kernel::{Link, Netns, RouteSocket, netfilter};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Sets up the routes of one coordinator step.
+/// Applies one coordinator step: sysctls, the veth pair if one is needed, routes and rules.
 pub(crate) struct CoordinatorSetup<'a> {
     pub(crate) context: &'a CniContext<'a>,
     pub(crate) netns: &'a Netns,
@@ -22,13 +22,14 @@ pub(crate) struct CoordinatorSetup<'a> {
 }
 
 impl CoordinatorSetup<'_> {
-    /// Whether a veth pair has to be created. If so, it must be in the journal first.
+    /// Whether a veth pair has to be created. If so, the caller must record it in the journal before
+    /// [`Self::run`].
     pub(crate) fn needs_veth(&mut self, step: &CoordinatorStep) -> Result<bool, Error> {
         let has_veth = self.pod_netlink.link(POD_VETH)?.is_some();
         Ok(self.effective_mode(step, has_veth) == CoordinatorMode::Underlay && !has_veth)
     }
 
-    /// Set up the routes.
+    /// Apply the step. In mode `Disabled` nothing is changed.
     pub(crate) fn run(&mut self, step: &CoordinatorStep) -> Result<(), Error> {
         let has_veth = self.pod_netlink.link(POD_VETH)?.is_some();
         let mode = self.effective_mode(step, has_veth);
@@ -49,7 +50,8 @@ impl CoordinatorSetup<'_> {
         if mode == CoordinatorMode::Underlay && !has_veth {
             self.create_veth(step, &own)?;
         } else if mode == CoordinatorMode::Underlay {
-            // The veth pair exists; the node must route this address through it as well.
+            // An earlier step created the veth pair. The node must route this interface's addresses through
+            // it as well.
             self.add_host_routes(step, &own)?;
         }
         if step.tune_routes {
@@ -72,7 +74,7 @@ impl CoordinatorSetup<'_> {
         let name = host_veth_name(self.container);
         let temporary = format!("vetp{}", name.trim_start_matches("veth"));
         let mut host_netlink = RouteSocket::open()?;
-        // Left over from a deleted container whose ID has the same prefix.
+        // Delete a veth pair that was left over from a deleted container whose ID has the same prefix.
         if let Some(old) = host_netlink.link(&name)?.filter(|link| link.kind.as_deref() == Some("veth")) {
             host_netlink.delete_link(old.index)?;
         }
@@ -106,7 +108,8 @@ impl CoordinatorSetup<'_> {
         self.add_host_routes(step, own)
     }
 
-    /// In the pod: routes to the node's addresses, and through the first of them to the configured subnets.
+    /// Add the pod's routes: to each of the node's addresses, and to the configured subnets through the
+    /// node's first address of each family.
     fn add_pod_routes(
         &mut self,
         step: &CoordinatorStep,
@@ -140,7 +143,7 @@ impl CoordinatorSetup<'_> {
                 ..RouteSpec::new(destination, Some(gateway))
             };
             for subnet in step.subnets.iter().filter(|subnet| subnet.addr().is_ipv4() == v4) {
-                // The interface's own subnet stays on it.
+                // Do not route the interface's own subnet through the node.
                 if !own.iter().any(|own| own.trunc() == *subnet) {
                     self.pod_netlink
                         .append_route(pod_veth.index, &via_node(*subnet, RouteSpec::MAIN_TABLE))?;
@@ -149,8 +152,8 @@ impl CoordinatorSetup<'_> {
             let default = IpNet::new(unspecified_address(v4), 0)
                 .map_err(|_| Error::UnexpectedReply { expected: "a valid prefix" })?;
             self.pod_netlink.append_route(pod_veth.index, &via_node(default, RETURN_TABLE))?;
-            // The mark's table is consulted only if the main table has a route at all, and a fabric usually has no
-            // gateway.
+            // The table of the mark is used only for packets that also have a route in the main table. A
+            // fabric usually has no gateway, so add a default route of low priority to the main table.
             let fallback =
                 RouteSpec { priority: Some(FALLBACK_METRIC), ..via_node(default, RouteSpec::MAIN_TABLE) };
             self.pod_netlink.append_route(pod_veth.index, &fallback)?;
@@ -162,7 +165,8 @@ impl CoordinatorSetup<'_> {
         Ok(())
     }
 
-    /// On the node: routes to the pod's addresses, in a separate table.
+    /// Add the node's routes to the pod's addresses `own`, in a separate table, and the rule that selects
+    /// this table.
     fn add_host_routes(&mut self, step: &CoordinatorStep, own: &[IpNet]) -> Result<(), Error> {
         let mut host_netlink = RouteSocket::open()?;
         let host_veth = ipoib::find_link(&mut host_netlink, &host_veth_name(self.container), "the host")?;
@@ -216,7 +220,7 @@ fn node_addresses(host_netlink: &mut RouteSocket) -> Result<Vec<IpAddr>, Error> 
     Ok(found.into_iter().map(|(_, _, address)| address).collect())
 }
 
-/// Without link-local and loopback addresses.
+/// Drop link-local and loopback addresses.
 pub(super) fn global_only(addresses: Vec<IpNet>) -> Vec<IpNet> {
     let is_global = |address: &IpNet| match address.addr() {
         IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),

@@ -20,7 +20,7 @@ pub(crate) fn teardown(
         host_netlink.delete_link(link.index)?;
     }
     (context.fail_point)(FailPoint::StepUndone);
-    // The rule serves all pods; the last one removes it.
+    // All pods share the node's rule. Remove it when its table has no route to a pod any more.
     let lock = Lock::acquire_stem(context.root, "coordinator", context.timeouts.lock)?;
     let routes = host_netlink.all_routes()?;
     for v6 in [false, true] {
@@ -35,7 +35,7 @@ pub(crate) fn teardown(
         }
     }
     lock.release_and_remove();
-    // In the pod, everything but the rules is removed with its interfaces.
+    // In the pod, routes and the veth disappear with the interfaces. Only the rules must be removed.
     if let Some(netns) = netns {
         if veth.is_some() {
             netfilter::remove_connmark_rules(netns)?;

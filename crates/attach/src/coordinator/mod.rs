@@ -26,8 +26,9 @@ pub(crate) use leave::{check, teardown};
 const POD_VETH: &str = "veth0";
 /// Priority of the node's rule for the table of pod routes.
 const HOST_RULE_PRIORITY: u32 = 1000;
-/// The pod's table for replies through the veth, and the first of the per-interface tables.
+/// The pod's routing table for replies through the veth or, in overlay mode, through eth0.
 const RETURN_TABLE: u32 = 100;
+/// First of the pod's per-interface routing tables.
 const FIRST_TABLE: u32 = 101;
 
 /// Mark of connections that came in through the veth.

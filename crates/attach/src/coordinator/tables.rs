@@ -21,7 +21,7 @@ pub(super) fn tune_routes(
     let routes = pod_netlink.all_routes()?;
     let first = match mode {
         CoordinatorMode::Overlay => pod_netlink.link("eth0")?,
-        // In underlay mode the first interface is the one with the veth pair.
+        // In underlay mode the first interface is the one with the pod's default route, or eth0.
         _ => primary_interface(pod_netlink, &routes)?,
     };
     let table = free_table(pod_netlink)?;
@@ -29,7 +29,8 @@ pub(super) fn tune_routes(
         let route = RouteSpec { table: Some(table), ..RouteSpec::new(*destination, Some(*gateway)) };
         pod_netlink.append_route(link.index, &route)?;
     }
-    // The node reaches every address of the pod through the veth, and must be answered through it.
+    // The node reaches every address of the pod through the veth, so replies to the node must take the veth
+    // too.
     for entry in routes.iter().filter(|entry| entry.route.table == Some(FIRST_TABLE)) {
         if let Some(veth) = pod_netlink.link(POD_VETH)?.filter(|veth| entry.interface == Some(veth.index)) {
             pod_netlink
@@ -64,7 +65,7 @@ pub(super) fn tune_routes(
 /// From linux/rtnetlink.h: routes added by the kernel, such as the one to an interface's own subnet.
 const RTPROT_KERNEL: u8 = 2;
 
-/// The interface with the pod's default route, or eth0.
+/// The interface of the pod's default route, other than the veth; eth0 if there is none.
 fn primary_interface(pod_netlink: &mut RouteSocket, routes: &[RouteEntry]) -> Result<Option<Link>, Error> {
     let veth = pod_netlink.link(POD_VETH)?.map(|veth| veth.index);
     let is_default_route =
@@ -129,7 +130,7 @@ fn is_link_local(destination: IpNet) -> bool {
     }
 }
 
-/// A table that no rule uses.
+/// The first per-interface table that no rule uses. Fails if all of them are used.
 fn free_table(pod_netlink: &mut RouteSocket) -> Result<u32, Error> {
     let used: Vec<_> = pod_netlink.rules()?.iter().map(|rule| rule.table).collect();
     let free = (FIRST_TABLE..FIRST_TABLE + MAX_TABLES).find(|table| !used.contains(table));

@@ -32,8 +32,9 @@ impl GcNetworks {
         }
     }
 
-    /// Every network once, with its list of valid attachments. The default network, recorded or `wrapped`, gets the
-    /// runtime's list, which also contains sandboxes without a record on this node.
+    /// Return every network once, with its list of valid attachments. The default network, recorded or
+    /// `wrapped`, gets the runtime's list, which also contains sandboxes without a record on this node.
+    /// Networks before CNI 1.1.0 have no GC and are left out.
     pub(super) fn into_gc_lists(
         self,
         wrapped: Vec<Attachment>,
@@ -57,8 +58,8 @@ impl GcNetworks {
     }
 }
 
-/// The plugins of a network to call, with their standard input. Of in-process steps, which the journal covers, only a
-/// delegated IPAM plugin is called.
+/// The plugins of a network that get a GC, with their standard input. In-process steps are cleaned up from
+/// the journal, so only their delegated IPAM plugin is called.
 pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
     let call = |step: &crate::plan::PlanStep| {
         let plugin = match step.kind {
@@ -69,7 +70,7 @@ pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
                 ConfigFields(&step.config).ipam_type().ok().flatten()?
             }
         };
-        // Keys of a single pod do not belong to the network's configuration.
+        // Remove the keys that the daemon or the runtime added for a single pod.
         let mut step = step.clone();
         step.config.retain(|key, _| !["runtimeConfig", "deviceID", "pciBusID"].contains(&key.as_str()));
         (!PluginType::is_daemon_ipam(Some(plugin)))
@@ -78,7 +79,8 @@ pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
     network.steps.iter().filter_map(call).collect()
 }
 
-/// Whether two attachments are to the same network.
+/// Whether two attachments have the same network name and plugins, and both or neither are the default
+/// network.
 fn is_same_network(a: &Attachment, b: &Attachment) -> bool {
     let plugins = |of: &Attachment| of.steps.iter().map(|step| step.plugin().to_owned()).collect::<Vec<_>>();
     (&a.name, a.default, plugins(a)) == (&b.name, b.default, plugins(b))

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Return the function that upstream's `ib-sriov` attached for the call's interface.
+/// Restore the function that upstream's `ib-sriov` attached for the call's interface.
 pub(crate) fn return_vf(
     context: &CniContext<'_>,
     call: &Invocation,
@@ -29,7 +29,7 @@ pub(crate) fn return_vf(
         && let Some(lease) = vf_lease(context, call, ConfigFields(&state))?
     {
         let lock = lock_function(context.root, lease.function, context.timeouts.lock)?;
-        // With a lease, Ferroband has attached the function to another sandbox since then: leave it alone.
+        // If there is a lease, Ferroband has since attached the function to another sandbox. Leave it alone.
         if VfLease::load(context.root, lease.function)?.is_none() {
             // Save a lease first, so that a teardown that fails half-way is retried.
             lease.save(context.root)?;
@@ -40,7 +40,7 @@ pub(crate) fn return_vf(
     record::remove(&path)
 }
 
-/// Return the RDMA device that upstream's `rdma` moved for the call's interface.
+/// Move the RDMA device that upstream's `rdma` moved for the call's interface back to the host.
 pub(crate) fn return_rdma_device(
     context: &CniContext<'_>,
     call: &Invocation,

@@ -31,7 +31,7 @@ impl MultusState {
         if attached.is_empty() {
             attached =
                 cache.0.iter().filter_map(|(path, entry)| from_cache(path, entry, ifname, version)).collect();
-            // The default network was attached first.
+            // Multus attached the default network first.
             attached.sort_by_key(|one| (!one.attachment.default, one.attachment.ifname.clone()));
         }
         let list = listed.is_some().then_some(list);
@@ -134,7 +134,8 @@ struct LibcniCache(Vec<(PathBuf, JsonObject)>);
 impl LibcniCache {
     fn read(folder: &Path, container: &str) -> Self {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        // Network names may contain the separator, so the content decides.
+        // The file name is only a hint, because network names may contain `-`. The `containerId` in the file
+        // decides.
         let part = format!("-{container}-");
         let paths = entries.map(|entry| entry.path());
         let named = paths.filter(|path| path.to_string_lossy().contains(&part));

@@ -7,7 +7,7 @@ use crate::{CniContext, Error};
 use ferroband_kernel::{Hardware, NetnsMode};
 use serde_json::{Map, Value};
 
-/// Fail if the function cannot be attached.
+/// Fail if the function does not exist, belongs to another sandbox or does not fit the step.
 pub(crate) fn preflight(
     context: &CniContext<'_>,
     owner: &VfOwner,
@@ -24,13 +24,15 @@ pub(crate) fn preflight(
         Some(lease) if lease.owner.is_alive(context.root)? => {
             Err(Error::FunctionInUse { function: vf.device, container: lease.owner.container })
         }
-        // The setup restores it first, so its current state does not matter.
+        // The previous owner is gone. The setup restores the function first, so its current state does not
+        // matter.
         Some(_) => Ok(()),
         None => check_usable(hardware, vf, &function),
     }
 }
 
-/// Whether the RDMA device is moved into the pod's namespace.
+/// Whether the RDMA device is moved into the pod's namespace. Fails if that is requested but the node's RDMA
+/// mode is shared.
 pub(super) fn is_isolated(hardware: &dyn Hardware, vf: &VfStep) -> Result<bool, Error> {
     let exclusive = || Ok::<_, Error>(hardware.rdma_netns_mode()? == NetnsMode::Exclusive);
     match vf.isolation {
@@ -40,7 +42,7 @@ pub(super) fn is_isolated(hardware: &dyn Hardware, vf: &VfStep) -> Result<bool, 
     }
 }
 
-/// Fail if the function does not fit the requested mode.
+/// Fail if the function's driver, link layer or GUID does not fit `vf`.
 pub(super) fn check_usable(hardware: &dyn Hardware, vf: &VfStep, function: &ObservedVf) -> Result<(), Error> {
     let device = vf.device;
     if vf.vfio && !function.is_vfio() {

@@ -10,7 +10,6 @@ use serde_json::Value;
 /// Marker that ib-kubernetes puts into `args.cni` once it has configured the pod.
 const MARK: (&str, &str) = ("mellanox.infiniband.app", "configured");
 
-/// Parse a plugin configuration.
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {
     let runtime = fields.object("runtimeConfig")?;
     let of_runtime = |key| runtime.map_or(Ok(None), |runtime| non_empty(runtime, key));
@@ -46,7 +45,7 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {
     })
 }
 
-/// A non-empty string.
+/// The string at `key`; an empty one counts as absent.
 fn non_empty<'a>(fields: ConfigFields<'a>, key: &str) -> Result<Option<&'a str>, Error> {
     Ok(fields.text(key)?.filter(|text| !text.is_empty()))
 }
@@ -61,7 +60,7 @@ fn parse_link_state(fields: ConfigFields<'_>) -> Result<Option<VfLinkState>, Err
     }
 }
 
-/// Eight groups of two hexadecimal digits, separated by colons, not all zero; as upstream parses it.
+/// Parse a GUID as upstream does: eight groups of two hexadecimal digits, separated by colons, not all zero.
 fn parse_guid(text: &str) -> Result<Guid, Error> {
     let invalid = || Error::InvalidGuid { guid: text.to_owned() };
     let groups: Vec<_> = text.split(':').collect();

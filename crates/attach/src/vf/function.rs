@@ -14,9 +14,9 @@ pub(crate) struct ObservedVf {
     pub(crate) address: PciAddress,
     /// Address of the physical function and index of this VF on it, if it is a VF.
     pub(crate) pf_index: Option<(PciAddress, u32)>,
-    /// The bound driver.
+    /// The bound driver; `None` if the function is unbound.
     pub(crate) driver: Option<String>,
-    /// RDMA devices in this namespace.
+    /// RDMA devices of the function that are visible in this namespace.
     pub(crate) rdma_devices: Vec<infiniband::RdmaIdentity>,
 }
 
@@ -65,7 +65,7 @@ impl ObservedVf {
         layer == Some(LinkLayer::Ethernet)
     }
 
-    /// Settings of this VF on the physical function.
+    /// GUIDs and link state that are set for this VF on the physical function.
     pub(crate) fn admin_settings(&self, hardware: &dyn Hardware) -> Result<VfInfo, Error> {
         let (physical, index) = self.require_pf_index()?;
         let vfs = hardware.vfs(physical)?;

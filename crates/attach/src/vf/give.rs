@@ -11,7 +11,7 @@ use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
 use ferroband_kernel::{Hardware, Link, Netns, RouteSocket};
 use ferroband_model::Guid;
 
-/// Attaches a function to a sandbox.
+/// Attaches a function to the sandbox `netns`, on behalf of `owner`.
 pub(crate) struct VfSetup<'a> {
     pub(crate) context: &'a CniContext<'a>,
     pub(crate) owner: VfOwner,
@@ -25,7 +25,7 @@ pub(crate) struct VfSetup<'a> {
 pub(crate) struct AttachedVf {
     /// The interface; `None` with vfio-pci.
     pub(crate) link: Option<Link>,
-    /// GUID of the port.
+    /// GUID of the port; `None` if unknown.
     pub(crate) guid: Option<Guid>,
 }
 
@@ -65,7 +65,8 @@ impl VfSetup<'_> {
         Ok(AttachedVf { link: Some(link), guid })
     }
 
-    /// Restore the function if its previous owner is gone without a DEL.
+    /// Restore the function if its previous owner disappeared without a DEL. Fails if that owner still
+    /// exists.
     fn reclaim(&mut self, vf: &VfStep, lock: &Lock) -> Result<(), Error> {
         let Some(lease) = VfLease::load(self.context.root, vf.device)? else { return Ok(()) };
         if lease.owner != self.owner && lease.owner.is_alive(self.context.root)? {
@@ -75,7 +76,7 @@ impl VfSetup<'_> {
         VfTeardown { context: self.context, netns: None, daemon }.restore(&lease, lock)
     }
 
-    /// Build the lease: what will be changed, and the original state.
+    /// Build the lease, which records the original state and what the setup is going to change.
     fn build_lease(
         &self,
         hardware: &dyn Hardware,

@@ -23,12 +23,12 @@ pub(crate) struct VfOwner {
     pub(crate) boot: String,
     /// `CNI_NETNS`.
     pub(crate) netns: String,
-    /// Identity of that namespace.
+    /// Identity of the namespace at `netns` during the ADD.
     pub(crate) netns_id: NetnsId,
 }
 
 impl VfOwner {
-    /// The owner that `journal` describes.
+    /// The owner for the attachment `ifname` of `journal`.
     pub(crate) fn from_journal(journal: &Journal, ifname: &str) -> Self {
         Self {
             stem: journal.id().file_stem(),
@@ -81,7 +81,7 @@ pub(crate) struct VfLease {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SavedVfState {
-    /// Interface name.
+    /// Interface name; empty if the function had no driver.
     #[serde(default)]
     pub(crate) name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,7 +90,7 @@ pub(crate) struct SavedVfState {
     pub(crate) mtu: Option<u32>,
     #[serde(default)]
     pub(crate) up: bool,
-    /// GUIDs and link state set on the physical function, if they are changed.
+    /// GUIDs and link state on the physical function. Saved only if the step requests a GUID or a link state.
     #[serde(default)]
     pub(crate) node_guid: Option<Guid>,
     #[serde(default)]
@@ -111,7 +111,7 @@ impl VfLease {
         }
     }
 
-    /// List all leases.
+    /// List all leases on this node, except damaged ones.
     pub(crate) fn list(root: &Root) -> Result<Vec<Self>, Error> {
         let functions = record::list(&root.state("device"))?;
         let address = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<PciAddress>().ok();
@@ -130,7 +130,8 @@ impl VfLease {
     }
 }
 
-/// Lock a function: one call at a time changes it, and children of a killed call are waited for.
+/// Lock a function, so that only one call at a time changes it. Child processes of a killed call keep the
+/// lock until they exit.
 pub(crate) fn lock_function(root: &Root, function: PciAddress, timeout: Duration) -> Result<Lock, Error> {
     Lock::acquire_stem(root, &format!("device:{function}"), timeout)
 }

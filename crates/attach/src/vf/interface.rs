@@ -17,12 +17,12 @@ pub(super) fn transit_name(function: PciAddress) -> String {
     format!("vfdev{:04x}{bus:02x}{device:02x}{:x}", function.domain(), function.function())
 }
 
-/// The function's interface in the host namespace.
+/// The function's interface in the host namespace; the one with the lowest index if there are several.
 pub(super) fn find_in_host(hardware: &dyn Hardware, function: PciAddress) -> Result<Option<Link>, Error> {
     Ok(lowest_index(hardware.interfaces(function, None)?))
 }
 
-/// The function's interface in the sandbox.
+/// Like [`find_in_host`], in the sandbox.
 pub(crate) fn find_in_sandbox(
     hardware: &dyn Hardware,
     function: PciAddress,
@@ -35,15 +35,15 @@ fn lowest_index(links: Vec<Link>) -> Option<Link> {
     links.into_iter().min_by_key(|link| link.index)
 }
 
-/// The namespace where an interface was found.
+/// An interface and the namespace where it was found.
 #[derive(Debug)]
 pub(super) enum InterfaceLocation {
     Host(Link),
     Sandbox(Link),
 }
 
-/// Wait for the interface to appear in the host or, if given, in the sandbox. The driver creates it asynchronously, and
-/// udev may rename it afterwards.
+/// Wait for the interface to appear in the host namespace or, if `netns` is set, in the sandbox. The driver
+/// creates it asynchronously, and udev may rename it afterwards. Returns `None` after a timeout.
 pub(super) fn wait_for_interface(
     context: &CniContext<'_>,
     hardware: &dyn Hardware,
@@ -97,7 +97,8 @@ fn move_to_sandbox(
     (pod_netlink, name): (&mut RouteSocket, &str),
 ) -> Result<Link, Error> {
     let mut route = RouteSocket::open()?;
-    // The move fails if a name is taken there (`__dev_change_net_namespace`) or if an altname equals its own name.
+    // The move fails if a name is taken in the sandbox (`__dev_change_net_namespace`) or if an altname equals
+    // the interface's own name.
     for altname in &link.altnames {
         if *altname == link.name || *altname == name || pod_netlink.link(altname)?.is_some() {
             route.remove_altname(link.index, altname)?;
@@ -127,7 +128,8 @@ pub(super) fn move_to_host(
     let (host, transit) = (Netns::current()?, transit_name(function));
     let name = if name.is_empty() { &transit } else { name };
     match route.move_and_rename(link.index, &host, name) {
-        // It may have been moved nevertheless.
+        // The kernel may have moved the interface despite this error. Move it only if it is still in the
+        // sandbox.
         Err(KernelError::NameTaken { .. }) => {
             let still = route.link_by_index(link.index)?.is_some_and(|one| one.address == link.address);
             if still {
@@ -153,9 +155,10 @@ fn rename_in_sandbox(route: &mut RouteSocket, link: &Link, name: &str) -> Result
     Ok(route.rename_link(link.index, name)?)
 }
 
-/// Restore the interface's original name, unless another interface keeps it. The kernel gives a new interface the
-/// lowest free name, so two functions that are restored at once may hold each other's names. Therefore this one waits
-/// under its temporary name, and the interface of a killed call is renamed out of the way.
+/// Restore the interface's original name, unless another interface keeps it. The kernel gives a new interface
+/// the lowest free name, so two functions that are restored at once may hold each other's names. Therefore
+/// the interface waits under its temporary name, and an interface that a killed call left under this name is
+/// renamed.
 pub(super) fn restore_name(
     (context, hardware): (&CniContext<'_>, &dyn Hardware),
     route: &mut RouteSocket,
@@ -184,7 +187,8 @@ pub(super) fn restore_name(
                 }
             }
             Err(KernelError::NameTaken { .. }) => {
-                // The name that the kernel chose may be taken by now.
+                // Go back to the name that the kernel chose. If that name is taken by now, the temporary name
+                // stays.
                 let _ = route.rename_link(link.index, &link.name);
                 eprintln!(
                     "ferroband: interface {} keeps its name: its original name {name} is taken",
@@ -197,8 +201,9 @@ pub(super) fn restore_name(
     }
 }
 
-/// If another leased function's interface holds `name` without having had it originally, rename it to its temporary
-/// name: its own call may have been killed, and its DEL may come much later. Returns whether it was renamed.
+/// If `name` is held by the interface of another leased function that did not have it originally, rename that
+/// interface to its temporary name. Its own call may have been killed, and its DEL may come much later.
+/// Returns whether an interface was renamed.
 fn free_name(
     context: &CniContext<'_>,
     hardware: &dyn Hardware,
@@ -207,7 +212,8 @@ fn free_name(
 ) -> Result<bool, Error> {
     for lease in VfLease::list(context.root)?.iter().filter(|lease| lease.saved.name != name) {
         if let Some(link) = find_in_host(hardware, lease.function)?.filter(|link| link.name == name) {
-            // A call working on it finds it by its function, and may have renamed it already.
+            // A call that works on this interface may have renamed it already. It finds the interface by its
+            // function, so the rename does not disturb it.
             let renamed = route
                 .set_down(link.index)
                 .and_then(|()| route.rename_link(link.index, &transit_name(lease.function)));

@@ -54,7 +54,8 @@ impl VfTeardown<'_> {
 
     /// Restore the function and remove its lease. The caller holds its lock.
     pub(crate) fn restore(&mut self, lease: &VfLease, lock: &Lock) -> Result<(), Error> {
-        // After a reboot nothing of the attachment is left, and the current state is configured by others.
+        // After a reboot nothing of the attachment is left. The function's current state was set after the
+        // boot and must stay.
         let same_boot = boot_id(self.context.root)? == lease.owner.boot;
         if same_boot {
             let hardware = self.context.require_hardware()?;
@@ -155,7 +156,7 @@ impl VfTeardown<'_> {
             return Err(Error::NoNetdev { function: lease.function });
         };
         let saved = &lease.saved;
-        // It had no driver originally.
+        // Without a name, the function had no driver and therefore no interface originally.
         if saved.name.is_empty() {
             return Ok(());
         }
@@ -171,7 +172,7 @@ impl VfTeardown<'_> {
             )?;
         }
         for altname in saved.altnames.iter().filter(|altname| !link.altnames.contains(altname)) {
-            // Another interface may have it by now.
+            // Another interface may have this altname by now.
             if route.link(altname)?.is_none() {
                 route.add_altname(link.index, altname)?;
             }

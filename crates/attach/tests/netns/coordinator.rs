@@ -28,7 +28,7 @@ pub fn with_coordinator(ifname: &str, more: Value) -> Attachment {
     attachment
 }
 
-/// A node with an address, and another pod on the cluster network.
+/// Set up a node with the bridge `cni0`, a daemon, a pod to attach, and another pod on the cluster network.
 pub fn set_up(
     attachments: Vec<Attachment>,
     addresses: &[&str],
@@ -65,7 +65,7 @@ fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
     output.status.success()
 }
 
-/// Assert that nothing is left but what the test created.
+/// Delete the other pod's veth, then assert that nothing else is left.
 fn assert_clean(fixture: &AttachFixture) {
     host_ip(&["link", "delete", "dev", "other"]);
     fixture.assert_clean();

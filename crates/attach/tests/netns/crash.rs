@@ -94,7 +94,7 @@ fn kill_at_every_point_with(
 #[test]
 fn meta_plugin_killed_at_any_point_leaves_nothing() {
     let points = kill_at_every_point(PluginType::Ferroband, "eth0", &config());
-    // Begin, plan, default network, interface (two writes, three changes), addresses, end.
+    // Fail points: begin, plan, default network, interface (two writes, three changes), addresses, end.
     assert!(points >= 11, "only {points} points");
 }
 
@@ -138,7 +138,8 @@ fn add_succeeds_after_a_killed_add() {
             fixture
                 .run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
                 .or_else(|error| match error {
-                    // Killed after the last write: it is attached and must be deleted first.
+                    // The first ADD was killed after its last write. The sandbox is attached, and a DEL must
+                    // come first.
                     Error::AlreadyAttached { .. } => Ok(Value::Null),
                     error => Err(error),
                 })

@@ -23,15 +23,15 @@ fn own_mounts() {
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
 }
 
-/// Mount a tmpfs with this number of pages.
+/// Mount a tmpfs of `pages` pages of 4 KiB each.
 fn small_disk(folder: &Path, pages: usize) {
     fs::create_dir_all(folder).unwrap();
     let size = format!("size={}k,mode=700", 4 * pages);
     mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
 }
 
-/// Run ADD and DEL on disks of increasing size, DEL on a full disk if `fill`. A failed ADD and the DEL must not change
-/// what `look` returns.
+/// Run ADD and DEL on disks of increasing size. If `fill` is set, the disk is filled before DEL. Neither a
+/// failed ADD nor the DEL may change what `look` returns.
 fn on_full_disks<T: PartialEq + Debug>(
     fixture: &AttachFixture,
     daemon: &ScriptedDaemon,
@@ -57,7 +57,7 @@ fn on_full_disks<T: PartialEq + Debug>(
         if fill {
             fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
         }
-        // DEL on the same full disk.
+        // DEL must succeed on the same disk.
         fixture.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
         if fill {
             fs::remove_file(filler).unwrap();
@@ -85,7 +85,7 @@ fn del_succeeds_when_the_disk_has_filled_since_add() {
     small_disk(&fixture.root.state(""), 16);
     fixture.run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config()).unwrap();
     let filler = fixture.root.state("filler");
-    // Fill the disk; the partial file stays.
+    // Fill the disk. The write fails, but the partial file stays.
     fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
     fixture.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config()).unwrap();
     assert_eq!((pod.link_names(), daemon.held_containers()), (vec![], vec![]));

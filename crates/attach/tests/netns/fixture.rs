@@ -182,7 +182,7 @@ impl PodNetnsFixture {
         link_names(&self.ip(&["link", "show"])).into_iter().filter(|name| name != "lo").collect()
     }
 
-    /// An interface with its addresses.
+    /// The interface `name` with its details and addresses, from `ip -j`.
     pub fn interface(&self, name: &str) -> Value {
         self.ip(&["-d", "address", "show", "dev", name])[0].clone()
     }

@@ -27,7 +27,7 @@ fn with_guid() -> Value {
     json!({"runtimeConfig": {"infinibandGUID": REQUESTED_GUID}})
 }
 
-/// The fail points that a call passes.
+/// Run a call and return the fail points that it passes.
 fn points(host: &SimHostFixture, pod: &PodNetnsFixture, command: &str, more: Value) -> Vec<FailPoint> {
     let points_passed = RefCell::new(Vec::new());
     let watch = |point: FailPoint| points_passed.borrow_mut().push(point);
@@ -147,7 +147,7 @@ fn a_vf_without_a_guid_is_rejected() {
         let error = add(&host, &pod, json!({})).unwrap_err();
         assert!(error.to_string().contains(&format!("VF {name} GUID is not valid")), "{error}");
         assert_eq!((pod.link_names(), host.snapshot()), (vec![], before));
-        // With a requested GUID it works; afterwards the function has none again.
+        // With a requested GUID, ADD succeeds. After DEL the function has no GUID again.
         add(&host, &pod, with_guid()).unwrap();
         del(&host, &pod, with_guid()).unwrap();
         let vf = host.hardware.vfs(pci(PF)).unwrap()[0];
@@ -254,7 +254,7 @@ fn del_succeeds_when_the_original_name_is_taken() {
     let pod = PodNetnsFixture::new();
     let before = host.snapshot();
     add(&host, &pod, json!({})).unwrap();
-    // Upstream's DEL fails here, and every retry too.
+    // Another interface takes both names. Upstream's DEL fails in this case, and so does every retry.
     host_ip(&["link", "add", "foreign", "type", "bridge"]);
     host_ip(&["link", "property", "add", "dev", "foreign", "altname", &name]);
     host_ip(&["link", "property", "add", "dev", "foreign", "altname", "net1"]);
@@ -278,7 +278,7 @@ fn the_interface_of_a_killed_add_is_renamed_when_it_holds_another_vfs_name() {
     let (name, other) = (host.vf_interface(VF0).unwrap(), host.vf_interface(VF1).unwrap());
     let (pod, killed) = (PodNetnsFixture::new(), PodNetnsFixture::new());
     add(&host, &pod, json!({})).unwrap();
-    // Killed right after it saved the lease.
+    // An ADD for VF1 is killed right after it saved the lease.
     let more = ib_sriov_config(json!({"deviceID": VF1}));
     let call = host.call("ADD", ("c2", "net1"), &killed.path, &more);
     let last = Cell::new(0);
@@ -290,7 +290,8 @@ fn the_interface_of_a_killed_add_is_renamed_when_it_holds_another_vfs_name() {
     };
     let context = CniContext { fail_point: &watch, ..host.context() };
     catch_unwind(AssertUnwindSafe(|| host.run_on(&context, PluginType::IbSriov, &call))).unwrap_err();
-    // The kernel gives a recreated interface the lowest free name, which is the first function's.
+    // Give VF1's interface the original name of VF0's. The kernel does so when it recreates an interface,
+    // because it chooses the lowest free name.
     host_ip(&["link", "set", "dev", &other, "down"]);
     host_ip(&["link", "set", "dev", &other, "name", &name]);
     del(&host, &pod, json!({})).unwrap();
@@ -478,7 +479,7 @@ fn without_rdma_isolation_the_nodes_mode_decides() {
 #[test]
 fn a_failed_add_restores_everything() {
     let host = SimHostFixture::new(Exclusive);
-    // Failing IPAM is the last step that can fail, a taken name the last but one.
+    // The last step that can fail is IPAM. The last but one is the rename to a name that may be taken.
     host.install_ipam_script("broken", "exit 1;");
     let before = host.snapshot();
     let all = json!({"runtimeConfig": {"infinibandGUID": REQUESTED_GUID}, "link_state": "enable", "rdmaIsolation": true,

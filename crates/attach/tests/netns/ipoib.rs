@@ -406,7 +406,7 @@ fn parallel_calls_on_one_master_succeed() {
 fn del_without_a_journal_keeps_interfaces_of_other_kinds_and_calls_ipam() {
     let (fixture, pod) = (AttachFixture::new(), PodNetnsFixture::new());
     fixture.install_leasing_plugin("lease", "10.9.0.7/24");
-    // No journal: an interface of another kind stays, but IPAM DEL is called.
+    // Without a journal, DEL keeps an interface of another kind but calls the IPAM plugin.
     pod.ip(&["link", "add", "net1", "type", "veth", "peer", "name", "x"]);
     run(&fixture, "DEL", &pod, &config("1.0.0", json!({"ipam": {"type": "lease"}}))).unwrap();
     assert_eq!((pod.link_names().len(), fixture.take_log()), (2, vec!["DEL lease net1".to_owned()]));

@@ -66,7 +66,7 @@ pub fn assigned_addresses(attachment: usize, address: &str) -> AssignedAddresses
     }
 }
 
-/// A default network with one leasing script, and one IPoIB network.
+/// A plan with a default network, whose only plugin is a leasing script, and one IPoIB network.
 pub fn daemon_state() -> ScriptedDaemonState {
     let default = foreign_attachment("cbr0", "eth0", true, "1.0.0", json!([{"type": "lease"}]));
     ScriptedDaemonState {
@@ -319,7 +319,8 @@ fn del_does_not_touch_another_namespace_at_the_same_path() {
     other.ip(&["link", "add", "net1", "type", "veth", "peer", "name", "x"]);
     fixture.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
     fixture.take_log();
-    // The journal's path still leads to the right namespace, so that one is cleaned.
+    // DEL gets the path of another namespace. The journal's path still leads to the pod's namespace, so DEL
+    // cleans that one.
     del(&fixture, &other.path).unwrap();
     assert_eq!((pod.link_names(), other.link_names().len()), (vec![], 2));
     assert_eq!(fixture.take_log(), ["DEL lease eth0".to_owned(), format!("netns={}", pod.path)]);

@@ -56,7 +56,7 @@ fn config_1_1_0(more: Value) -> Value {
 }
 
 fn del(fixture: &AttachFixture, netns: &str) -> Result<Value, Error> {
-    // The wrapped network is the first delegate and must not be called again.
+    // The wrapped network is also the first delegate of Multus. Its plugin must be called only once.
     let config = config_1_1_0(json!({"delegates": [{"name": "cbr0", "type": "lease"}]}));
     fixture.run(PluginType::Ferroband, "DEL", ETH0, netns, &config)
 }

@@ -17,7 +17,8 @@ fn del(fixture: &AttachFixture, pod: &PodNetnsFixture) -> Result<Value, Error> {
     fixture.run(PluginType::Ferroband, "DEL", ETH0, &pod.path, &config())
 }
 
-/// A default network that creates an eth0 with default routes of both families, one of IPv4 with a metric.
+/// Install a default network that creates eth0 with two IPv4 default routes, one of them with a metric, and
+/// one IPv6 default route.
 fn routed_default(fixture: &AttachFixture, daemon: &ScriptedDaemon) {
     let result = json!({
         "cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "/x"}],

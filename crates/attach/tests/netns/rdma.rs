@@ -160,7 +160,8 @@ fn del_restores_a_vf_from_upstreams_state_file() {
     let host = SimHostFixture::new(Exclusive);
     let (pod, before) = (PodNetnsFixture::new(), host.snapshot());
     let name = host.vf_interface(VF0).unwrap();
-    // As upstream does it: GUIDs, rebind, RDMA device, interface, and the file last.
+    // Attach the function in upstream's order: GUIDs, rebind, RDMA device, interface, and the state file
+    // last.
     let function = pci(VF0);
     let own = guid(0x0200_0000_0000_0200);
     host.set_guids(0, guid(0x0123_4567_89ab_cdef), guid(0x0123_4567_89ab_cdef));

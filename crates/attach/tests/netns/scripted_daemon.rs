@@ -27,7 +27,6 @@ pub struct ScriptedDaemonState {
     pub disconnect_on: Option<&'static str>,
     /// Restart: drop the current connection and all queued ones.
     pub restart: bool,
-    /// Number of restarts.
     pub restarts: usize,
     /// Kinds of the requests, in order.
     pub requests: Vec<&'static str>,
@@ -39,7 +38,7 @@ pub struct ScriptedDaemonState {
     pub netns: Option<NetnsId>,
 }
 
-/// A running daemon.
+/// A daemon that runs in a thread and serves `socket` until it is stopped or dropped.
 pub struct ScriptedDaemon {
     pub state: Arc<Mutex<ScriptedDaemonState>>,
     socket: PathBuf,

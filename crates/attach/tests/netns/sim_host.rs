@@ -207,7 +207,7 @@ impl SimHostFixture {
         let netns = pod.map(|pod| pod.netns.as_ref().unwrap());
         let mut names: Vec<_> =
             self.hardware.rdma_devices(netns).unwrap().into_iter().map(|device| device.name).collect();
-        // A device that was moved and returned comes last.
+        // A device that was moved and returned is listed last, so sort the names.
         names.sort();
         names
     }

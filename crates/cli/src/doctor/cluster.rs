@@ -10,7 +10,7 @@ const NEARLY_FULL_PERCENT: u64 = 90;
 /// More restarts than this are reported.
 const MAX_RESTARTS: i32 = 5;
 
-/// Runs all checks on the report.
+/// Checks daemons, nodes, pods and pools, and adds a finding for each entry of `report.unseen`.
 pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
     let mut findings = daemons(report);
     findings.extend(nodes(report));

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 const APPLY_COMMAND: &str = "ferroband crds apply";
 
-/// Checks the CRDs in the cluster.
+/// Lists the CRDs in the cluster and compares them with those of this version of Ferroband.
 pub async fn check(client: &Client) -> anyhow::Result<Vec<DoctorFinding>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let installed = api.list(&ListParams::default()).await?.items;
     Ok(compare(&all_crds(), &installed))
 }
 
-/// Compares the CRDs in the cluster with the expected ones.
+/// Reports CRDs that are absent, not established, or lack fields of the expected CRD.
 pub fn compare(
     expected: &[CustomResourceDefinition],
     installed: &[CustomResourceDefinition],
@@ -57,7 +57,8 @@ pub fn compare(
     findings
 }
 
-/// The fields of the expected CRD that the one in the cluster does not describe.
+/// Returns the paths (`.spec.field`) that the expected schema describes and the installed one does not. A version that
+/// is not installed is reported as `version NAME`.
 fn missing_fields(expected: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Vec<String> {
     let mut all = Vec::new();
     for version in &expected.spec.versions {

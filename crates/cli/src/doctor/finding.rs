@@ -1,8 +1,8 @@
-//! Results of checks.
+//! Results of the checks of `ferroband doctor`.
 
 use serde::Serialize;
 
-/// Result of a check.
+/// Severity of a finding. `Wrong` makes `ferroband doctor` exit with status 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DoctorVerdict {
@@ -15,7 +15,7 @@ pub enum DoctorVerdict {
 }
 
 impl DoctorVerdict {
-    /// Label in tables.
+    /// Text in the first column of the table.
     pub fn label(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -28,13 +28,12 @@ impl DoctorVerdict {
 /// A check, its result and a remedy.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
-    /// The result.
     pub verdict: DoctorVerdict,
-    /// What was checked.
+    /// Subject of the check, for example a pod, a pool or a port.
     pub check: String,
-    /// What was observed.
+    /// Observed state, for example a port state or an error message.
     pub seen: String,
-    /// How to fix it, unless there is no problem.
+    /// How to fix the problem; absent if there is none.
     pub remedy: Option<String>,
 }
 

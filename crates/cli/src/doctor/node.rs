@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 /// File name of Ferroband's CNI configuration.
 const CONFLIST_NAME: &str = "00-ferroband.conflist";
 
-/// Checks the node under `root`.
+/// Runs all checks of the host whose file system is mounted at `root`.
 pub fn check(root: &Root) -> Vec<DoctorFinding> {
     let mut findings = vec![daemon(root), configuration(root), program(root)];
     findings.extend(["device-plugins", "pod-resources"].map(|folder| kubelet(root, folder)));
@@ -25,7 +25,8 @@ fn daemon(root: &Root) -> DoctorFinding {
     }
 }
 
-/// Container runtimes use the first configuration in lexical order.
+/// Checks that Ferroband's CNI configuration is the first one in lexical order, which is the one that container
+/// runtimes use.
 fn configuration(root: &Root) -> DoctorFinding {
     let folder = root.path("etc/cni/net.d");
     let mut names: Vec<String> = fs::read_dir(&folder)
@@ -83,7 +84,7 @@ fn kubelet(root: &Root, folder: &str) -> DoctorFinding {
     }
 }
 
-/// Addresses of pods deleted while the daemon was down that still have to be released.
+/// Reports pending releases: pods were deleted while the daemon was down, and their addresses are not released yet.
 fn pending_releases(root: &Root) -> Option<DoctorFinding> {
     let count = fs::read_dir(root.state("owed")).into_iter().flatten().flatten().count();
     (count > 0).then(|| {
@@ -109,7 +110,7 @@ fn hardware(root: &Root) -> Vec<DoctorFinding> {
     }
 }
 
-/// Checks the hardware inventory.
+/// Checks that there are RDMA devices and that their ports are active.
 pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
     if inventory.devices.is_empty() {
         let remedy =
@@ -131,7 +132,7 @@ pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
             if port.state != "Active" {
                 let remedy =
                     "check the cable and the switch; Initializing means not configured by a subnet manager";
-                // An unused virtual function is down.
+                // The port of a virtual function is down while no pod uses it, so this is only a note.
                 findings.push(match virtual_function {
                     true => DoctorFinding::note(check, &port.state, "no action needed unless a pod uses it"),
                     false => DoctorFinding::problem(check, &port.state, remedy),

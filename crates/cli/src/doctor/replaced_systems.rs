@@ -5,7 +5,7 @@ use crate::status::ClusterObjects;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// A part of the image name, and the project it belongs to.
+/// Pairs of a substring of the image name and the project that publishes the image.
 const SYSTEMS: [(&str, &str); 10] = [
     ("multus", "Multus"),
     ("whereabouts", "Whereabouts"),
@@ -19,7 +19,7 @@ const SYSTEMS: [(&str, &str); 10] = [
     ("ib-sriov-cni", "ib-sriov-cni"),
 ];
 
-/// Checks the images of all pods.
+/// Reports every replaced project of which a pod still runs, recognized by its image.
 pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
     let mut running: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for pod in &objects.pods {

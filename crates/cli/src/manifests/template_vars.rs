@@ -2,7 +2,7 @@
 //!
 //! Every value is JSON, which is valid single-line YAML and needs no indentation.
 
-/// A variable, its default, and its Helm expression.
+/// Each row is a variable, its default, and its Helm expression.
 const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
     ("@PULL_POLICY@", "IfNotPresent", "{{ .Values.image.pullPolicy }}"),
     ("@PULL_SECRETS@", "[]", "{{ toJson .Values.image.pullSecrets }}"),
@@ -28,7 +28,7 @@ const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The namespace in the files.
+/// Namespace in the manifest files; in the chart it becomes the namespace of the release.
 const NAMESPACE: &str = "ferroband-system";
 
 /// Fills in the defaults, the image and the node daemon's arguments.
@@ -40,7 +40,7 @@ pub fn render_with_defaults(text: &str, image: &str, arguments: &[String]) -> St
     text.replace("@IMAGE@", &serde_json::Value::from(image).to_string()).replace("@ARGUMENTS@", &arguments)
 }
 
-/// Renders the template for the Helm chart.
+/// Replaces every variable by its Helm expression.
 pub fn render_helm_template(text: &str) -> String {
     let text =
         TEMPLATE_VARS.iter().fold(text.to_owned(), |text, (variable, _, helm)| text.replace(variable, helm));
@@ -50,7 +50,8 @@ pub fn render_helm_template(text: &str) -> String {
     without_namespace(&text).replace(NAMESPACE, "{{ .Release.Namespace }}")
 }
 
-/// Removes the Namespace: Helm installs into an existing one, and would otherwise delete it with everything in it.
+/// Removes the Namespace object. Helm installs into an existing namespace; if the chart contained it, `helm uninstall`
+/// would delete it with everything in it.
 fn without_namespace(text: &str) -> String {
     let kept = text.split("---\n").filter(|object| !object.contains("\nkind: Namespace\n"));
     let objects: Vec<_> = kept.filter(|object| !object.trim().is_empty()).collect();

@@ -1,4 +1,4 @@
-//! `ferroband partition`.
+//! `ferroband partition`: shows the members of the fabric's partitions.
 
 mod view;
 
@@ -32,7 +32,7 @@ enum PartitionAction {
     List,
     /// Show the members and access rules of one partition.
     Show {
-        /// The P_Key: 0x3e8, or 1000.
+        /// P_Key of the partition, for example 0x3e8 or 1000.
         pkey: PKeyBase,
     },
     /// List the members of all partitions.
@@ -45,10 +45,10 @@ enum PartitionAction {
     Diff,
 }
 
-/// Output format.
+/// Output formats of `ferroband partition`. There is no wide table.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PartitionFormat {
-    /// Columns.
+    /// Table for reading in a terminal.
     Table,
     /// All fields, as JSON.
     Json,

@@ -1,4 +1,4 @@
-//! Converts API objects to table rows. Pure.
+//! Computes the rows of `ferroband partition` from API objects. Does no I/O.
 
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition, PartitionMode};
 use ferroband_partition::PKeyBase;
@@ -6,14 +6,14 @@ use kube::ResourceExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The API objects.
+/// The API objects that the tables are computed from.
 pub struct PartitionView {
     pub nodes: Vec<NodePartitions>,
     pub rules: Vec<Partition>,
     pub fabric: Option<Fabric>,
 }
 
-/// One member of a partition.
+/// One pod interface that is, or should be, a member of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberRow {
     pub pkey: String,
@@ -30,7 +30,8 @@ pub struct MemberRow {
     pub why: String,
 }
 
-/// One partition.
+/// One partition: how many members are desired and how many are programmed, and the Partition object's mode and
+/// namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PartitionRow {
     pub pkey: String,
@@ -41,14 +42,14 @@ pub struct PartitionRow {
 }
 
 impl PartitionView {
-    /// The matching members, sorted by partition and GUID.
+    /// Returns the members for which `matches` is true, sorted by partition and GUID.
     pub fn members(&self, matches: impl Fn(&MemberRow) -> bool) -> Vec<MemberRow> {
         let mut rows: Vec<MemberRow> = self.nodes.iter().flat_map(node_members).filter(matches).collect();
         rows.sort_by(|a, b| (&a.pkey, &a.guid, &a.pod).cmp(&(&b.pkey, &b.guid, &b.pod)));
         rows
     }
 
-    /// All partitions that have members or a Partition object.
+    /// Returns one row for each P_Key that has members or a Partition object.
     pub fn partitions(&self) -> Vec<PartitionRow> {
         let mut lines: BTreeMap<String, PartitionRow> = BTreeMap::new();
         for rule in &self.rules {
@@ -71,13 +72,13 @@ impl PartitionView {
         lines.into_values().collect()
     }
 
-    /// GUIDs of this cluster's range that are assigned to no node.
+    /// Partition members whose GUID is in this cluster's range but is assigned to no node, as `<pkey> <guid>`.
     pub fn orphans(&self) -> Vec<String> {
         let status = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref());
         status.map(|status| status.orphans.clone()).unwrap_or_default()
     }
 
-    /// The subnet manager and the fabric's failed conditions.
+    /// Lines above the table: the subnet manager, and reason and message of each failed condition of the Fabric.
     pub fn heading(&self) -> String {
         let Some(status) = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref()) else {
             return "the cluster daemon has not reported yet\n".to_owned();

@@ -2,7 +2,7 @@
 
 use super::{markdown_table, page_header};
 
-/// Option, type and meaning.
+/// Each row is an option, its type and its meaning.
 type OptionRows = &'static [(&'static str, &'static str, &'static str)];
 
 const IPOIB: OptionRows = &[

@@ -2,7 +2,7 @@
 
 use super::{markdown_table, page_header};
 
-/// Name, type and meaning.
+/// Each row is a metric, its type and its meaning.
 const METRICS: &[(&str, &str, &str)] = &[
     ("rdma_port_state", "gauge", "Port state: 1 down, 2 init, 3 armed, 4 active."),
     ("rdma_port_physical_state", "gauge", "Physical port state: 5 is LinkUp."),

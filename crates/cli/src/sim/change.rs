@@ -10,60 +10,60 @@ use ferroband_sim::{SimPortState, SimulationChange};
 pub enum SimChangeCommand {
     /// Remove an adapter from its slot.
     Unplug {
-        /// The adapter.
+        /// Adapter: its PCI address, RDMA device or interface.
         device: String,
     },
     /// Put an adapter back into its slot.
     Replug {
-        /// Its PCI address, or the profile's name of its RDMA device or interface.
+        /// Adapter: its PCI address, or the name of its RDMA device or interface in the profile.
         device: String,
     },
     /// Change the link state of a port.
     Port {
-        /// The adapter.
+        /// Adapter: its PCI address, RDMA device or interface.
         device: String,
-        /// The new state.
+        /// New link state.
         state: SimPortStateArg,
-        /// The port.
+        /// Port number, starting at 1.
         #[arg(long, default_value_t = 1)]
         port: u32,
     },
     /// Set the number of virtual functions; existing ones are recreated.
     Vfs {
-        /// The adapter.
+        /// Adapter: its PCI address, RDMA device or interface.
         device: String,
-        /// The number.
+        /// New number of virtual functions.
         count: u16,
     },
     /// Write the P_Key table of an adapter or virtual function, as a subnet manager does.
     Pkeys {
-        /// The adapter or virtual function.
+        /// Adapter or virtual function: its PCI address, RDMA device or interface.
         device: String,
-        /// The P_Keys, from index 0: 0x8005, 0x7fff.
+        /// P_Keys of the table, starting at index 0, for example 0x8005 0x7fff.
         #[arg(required = true)]
         keys: Vec<PKey>,
     },
     /// Increment a port counter.
     Count {
-        /// The adapter or virtual function.
+        /// Adapter or virtual function: its PCI address, RDMA device or interface.
         device: String,
-        /// The kernel's name of the counter: symbol_error, link_downed, out_of_sequence, …
+        /// Kernel's name of the counter, for example symbol_error, link_downed or out_of_sequence.
         counter: String,
-        /// Increment.
+        /// Value to add.
         #[arg(long, default_value_t = 1)]
         by: u64,
-        /// The port.
+        /// Port number, starting at 1.
         #[arg(long, default_value_t = 1)]
         port: u32,
     },
     /// Set the RDMA netns mode (`rdma system set netns`).
     Netns {
-        /// The mode.
+        /// New mode.
         mode: RdmaNetnsModeArg,
     },
 }
 
-/// State of a port.
+/// Link state of a simulated port.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SimPortStateArg {
     /// No link.
@@ -74,7 +74,7 @@ pub enum SimPortStateArg {
     Active,
 }
 
-/// RDMA netns mode.
+/// RDMA netns mode of the simulated host, as in `rdma system`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RdmaNetnsModeArg {
     /// Every network namespace sees every device.

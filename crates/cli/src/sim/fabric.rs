@@ -26,7 +26,7 @@ The command ends with its input; the tables are kept.";
 #[command(after_help = AFTER_HELP)]
 pub struct SimFabricCommand {}
 
-/// The P_Key tables of all ports.
+/// An input line: P_Key tables by port GUID, and the table of all other ports.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FabricTablesLine {
@@ -41,7 +41,7 @@ fn default_only() -> Vec<PKey> {
 }
 
 impl SimFabricCommand {
-    /// Runs until the end of the input.
+    /// Applies each input line, and applies the last line again at every sweep, until the input ends.
     pub fn run(&self, root: &Root) -> anyhow::Result<()> {
         let (sender, lines) = channel();
         thread::spawn(move || stdin().lines().try_for_each(|line| sender.send(line)));

@@ -1,4 +1,4 @@
-//! `ferroband sim`.
+//! `ferroband sim`: simulates InfiniBand hardware on this host.
 
 mod change;
 mod fabric;
@@ -71,15 +71,15 @@ enum SimAction {
     Status(status::SimStatusCommand),
     /// Print the description of a profile in the format of `up --file`; without a name, list the profiles.
     Profile {
-        /// The profile.
+        /// Name of a built-in profile.
         name: Option<String>,
     },
     /// Move an RDMA device to another network namespace (`rdma dev set DEVICE netns NETNS`). It returns when the
     /// namespace ends.
     Move {
-        /// The RDMA device.
+        /// Name of the RDMA device, for example mlx5_0.
         device: String,
-        /// Path of the network namespace: /var/run/netns/blue, /proc/4711/ns/net.
+        /// Path of the network namespace, for example /var/run/netns/blue or /proc/4711/ns/net.
         netns: PathBuf,
     },
     Fabric(SimFabricCommand),

@@ -15,10 +15,10 @@ pub struct SimStatusCommand {
     output: SimStatusFormat,
 }
 
-/// Output format.
+/// Output formats of `ferroband sim status`. There is no wide table.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SimStatusFormat {
-    /// Columns.
+    /// Table for reading in a terminal.
     Table,
     /// All fields, as JSON.
     Json,
@@ -63,7 +63,7 @@ fn render_table(report: &SimulationReport) -> String {
     )
 }
 
-/// A table of the built-in profiles.
+/// Renders the list of built-in profiles, which `ferroband sim profile` prints.
 pub fn render_profiles() -> String {
     let mut rows = table(["PROFILE", "ADAPTERS", "CHIP", "LINK", "GPUS"]);
     for profile in Profile::builtins() {

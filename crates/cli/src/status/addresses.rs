@@ -1,11 +1,11 @@
-//! Usage of IP spaces and pools.
+//! Counts the addresses in use, for the address table of `ferroband status`.
 
 use super::ClusterObjects;
 use super::report::AddressSpaceRow;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// One row for each IP space and pool.
+/// One row for each IP space, counted from its AddressBlocks, and for each SpiderIPPool, from its status.
 pub fn address_rows(objects: &ClusterObjects) -> Vec<AddressSpaceRow> {
     let mut spaces: BTreeMap<String, AddressSpaceRow> = BTreeMap::new();
     for block in &objects.blocks {

@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// The API objects for the status report.
+/// Everything that the status report is computed from.
 #[derive(Debug, Default)]
 pub struct ClusterObjects {
     pub pods: Vec<Pod>,
@@ -24,7 +24,7 @@ pub struct ClusterObjects {
     pub blocks: Vec<AddressBlock>,
     pub pools: Vec<SpiderIPPool>,
     pub states: Vec<SriovNetworkNodeState>,
-    /// Objects that could not be read, with the reason.
+    /// Kinds that could not be listed, each with the error.
     pub unreadable: Vec<String>,
 }
 

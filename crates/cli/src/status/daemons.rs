@@ -1,11 +1,11 @@
-//! The daemons of Ferroband.
+//! Finds the pods of Ferroband's daemons, for the daemon table of `ferroband status`.
 
 use super::ClusterObjects;
 use super::report::DaemonRow;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-/// One row for each daemon pod, found by the labels of the manifests.
+/// One row for each pod that has the label `app.kubernetes.io/name=ferroband`, sorted by component, node and name.
 pub fn daemon_rows(objects: &ClusterObjects) -> Vec<DaemonRow> {
     let mut daemons: Vec<_> = objects.pods.iter().filter_map(|pod| daemon(objects, pod)).collect();
     daemons.sort_by(|a, b| (&a.component, &a.node, &a.pod).cmp(&(&b.component, &b.node, &b.pod)));

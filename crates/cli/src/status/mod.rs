@@ -49,13 +49,13 @@ pub struct StatusCommand {
 /// A part of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusPart {
-    /// The daemons and the leader.
+    /// Ferroband's daemons, and which replica is the leader.
     Daemons,
-    /// The nodes and their resources.
+    /// Nodes with their extended resources.
     Nodes,
-    /// The pods' interfaces.
+    /// Interfaces of pods in additional networks.
     Pods,
-    /// Usage of addresses.
+    /// Addresses in use, by IP space and pool.
     Addresses,
 }
 

@@ -1,4 +1,4 @@
-//! The nodes and their resources.
+//! Node conditions and extended resources, for the node table of `ferroband status`.
 
 use super::ClusterObjects;
 use super::report::{DaemonRow, NodeRow, ResourceUsage};
@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// The label of a node whose hardware is simulated.
+/// Label of a node; its value is `true` if the hardware is simulated.
 const SIMULATED: &str = "ferroband.io/simulated";
 
-/// One row for each node.
+/// One row for each node, sorted by name. `daemons` tells whether the node daemon is ready.
 pub fn node_rows(objects: &ClusterObjects, daemons: &[DaemonRow]) -> Vec<NodeRow> {
     let mut nodes: Vec<_> = objects.nodes.iter().map(|node| row(objects, node, daemons)).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -40,7 +40,8 @@ fn row(objects: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> Node
     }
 }
 
-/// Usage of the node's extended resources.
+/// Allocatable amount of each extended resource of the node, and how much its pods use. Resources of kubernetes.io are
+/// skipped.
 fn resources(objects: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<String, ResourceUsage> {
     let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");

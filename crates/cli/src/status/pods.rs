@@ -1,4 +1,4 @@
-//! The interfaces of pods, including those they wait for.
+//! Interfaces that pods have or wait for, for the pod table of `ferroband status`.
 
 use super::ClusterObjects;
 use super::daemons::is_ready;
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt;
 use serde_json::Value;
 
-/// One row for each interface, except those of the cluster's default network.
+/// One row for each interface, except interfaces of the cluster's default network.
 pub fn pod_rows(objects: &ClusterObjects) -> Vec<InterfaceRow> {
     let mut rows: Vec<_> = objects.pods.iter().flat_map(|pod| rows(objects, pod)).collect();
     rows.sort_by(|a, b| (&a.namespace, &a.pod, &a.interface).cmp(&(&b.namespace, &b.pod, &b.interface)));
@@ -63,7 +63,7 @@ fn rows(objects: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
     rows
 }
 
-/// Reason and message if the pod cannot be scheduled.
+/// Reason and message of the condition PodScheduled, if it is false.
 fn scheduling_failure(pod: &Pod) -> Option<(Option<String>, Option<String>)> {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut refused = conditions.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
@@ -79,7 +79,7 @@ fn with_same_pod(row: &InterfaceRow) -> InterfaceRow {
     }
 }
 
-/// The networks named in the pod's annotations.
+/// Networks that the pod's annotations request, as `<namespace>/<name>`.
 fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
     let text = |key: &str| pod.annotations().get(key).map(String::as_str);
     let chosen = text(DEFAULT_NETWORK).map(|text| NetworkSelection::parse_default_network(text, namespace));
@@ -87,7 +87,7 @@ fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
     let mut named: Vec<_> = chosen.into_iter().filter_map(Result::ok).flatten().collect();
     named.extend(additional.into_iter().filter_map(Result::ok).flatten());
     match named.is_empty() {
-        // The annotation cannot be parsed; show it as it is.
+        // No annotation could be parsed; show the text as it is.
         true => text(NETWORKS).or(text(DEFAULT_NETWORK)).map(str::to_owned).into_iter().collect(),
         false => named.iter().map(NetworkSelection::display_name).collect(),
     }
@@ -139,14 +139,14 @@ fn guid_of(mac: &str) -> Option<Guid> {
     (octets.len() == 20).then(|| octets[12..].join(":").parse().ok())?
 }
 
-/// The GUID in the node's SriovNetworkNodeState.
+/// GUID of the VF at PCI address `pci`, as the node's SriovNetworkNodeState reports it.
 fn guid_from_node_state(objects: &ClusterObjects, node: Option<&str>, pci: Option<&str>) -> Option<Guid> {
     let state = objects.states.iter().find(|state| Some(state.name_any().as_str()) == node)?;
     let functions = state.status.iter().flat_map(|status| status.interfaces.iter().flat_map(|pf| &pf.vfs));
     functions.into_iter().find(|vf| Some(vf.pci_address.as_str()) == pci)?.guid.as_ref()?.parse().ok()
 }
 
-/// The GUID in the pod's annotation.
+/// GUID that the pod's networks annotation requests for the interface of `entry`.
 fn requested_guid(pod: &Pod, namespace: &str, entry: &StatusEntry) -> Option<Guid> {
     let selections = NetworkSelection::parse_networks(pod.annotations().get(NETWORKS)?, namespace).ok()?;
     let one = selections.into_iter().find(|one| {

@@ -4,7 +4,7 @@ use super::StatusPart;
 use super::report::{InterfaceRow, NodeRow, StatusReport};
 use crate::table::{render as lines, table};
 
-/// Renders the given parts, or all if `parts` is empty.
+/// Renders the tables of `parts`, or all tables if `parts` is empty.
 pub fn render(report: &StatusReport, parts: &[StatusPart], wide: bool) -> String {
     let selected = |part: StatusPart| parts.is_empty() || parts.contains(&part);
     let all = [
@@ -87,7 +87,7 @@ fn nodes(nodes: &[NodeRow]) -> String {
             match (node.daemon, node.simulated) {
                 (_, true) => "simulated",
                 (Some(true), false) => "real",
-                // Unknown without a running daemon.
+                // Without a ready daemon, it is unknown whether the hardware is real.
                 (_, false) => "-",
             }
             .to_owned(),

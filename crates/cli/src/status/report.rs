@@ -11,11 +11,11 @@ pub struct StatusReport {
     pub nodes: Vec<NodeRow>,
     pub pods: Vec<InterfaceRow>,
     pub addresses: Vec<AddressSpaceRow>,
-    /// Objects that could not be read, with the reason.
+    /// Kinds that could not be listed, each with the error. The report is incomplete if there are any.
     pub unseen: Vec<String>,
 }
 
-/// A daemon pod.
+/// A pod of the node daemon or of the cluster daemon.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct DaemonRow {
     /// `node` or `cluster`.
@@ -24,7 +24,7 @@ pub struct DaemonRow {
     pub pod: String,
     pub node: Option<String>,
     pub ready: bool,
-    /// Whether it is the leader.
+    /// Whether the pod holds the lease `ferroband-cluster` of its namespace.
     pub leads: bool,
     pub image: Option<String>,
     pub restarts: i32,
@@ -37,13 +37,13 @@ pub struct NodeRow {
     pub ready: bool,
     pub schedulable: bool,
     pub simulated: bool,
-    /// Whether its node daemon is ready; `None` if it has none.
+    /// Whether the node daemon is ready; absent if none runs on the node.
     pub daemon: Option<bool>,
-    /// `syncStatus` of its SriovNetworkNodeState.
+    /// `syncStatus` of the node's SriovNetworkNodeState; absent if there is none.
     pub sync: Option<String>,
-    /// Extended resources by name.
+    /// Used and allocatable amounts by extended resource.
     pub resources: BTreeMap<String, ResourceUsage>,
-    /// Messages of Ferroband's failed node conditions.
+    /// Ferroband's failed node conditions, and the last sync error of the SriovNetworkNodeState.
     pub problems: Vec<String>,
 }
 
@@ -59,22 +59,23 @@ pub struct InterfaceRow {
     pub namespace: String,
     pub pod: String,
     pub node: Option<String>,
-    /// The network, `<namespace>/<name>`.
+    /// Format: `<namespace>/<name>`.
     pub network: String,
-    /// The interface name in the pod.
+    /// Name in the pod; absent if the pod still waits for the interface.
     pub interface: Option<String>,
-    /// The RDMA device, PCI function or parent interface behind it.
+    /// RDMA device of the interface, or else its PCI address, or else its parent interface.
     pub device: Option<String>,
-    /// The PCI function, if any.
+    /// PCI address of the device, if the network-status annotation reports one.
     pub pci: Option<String>,
     pub ips: Vec<String>,
     pub guid: Option<String>,
     pub pkey: Option<String>,
     pub mac: Option<String>,
     pub mtu: Option<u64>,
-    /// The pod's phase, or the error code.
+    /// `Ready`, `Terminating` or the phase of the pod. If the pod waits, the reason of its last event, usually an
+    /// error code.
     pub state: String,
-    /// The full error message.
+    /// Full error message; absent if there is no error.
     pub message: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `ferroband uninstall --all-nodes`.
+//! `ferroband uninstall --all-nodes`: patches the DaemonSet so that every node daemon is replaced by an uninstall pod.
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 const DAEMONSET_NAME: &str = "ferroband-node";
 
 /// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits for them up to `timeout`.
-/// Unreachable nodes do not extend the wait.
+/// Nodes that are not done by then, for example because they are unreachable, are only counted in the output.
 pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
     let client =
         Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
@@ -48,21 +48,23 @@ pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::
     }
 }
 
-/// The patch that makes every daemon uninstall itself.
+/// Strategic merge patch that makes the container `node` run `ferroband uninstall --hold`. Fails if the DaemonSet has
+/// no such container.
 fn uninstall_patch(current: &DaemonSet) -> anyhow::Result<serde_json::Value> {
     let pod = current.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     if !pod.is_some_and(|pod| pod.containers.iter().any(|container| container.name == "node")) {
         bail!("DaemonSet {} has no container `node`", current.name_any());
     }
     Ok(json!({"spec": {
-        // All nodes at once: no ADD has to be served any more.
+        // Update all nodes at once. The daemons need not stay available, because new pods get no networks of
+        // Ferroband.
         "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
         // The readiness probe would fail, because no daemon is running any more.
         "template": {"spec": {"containers": [{"name": "node", "args": ["uninstall", "--hold"], "readinessProbe": null}]}},
     }}))
 }
 
-/// Number of nodes with the updated pod ready, and number of all nodes.
+/// Returns the number of nodes on which the updated pod is ready, and the number of all nodes.
 fn progress(daemonset: &DaemonSet, generation: Option<i64>) -> (i32, i32) {
     let Some(status) = &daemonset.status else { return (0, 1) };
     if status.observed_generation < generation {

@@ -33,7 +33,7 @@ pub struct VerifyCommand {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// The two nodes; by default any two that are ready.
+    /// The two nodes; by default the first two that are ready, schedulable and untainted.
     #[arg(long, value_name = "NODE,NODE", value_delimiter = ',')]
     nodes: Vec<String>,
 

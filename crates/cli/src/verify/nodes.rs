@@ -1,11 +1,11 @@
-//! Selection of the two nodes.
+//! Selects the two nodes between which `ferroband verify` pings.
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// Nodes on which pods can be scheduled.
+/// Names of all nodes that are ready, schedulable and have no taint that repels pods.
 pub async fn list_usable(client: &Client) -> Result<Vec<String>> {
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     Ok(usable(&nodes))
@@ -26,7 +26,7 @@ fn usable(nodes: &[Node]) -> Vec<String> {
     names
 }
 
-/// The two given nodes, or the first two usable ones.
+/// Returns the two nodes of --nodes in `given`, or the first two of `usable`.
 pub fn pick_two(usable: &[String], given: &[String]) -> Result<(String, String)> {
     match (given, usable) {
         ([one, other], _) => Ok((one.clone(), other.clone())),

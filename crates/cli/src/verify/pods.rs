@@ -1,4 +1,4 @@
-//! The pods of a run.
+//! The two pods that `ferroband verify` creates.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Label of the pods; its value identifies the run.
 pub const LABEL: &str = "ferroband.io/verify";
-/// Number of ICMP echo requests.
+/// Number of ICMP echo requests that the second pod sends.
 pub const PING_COUNT: u32 = 3;
 /// Interface name of the first additional network.
 pub const INTERFACE: &str = "net1";
@@ -15,16 +15,15 @@ pub const INTERFACE: &str = "net1";
 /// Parameters of the two pods.
 #[derive(Clone, Debug)]
 pub struct VerifyPods {
-    /// Identifies the run.
+    /// Unique for each run; part of the pod names and the value of `LABEL`.
     pub id: String,
-    /// Namespace of the pods.
     pub namespace: String,
-    /// The network, `<namespace>/<name>`.
+    /// Format: `<namespace>/<name>`.
     pub network: String,
     pub image: String,
-    /// Resource limits of each pod.
+    /// Names and amounts of the resource limits of each pod.
     pub resources: Vec<(String, u32)>,
-    /// Time limit for each step.
+    /// Time limit for each step. The pods live three times as long.
     pub step: Duration,
 }
 
@@ -34,17 +33,17 @@ impl VerifyPods {
         format!("{LABEL}={}", self.id)
     }
 
-    /// Name of a pod.
+    /// Name of the target pod (`a`) or of the ping pod (`b`).
     pub fn name(&self, which: char) -> String {
         format!("ferroband-verify-{}-{which}", self.id)
     }
 
-    /// The pod that is pinged.
+    /// The pod that is pinged. It sleeps until it is deleted or its deadline passes.
     pub fn target_pod(&self, node: &str) -> serde_json::Result<Pod> {
         self.pod('a', node, &["sleep", &self.deadline_seconds().to_string()])
     }
 
-    /// The pod that pings `address`.
+    /// The pod that pings `address` from `INTERFACE`. It succeeds if there is a reply.
     pub fn ping_pod(&self, node: &str, address: &str) -> serde_json::Result<Pod> {
         let (echoes, limit) = (PING_COUNT.to_string(), (PING_COUNT * 10).to_string());
         self.pod('b', node, &["ping", "-c", &echoes, "-w", &limit, "-I", INTERFACE, address])

@@ -1,4 +1,4 @@
-//! The steps of a run.
+//! The steps of `ferroband verify`: create the two pods, wait for the ping, delete the pods.
 
 use super::pods::{INTERFACE, LABEL, VerifyPods};
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Interval between two polls.
+/// Interval at which the pods are read while a step waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time limit for the deletion of the pods.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,18 +25,18 @@ impl VerifyRun {
         Self { pods: Api::namespaced(client.clone(), &specs.namespace), client, pod_specs: specs }
     }
 
-    /// Deletes finished pods of earlier runs that were killed.
+    /// Deletes finished pods of earlier runs that were killed before they could clean up.
     pub async fn delete_leftovers(&self) {
         let all = ListParams::default().labels(LABEL);
         for pod in self.pods.list(&all).await.map(|list| list.items).unwrap_or_default() {
             if matches!(phase(&pod), "Succeeded" | "Failed") {
-                // Another run may delete it at the same time.
+                // Ignore errors: another run may delete the pod at the same time.
                 let _ = self.pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;
             }
         }
     }
 
-    /// Pings the pod on `one` from the pod on `other`.
+    /// Creates a pod on node `one`, then a pod on node `other` that pings it. Fails if there is no reply.
     pub async fn run(&self, one: &str, other: &str) -> Result<()> {
         let specs = &self.pod_specs;
         println!("network {}: from {other} to {one}", specs.network);
@@ -83,7 +83,8 @@ impl VerifyRun {
         loop {
             let remaining = self.pods.list(&selector).await?.items;
             if remaining.is_empty() {
-                // List twice: a create request may have been in flight when the run was interrupted.
+                // Succeed only after two empty lists: a create request may have been in flight when the run was
+                // interrupted.
                 if gone {
                     return Ok(());
                 }
@@ -110,7 +111,8 @@ impl VerifyRun {
         Ok(())
     }
 
-    /// Waits until the pod satisfies the condition. After a timeout, the error contains the last warning event.
+    /// Waits until the pod satisfies the condition `specs`. If it fails or the time limit passes, the error contains
+    /// the last warning event.
     async fn wait_for(&self, name: &str, specs: impl Fn(&Pod) -> bool) -> Result<Pod> {
         let until = Instant::now() + self.pod_specs.step;
         loop {
@@ -126,7 +128,8 @@ impl VerifyRun {
         }
     }
 
-    /// The last warning event about a pod; Ferroband's events are preferred.
+    /// Message of the last warning event that Ferroband published about the pod, or else of the last one from any
+    /// source.
     async fn last_warning(&self, pod: &Pod) -> Option<String> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.pod_specs.namespace);
         let about =
@@ -145,7 +148,7 @@ fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
 }
 
-/// The addresses of the pod's first additional network.
+/// Addresses of `INTERFACE`, read from the pod's network-status annotation.
 fn addresses(pod: &Pod) -> Result<Vec<String>> {
     let text = pod.annotations().get(NETWORK_STATUS).map(String::as_str).unwrap_or("[]");
     let entries: Vec<StatusEntry> =

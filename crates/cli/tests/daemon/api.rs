@@ -1,4 +1,5 @@
-//! A fake API server for the node daemon: objects by path, lists, watches, optimistic concurrency.
+//! A fake API server for the node daemon. It stores objects by path and supports lists, watches and optimistic
+//! concurrency.
 
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket,
@@ -14,11 +15,11 @@ use std::{
     time::Duration,
 };
 
-/// The address of a server that is not started yet: bound, so that no other process gets it, but not listening, so that
-/// connections are refused.
+/// The address of a server that is not started yet. The socket is bound, so that no other process gets the port, but
+/// it does not listen, so that connections are refused.
 pub struct ReservedAddress(OwnedFd);
 
-/// The server; its threads end with the test process.
+/// A handle of the running server. The server's threads end with the test process.
 #[derive(Clone)]
 pub struct FakeApiServer {
     address: SocketAddr,
@@ -27,7 +28,7 @@ pub struct FakeApiServer {
 
 #[derive(Default)]
 struct FakeApiServerState {
-    /// Objects by path; objects that a test puts have paths without a namespace.
+    /// Objects by their path in the API. The paths of objects that a test adds with `put` have no namespace.
     objects: BTreeMap<String, Value>,
     calls: Vec<String>,
     version: u64,
@@ -44,7 +45,7 @@ impl ReservedAddress {
         SocketAddr::from((name.ip(), name.port()))
     }
 
-    /// Starts to serve.
+    /// Starts to listen and to serve requests in background threads.
     pub fn start(self) -> FakeApiServer {
         let server = FakeApiServer { address: self.address(), state: Arc::default() };
         listen(&self.0, Backlog::new(64).unwrap()).unwrap();
@@ -68,18 +69,17 @@ impl FakeApiServer {
         ReservedAddress(socket)
     }
 
-    /// Kubeconfig for clients.
+    /// Kubeconfig of a client of this server.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address)
     }
 
-    /// Puts an object into the collection at `path`.
+    /// Stores an object under its name in the collection at `path`, and sends it to watches.
     pub fn put(&self, path: &str, object: Value) {
         let at = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap());
         self.state.lock().unwrap().store(at, object);
     }
 
-    /// The object at `path`.
     pub fn get(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
@@ -201,7 +201,7 @@ impl FakeApiServerState {
                 Some(_) => (200, self.store(path.to_owned(), body)),
             },
             "PATCH" if path.contains("/customresourcedefinitions/") => match self.objects.get(path) {
-                // Owned by another field manager.
+                // The label `foreign` marks a CRD that another field manager owns.
                 Some(existing) if existing["metadata"]["labels"]["foreign"] == "true" => {
                     failure(409, "Conflict")
                 }

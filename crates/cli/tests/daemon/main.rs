@@ -137,7 +137,7 @@ fn assign_request(container: &str) -> DaemonRequest {
     })
 }
 
-/// The field `what` of a log line: the watched kind.
+/// The field `what` of a JSON log line, which names the watched kind.
 fn watched_kind(line: &str) -> String {
     serde_json::from_str::<Value>(line).unwrap()["what"].to_string()
 }
@@ -272,7 +272,7 @@ fn metrics_are_served_and_invalid_device_config_is_reported() {
     let kubeconfig = fixture.folder.path().join("kubeconfig");
     fs::write(&kubeconfig, server.kubeconfig()).unwrap();
     let log = fixture.folder.path().join("log");
-    // Another process could take the port in between; the daemon would then retry.
+    // The listener is closed immediately, so another process could take the port. The daemon would then retry.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
         .args(["node", "--node-name=n1", "--cni-binary=/bin/true", "--root"])

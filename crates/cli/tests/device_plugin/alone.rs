@@ -1,4 +1,4 @@
-//! `ferroband device-plugin` without capabilities and network, with an empty file as device.
+//! Runs `ferroband device-plugin` without capabilities and without a network; its device file is an empty file.
 
 use super::{KillOnDrop, wait_until};
 use ferroband_node::advertise::wire::{
@@ -89,7 +89,7 @@ fn device_plugin_runs_without_capabilities_and_network() {
         );
         assert_eq!(file.host_path, folder.path().join("infiniband/uverbs0").display().to_string());
 
-        // The device disappears and returns.
+        // Remove the device file and create it again.
         fs::remove_file(folder.path().join("infiniband/uverbs0")).unwrap();
         let none = timeout(Duration::from_secs(1), list.message()).await.expect("within a second");
         assert!(none.unwrap().unwrap().devices.iter().all(|device| device.health == "Unhealthy"));
@@ -97,7 +97,7 @@ fn device_plugin_runs_without_capabilities_and_network() {
         let back = timeout(Duration::from_secs(1), list.message()).await.expect("within a second");
         assert_eq!(back.unwrap().unwrap().devices[0].health, "Healthy");
 
-        // It stops on SIGTERM.
+        // The device plugin stops on SIGTERM.
         let pid = nix::unistd::Pid::from_raw(plugin.0.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         let mut plugin = plugin;

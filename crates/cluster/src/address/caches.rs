@@ -1,4 +1,4 @@
-//! The caches of the address controllers.
+//! API objects that the address controllers watch and cache.
 
 use super::{node_fencing::NodeFencing, statefulset::StatefulSetOrdinals};
 use crate::{ControllerContext, Error, Reflector};
@@ -15,16 +15,16 @@ use ferroband_daemon::{
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
 use kube::{Api, runtime::watcher};
 
-/// A block and the version of its object.
+/// An AddressBlock as last received from the API server. Writes to it are conditional on `version`.
 #[derive(Clone, Debug)]
 pub struct CachedBlock {
     pub block: IpBlock,
     pub version: ResourceVersion,
-    /// UID of the object.
+    /// UID of the AddressBlock; empty if the API server sent none.
     pub uid: String,
 }
 
-/// The caches of the address controllers.
+/// Caches shared by all address controllers. Each one is filled by its own watch.
 #[derive(Clone)]
 pub struct AddressCaches {
     pub blocks: Reflector<CachedBlock>,
@@ -32,12 +32,12 @@ pub struct AddressCaches {
     pub stateful_sets: Reflector<StatefulSetOrdinals>,
     pub ip_pools: Reflector<SpiderIPPool>,
     pub endpoints: Reflector<SpiderEndpoint>,
-    /// The IPPools that Whereabouts itself wrote.
+    /// IPPools that Whereabouts itself wrote; those that Ferroband publishes are not cached.
     pub whereabouts_pools: Reflector<IPPool>,
 }
 
 impl AddressCaches {
-    /// Starts all watches.
+    /// Starts one watch for each cache. The watches run until `tasks` ends.
     pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
         let client = || context.client.clone();
         let config = watcher::Config::default;

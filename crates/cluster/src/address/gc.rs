@@ -25,9 +25,10 @@ use std::{
 };
 use tracing::info;
 
-/// How long an empty block is kept: pods come back, and creating it again costs a write.
+/// How long an empty block is kept. New pods often need it soon, and creating it again costs a write.
 const EMPTY_BLOCK_GRACE_PERIOD: Duration = Duration::from_secs(60);
-/// Events per block: a lost node with thousands of addresses must not flood the API server.
+/// Maximum number of events for one block in one pass. A lost node may have had thousands of addresses, which must not
+/// flood the API server with events.
 const MAX_EVENTS_PER_BLOCK: usize = 4;
 /// How often blocks that wait for a grace period are checked.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
@@ -36,11 +37,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 pub struct AddressGc {
     context: ControllerContext,
     caches: AddressCaches,
-    /// By block: the version in which it became empty, and when.
+    /// By name of an empty block: its resourceVersion, and when it was first observed to be empty in that version.
     empty_since: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
-/// Nodes and StatefulSets that look lost in the caches, as read from the API server.
+/// State of the nodes and StatefulSets that seem to be lost according to the caches, read again from the API server.
+/// `None` means that the object does not exist.
 #[derive(Default)]
 struct ConfirmedState {
     nodes: BTreeMap<String, Option<NodeFencing>>,
@@ -49,7 +51,7 @@ struct ConfirmedState {
 
 impl ReclaimEvidence for ConfirmedState {
     fn node(&self, name: &str) -> Option<NodeFencing> {
-        // A node that was not read again is not fenced according to the cache.
+        // Only nodes that seemed to be lost were read again. All others are not fenced according to the cache.
         self.nodes.get(name).copied().unwrap_or(Some(NodeFencing::NotFenced))
     }
 
@@ -64,7 +66,8 @@ impl AddressGc {
         Self { context: context.clone(), caches, empty_since: Mutex::default() }
     }
 
-    /// Confirms with the API server what would be reclaimed according to the caches, which may be behind.
+    /// Reads the nodes and StatefulSets whose loss would cause a reclaim from the API server, because the caches may
+    /// be behind.
     async fn confirm_with_api_server(&self, blocks: &[CachedBlock]) -> Result<ConfirmedState, Error> {
         let mut confirmed = ConfirmedState::default();
         let entries = || blocks.iter().flat_map(|cached| cached.block.entries.values());
@@ -125,7 +128,7 @@ impl AddressGc {
                 }
                 Ok(())
             }
-            // The block was written concurrently: the next pass sees the result.
+            // The block was changed or deleted concurrently. The next pass sees the result.
             Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => Ok(()),
             Err(e) => Err(Error::api("replace", format!("AddressBlock {name}"))(e)),
         }
@@ -153,7 +156,8 @@ impl AddressGc {
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
         for cached in due {
             let name = cached.block.object_name();
-            // Only this version: a concurrent allocation from the block wins.
+            // Delete only the version that is empty. If an address was allocated from the block since, the deletion
+            // fails.
             let preconditions = Preconditions {
                 resource_version: Some(cached.version.0.clone()),
                 uid: Some(cached.uid.clone()).filter(|uid| !uid.is_empty()),

@@ -32,7 +32,7 @@ use std::{
 };
 use tracing::info;
 
-/// How long a pod must be absent before its record is stale.
+/// How long a pod must be absent before the record of its address counts as stale.
 const ABSENCE_GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// An allocation recorded by Whereabouts or Spiderpool.
@@ -41,34 +41,34 @@ pub struct LegacyAllocation {
     /// The IP space in which the address is unique.
     pub space: IpSpace,
     pub address: IpAddr,
-    /// The pod, `<namespace>/<name>`.
+    /// Format: `<namespace>/<name>`.
     pub pod: String,
-    /// The pod's UID, if recorded.
+    /// The pod's UID. Whereabouts does not record it.
     pub uid: Option<String>,
-    /// The pod's interface, if recorded.
+    /// Name of the interface in the pod; absent if neither the record nor the pod's SpiderEndpoint has it.
     pub interface: Option<String>,
-    /// The sandbox ID, if recorded.
+    /// ID of the pod sandbox. Spiderpool does not record it.
     pub container: Option<String>,
-    /// The Whereabouts range or SpiderIPPool.
+    /// Whereabouts range in CIDR notation, or name of the SpiderIPPool.
     pub pool: String,
 }
 
-/// What to do with a record.
+/// What to do with a record of Whereabouts or Spiderpool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportDecision {
-    /// The pod has the address: import this entry.
+    /// The pod has the address; add this entry to the block.
     Import(AddressAllocation),
-    /// No pod has the address.
+    /// No pod has the address; the record can be removed.
     Stale,
-    /// Not known, or not yet.
+    /// It is not known yet whether a pod has the address. The record stays, and a later pass decides.
     Undecided,
 }
 
-/// Decides about records and imports them into blocks.
+/// Decides which records are imported or stale, and writes the imported ones into blocks.
 pub struct LegacyImporter {
     context: ControllerContext,
     caches: AddressCaches,
-    /// Since when the pod of a record has been absent.
+    /// Time since when the pod of a record has been absent, by pod and address.
     absent_since: Mutex<BTreeMap<(String, IpAddr), Instant>>,
 }
 
@@ -77,7 +77,8 @@ impl LegacyImporter {
         Self { context: context.clone(), caches, absent_since: Mutex::default() }
     }
 
-    /// Decides about a record. Reads the pod from the API server, because a cache may be behind.
+    /// Decides whether a record is imported or stale. Reads the pod from the API server, because a cache may be
+    /// behind.
     pub async fn decide(&self, allocation: &LegacyAllocation) -> Result<ImportDecision, Error> {
         let Some((namespace, name)) = allocation.pod.split_once('/') else {
             return Ok(ImportDecision::Undecided);
@@ -95,8 +96,9 @@ impl LegacyImporter {
         Ok(decision)
     }
 
-    /// Whether an absent pod has no sandbox either: it has been absent for the grace period and every node reports,
-    /// so its kubelet has stopped what it should not run. Records since when the pod has been absent.
+    /// Whether the sandbox of an absent pod is gone, too. This holds if the pod has been absent for the grace period
+    /// and every node is reporting or fenced: every kubelet has then stopped the pods that it should not run. The
+    /// first call for a record starts the grace period.
     async fn confirm_stale(&self, allocation: &LegacyAllocation) -> Result<bool, Error> {
         let record = (allocation.pod.clone(), allocation.address);
         let since = *self
@@ -114,7 +116,8 @@ impl LegacyImporter {
         Ok(nodes.items.iter().all(is_reporting))
     }
 
-    /// Writes the entries into their blocks. A concurrent write wins, and the next pass retries.
+    /// Adds the entries to their blocks; existing entries are kept. If a block was written concurrently, it is skipped
+    /// and the next pass retries.
     pub async fn import(&self, allocations: Vec<(LegacyAllocation, AddressAllocation)>) -> Result<(), Error> {
         let mut blocks: BTreeMap<IpBlockId, BTreeMap<u8, AddressAllocation>> = BTreeMap::new();
         for (allocation, entry) in allocations {
@@ -151,8 +154,8 @@ impl LegacyImporter {
         Ok(())
     }
 
-    /// Imports the records of running pods that Spiderpool wrote into a pool, and returns all records that are not
-    /// stale.
+    /// Imports the records that Spiderpool wrote into the pool's status and whose pods are running. Returns all of
+    /// Spiderpool's records except the stale ones.
     pub async fn import_spiderpool_records(
         &self,
         pool: &SpiderIPPool,
@@ -160,7 +163,7 @@ impl LegacyImporter {
     ) -> Result<Vec<(IpAddr, SpiderpoolRecord)>, Error> {
         let mut remaining = Vec::new();
         let mut to_import = Vec::new();
-        // An address that has a block entry is reported from there.
+        // Skip addresses that have an entry in a block: their allocations are published from the block.
         let is_foreign = |(address, record): &(IpAddr, SpiderpoolRecord)| {
             !record.is_managed() && !allocations.contains_key(address)
         };
@@ -188,7 +191,7 @@ impl LegacyImporter {
         Ok(remaining)
     }
 
-    /// The interface that has the address according to the pod's SpiderEndpoint.
+    /// Returns the interface that has the address according to the pod's SpiderEndpoint.
     fn endpoint_interface(&self, record: &SpiderpoolRecord, address: IpAddr) -> Option<String> {
         let (namespace, name) = record.pod.split_once('/')?;
         let endpoint = self.caches.endpoints.get(namespace, name)?;
@@ -202,14 +205,15 @@ impl LegacyImporter {
     }
 }
 
-/// Whether the node reports its pods, or is fenced and runs none.
+/// Whether the node is ready, so that its kubelet reports its pods, or fenced, so that it runs none.
 fn is_reporting(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
     ready || NodeFencing::from_node(node) == NodeFencing::OutOfService
 }
 
-/// Decides about a record, given its pod and whether a StatefulSet expects a pod of that name.
+/// Decides about a record from its pod, if the pod exists. `expected` tells whether a StatefulSet has a pod of that
+/// name.
 fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: bool) -> ImportDecision {
     let same = |pod: &&Pod| allocation.uid.is_none() || allocation.uid == pod.uid();
     let Some(pod) = pod.filter(same) else {
@@ -229,7 +233,8 @@ fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: boo
         return ImportDecision::Undecided;
     };
     let interface = allocation.interface.clone().unwrap_or(reported);
-    // Spiderpool does not record the sandbox. The node then looks for the address in its network namespaces.
+    // Spiderpool does not record the sandbox. For an entry with a placeholder, the node daemon looks for the address
+    // in the node's network namespaces.
     let container = allocation.container.clone().unwrap_or_else(|| format!("before-{uid}"));
     ImportDecision::Import(block_entry(
         allocation,
@@ -261,7 +266,7 @@ fn block_entry(
     }
 }
 
-/// The interface that has the address according to the pod's network-status annotation or podIPs.
+/// Returns the interface that has the address according to the pod's network-status annotation or podIPs.
 fn reported_interface(pod: &Pod, address: IpAddr) -> Option<String> {
     let is = |text: &str| text.parse() == Ok(address);
     let status: Vec<Value> = pod

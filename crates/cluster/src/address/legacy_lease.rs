@@ -1,4 +1,4 @@
-//! Whether a replaced system is still running, in which case its records are left to it.
+//! Detects whether a replaced system is still running. As long as it is, Ferroband does not write its objects.
 
 use crate::Error;
 use ferroband_daemon::api_call::with_timeout;
@@ -6,10 +6,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 
 pub const SPIDERPOOL_LEASE: &str = "spiderpool-controller-leases";
-/// Namespaces in which such systems are installed.
+/// Namespaces in which replaced systems are usually installed.
 const NAMESPACES: [&str; 2] = ["kube-system", "spiderpool"];
 
-/// Whether the lease is held in any of these namespaces.
+/// Whether a Lease named `lease` is held in any of `NAMESPACES`.
 pub async fn is_held_anywhere(client: &Client, lease: &str) -> Result<bool, Error> {
     for namespace in NAMESPACES {
         let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
@@ -23,7 +23,7 @@ pub async fn is_held_anywhere(client: &Client, lease: &str) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Whether the lease was renewed within twice its duration.
+/// Whether the lease has a holder that renewed it within twice its duration.
 fn is_held(lease: &Lease) -> bool {
     let Some(spec) = &lease.spec else { return false };
     let duration = i64::from(spec.lease_duration_seconds.unwrap_or(15));

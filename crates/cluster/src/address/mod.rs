@@ -30,7 +30,7 @@ use crate::{ControllerContext, Error, Trigger, run_controller};
 use caches::AddressCaches;
 use ferroband_daemon::tasks::TaskSet;
 
-/// Starts the address controllers.
+/// Starts the watches and all address controllers. They run until `tasks` ends.
 pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
     let caches = AddressCaches::watch(context, tasks);
     let trigger = Trigger::default()

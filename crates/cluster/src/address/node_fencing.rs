@@ -2,15 +2,15 @@
 
 use k8s_openapi::api::core::v1::Node;
 
-/// The taint with which an administrator confirms that a node is off.
+/// Key of the taint with which an administrator confirms that a node is off.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Fencing state of a Node object.
+/// Whether a node whose Node object exists may still be running pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFencing {
     /// The node may be running pods.
     NotFenced,
-    /// The node is off.
+    /// An administrator confirmed that the node is off.
     OutOfService,
 }
 

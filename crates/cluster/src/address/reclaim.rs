@@ -1,4 +1,4 @@
-//! Decides which addresses of a block are leaked. Pure.
+//! Decides which addresses of a block are leaked. Does no I/O.
 
 use super::{node_fencing::NodeFencing, statefulset::split_pod_name};
 use ferroband_address::{AddressAllocation, IpBlock};
@@ -11,12 +11,13 @@ pub trait ReclaimEvidence {
     fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool;
 }
 
-/// The leaked addresses of one block.
+/// Result of checking one block for leaked addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReclaimOutcome {
-    /// The block without them, if it changes.
+    /// The block to write, without the leaked addresses and without a lost node; `None` if nothing changes.
     pub updated_block: Option<IpBlock>,
-    /// The addresses that become free or are reserved for the next pod of a StatefulSet.
+    /// Offset, old entry and reason of each reclaimed address. The address is now free, or reserved for the next pod
+    /// of a StatefulSet.
     pub released: Vec<(u8, AddressAllocation, ReclaimReason)>,
 }
 
@@ -27,7 +28,7 @@ pub enum ReclaimReason {
     NodeOutOfService,
     /// The Node object does not exist.
     NodeDeleted,
-    /// The StatefulSet no longer has such a pod.
+    /// The address is reserved for a pod that its StatefulSet no longer has.
     PodNotExpected,
 }
 
@@ -41,7 +42,7 @@ impl ReclaimReason {
     }
 }
 
-/// Finds the leaked addresses of a block.
+/// Finds the leaked addresses of a block, and removes or reserves them in the returned copy.
 pub fn reclaim_block(block: &IpBlock, evidence: &impl ReclaimEvidence) -> ReclaimOutcome {
     let mut updated = block.clone();
     let mut released = Vec::new();
@@ -62,7 +63,7 @@ pub fn reclaim_block(block: &IpBlock, evidence: &impl ReclaimEvidence) -> Reclai
         };
         let Some(reason) = reason else { continue };
         if entry.sticky && !entry.is_reserved() && is_expected() {
-            // The sandbox is gone with its node; the address is reserved for the next pod of the same name.
+            // The node is lost, and the sandbox with it. Reserve the address for the next pod of the same name.
             updated.entries.insert(*offset, AddressAllocation { container: String::new(), ..entry.clone() });
         } else {
             updated.entries.remove(offset);

@@ -36,7 +36,7 @@ pub async fn sync(
         return Ok(());
     }
     let mut desired: BTreeMap<&str, Vec<(IpAddr, &AddressAllocation)>> = BTreeMap::new();
-    // Whereabouts ranges have a slash in their name; they have no SpiderEndpoints.
+    // Skip Whereabouts ranges, whose names contain a slash: they have no SpiderEndpoints.
     for (_, entries) in allocations.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
         for (address, entry) in entries {
             desired.entry(&entry.pod).or_default().push((*address, entry));
@@ -66,7 +66,8 @@ pub async fn sync(
         let terminating = object.metadata.deletion_timestamp.is_some();
         match is_managed(object.as_ref()) {
             true => changes.push(EndpointChange::Delete { pod }),
-            // Its pod is gone, and so is the controller that would remove the finalizer.
+            // The endpoint is Spiderpool's and its pod is gone. Spiderpool's controller no longer runs, so nothing
+            // else removes the finalizer.
             false if terminating && !object.finalizers().is_empty() => {
                 changes.push(EndpointChange::RemoveFinalizers { pod });
             }
@@ -99,7 +100,8 @@ impl EndpointChange<'_> {
                 with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
             }
             Self::Apply { detail, exists: true, .. } => {
-                // Takes over an endpoint of Spiderpool with its addresses. Nothing else would remove the finalizer.
+                // An endpoint of Spiderpool is taken over by setting the label. Its finalizer is removed, because
+                // Spiderpool's controller, which would do that, no longer runs.
                 let patch = json!({
                     "metadata": {"labels": {MANAGED_LABEL.0: MANAGED_LABEL.1}, "finalizers": null}, "status": {"current": detail},
                 });
@@ -114,7 +116,8 @@ impl EndpointChange<'_> {
             }
         };
         match result {
-            // Deleted or created concurrently: the next pass sees the result.
+            // Conflict and NotFound are ignored: the object was created or deleted concurrently, and the next pass
+            // sees the result.
             Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
                 Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e))
             }
@@ -123,7 +126,7 @@ impl EndpointChange<'_> {
     }
 }
 
-/// A new endpoint for a pod; `None` if the pod is gone.
+/// Builds a new endpoint for a pod. Returns `None` if the pod is gone, unless it belongs to a StatefulSet.
 async fn new_endpoint(
     context: &ControllerContext,
     namespace: &str,
@@ -132,7 +135,7 @@ async fn new_endpoint(
     current: EndpointDetail,
 ) -> Result<Option<SpiderEndpoint>, Error> {
     let (kind, controller, owners) = if entry.sticky {
-        // The endpoint outlives the pod, as its addresses do.
+        // The addresses of a StatefulSet's pod outlive the pod, so the endpoint must too: it has no owner reference.
         ("StatefulSet".to_owned(), split_pod_name(name).map_or(name, |(set, _)| set).to_owned(), None)
     } else {
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(context.client.clone(), namespace);

@@ -27,7 +27,7 @@ use std::{
 
 /// Minimum time between two writes of one pool's status.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Keeps a pool that is in use from being deleted. The name is Spiderpool's.
+/// Spiderpool's finalizer. It keeps a pool from being deleted while its addresses are in use.
 const FINALIZER: &str = "spiderpool.spidernet.io";
 
 /// The controller that writes the status of SpiderIPPools.
@@ -58,7 +58,7 @@ impl SpiderPoolController {
             .insert(name.to_owned(), Instant::now());
     }
 
-    /// Updates finalizer and status; `false` if the status must wait because it was written recently.
+    /// Updates finalizer and status of a pool. Returns `false` if the status was written too recently and must wait.
     async fn update_pool(
         &self,
         pool: &SpiderIPPool,
@@ -73,7 +73,8 @@ impl SpiderPoolController {
         };
         let terminating = pool.metadata.deletion_timestamp.is_some();
         let has_finalizer = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        // The API server rejects a new finalizer on an object that is being deleted.
+        // Remove the finalizer from an unused pool that is being deleted, and add it to any other pool. The API server
+        // rejects a new finalizer on an object that is being deleted.
         let change = if has_finalizer { terminating && !used } else { !terminating };
         if change {
             let mut finalizers = pool.finalizers().to_vec();
@@ -122,7 +123,7 @@ impl Controller for SpiderPoolController {
             }
         }
         let mut pools: Vec<_> = self.caches.ip_pools.list().into_iter().map(|(_, pool)| pool).collect();
-        // Of two pools that overlap, the older one is ready.
+        // Oldest first: of two pools that overlap, the older one is accepted and the other one is not ready.
         pools.sort_by_key(|pool| (pool.creation_timestamp().map(|at| at.0), pool.name_any()));
         let mut accepted: Vec<IpPool> = Vec::new();
         let mut all_written = true;
@@ -180,7 +181,8 @@ fn total_addresses(pool: Option<&IpPool>) -> i64 {
     pool.map_or(0, |pool| i64::try_from(pool.total()).unwrap_or(i64::MAX))
 }
 
-/// All allocations in Spiderpool's format, including those that Spiderpool itself wrote.
+/// Converts the allocations to the format of a SpiderIPPool's status. `foreign` are the records that Spiderpool itself
+/// wrote.
 fn allocation_records(
     allocations: &PoolAllocations<'_>,
     foreign: Vec<(IpAddr, SpiderpoolRecord)>,

@@ -1,8 +1,8 @@
-//! The pods that a StatefulSet has.
+//! Ordinals and pod names of a StatefulSet.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-/// The ordinals of a StatefulSet's pods: `count` of them, from `start`.
+/// Ordinals of a StatefulSet's pods, from `spec.ordinals.start` and `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatefulSetOrdinals {
     start: i64,
@@ -23,7 +23,7 @@ impl StatefulSetOrdinals {
     }
 }
 
-/// Splits a pod's name into the name of its StatefulSet and its ordinal.
+/// Splits `web-0` into the StatefulSet's name `web` and the ordinal 0. Returns `None` if the name has no ordinal.
 pub fn split_pod_name(pod: &str) -> Option<(&str, i64)> {
     let (set, ordinal) = pod.rsplit_once('-')?;
     Some((set, ordinal.parse().ok()?))

@@ -29,12 +29,14 @@ use tracing::info;
 /// How often undecided records are checked.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The controller that imports and removes Whereabouts' records.
+/// The controller that imports the records of running pods into blocks and removes stale records from Whereabouts'
+/// IPPools.
 pub struct WhereaboutsCleanup {
     context: ControllerContext,
     caches: AddressCaches,
     importer: LegacyImporter,
-    /// Records that had an entry in a block: when the entry is gone, so is the sandbox.
+    /// Records that were observed with an entry in a block, by IP space, address and sandbox ID. When such an entry is
+    /// gone, its node has reported that the sandbox is gone, and the record is stale.
     known_in_blocks: Mutex<BTreeSet<(IpSpace, IpAddr, String)>>,
 }
 
@@ -44,14 +46,15 @@ impl WhereaboutsCleanup {
         Self { context: context.clone(), caches, importer, known_in_blocks: Mutex::default() }
     }
 
-    /// Writes the pool without the records at `offsets`. Deletes an empty pool: Whereabouts creates it again if needed.
+    /// Removes the records at `offsets` from the pool, and their reservations. A pool without records is deleted,
+    /// because Whereabouts creates it again if needed.
     async fn remove_records(&self, pool: &IPPool, offsets: &BTreeSet<String>) -> Result<(), Error> {
         let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
         let api: Api<IPPool> = Api::namespaced(self.context.client.clone(), &namespace);
         let mut remaining = pool.clone();
         remaining.spec.allocations.retain(|offset, _| !offsets.contains(offset));
         let written = if remaining.spec.allocations.is_empty() {
-            // Only this version: a concurrently written record wins.
+            // Delete only the version that was read. If Whereabouts has added a record since, the deletion fails.
             let preconditions = Preconditions { resource_version: pool.resource_version(), uid: pool.uid() };
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             with_timeout(api.delete(&name, &parameters)).await.map(drop)
@@ -60,7 +63,7 @@ impl WhereaboutsCleanup {
         };
         match written {
             Ok(()) => info!(pool = name, records = offsets.len(), "stale Whereabouts records removed"),
-            // Changed concurrently: the next pass sees the result.
+            // The pool was changed or deleted concurrently. The next pass sees the result.
             Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => return Ok(()),
             Err(e) => return Err(Error::api("write", format!("IPPool {namespace}/{name}"))(e)),
         }
@@ -89,14 +92,14 @@ impl WhereaboutsCleanup {
     }
 }
 
-/// A record compared with the blocks.
+/// A record of Whereabouts, compared with the block entry of the same address.
 #[derive(Debug, PartialEq)]
 enum RecordState {
-    /// The block has its entry.
+    /// The block has an entry for the same sandbox.
     Current,
-    /// Its entry is gone, or another sandbox of the pod has the address.
+    /// The entry for the same sandbox is gone, or another sandbox of the same pod has the address.
     Stale,
-    /// It never had an entry, or another pod has the address.
+    /// The record never had an entry, or another pod has the address.
     Unknown,
 }
 

@@ -1,4 +1,5 @@
-//! Publishes allocations from Whereabouts ranges as IPPools and reservations, for tools that read those.
+//! Publishes allocations from Whereabouts ranges as Whereabouts' IPPools and OverlappingRangeIPReservations, for tools
+//! that read these objects.
 
 use super::caches::AddressCaches;
 use crate::{Controller, ControllerContext, Error};
@@ -20,12 +21,12 @@ use std::{
 };
 use tokio::{sync::Mutex, time::sleep};
 
-/// Whereabouts' default namespace for these objects.
+/// Namespace in which Whereabouts stores its objects by default.
 const NAMESPACE: &str = "kube-system";
-/// Minimum time between two rounds of writes.
+/// Minimum time between two passes that write.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// The pause after each write, as a multiple of the write's duration, and its bounds: readers of these objects can
-/// wait, and starting pods need the API server more.
+/// Pause after each write: a multiple of the write's duration, then the shortest and the longest pause. The pauses
+/// leave the API server free for starting pods; readers of these objects can wait.
 const WRITE_PAUSE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
 
 /// The controller that publishes allocations as Whereabouts objects.
@@ -35,7 +36,7 @@ pub struct WhereaboutsProjection {
     last_projection: Mutex<Option<ProjectedObjects>>,
 }
 
-/// The contents of the objects that this controller owns.
+/// Specs of the published objects, by name.
 #[derive(Clone, Debug, PartialEq)]
 struct ProjectedObjects {
     computed_at: Instant,
@@ -91,7 +92,8 @@ impl WhereaboutsProjection {
         Ok(ProjectedObjects { computed_at: Instant::now(), pools, reservations })
     }
 
-    /// Writes the difference, and removes from `after` the objects that Whereabouts itself owns.
+    /// Writes the difference between `before` and `after`. Objects that Whereabouts itself created are not written,
+    /// and are removed from `after`.
     async fn write_changes(
         &self,
         before: &ProjectedObjects,
@@ -109,12 +111,13 @@ impl WhereaboutsProjection {
     }
 }
 
-/// A kind of object of Whereabouts.
+/// One of Whereabouts' kinds: IPPool or OverlappingRangeIPReservation.
 trait ProjectedKind:
     kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned
 {
-    /// Whether an object always has the same fields, so that one create call suffices. If such an object is applied
-    /// later, removed fields would stay: the API server treats the creator as another field owner.
+    /// Whether objects of this kind always have the same fields. New objects are then written with one create call.
+    /// Other kinds always use server-side apply: fields set by a create call have another owner, so a later apply
+    /// could not remove them.
     const HAS_FIXED_FIELDS: bool;
 }
 
@@ -126,7 +129,8 @@ impl ProjectedKind for OverlappingRangeIPReservation {
     const HAS_FIXED_FIELDS: bool = true;
 }
 
-/// Writes the objects that differ; returns the names of those that Whereabouts itself owns.
+/// Writes the objects that differ, with a pause after each. Returns the names of objects that Whereabouts itself
+/// created, which are not changed.
 async fn sync_objects<K, S>(
     api: &Api<K>,
     before: &BTreeMap<String, S>,
@@ -161,8 +165,8 @@ where
     Ok(foreign)
 }
 
-/// Applies an object. Returns `false` and changes nothing if Whereabouts itself created it: nodes do not assign its
-/// addresses.
+/// Writes an object. Returns `false` and changes nothing if Whereabouts itself created it. Its addresses are safe,
+/// because nodes do not assign addresses that Whereabouts has recorded.
 async fn apply_unless_foreign<K: ProjectedKind>(
     api: &Api<K>,
     name: &str,
@@ -181,7 +185,7 @@ async fn apply_unless_foreign<K: ProjectedKind>(
     if !known && with_timeout(api.get_opt(name)).await?.is_some_and(|found| !is_managed(&found)) {
         return Ok(false);
     }
-    // Server-side apply also removes entries that are gone.
+    // Server-side apply also removes allocations that are no longer in `object`.
     let parameters = PatchParams::apply("ferroband-cluster").force();
     with_timeout(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(|_| true)
 }
@@ -206,7 +210,7 @@ impl Controller for WhereaboutsProjection {
         let mut after = self.desired();
         let same = (&before.pools, &before.reservations) == (&after.pools, &after.reservations);
         if !same {
-            // After a failure nothing is remembered, and the next pass lists the objects again.
+            // If this fails, `last` stays empty, and the next pass lists the objects again.
             self.write_changes(&before, &mut after).await?;
         }
         *last = Some(if same { before } else { after });

@@ -28,12 +28,12 @@ const DRAIN_RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How often a node that waits for its pool's budget is checked.
 const BUDGET_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The controller that drains nodes.
+/// The controller that evicts pods from nodes that request a drain, and reports progress in annotations.
 pub struct DrainController {
     context: ControllerContext,
     caches: PolicyCaches,
     eviction_requests: EvictionRequests,
-    /// The last event about each node, to publish it only once.
+    /// Reason and note of the last event about each node, so that the same event is not published again.
     last_events: Mutex<HashMap<String, String>>,
 }
 
@@ -52,13 +52,13 @@ impl DrainController {
     async fn set_current_state(&self, state: &SriovNetworkNodeState, current: &str) -> Result<(), Error> {
         let (own, node) = (&self.context.settings.namespace, state.name_any());
         let api: Api<SriovNetworkNodeState> = Api::namespaced(self.context.client.clone(), own);
-        // With the resourceVersion, two leaders cannot both start a drain.
+        // The resourceVersion makes the patch fail if the state has changed, so two leaders cannot both start a drain.
         let patch = json!({ "metadata": {
             "annotations": { CURRENT_STATE: current }, "resourceVersion": state.resource_version(),
         } });
         match with_timeout(api.patch_metadata(&node, &PatchParams::default(), &Patch::Merge(&patch))).await {
             Ok(_) => tracing::info!(node, current, "drain state changed"),
-            // The cache was behind; the next pass reads the new state.
+            // The cached state is outdated. The next pass uses the new one.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             Err(e) => return Err(Error::api("annotate", format!("SriovNetworkNodeState {own}/{node}"))(e)),
         }

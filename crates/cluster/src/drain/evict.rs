@@ -18,21 +18,21 @@ use std::{
 /// After this time the eviction of a pod is requested again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The result of an eviction round.
+/// Result of requesting the eviction of several pods once.
 #[derive(Debug, Default)]
 pub struct EvictionResult {
-    /// Number of pods that still exist.
+    /// Number of pods that still existed before the evictions.
     pub remaining: usize,
     /// Why evictions were refused, for example by a PodDisruptionBudget.
     pub blocked: Vec<String>,
 }
 
-/// When the eviction of a pod was last requested, by UID.
+/// Time of the last eviction request for each pod, by UID. Used to pause between two requests.
 #[derive(Default)]
 pub struct EvictionRequests(Mutex<HashMap<String, Instant>>);
 
 impl EvictionRequests {
-    /// Whether to request the eviction of this pod now.
+    /// Whether no eviction of this pod was requested within `RETRY_INTERVAL`. Forgets older requests.
     fn is_due(&self, uid: &str) -> bool {
         let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         requests.retain(|_, at| at.elapsed() < RETRY_INTERVAL);
@@ -44,7 +44,7 @@ impl EvictionRequests {
     }
 }
 
-/// Evicts the pods that hold affected devices. A pod that was recreated with another UID is not evicted.
+/// Evicts the pods that use affected devices. A pod that was recreated has another UID and is not evicted.
 pub async fn evict_holders(
     context: &ControllerContext,
     requests: &EvictionRequests,
@@ -113,9 +113,9 @@ async fn request_eviction(
             tracing::info!(pod = what, "pod eviction requested");
             Ok(())
         }
-        // Gone, or another pod with the same name.
+        // 404: the pod is gone. 409: it was replaced by a pod with the same name and another UID.
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
-        // A PodDisruptionBudget forbids it for now.
+        // A PodDisruptionBudget forbids the eviction for now.
         Err(kube::Error::Api(status)) if status.code == 429 => {
             requests.record(uid);
             result.blocked.push(format!("{what}: {}", status.message));

@@ -1,4 +1,4 @@
-//! The next drain step of a node. Pure.
+//! Computes the next drain step of a node from its annotations. Does no I/O.
 
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, DRAINING, EXTERNAL_DRAINER,
@@ -6,11 +6,11 @@ use ferroband_api::sriov::{
 };
 use kube::ResourceExt;
 
-/// The next drain step of a node.
+/// What the drain controller does next for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainStep {
     NoAction,
-    /// Start draining, if the budget allows it.
+    /// Start the drain if the budget of the node's pool allows it.
     Start,
     /// Evict the affected pods, or all pods for a reboot.
     Evict {
@@ -23,7 +23,8 @@ pub enum DrainStep {
     Finish,
 }
 
-/// The next step for the node of this state, in a cluster of `nodes` nodes.
+/// Computes the next step from the annotations of a SriovNetworkNodeState. `nodes` is the number of nodes in the
+/// cluster.
 pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
     let annotations = state.annotations();
     let get = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
@@ -35,7 +36,7 @@ pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
         (DRAIN_REQUIRED, DRAINING) => DrainStep::Evict { all: false },
         (REBOOT_REQUIRED, DRAINING) if nodes < 2 => DrainStep::Complete,
         (REBOOT_REQUIRED, DRAINING) => DrainStep::Evict { all: true },
-        // A pod got an affected device in between.
+        // A pod got an affected device after the drain was complete.
         (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => DrainStep::Evict { all: false },
         (DRAIN_REQUIRED | REBOOT_REQUIRED, DRAIN_COMPLETE) => DrainStep::NoAction,
         (DRAIN_REQUIRED | REBOOT_REQUIRED, _) => DrainStep::Start,

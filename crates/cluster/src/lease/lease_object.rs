@@ -12,12 +12,12 @@ use tokio::time::Instant;
 pub struct LeaseHolder {
     pub identity: String,
     pub lease_duration: Duration,
-    /// Last renewal, by the holder's clock.
+    /// Time of the last renewal, by the holder's clock.
     pub renew_time: Option<Timestamp>,
 }
 
 impl LeaseHolder {
-    /// Reads the holder; `None` if the lease has none.
+    /// Reads the holder from the spec of the Lease. Returns `None` if the lease has no holder.
     pub fn from_lease(lease: &Lease) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
         let identity = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
@@ -27,7 +27,7 @@ impl LeaseHolder {
     }
 }
 
-/// What a waiting replica has observed of the holder.
+/// What a waiting replica last observed: the holder, its renewal time, and when this renewal time was first observed.
 #[derive(Default)]
 pub struct LeaseObserver {
     last: Option<(String, Option<Timestamp>, Instant)>,
@@ -38,7 +38,7 @@ impl LeaseObserver {
     pub fn observe_availability(&mut self, lease: &Lease, me: &str, now: Instant) -> bool {
         let Some(holder) = LeaseHolder::from_lease(lease) else { return true };
         if holder.identity == me {
-            // Held by a former process of the same name, which is gone.
+            // The holder is an earlier process of this pod, which no longer runs.
             return true;
         }
         match &self.last {
@@ -55,13 +55,13 @@ impl LeaseObserver {
     }
 }
 
-/// A new object, held by `me`.
+/// Builds a new Lease object that `me` holds.
 pub fn new_lease(name: &str, me: &str, duration: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     acquire(Lease { metadata, spec: None }, me, duration, now)
 }
 
-/// The object with `me` as holder from `now`.
+/// Returns the Lease with `me` as its holder, renewed at `now`. A change of holder increments the transition count.
 pub fn acquire(mut lease: Lease, me: &str, duration: Duration, now: Timestamp) -> Lease {
     let before = lease.spec.take().unwrap_or_default();
     let changed = before.holder_identity.as_deref() != Some(me);
@@ -77,13 +77,13 @@ pub fn acquire(mut lease: Lease, me: &str, duration: Duration, now: Timestamp) -
     lease
 }
 
-/// The object with a new renewal time.
+/// Returns the Lease with the renewal time `now`.
 pub fn renew(mut lease: Lease, now: Timestamp) -> Lease {
     lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
     lease
 }
 
-/// The object without a holder.
+/// Returns the Lease without a holder.
 pub fn release(mut lease: Lease) -> Lease {
     lease.spec.get_or_insert_default().holder_identity = None;
     lease
@@ -100,7 +100,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
-        // The holder's clock is years off, which must not matter.
+        // The holder's clock is years behind. This must not matter.
         let lease = new_lease("l", "other", DURATION, time(5));
         let mut observer = LeaseObserver::default();
         assert!(!observer.observe_availability(&lease, "me", at(0)));

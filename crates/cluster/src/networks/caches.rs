@@ -1,4 +1,4 @@
-//! The caches of the network controllers and the webhook.
+//! API objects that the network controllers and the webhook watch and cache.
 
 use crate::{Error, Reflector};
 use ferroband_api::{
@@ -10,18 +10,20 @@ use kube::{Api, Client, ResourceExt, runtime::watcher};
 
 use super::GROUP_ANNOTATIONS;
 
-/// The network caches. Every replica has them, because its webhook answers from them.
+/// Caches of networks and namespaces. Every replica fills them, not only the leader, because its webhook answers from
+/// them.
 #[derive(Clone)]
 pub struct NetworkCaches {
     pub definitions: Reflector<NetworkAttachmentDefinition>,
     pub spider_configs: Reflector<SpiderMultusConfig>,
     pub ib_networks: Reflector<SriovIBNetwork>,
-    /// Namespaces with the network group of their pods: key and value of the annotation.
+    /// All namespaces. The value is the annotation (key and value) that assigns a network group to the pods of the
+    /// namespace, if it has one.
     pub namespace_groups: Reflector<Option<(&'static str, String)>>,
 }
 
 impl NetworkCaches {
-    /// Starts all watches.
+    /// Starts one watch for each cache. The watches run until `tasks` ends.
     pub fn start(client: &Client, tasks: &mut TaskSet<Error>) -> Self {
         let config = watcher::Config::default;
         let all = || client.clone();

@@ -1,4 +1,4 @@
-//! Suppresses repeated events: a pass runs at every change and must not publish the same event again.
+//! Suppresses repeated events. The controllers run on every change and must not publish the same event each time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -14,12 +14,12 @@ impl NetworkEventDedup {
         messages.insert(uid.to_owned(), text.to_owned()).as_deref() != Some(text)
     }
 
-    /// Forgets the last message: the object has no problem any more.
+    /// Forgets the last message about an object that has no problem any more, so that a new problem is published.
     pub fn clear(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Forgets all objects but these.
+    /// Forgets the messages about all objects except `uids`, because the others are deleted.
     pub fn retain(&self, uids: &HashSet<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
     }

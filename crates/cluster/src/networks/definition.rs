@@ -6,33 +6,35 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Annotation of a definition that was generated from a SriovIBNetwork: a reference to it.
+/// Annotation of a NetworkAttachmentDefinition that was generated from a SriovIBNetwork. The value refers to the
+/// SriovIBNetwork.
 pub const OWNER_REF: &str = "sriovnetwork.openshift.io/owner-ref";
 /// kubectl's copy of the object that it applied; meaningless on another object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Annotations with these prefixes are copied from the object, and removed when they are gone there.
+/// Prefixes of annotations that belong to the source object. They are removed from the definition when the source
+/// object no longer has them.
 const COPIED_PREFIXES: [&str; 2] = ["multus.spidernet.io/", "cni.spidernet.io/"];
 
-/// The desired NetworkAttachmentDefinition of an object.
+/// The NetworkAttachmentDefinition that should exist for a SpiderMultusConfig or SriovIBNetwork.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkDefinition {
     pub namespace: String,
     pub name: String,
     /// Required annotations; others are left unchanged.
     pub annotations: BTreeMap<String, String>,
-    /// The owning object, if both are in one namespace.
+    /// Owner reference to the source object; absent if it is in another namespace.
     pub controller: Option<OwnerReference>,
-    /// The CNI configuration; if absent, it is a file on each node.
+    /// CNI configuration as JSON text; if absent, each node has it as a file.
     pub config: Option<String>,
 }
 
-/// The existing definition compared with the desired one.
+/// Difference between the existing definition and the desired one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionDiff {
     Same,
     /// The JSON merge patch to apply; it carries the resourceVersion that was read.
     Patch(Value),
-    /// It belongs to this other owner.
+    /// The existing definition belongs to another owner, which is named here. It must not be changed.
     Foreign(String),
 }
 
@@ -46,8 +48,8 @@ impl NetworkDefinition {
         object
     }
 
-    /// Compares `existing` with the desired definition. A definition without an owner is adopted, as in the replaced
-    /// systems: users may create the object later than the definition.
+    /// Compares `existing` with the desired definition. A definition without an owner is adopted, as the replaced
+    /// systems do, because users may create the definition before the source object.
     pub fn diff(&self, existing: &NetworkAttachmentDefinition) -> DefinitionDiff {
         let uid = self.controller.as_ref().map(|owner| owner.uid.as_str());
         let controller = existing.owner_references().iter().find(|owner| owner.controller == Some(true));
@@ -88,14 +90,14 @@ impl NetworkDefinition {
         if patch.is_empty() && metadata.is_empty() {
             return DefinitionDiff::Same;
         }
-        // A concurrent change makes the patch fail; the next pass compares again.
+        // With the resourceVersion, the patch fails after a concurrent change, and the next pass compares again.
         metadata.insert("resourceVersion".to_owned(), json!(existing.resource_version()));
         patch.insert("metadata".to_owned(), metadata.into());
         DefinitionDiff::Patch(patch.into())
     }
 }
 
-/// The annotations of an object that are copied to its definition.
+/// Returns the annotations that are copied from a source object to its definition: all except kubectl's.
 pub fn copied_annotations(annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let copied = annotations.iter().filter(|(key, _)| key.as_str() != LAST_APPLIED);
     copied.map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -1,8 +1,8 @@
-//! Why no network can be generated from an object.
+//! Errors in SpiderMultusConfigs and SriovIBNetworks.
 
 use ferroband_model::{Fault, FaultCode, MalformedValue};
 
-/// A problem in the spec of a SpiderMultusConfig or SriovIBNetwork.
+/// Why no NetworkAttachmentDefinition can be generated from a SpiderMultusConfig or SriovIBNetwork.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkSpecError {
@@ -14,30 +14,28 @@ pub enum NetworkSpecError {
     CustomAndSection(&'static str),
     #[error("cniType {0:?} is unknown")]
     UnknownType(String),
-    /// A required field is not set.
     #[error("{0} is not set")]
     MissingField(&'static str),
-    /// A field that needs a plugin that Ferroband does not include.
+    /// The field is valid in the replaced system, but needs a CNI plugin that Ferroband does not include.
     #[error("{0} needs a plugin that Ferroband does not include")]
     Unsupported(&'static str),
     #[error("{field} is not JSON")]
     InvalidJson { field: String, source: serde_json::Error },
-    /// Valid JSON of the wrong structure.
+    /// The field is valid JSON, but for example not an object.
     #[error("{field} {problem}")]
     InvalidShape { field: String, problem: &'static str },
-    /// A field with an invalid value.
+    /// The value of the field cannot be parsed.
     #[error("{field}: {source}")]
     InvalidValue { field: &'static str, source: MalformedValue },
-    /// An annotation with an invalid value.
     #[error("annotation {annotation}: {problem}")]
     InvalidAnnotation { annotation: &'static str, problem: String },
-    /// The object may not have a definition in another namespace.
+    /// Only objects in system namespaces, which are listed here, may have a definition in another namespace.
     #[error("networkNamespace may only be set on objects in the namespaces {0}")]
     ForbiddenNamespace(String),
 }
 
 impl NetworkSpecError {
-    /// The error as shown to users, about `object`.
+    /// Converts the error to the fault that events and conditions of `object` show.
     pub fn fault(&self, object: &str) -> Fault {
         let cause = match std::error::Error::source(self) {
             Some(source) if matches!(self, Self::InvalidJson { .. }) => format!("{self}: {source}"),

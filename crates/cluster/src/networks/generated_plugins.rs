@@ -1,10 +1,11 @@
-//! The generated CNI plugin entries. Their keys are in the order in which the replaced systems write them.
+//! CNI configurations as the controllers generate them. Their JSON keys are in the order in which the replaced systems
+//! write them.
 
 use ferroband_api::spiderpool::{CoordinatorSpec, IpPools, PoolRoute};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A CNI configuration list.
+/// A CNI configuration list with one entry for each plugin of the chain.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GeneratedConfList<'a> {
@@ -23,7 +24,7 @@ pub enum GeneratedPlugin<'a> {
     Coordinator(Box<CoordinatorEntry<'a>>),
     Rdma(RdmaEntry),
     Tuning(TuningEntry),
-    /// Copied unchanged from the object.
+    /// Plugin configuration that is copied unchanged from the source object.
     Verbatim(Box<RawValue>),
 }
 
@@ -32,7 +33,7 @@ pub struct IbSriovEntry<'a> {
     pub r#type: &'static str,
     pub pkey: String,
     pub link_state: &'a str,
-    /// If absent, the node's RDMA mode decides.
+    /// If absent, the node's RDMA netns mode decides whether the RDMA device is isolated.
     #[serde(rename = "rdmaIsolation", skip_serializing_if = "Option::is_none")]
     pub rdma_isolation: Option<bool>,
     #[serde(rename = "ibKubernetesEnabled")]
@@ -101,7 +102,7 @@ pub struct SpiderpoolIpamEntry<'a> {
 }
 
 impl<'a> SpiderpoolIpamEntry<'a> {
-    /// The IPAM section with these pools. `match_master_subnet` applies only to plugin `sriov`.
+    /// Builds an IPAM section that uses `pools`. `match_master_subnet` is set only for the plugin `sriov`.
     pub fn from_pools(pools: Option<&'a IpPools>, sriov: bool) -> Self {
         Self {
             r#type: "spiderpool",
@@ -125,7 +126,7 @@ pub struct CoordinatorEntry<'a> {
     pod_mac_prefix: Option<&'a str>,
     mode: &'a str,
     r#type: &'static str,
-    // The plugin's key ends in Nic, the object's in NIC.
+    // The key in the CNI configuration ends in `Nic`, but the field of SpiderMultusConfig ends in `NIC`.
     #[serde(rename = "podDefaultRouteNic", skip_serializing_if = "Option::is_none")]
     pod_default_route_nic: Option<&'a str>,
     #[serde(rename = "podRPFilter", skip_serializing_if = "Option::is_none")]
@@ -139,8 +140,8 @@ pub struct CoordinatorEntry<'a> {
 }
 
 impl<'a> CoordinatorEntry<'a> {
-    /// The coordinator entry of a network with this `spec`. Defaults are omitted, so that the cluster's
-    /// SpiderCoordinator applies.
+    /// Builds the coordinator entry of a network. Optional fields that `spec` does not set are omitted, so that the
+    /// cluster's SpiderCoordinator applies.
     pub fn from_spec(spec: Option<&'a CoordinatorSpec>) -> Self {
         let text = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
         Self {

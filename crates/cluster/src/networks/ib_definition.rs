@@ -9,15 +9,15 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Prefix of references to a SriovIBNetwork.
+/// Start of every owner-ref annotation that refers to a SriovIBNetwork.
 const REFERENCE_PREFIX: &str = "SriovIBNetwork.sriovnetwork.openshift.io/";
 
-/// The value of a definition's owner-ref annotation.
+/// Returns the value of the owner-ref annotation for the SriovIBNetwork `namespace/name`.
 pub fn reference(namespace: &str, name: &str) -> String {
     format!("{REFERENCE_PREFIX}{namespace}/{name}")
 }
 
-/// Parses an owner-ref annotation: namespace and name, if it refers to a SriovIBNetwork.
+/// Parses an owner-ref annotation. Returns namespace and name, or `None` if it does not refer to a SriovIBNetwork.
 pub fn parse_reference(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix(REFERENCE_PREFIX)?.split_once('/')
 }
@@ -56,8 +56,8 @@ struct IbSriovMainEntry<'a> {
     ipam: Box<RawValue>,
 }
 
-/// The desired definition of `object`; its resource is `prefix/resourceName`. The caller checks whether the object may
-/// have a definition in another namespace.
+/// Computes the desired definition of `object`. Its resource is `<prefix>/<resourceName>`. The caller must check
+/// whether the object may have a definition in another namespace.
 pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let spec = &object.spec;
@@ -105,7 +105,8 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
     let annotations =
         [(RESOURCE_NAME.to_owned(), resource.to_string()), (OWNER_REF.to_owned(), reference(&own, &name))];
     let definition = NetworkDefinition {
-        // Kubernetes deletes objects whose owner is in another namespace, because it does not find the owner.
+        // The owner must be in the same namespace: Kubernetes does not find an owner in another one and would delete
+        // the definition.
         controller: if namespace == own { object.controller_owner_ref(&()) } else { None },
         namespace,
         annotations: annotations.into(),
@@ -115,7 +116,7 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
     Ok(DesiredNetwork { definition, warnings })
 }
 
-/// Parses JSON text that must be an object.
+/// Returns `text` as raw JSON. Fails if it is not a JSON object.
 fn json_object(field: &str, text: String) -> Result<Box<RawValue>, NetworkSpecError> {
     let json = |source| NetworkSpecError::InvalidJson { field: field.to_owned(), source };
     let raw = RawValue::from_string(text).map_err(json)?;
@@ -127,7 +128,7 @@ fn json_object(field: &str, text: String) -> Result<Box<RawValue>, NetworkSpecEr
     }
 }
 
-/// Parses a list of plugins that is written without brackets.
+/// Parses a JSON list of plugins that is written without the enclosing brackets, as `metaPlugins` is.
 fn plugin_list(field: &str, text: &str) -> Result<Vec<Box<RawValue>>, NetworkSpecError> {
     let json = |source| NetworkSpecError::InvalidJson { field: field.to_owned(), source };
     let plugins: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{text}]")).map_err(json)?;

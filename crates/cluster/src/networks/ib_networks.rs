@@ -1,4 +1,4 @@
-//! The controller of SriovIBNetworks: their definitions and their Ready condition.
+//! Reconciles SriovIBNetworks: writes their NetworkAttachmentDefinitions and their Ready condition.
 
 mod condition;
 
@@ -17,12 +17,11 @@ use kube::{
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// Annotation of the object: the namespace of its definition.
+/// Annotation of a SriovIBNetwork: the namespace in which its definition was last written.
 const LAST_NAMESPACE: &str = "operator.sriovnetwork.openshift.io/last-network-namespace";
-/// The SR-IOV operator's finalizer, which nothing else would remove.
+/// The SR-IOV operator's finalizer. Ferroband removes it from deleted objects, because the operator no longer runs.
 const FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
 
-/// The controller of SriovIBNetworks.
 pub struct IbNetworkController {
     context: ControllerContext,
     caches: NetworkCaches,
@@ -33,7 +32,7 @@ impl IbNetworkController {
         Self { context: context.clone(), caches: caches.clone() }
     }
 
-    /// The definitions that were generated from `reference`, except the one in namespace `target`.
+    /// Returns the definitions whose owner-ref annotation is `reference`, except the one in namespace `target`.
     fn definitions_outside(
         &self,
         reference: &str,
@@ -117,7 +116,7 @@ impl IbNetworkController {
         }
     }
 
-    /// Removes the SR-IOV operator's finalizer, so that the object can be deleted.
+    /// Removes the SR-IOV operator's finalizer from an object that is being deleted.
     async fn remove_finalizer(&self, network: &SriovIBNetwork) -> Result<(), Error> {
         if !network.finalizers().iter().any(|mark| mark == FINALIZER) {
             return Ok(());
@@ -166,7 +165,7 @@ impl Controller for IbNetworkController {
         }
         let mut failed = self.delete_orphans().await.err();
         for (_, network) in caches.ib_networks.list() {
-            // A failure must not block the other networks.
+            // Continue after a failure, which must not block the other networks.
             if let Err(e) = self.reconcile_one(&network).await {
                 failed = Some(e);
             }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-/// The text without whitespace between tokens.
+/// Returns the JSON text without whitespace between tokens.
 pub fn compact(json: &RawValue) -> String {
     let mut out = String::with_capacity(json.get().len());
     for part in tokens(json.get()) {
@@ -11,7 +11,7 @@ pub fn compact(json: &RawValue) -> String {
     out
 }
 
-/// The text with every member and element on its own line, indented by `width` blanks per level.
+/// Returns the JSON text with every member and element on its own line, indented by `width` blanks per level.
 pub fn indent(json: &RawValue, width: usize) -> String {
     let mut out = String::with_capacity(json.get().len() * 2);
     let mut depth = 0;
@@ -25,7 +25,7 @@ pub fn indent(json: &RawValue, width: usize) -> String {
         if closes {
             depth -= 1;
         }
-        // Empty brackets stay on one line.
+        // Break the line before a member, an element or a closing bracket, but not inside empty brackets.
         if (matches!(before, "{" | "[") && !closes)
             || before == ","
             || (closes && !matches!(before, "{" | "["))
@@ -43,7 +43,7 @@ pub fn indent(json: &RawValue, width: usize) -> String {
     out
 }
 
-/// The tokens of valid JSON: brackets, colons, commas and scalars.
+/// Splits valid JSON into tokens: brackets, colons, commas and scalars.
 fn tokens(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -60,7 +60,7 @@ fn tokens(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The length of the string literal at the start of the text, including its quotes.
+/// Returns the length in bytes of the string literal at the start of `text`, including its quotes.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

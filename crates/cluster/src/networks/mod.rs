@@ -46,7 +46,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredNetwork {
     pub definition: NetworkDefinition,
-    /// Deviations from the documented format that are tolerated.
+    /// Deviations from the documented format that are tolerated. Shown to the author of the object.
     pub warnings: Vec<String>,
 }
 
@@ -65,7 +65,8 @@ pub fn start(context: &ControllerContext, caches: &NetworkCaches, tasks: &mut Ta
         .start_endless("SriovIBNetworks", run_controller(IbNetworkController::new(context, caches), trigger));
 }
 
-/// The network of a SriovIBNetwork. Only objects in a system namespace may have their definition in another namespace.
+/// Computes the desired network of a SriovIBNetwork. Fails if its definition belongs in another namespace and the
+/// object is not in a system namespace.
 pub fn desired_ib_network(
     network: &SriovIBNetwork,
     settings: &ClusterSettings,
@@ -78,8 +79,8 @@ pub fn desired_ib_network(
     Err(NetworkSpecError::ForbiddenNamespace(settings.system_namespaces().join(", ")))
 }
 
-/// The text of a P_Key in a CNI configuration. A decimal value is converted to hexadecimal, with a warning, because
-/// some plugins read decimal digits as hexadecimal.
+/// Returns the text of a P_Key for a CNI configuration. A decimal value is converted to hexadecimal, with a warning,
+/// because some plugins read decimal digits as hexadecimal.
 fn pkey_text(
     field: &'static str,
     key: Option<&IntOrString>,

@@ -1,10 +1,10 @@
-//! The device resource that a pod must request for a network.
+//! Determines the device resource that a pod must request for a network.
 
 use super::{NetworkCaches, NetworkSpecError, ib_definition, spider_definition};
 use ferroband_api::{spiderpool::SpiderMultusConfig, sriov::SriovIBNetwork};
 use kube::ResourceExt;
 
-/// A device resource that a network needs.
+/// A device resource that a pod must request to use a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRequest {
     pub resource: String,
@@ -12,7 +12,8 @@ pub struct ResourceRequest {
     pub shared: bool,
 }
 
-/// The name of a config's definition, and the resource that a pod needs for it.
+/// Returns the name of a config's definition, and the resource that a pod must request for it, if any. Returns `None`
+/// if the config is invalid.
 pub fn config_resource_request(config: &SpiderMultusConfig) -> Option<(String, Option<ResourceRequest>)> {
     let name = spider_definition::definition_name(config).ok()?;
     let section = spider_definition::SpiderSection::from_spec(&config.spec, &mut Vec::new()).ok()?;
@@ -24,7 +25,8 @@ pub fn config_resource_request(config: &SpiderMultusConfig) -> Option<(String, O
     Some((name, resource.map(|resource| ResourceRequest { resource: resource.to_string(), shared })))
 }
 
-/// The namespace of a SriovIBNetwork's definition, and the resource that a pod needs for it.
+/// Returns the namespace of a SriovIBNetwork's definition, and the resource that a pod must request for it. Returns
+/// `None` if the object is invalid.
 pub fn ib_resource_request(network: &SriovIBNetwork, prefix: &str) -> Option<(String, ResourceRequest)> {
     let definition = ib_definition::desired(network, prefix).ok()?.definition;
     let resource = definition.annotations.get(ferroband_api::annotation::RESOURCE_NAME)?.clone();
@@ -33,16 +35,16 @@ pub fn ib_resource_request(network: &SriovIBNetwork, prefix: &str) -> Option<(St
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupNetwork {
-    /// Namespace of the definition.
+    /// Namespace of the NetworkAttachmentDefinition.
     pub namespace: String,
-    /// Name of the definition.
+    /// Name of the NetworkAttachmentDefinition.
     pub name: String,
-    /// The resource that a pod needs for it.
+    /// Resource that a pod must request for the network; `None` if it needs none.
     pub request: Option<ResourceRequest>,
 }
 
-/// The networks of all configs of a group, or the invalid config and its error. One invalid config fails the group: a
-/// pod with only some of its rails would be worse than no pod.
+/// Returns the networks of all SpiderMultusConfigs in a group, which an annotation `key: value` names. If one config
+/// is invalid, returns that config and its error: a pod with only some of its networks would be worse than no pod.
 pub fn group_networks(
     caches: &NetworkCaches,
     key: &str,
@@ -63,7 +65,7 @@ pub fn group_networks(
     Ok(networks)
 }
 
-/// The annotation with the name of a config's definition. It must not change.
+/// Returns the annotation that sets the name of a config's definition. The webhook denies changes of it.
 pub fn definition_name_annotation(config: &SpiderMultusConfig) -> Option<&String> {
     config.annotations().get(spider_definition::NAME_ANNOTATION)
 }

@@ -1,4 +1,4 @@
-//! The controller of SpiderMultusConfigs.
+//! Reconciles SpiderMultusConfigs: writes their NetworkAttachmentDefinitions.
 
 use super::write::{WriteOutcome, write_definition};
 use super::{NetworkCaches, dedup::NetworkEventDedup, spider_definition};
@@ -8,7 +8,6 @@ use ferroband_model::{Fault, FaultCode};
 use kube::{ResourceExt, runtime::events::EventType};
 use std::{collections::HashSet, time::Duration};
 
-/// The controller of SpiderMultusConfigs.
 pub struct SpiderConfigController {
     context: ControllerContext,
     caches: NetworkCaches,
@@ -67,7 +66,7 @@ impl Controller for SpiderConfigController {
     const NAME: &'static str = "SpiderMultusConfigs";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        // Before the list of definitions is complete, an existing one would look absent.
+        // Wait until the caches are complete: until then, an existing definition may seem to be absent.
         if !self.caches.definitions.is_synced() || !self.caches.spider_configs.is_synced() {
             return Ok(None);
         }
@@ -78,7 +77,7 @@ impl Controller for SpiderConfigController {
             if config.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            // A failure must not block the other configs.
+            // Continue after a failure, which must not block the other configs.
             if let Err(e) = self.reconcile_one(&config).await {
                 failed = Some(e);
             }

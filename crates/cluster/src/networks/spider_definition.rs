@@ -23,19 +23,20 @@ use serde_json::value::RawValue;
 
 use super::generated_plugins::{GeneratedPlugin, RdmaEntry};
 
-/// Annotation of the object: name of the definition, if different from the object's.
+/// Annotation of a SpiderMultusConfig: name of its definition, if different from the object's name.
 pub const NAME_ANNOTATION: &str = "multus.spidernet.io/cr-name";
-/// Annotation of the object: CNI version of the configuration.
+/// Annotation of a SpiderMultusConfig: `cniVersion` in the CNI configuration.
 const CNI_VERSION_ANNOTATION: &str = "multus.spidernet.io/cni-version";
-/// Annotation of the object: name in the CNI configuration.
+/// Annotation of a SpiderMultusConfig: `name` in the CNI configuration.
 const CONFIG_NAME_ANNOTATION: &str = "cni.spidernet.io/cniconfig-name";
-/// Annotations of the object, a pod or a namespace: the group whose networks a pod gets. The first one has precedence.
+/// Annotations of a SpiderMultusConfig, a pod or a namespace that name a group. A pod gets all networks of its group.
+/// The first annotation has precedence.
 pub const GROUP_ANNOTATIONS: [&str; 2] =
     ["cni.spidernet.io/rdma-resource-inject", "cni.spidernet.io/network-resource-inject"];
 
 const CNI_VERSIONS: [&str; 4] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/// The desired definition of `object`.
+/// Computes the desired definition of `object`, and warnings about tolerated deviations.
 pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let section = SpiderSection::from_spec(&object.spec, &mut warnings)?;
@@ -68,7 +69,8 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
         }
     };
     let mut annotations = definition::copied_annotations(object.annotations());
-    // For other types the resource is a shared device, which their plugin does not need.
+    // Only these two types get a device through the annotation. For other types the resource is a shared RDMA device,
+    // which their plugin does not use.
     if let Some(resource) =
         resource.filter(|_| matches!(section, SpiderSection::IbSriov(_) | SpiderSection::Sriov(_)))
     {
@@ -84,7 +86,7 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
     Ok(DesiredNetwork { definition, warnings })
 }
 
-/// The name of the object's definition.
+/// Returns the name of the object's definition. Fails if the annotation contains an invalid name.
 pub fn definition_name(object: &SpiderMultusConfig) -> Result<String, NetworkSpecError> {
     let label = |label: &str| {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -103,7 +105,8 @@ pub fn definition_name(object: &SpiderMultusConfig) -> Result<String, NetworkSpe
     }
 }
 
-/// The groups of the object, from the annotation or from the label that Spiderpool derives from it.
+/// Returns key and value of each group of the object, from the annotation or from the label that Spiderpool derives
+/// from the annotation.
 pub fn groups(object: &SpiderMultusConfig) -> impl Iterator<Item = (&'static str, &str)> {
     GROUP_ANNOTATIONS.into_iter().filter_map(|key| {
         let value = object.annotations().get(key).or_else(|| object.labels().get(key))?;
@@ -127,7 +130,7 @@ fn check_group(
     if !pools && !object.spec.disable_ipam {
         return invalid("the section has no ippools");
     }
-    // All pods of a node share the parent of an IPoIB network, so it needs no resource.
+    // An IPoIB network needs no resource, because all pods of a node share its parent interface.
     if annotation == GROUP_ANNOTATIONS[0] && resource.is_none() && !matches!(section, SpiderSection::Ipoib(_))
     {
         return invalid("the section has no resource name");
@@ -144,7 +147,7 @@ fn custom_config(text: &str) -> Result<Option<String>, NetworkSpecError> {
     Ok(Some(text.to_owned()))
 }
 
-/// All plugins of the chain, in order.
+/// Generates all plugins of the chain, in the order shown above.
 fn plugin_chain<'a>(
     section: &SpiderSection<'a>,
     spec: &'a SpiderMultusConfigSpec,
@@ -182,8 +185,8 @@ fn plugin_chain<'a>(
     Ok(plugins)
 }
 
-/// The warning if an `rdma` plugin is chained to an InfiniBand VF: moving the RDMA device destroys the IPoIB
-/// interface on it, so the device has to move first.
+/// Warning that the `rdma` plugin after `ib-sriov` is omitted. Moving an RDMA device destroys its IPoIB interface, so
+/// `ib-sriov` must move the device before it creates the interface.
 pub const RDMA_PLUGIN_LEFT_OUT: &str = "the chained plugin rdma is omitted: ib-sriov itself moves the RDMA device of \
     an InfiniBand VF, before the interface is created; set rdmaIsolation: true instead";
 

@@ -16,7 +16,7 @@ pub const FIELD_MANAGER: &str = "ferroband-cluster";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     UpToDate,
-    /// It belongs to this other owner and was not changed.
+    /// The existing definition belongs to another owner, which is named here. It was not changed.
     Foreign(String),
 }
 

@@ -1,4 +1,5 @@
-//! Selects the subnet manager backend from ib-kubernetes' ConfigMap and Secret, or else the daemon's environment.
+//! Selects the subnet manager backend. Each setting is read from ib-kubernetes' ConfigMap, its Secret, or the daemon's
+//! environment, in this order.
 
 use super::caches::{PartitionCaches, UFM_SECRET};
 use super::opensm_host::OpensmHostObject;
@@ -11,17 +12,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The selected backend. The subnet manager client is created again only when this changes.
+/// The selected subnet manager. When the selection changes, its client is created again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSelection {
     /// The settings, or why they are invalid.
     pub settings: Result<PartitionSettings, String>,
-    /// The nodes that run opensm, with the port to use.
+    /// Nodes that run opensm, and the port that opensm uses on each.
     pub hosts: BTreeMap<String, String>,
 }
 
 impl BackendSelection {
-    /// Reads the settings from the caches.
+    /// Reads the selection from the caches and the environment.
     pub fn read(caches: &PartitionCaches) -> Self {
         let map = caches.config_maps.get(PartitionSettings::NAMESPACE, PartitionSettings::CONFIG_MAP);
         let secret = caches.secrets.get(PartitionSettings::NAMESPACE, UFM_SECRET);
@@ -34,7 +35,7 @@ impl BackendSelection {
             value.cloned().or_else(|| std::env::var(name).ok())
         };
         let plugin = setting("DAEMON_SM_PLUGIN").filter(|plugin| !plugin.trim().is_empty());
-        // No plugin is configured: use the backend that is present.
+        // If no plugin is configured, use UFM if its Secret exists, or else opensm if a node has its label.
         let plugin = plugin.unwrap_or_else(|| match (&secret, hosts.is_empty()) {
             (Some(_), _) => "ufm".to_owned(),
             (None, false) => "opensm".to_owned(),
@@ -46,7 +47,7 @@ impl BackendSelection {
         Self { settings: parsed.map_err(|problem| problem.fault().to_string()), hosts }
     }
 
-    /// Creates the client of the selected subnet manager.
+    /// Creates the client of the selected subnet manager. Returns the error message if the settings are invalid.
     pub fn create_manager(
         &self,
         context: &ControllerContext,
@@ -65,14 +66,14 @@ impl BackendSelection {
         })
     }
 
-    /// Whether a node should run opensm.
+    /// Whether `node` has the label for opensm and no other backend is configured.
     pub fn runs_opensm_on(&self, node: &str) -> bool {
         // Invalid settings must not stop a running opensm.
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::Ufm(_) | SmPlugin::None, .. }))
             && self.hosts.contains_key(node)
     }
 
-    /// Whether any subnet manager is configured.
+    /// Whether Ferroband programs a subnet manager. Invalid settings count as managed.
     pub fn is_managed(&self) -> bool {
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::None, .. }))
     }
@@ -82,12 +83,12 @@ impl BackendSelection {
         self.settings.as_ref().map_or(Duration::from_secs(5), |settings| settings.period)
     }
 
-    /// The P_Keys that Ferroband manages.
+    /// Range of P_Keys whose members Ferroband may change; the default range if the settings are invalid.
     pub fn managed_keys(&self) -> PKeyRange {
         self.settings.as_ref().map_or_else(|_| PKeyRange::default(), |settings| settings.keys)
     }
 
-    /// The GUID range of this cluster.
+    /// Range from which this cluster assigns GUIDs; the default range if the settings are invalid.
     pub fn guid_range(&self) -> GuidRange {
         self.settings.as_ref().map_or(GuidRange::DEFAULT, |settings| settings.range)
     }

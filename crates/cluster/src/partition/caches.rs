@@ -1,4 +1,4 @@
-//! The caches of the partition controller.
+//! API objects that the partition controller watches and caches.
 
 use crate::{ControllerContext, Error, Reflector};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
@@ -8,19 +8,19 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Api, runtime::watcher};
 use std::collections::BTreeMap;
 
-/// ib-kubernetes' Secret with the UFM credentials.
+/// Name of ib-kubernetes' Secret with the UFM credentials.
 pub const UFM_SECRET: &str = "ib-kubernetes-ufm-secret";
-/// Label of nodes that run opensm; its value is the port.
+/// Label of nodes that run opensm. Its value is the port that opensm uses.
 pub const SUBNET_MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
-/// Kubernetes' taint of a node that is confirmed to be off.
+/// Key of the taint with which an administrator confirms that a node is off.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// What partitions depend on of a node.
+/// The facts about a node that the partition controller needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionNodeFacts {
-    /// The node is off: its pods are not running.
+    /// Whether the node has the out-of-service taint, so that none of its pods is running.
     pub out_of_service: bool,
-    /// The node should run opensm on this port.
+    /// Port on which the node should run opensm; absent if it should not run opensm.
     pub opensm_port: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct PartitionCaches {
 }
 
 impl PartitionCaches {
-    /// Starts all watches.
+    /// Starts one watch for each cache. The watches run until `tasks` ends.
     pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
         let client = &context.client;
         let all = watcher::Config::default();
@@ -74,7 +74,7 @@ impl PartitionCaches {
         }
     }
 
-    /// Whether all initial lists are complete.
+    /// Whether the initial lists of all watches are complete.
     pub fn is_synced(&self) -> bool {
         self.nodes.is_synced()
             && self.node_partitions.is_synced()

@@ -1,4 +1,4 @@
-//! Computes the desired partition members. Pure.
+//! Computes the desired partition members. Does no I/O.
 
 use super::caches::PartitionNodeFacts;
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition, PartitionMode};
@@ -8,29 +8,30 @@ use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Maximum number of P_Keys on one node: the driver's limit (seed 003), whatever the size of the ports' tables.
+/// Maximum number of P_Keys on one node. This is the driver's limit, which applies even if the ports' P_Key tables are
+/// larger.
 pub const MAX_NODE_PKEYS: usize = 128;
 
-/// A member of a node's object: node name and member key.
+/// Identifies a member: name of the NodePartitions object (the node) and key in its `spec.members`.
 pub type MemberId = (String, String);
 
-/// The desired state of the subnet manager, and findings for the objects' status.
+/// The desired state of the subnet manager, and findings for the status of the NodePartitions and Partition objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredMemberships {
-    /// The desired members.
+    /// P_Keys, GUIDs and membership types that the subnet manager should have.
     pub table: MembershipTable,
-    /// The members that Ferroband may remove.
+    /// Members that Ferroband may remove from the subnet manager, because it added them.
     pub ownership: Ownership,
     pub accepted: BTreeMap<MemberId, (PKeyBase, Guid)>,
-    /// Members that are rejected, and why.
+    /// Members that are not programmed, each with the reason.
     pub rejected: BTreeMap<MemberId, String>,
     /// Members that are accepted with a warning, because their Partition does not admit them but is not enforced.
     pub warnings: BTreeMap<MemberId, String>,
-    /// By node: physical ports to record as added by Ferroband.
+    /// By node: memberships of physical ports that are recorded in `status.placed` as added by Ferroband.
     pub placed: BTreeMap<String, BTreeSet<(PKeyBase, Guid)>>,
-    /// By node: the partitions of shared ports that more than one namespace uses.
+    /// By node: partitions of ports that are in several partitions and are used by pods of several namespaces.
     pub shared_port_keys: BTreeMap<String, BTreeSet<PKeyBase>>,
-    /// By node: the number of partitions it is in.
+    /// By node: number of partitions that its accepted members are in.
     pub key_counts: BTreeMap<String, usize>,
     /// Nodes that are deleted or out of service; their memberships are removed.
     pub lost_nodes: BTreeSet<String>,
@@ -38,18 +39,19 @@ pub struct DesiredMemberships {
 
 /// Inputs of [`desired_memberships`].
 pub struct PartitionInputs<'a> {
-    /// Members requested by the nodes.
+    /// One object for each node, which lists the members that the node requests.
     pub node_partitions: &'a [Arc<NodePartitions>],
-    /// The administrator's rules.
+    /// The administrator's rules: which namespaces may use a partition.
     pub partitions: &'a [Arc<Partition>],
     pub nodes: &'a BTreeMap<String, PartitionNodeFacts>,
     /// The partitions that Ferroband may change.
     pub managed_keys: PKeyRange,
-    /// The members in the subnet manager. They have precedence when there is not room for all.
+    /// Members that the subnet manager has, if known. They have precedence over new members if a node has more than
+    /// `MAX_NODE_PKEYS` P_Keys.
     pub observed: Option<&'a MembershipTable>,
 }
 
-/// Computes the desired members of all nodes.
+/// Validates the members that the nodes request, and computes what the subnet manager should have.
 pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
     let mut desired = DesiredMemberships {
         ownership: Ownership { keys: inputs.managed_keys, ..Ownership::default() },
@@ -57,7 +59,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
     };
     let rules = rules_by_key(inputs.partitions);
     let mut objects: Vec<_> = inputs.node_partitions.iter().collect();
-    // If two nodes claim a GUID, the older object owns it.
+    // Oldest first: if two nodes claim the same GUID, the node with the older object owns it.
     objects.sort_by_key(|object| (object.creation_timestamp(), object.name_any()));
     let mut owners: BTreeMap<Guid, String> = BTreeMap::new();
     for object in &objects {
@@ -103,7 +105,7 @@ fn add_node(
             (_, None) => drop(desired.rejected.insert(at, format!("{:?} is not a GUID", member.guid))),
         }
     }
-    // Existing members come first, so that none is removed in favour of a new one.
+    // Sort existing members first, so that none of them is removed in favour of a new one.
     parsed.sort_by_key(|(name, _, key, guid)| {
         let is_in = inputs.observed.is_some_and(|observed| observed.get(*key, *guid).is_some());
         (!is_in, (*name).clone())
@@ -145,7 +147,7 @@ fn add_node(
     }
 }
 
-/// Why a member is rejected; `None` if it is accepted.
+/// Returns why a member is rejected, or `None` if it is accepted.
 fn rejection_reason(
     inputs: &PartitionInputs<'_>,
     rules: &BTreeMap<PKeyBase, (&Partition, bool)>,
@@ -166,7 +168,8 @@ fn rejection_reason(
     }
     match owners.get(&guid) {
         Some(owner) if owner != node => return Some(format!("GUID {guid} belongs to node {owner}")),
-        // Neither a virtual function of the node nor a port of its adapters.
+        // The GUID belongs to no virtual function that a node has claimed, and the member does not use a shared
+        // physical port.
         None if !member.shared => {
             return Some(format!("no virtual function of the node has claimed GUID {guid}"));
         }
@@ -210,7 +213,8 @@ fn admits(partition: &Partition, member: &NodeMember) -> bool {
     partition.spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == member.namespace)
 }
 
-/// The Partition objects by P_Key; `true` if several have the same key and one of them is enforced.
+/// Groups the Partition objects by P_Key. The flag is `true` if several objects have the same P_Key and one of them is
+/// enforced.
 fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition, bool)> {
     let mut rules: BTreeMap<PKeyBase, (&Partition, bool)> = BTreeMap::new();
     for partition in partitions {
@@ -224,7 +228,7 @@ fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition
     rules
 }
 
-/// Parses `<pkey> <guid>`.
+/// Parses an entry of `status.placed`, `<pkey> <guid>`.
 pub fn parse_placement(text: &str) -> Option<(PKeyBase, Guid)> {
     let (key, guid) = text.split_once(' ')?;
     Some((key.parse().ok()?, parse_guid(guid)?))

@@ -1,4 +1,4 @@
-//! Computes the status of the Fabric object. Pure.
+//! Computes the status of the Fabric object. Does no I/O.
 
 use ferroband_api::ferroband::FabricStatus;
 use ferroband_daemon::condition;
@@ -6,7 +6,8 @@ use ferroband_partition::{GuidRange, PartitionReconciler, SubnetManagerHealth};
 
 const MAX_LISTED_ORPHANS: usize = 20;
 
-/// Computes the status of the Fabric object.
+/// Computes counts, orphaned members and conditions. `before` is the previous status, from which transition times are
+/// kept.
 pub fn compute(
     before: Option<&FabricStatus>,
     manager: &str,

@@ -1,4 +1,4 @@
-//! Releases the GUIDs of deleted nodes.
+//! Removes the claims of deleted nodes from GuidBlocks.
 
 use crate::{ControllerContext, Error};
 use ferroband_api::ferroband::GuidBlock;
@@ -8,7 +8,7 @@ use kube::{
     api::{ListParams, PostParams},
 };
 
-/// Releases the GUIDs that `node` had claimed for pods. Fails on a concurrent write; the next pass retries.
+/// Removes all claims of `node` from all GuidBlocks. Fails if a block was written concurrently; the next pass retries.
 pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<GuidBlock> = Api::all(context.client.clone());
     let blocks =

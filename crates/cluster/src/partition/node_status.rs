@@ -1,4 +1,4 @@
-//! Computes the status of a NodePartitions object. Pure.
+//! Computes the status of a NodePartitions object. Does no I/O.
 
 use super::desired::{DesiredMemberships, MAX_NODE_PKEYS};
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsStatus, WaitingMember};
@@ -6,7 +6,8 @@ use ferroband_daemon::condition;
 use ferroband_partition::{MembershipState, PartitionReconciler};
 use kube::ResourceExt;
 
-/// Computes the status of a node's object.
+/// Computes which of the node's members are waiting and why, the recorded ports, and the conditions. `managed` is
+/// false if no subnet manager is configured.
 pub fn compute(
     object: &NodePartitions,
     desired: &DesiredMemberships,
@@ -42,7 +43,7 @@ pub fn compute(
     status.problem =
         status.waiting.values().map(|waiting| waiting.message.clone()).find(|message| !message.is_empty());
     let placed = desired.placed.get(&node).into_iter().flatten();
-    // A member that is neither desired nor present any more need not be recorded.
+    // Forget a recorded membership once it is neither desired nor in the subnet manager.
     let is_needed = |key, guid| desired.table.get(key, guid).is_some() || !reconciler.is_removed(key, guid);
     status.placed = placed
         .filter(|(key, guid)| is_needed(*key, *guid))
@@ -63,7 +64,7 @@ pub fn compute(
     let keys = desired.key_counts.get(&node).copied().unwrap_or_default();
     let room = keys < MAX_NODE_PKEYS;
     let reason = if room { "Room" } else { "Full" };
-    // Without the current count, which would cause a write for every pod.
+    // The message does not contain the current count, because every pod would then cause a write.
     let message = format!("the node's driver supports {MAX_NODE_PKEYS} P_Keys");
     status.conditions.push(condition(before, "PartitionsLeft", Some(room), reason, message));
     status

@@ -1,5 +1,5 @@
-//! A node that runs opensm, controlled through its SubnetManagerHost object: the leader writes the members, waits until
-//! the node has written its file, then requests the signal.
+//! Controls opensm on a node through the node's SubnetManagerHost object. The leader writes the members into the spec,
+//! waits until the node daemon has written opensm's partition file, and then requests that it signal opensm.
 
 use super::caches::PartitionCaches;
 use crate::{ControllerContext, Reflector};
@@ -16,9 +16,9 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a node may take to act on a change.
+/// How long the node daemon may take to act on a change of the spec.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum size of the members text: an API object holds about 1.5 MB.
+/// Maximum size of `spec.members`. The API server limits an object to about 1.5 MB.
 const MAX_MEMBERS_BYTES: usize = 1_000_000;
 
 /// The SubnetManagerHost object of one node.
@@ -39,7 +39,8 @@ impl OpensmHostObject {
         }
     }
 
-    /// Port GUIDs of all hosts, as reported by their nodes: a master subnet manager on one of them is expected.
+    /// Port GUIDs of all nodes that run opensm, as the nodes report them. A master subnet manager on one of these
+    /// ports is expected; any other one is foreign.
     fn host_port_guids(&self) -> Vec<String> {
         let guid = |host: &SubnetManagerHost| Some(host.status.as_ref()?.guid.clone());
         let mut all: Vec<String> = self.cache.list().iter().filter_map(|(_, host)| guid(host)).collect();
@@ -96,7 +97,8 @@ impl OpensmHost for OpensmHostObject {
             if host.spec.serial > 0 && (host.spec.port != port || host.spec.ours != ours) {
                 self.apply(&SubnetManagerHostSpec { port, ours, ..host.spec.clone() }).await?;
             }
-            // The spec is in effect only once the node has written the file. The node itself repairs a damaged file.
+            // Return the members only once the node has written them to its file. If the file is damaged later, the
+            // node repairs it.
             let follows = status.written == host.spec.serial && host.spec.serial > 0;
             Ok(Some(host.spec.members.clone()).filter(|_| follows))
         })

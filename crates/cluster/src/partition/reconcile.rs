@@ -1,4 +1,5 @@
-//! One pass: from the objects to the subnet manager, and the result back into the objects.
+//! The controller of partition memberships. A pass computes the desired members from the API objects, hands them to
+//! the reconciler of the subnet manager, and writes the result into the status of the objects.
 
 use super::backend::BackendSelection;
 use super::caches::{PartitionCaches, PartitionNodeFacts};
@@ -24,7 +25,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The controller of partition memberships.
 pub struct PartitionController {
     context: ControllerContext,
     caches: PartitionCaches,
@@ -34,7 +34,7 @@ pub struct PartitionController {
     last_pass: Mutex<LastPass>,
 }
 
-/// What a pass remembers for the next one.
+/// State of the last pass, used to detect changes and to publish warnings only once. It can be lost.
 #[derive(Default)]
 struct LastPass {
     backend: Option<BackendSelection>,
@@ -44,7 +44,7 @@ struct LastPass {
 }
 
 impl PartitionController {
-    /// Starts the watches, the reconciler and the controller.
+    /// Starts the watches, the reconciler of the subnet manager, and the controller itself, all in `tasks`.
     pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
         let caches = PartitionCaches::start(context, tasks);
         let trigger = Trigger::default()
@@ -116,7 +116,7 @@ impl PartitionController {
         Ok(())
     }
 
-    /// Deletes the objects of nodes that should no longer run opensm; their daemons then stop it.
+    /// Deletes the SubnetManagerHosts of nodes that should no longer run opensm. The node daemons then stop opensm.
     async fn delete_unused_hosts(&self, backend: &BackendSelection) -> Result<(), Error> {
         for ((_, node), _) in self.caches.hosts.list() {
             if !backend.runs_opensm_on(&node) {
@@ -150,7 +150,8 @@ impl PartitionController {
         Ok(())
     }
 
-    /// Deletes the object of a deleted node once none of its GUIDs is in a partition. An out-of-service node keeps it.
+    /// Deletes the NodePartitions object of a deleted node once none of its GUIDs is in a partition. The object of an
+    /// out-of-service node is kept.
     async fn delete_lost_node(&self, object: &NodePartitions) -> Result<(), Error> {
         let node = object.name_any();
         let node_deleted = self.caches.nodes.get("", &node).is_none();
@@ -167,7 +168,8 @@ impl PartitionController {
         if !node_deleted || !all_removed {
             return Ok(());
         }
-        // Before the object is deleted: without it, no later pass would release them.
+        // Release the GUIDs before the object is deleted. If this fails, the next pass retries, which it does only
+        // while the object exists.
         guid_claims::release(&self.context, &node).await?;
         delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
     }
@@ -283,7 +285,7 @@ impl Controller for PartitionController {
     }
 }
 
-/// Deletes an object; succeeds if it is gone already.
+/// Deletes a cluster-scoped object. Succeeds if it does not exist.
 async fn delete<K>(context: &ControllerContext, kind: &'static str, name: &str) -> Result<(), Error>
 where
     K: Resource<Scope = kube::core::ClusterResourceScope>
@@ -322,7 +324,7 @@ where
     let done = with_timeout(api.patch_status(name, &params, &Patch::Apply(&object))).await;
     match done {
         Ok(_) => Ok(()),
-        // Deleted meanwhile.
+        // The object was deleted concurrently.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(Error::api("patch the status of", format!("{kind} {name}"))(error)),
     }

@@ -1,12 +1,12 @@
-//! Conditions of policies and pools.
+//! Builds and compares the conditions of policies and pools.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Longer messages are truncated.
+/// Maximum length of a condition's message. Longer messages are truncated.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// A condition without transition time and generation, which [`updated_conditions`] sets.
+/// Builds a condition. [`updated_conditions`] sets its transition time and generation.
 pub fn new_condition(kind: &str, status: bool, reason: &str, message: impl Into<String>) -> Condition {
     let mut message = message.into();
     if message.len() > MAX_MESSAGE_BYTES {
@@ -25,8 +25,8 @@ pub fn new_condition(kind: &str, status: bool, reason: &str, message: impl Into<
     }
 }
 
-/// The conditions to write, or `None` if `current` already matches `desired`. The transition time changes only with the
-/// status. Conditions of other controllers are not included.
+/// Returns the conditions to write, or `None` if `current` already matches `desired`. The transition time of a
+/// condition changes only if its status changes. Conditions of other controllers are not included.
 pub fn updated_conditions(
     current: &[Condition],
     desired: &[Condition],
@@ -46,7 +46,7 @@ pub fn updated_conditions(
     (!all).then_some(next)
 }
 
-/// The conditions of `next` that are new or have another status or reason than before.
+/// Returns the conditions of `next` that are not in `current` with the same status and reason.
 pub fn transitions<'a>(current: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
     let before =
         |kind: &str| current.iter().find(|condition| condition.type_ == kind).map(|c| (&c.status, &c.reason));

@@ -1,4 +1,5 @@
-//! Writes node specs and conditions, and deletes states of deleted nodes.
+//! The policy controller: writes the specs of SriovNetworkNodeStates and the conditions of policies and pools, and
+//! deletes the states of deleted nodes.
 
 use super::{
     NodePools, PolicyDecision, PolicyNode,
@@ -42,11 +43,11 @@ const CACHE_RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub type NodeLabels = Arc<BTreeMap<String, String>>;
 
-/// The caches of the policy and drain controllers.
+/// Caches shared by the policy controller and the drain controller.
 #[derive(Clone)]
 pub struct PolicyCaches {
     pub nodes: Reflector<NodeLabels>,
-    /// The node states, without their lists of VFs.
+    /// The node states. The adapters' lists of VFs are removed to save memory.
     pub states: Reflector<SriovNetworkNodeState>,
     pub pools: Reflector<SriovNetworkPoolConfig>,
     policies: Reflector<SriovNetworkNodePolicy>,
@@ -54,7 +55,7 @@ pub struct PolicyCaches {
 }
 
 impl PolicyCaches {
-    /// Starts all watches.
+    /// Starts one watch for each cache. The watches run until `tasks` ends.
     pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
         let (client, own) = (&context.client, &context.settings.namespace);
         let all = watcher::Config::default;
@@ -68,7 +69,7 @@ impl PolicyCaches {
                 Api::namespaced(client.clone(), own),
                 all(),
                 |mut state: SriovNetworkNodeState| {
-                    // About a hundred VFs per node, not needed here.
+                    // A node may list about a hundred VFs. The controllers do not need them.
                     for nic in state.status.iter_mut().flat_map(|status| &mut status.interfaces) {
                         nic.vfs = Vec::new();
                     }
@@ -93,7 +94,7 @@ impl PolicyCaches {
         }
     }
 
-    /// Whether all initial lists are complete.
+    /// Whether the initial lists of all watches are complete.
     pub fn is_synced(&self) -> bool {
         self.nodes.is_synced()
             && self.states.is_synced()
@@ -102,7 +103,7 @@ impl PolicyCaches {
             && self.operators.is_synced()
     }
 
-    /// The SriovOperatorConfig `default`.
+    /// Returns the spec of the SriovOperatorConfig `default`, or the default values if it does not exist.
     pub fn operator_config(&self, namespace: &str) -> SriovOperatorConfigSpec {
         self.operators.get(namespace, "default").map(|config| config.spec.clone()).unwrap_or_default()
     }
@@ -116,7 +117,7 @@ impl PolicyCaches {
         self.nodes.list().into_iter().map(view).collect()
     }
 
-    /// The pools in the namespaces `system_namespaces`, and those that are invalid.
+    /// Returns the valid pools in `system_namespaces`, and the invalid ones with the reason.
     pub fn node_pools(
         &self,
         system_namespaces: &[&str],
@@ -129,12 +130,13 @@ impl PolicyCaches {
     }
 }
 
-/// The controller that turns policies into node specs.
+/// The controller that turns policies into specs of SriovNetworkNodeStates.
 pub struct PolicyController {
     context: ControllerContext,
     caches: PolicyCaches,
     stale_state_delay: SignedDuration,
-    /// By node: the version of the state that was last written to, and what was written. The cache is briefly behind.
+    /// By node: the resourceVersion of the state before the last write, and the spec that was written. Prevents a
+    /// second write while the cache is behind.
     written: Mutex<HashMap<String, (String, SriovNetworkNodeStateSpec)>>,
 }
 
@@ -160,7 +162,7 @@ impl PolicyController {
         Api::namespaced(self.context.client.clone(), &self.context.settings.namespace)
     }
 
-    /// Writes the node specs that differ.
+    /// Applies the specs of all SriovNetworkNodeStates that differ from the decision.
     async fn write_node_specs(&self, decision: &PolicyDecision) -> Result<(), Error> {
         let own = &self.context.settings.namespace;
         let mut due = Vec::new();
@@ -174,7 +176,8 @@ impl PolicyController {
             }
         }
         let write = async |(node, spec, version): (&String, &SriovNetworkNodeStateSpec, String)| {
-            // Without any field the spec would become null when the last adapter goes, which the API server rejects.
+            // Always set `interfaces`, even if it is empty. Otherwise the spec would become null when the last adapter
+            // is removed, and the API server would reject it.
             let mut desired = json!({ "interfaces": spec.interfaces });
             if let Some(system) = &spec.system {
                 desired["system"] = json!(system);
@@ -222,7 +225,7 @@ impl PolicyController {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         match with_timeout(api.patch_status(&name, &params, &Patch::Apply(&body))).await {
             Ok(_) => {}
-            // Deleted meanwhile.
+            // The object was deleted concurrently.
             Err(e) if classify(&e) == ApiFailure::NotFound => return Ok(()),
             Err(e) => {
                 return Err(Error::api(
@@ -233,7 +236,7 @@ impl PolicyController {
         }
         for condition in transitions(current, &next) {
             let kind = if condition.status == "True" { EventType::Normal } else { EventType::Warning };
-            // No event only because the policy is not ready yet.
+            // A policy that is in progress or matches nothing yet is not worth an event.
             if condition.reason != "InProgress" && condition.reason != "NoMatch" {
                 self.context.publish_event(object, kind, &condition.reason, condition.message.clone()).await;
             }
@@ -241,7 +244,8 @@ impl PolicyController {
         Ok(())
     }
 
-    /// Deletes the states of deleted nodes after the delay.
+    /// Deletes the states of nodes that have been deleted for `stale_state_delay`. Marks the others with the time
+    /// until which they are kept.
     async fn collect_stale_states(&self) -> Result<(), Error> {
         let now = Timestamp::now();
         for ((namespace, name), state) in self.caches.states.list() {

@@ -1,4 +1,4 @@
-//! Computes the desired spec of every node from policies, pools and reported adapters. Pure.
+//! Computes the desired spec of every node from policies, pools and reported adapters. Does no I/O.
 
 use super::{NodePools, PolicyFinding, SelectedNic, merge, new_condition, select_nics, validate};
 use ferroband_api::sriov::{
@@ -15,23 +15,21 @@ use std::{
 /// Maximum number of nodes or findings that a message lists.
 const MAX_NAMED: usize = 3;
 
-/// A node, as far as policies depend on it.
+/// The properties of a node that policies depend on.
 #[derive(Clone, Debug)]
 pub struct PolicyNode {
     pub name: String,
     pub labels: Arc<BTreeMap<String, String>>,
-    /// The state that its daemon reported.
+    /// State that the node daemon reported; absent if it has not reported yet.
     pub state: Option<Arc<SriovNetworkNodeState>>,
 }
 
 /// The desired node specs, and the conditions of policies and pools.
 #[derive(Debug, Default)]
 pub struct PolicyDecision {
-    /// Desired spec by node. Nodes that are not listed are not changed.
+    /// Desired spec by node. The specs of other nodes are not changed.
     pub specs: BTreeMap<String, SriovNetworkNodeStateSpec>,
-    /// Conditions of each policy.
     pub policies: Vec<(Arc<SriovNetworkNodePolicy>, Vec<Condition>)>,
-    /// Conditions of each pool.
     pub pools: Vec<(Arc<SriovNetworkPoolConfig>, Vec<Condition>)>,
 }
 
@@ -45,7 +43,8 @@ struct PolicyReport {
     findings: BTreeMap<PolicyFinding, BTreeSet<String>>,
 }
 
-/// Computes the decision. Only policies in the namespaces `system_namespaces` apply.
+/// Computes specs and conditions. A policy outside of `system_namespaces` is not applied and gets a condition that
+/// says so.
 pub fn decide(
     mut policies: Vec<Arc<SriovNetworkNodePolicy>>,
     nodes: &[PolicyNode],
@@ -53,7 +52,7 @@ pub fn decide(
     operator: &SriovOperatorConfigSpec,
     system_namespaces: &[&str],
 ) -> PolicyDecision {
-    // Of two policies in conflict, the older one applies.
+    // Oldest first: if two policies conflict, the older one applies.
     policies.sort_by_key(|p| (p.creation_timestamp().map(|t| t.0), p.namespace(), p.name_any()));
     let applies = |p: &SriovNetworkNodePolicy| {
         system_namespaces.contains(&p.namespace().unwrap_or_default().as_str()) && p.name_any() != "default"
@@ -92,7 +91,7 @@ pub fn decide(
                 for name in names {
                     in_several_pools.entry(name).or_default().push(node.name.clone());
                 }
-                // The pool is ambiguous: keep the previous setting.
+                // Several pools select the node, so its pool is ambiguous. Keep the previous setting.
                 node.state.as_ref().and_then(|state| state.spec.system.clone())
             }
         };
@@ -121,7 +120,8 @@ pub fn decide(
     decision
 }
 
-/// Whether policies apply to the node: all Linux nodes, or those that the SriovOperatorConfig selects.
+/// Whether policies apply to the node. They apply to all Linux nodes, or only to those that the SriovOperatorConfig
+/// selects.
 fn is_selected(node: &PolicyNode, operator: &SriovOperatorConfigSpec) -> bool {
     let has = |(key, value): (&String, &String)| node.labels.get(key) == Some(value);
     let linux = node.labels.get("kubernetes.io/os").is_none_or(|os| os == "linux");

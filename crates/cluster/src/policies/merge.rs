@@ -5,10 +5,11 @@ use ferroband_api::sriov::{InterfaceSpec, SriovNetworkNodePolicy, VfGroup};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// The desired adapters of a node, by PCI address. `claims` are the accepted selections, in any order.
+/// Merges the accepted policies of a node into its desired adapters, sorted by PCI address. The order of `claims` does
+/// not matter.
 ///
-/// Policies are applied from the highest priority number to the lowest, and by name within one number: the last one
-/// wins. VF groups of earlier policies that do not overlap with it are kept.
+/// Policies are applied from the highest priority number to the lowest, and by name within one number. The last policy
+/// wins. VF groups of earlier policies are kept if they do not overlap with those of later ones.
 pub fn merge(claims: &[(&SriovNetworkNodePolicy, SelectedNic<'_>)]) -> Vec<InterfaceSpec> {
     let mut ordered: Vec<_> = claims.iter().collect();
     ordered.sort_by_key(|(policy, selected)| {

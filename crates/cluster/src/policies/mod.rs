@@ -1,6 +1,6 @@
 //! Policy controller: turns SriovNetworkNodePolicies into the desired VFs of every node.
 //!
-//! Everything is pure except [`PolicyController`], which reads the caches and writes the difference.
+//! Only [`PolicyController`] does I/O: it reads the caches and writes the difference. Everything else is pure.
 //!
 //! ```text
 //!  SriovNetworkNodePolicy ─┐                                   ┌─▶ SriovNetworkNodeState.spec, one for each node

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SelectedNic<'a> {
     pub nic: &'a InterfaceStatus,
-    /// The VF range that the policy names; all VFs if it names none.
+    /// VF range in the policy's `pfNames`; absent if the policy applies to all VFs.
     pub vf_range: Option<VfRange>,
     /// Whether `pfNames` selects the adapter.
     pub by_name: bool,
@@ -17,13 +17,13 @@ pub struct SelectedNic<'a> {
 }
 
 impl SelectedNic<'_> {
-    /// The VFs that the policy configures.
+    /// Returns the VFs that the policy configures: the range in `pfNames`, or else all `numVfs`.
     pub fn effective_vf_range(&self, spec: &SriovNetworkNodePolicySpec) -> VfRange {
         self.vf_range.unwrap_or(VfRange::all(spec.num_vfs))
     }
 }
 
-/// The adapters among `nics` that `selector` matches, or why none does.
+/// Returns the adapters in `nics` that `selector` matches, or a message that says why none matches.
 pub fn select_nics<'a>(
     selector: &NicSelector,
     nics: &'a [InterfaceStatus],
@@ -83,7 +83,8 @@ fn match_nic<'a>(selector: &NicSelector, nic: &'a InterfaceStatus) -> Result<Sel
     Ok(SelectedNic { nic, vf_range, by_name: named.is_some(), by_address })
 }
 
-/// Compares `openstack/NetworkID:<uuid>`: both parts must be equal, ignoring surrounding blanks.
+/// Compares two network filters of the form `openstack/NetworkID:<uuid>`. Blanks around the two parts are ignored. An
+/// empty `expected` matches everything.
 fn same_network(expected: &str, actual: Option<&str>) -> bool {
     let parts = |text: &str| {
         let (kind, id) = text.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Node pools (SriovNetworkPoolConfig): drain budget and settings that all nodes of a pool share.
+//! Node pools (SriovNetworkPoolConfig). All nodes of a pool share a drain budget and settings.
 
 use ferroband_api::sriov::SriovNetworkPoolConfig;
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
@@ -8,7 +8,8 @@ use kube::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// All pools except those for OVS hardware offload, which Ferroband does not manage.
+/// All pools with their parsed node selectors. Pools for OVS hardware offload are left out, because Ferroband does not
+/// manage it.
 #[derive(Clone, Debug, Default)]
 pub struct NodePools(Vec<(Arc<SriovNetworkPoolConfig>, Selector)>);
 
@@ -20,7 +21,7 @@ pub enum DrainBudget {
 }
 
 impl NodePools {
-    /// Reads the objects; also returns those with an invalid selector, and why.
+    /// Parses the node selectors of the pools. Also returns the pools with an invalid selector, each with the reason.
     pub fn from_objects(
         objects: impl IntoIterator<Item = Arc<SriovNetworkPoolConfig>>,
     ) -> (Self, Vec<(Arc<SriovNetworkPoolConfig>, String)>) {
@@ -30,7 +31,7 @@ impl NodePools {
             if offload.is_some_and(|name| !name.is_empty()) {
                 continue;
             }
-            // Without a selector, a pool has every node.
+            // A pool without a selector contains every node.
             match selector(pool.spec.node_selector.as_ref()) {
                 Ok(selector) => pools.push((pool, selector)),
                 Err(cause) => invalid.push((pool, cause)),
@@ -40,7 +41,7 @@ impl NodePools {
         (Self(pools), invalid)
     }
 
-    /// The pool of a node with these labels; `Err` lists the pools if there are several.
+    /// Returns the pool that selects a node with these labels. If there are several, the error contains their names.
     pub fn pool_for(
         &self,
         labels: &BTreeMap<String, String>,
@@ -60,7 +61,8 @@ impl NodePools {
 }
 
 impl DrainBudget {
-    /// The budget of a pool with `nodes` nodes; nodes in no pool are drained one at a time. `Err` is the problem.
+    /// Returns the budget of a pool with `nodes` nodes. Nodes in no pool are drained one at a time. The error says why
+    /// `maxUnavailable` is invalid.
     pub fn of_pool(pool: Option<&SriovNetworkPoolConfig>, nodes: usize) -> Result<Self, String> {
         let Some(pool) = pool else { return Ok(Self::AtMost(1)) };
         match &pool.spec.max_unavailable {
@@ -71,7 +73,7 @@ impl DrainBudget {
             Some(IntOrString::String(text)) => {
                 let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<usize>().ok());
                 match percent {
-                    // Rounded down, as in the SR-IOV operator.
+                    // The result is rounded down, as in the SR-IOV operator.
                     Some(percent @ 1..=100) => Ok(Self::AtMost(nodes * percent / 100)),
                     _ => Err(format!("`{text}` must be a number or a percentage from 1% to 100%")),
                 }
@@ -79,7 +81,7 @@ impl DrainBudget {
         }
     }
 
-    /// Whether one more node may be drained while `draining` nodes are.
+    /// Whether one more node may be drained while `draining` nodes are being drained.
     pub fn allows(self, draining: usize) -> bool {
         match self {
             Self::Unlimited => true,

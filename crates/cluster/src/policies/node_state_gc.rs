@@ -5,18 +5,18 @@ use jiff::{SignedDuration, Timestamp};
 /// How long the state of a deleted node is kept, in case the node comes back.
 pub const DEFAULT_DELAY: SignedDuration = SignedDuration::from_mins(30);
 
-/// What to do with a node state.
+/// What to do with a SriovNetworkNodeState.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStateAction {
     Keep,
-    /// Annotate until when it is kept.
+    /// The node was deleted: annotate the state with the time until which it is kept.
     Mark(Timestamp),
     /// The node is back: remove the annotation.
     Unmark,
     Delete,
 }
 
-/// Decides about a node state. `keep_until` is the annotation until when the state of a deleted node is kept.
+/// Decides what to do with a node state. `keep_until` is the value of its annotation, if it has one.
 pub fn node_state_action(
     node_exists: bool,
     keep_until: Option<&str>,
@@ -34,7 +34,7 @@ pub fn node_state_action(
     }
 }
 
-/// Parses the environment variable, in minutes; the default if it is unset or invalid.
+/// Parses STALE_NODE_STATE_CLEANUP_DELAY_MINUTES. Returns the default if the variable is unset or invalid.
 pub fn parse_delay(variable: Option<&str>) -> SignedDuration {
     let minutes = variable.and_then(|text| text.parse::<u32>().ok());
     minutes.map_or(DEFAULT_DELAY, |minutes| SignedDuration::from_mins(i64::from(minutes)))

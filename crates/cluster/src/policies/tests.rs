@@ -12,7 +12,7 @@ const A: &str = "0000:3b:00.0";
 const B: &str = "0000:3b:00.1";
 const C: &str = "0000:d8:00.0";
 
-/// The adapters of the contract's fixture: A is InfiniBand, B is Ethernet, C is an Intel adapter.
+/// The adapters of a test node: A is a Mellanox adapter with InfiniBand, B one with Ethernet, C is an Intel adapter.
 fn nics() -> Vec<InterfaceStatus> {
     let nic = |pci: &str, name: &str, ids: (&str, &str), link: &str, total: i64| InterfaceStatus {
         pci_address: pci.to_owned(),
@@ -62,7 +62,7 @@ fn decide_for(policies: &[Arc<SriovNetworkNodePolicy>], nodes: &[PolicyNode]) ->
     decide(policies.to_vec(), nodes, &NodePools::default(), &SriovOperatorConfigSpec::default(), &namespaces)
 }
 
-/// The desired adapters of one node with the fixture's adapters.
+/// Returns the desired adapters of a node that has the adapters `nics()`.
 fn merged(policies: &[Arc<SriovNetworkNodePolicy>]) -> Vec<InterfaceSpec> {
     decide_for(policies, &[node("n1", nics())]).specs["n1"].interfaces.clone()
 }
@@ -73,7 +73,7 @@ fn condition_of<'a>(decision: &'a PolicyDecision, policy: &str, kind: &str) -> &
     conditions.iter().find(|condition| condition.type_ == kind).unwrap()
 }
 
-/// Resource and VF range of each group.
+/// Returns resource name and VF range of each VF group of an adapter.
 fn groups(spec: &InterfaceSpec) -> Vec<(&str, &str)> {
     spec.vf_groups
         .iter()
@@ -110,7 +110,7 @@ fn accepted(policies: &[Arc<SriovNetworkNodePolicy>], name: &str) -> Condition {
 fn more_vfs_than_the_adapter_can_have_are_rejected() {
     let many = |count: i64| [policy("p", 0, json!({"numVfs": count}))];
     assert!(rejection_of(&many(129), "p").starts_with("TooManyVfs: spec.numVfs: 129"));
-    // The firmware can be configured for more.
+    // sriov_totalvfs is 16, but the firmware of a Mellanox adapter can be configured for more VFs.
     accepted(&many(17), "p");
     let intel = [policy("p", 0, json!({"numVfs": 65, "nicSelector": {"vendor": "8086"}}))];
     assert!(rejection_of(&intel, "p").contains("sriov_totalvfs, 64"));
@@ -150,7 +150,7 @@ fn the_older_of_two_policies_with_overlapping_vf_ranges_applies() {
     assert!(rejection_of(&[by("p2", 1, "ibs1#3-7"), p1.clone()], "p2").contains("policy kube-system/p1"));
     assert!(rejection_of(&[p1.clone(), by("p2", 1, "enp59s0#2-5")], "p2").contains("kube-system/p1"));
     accepted(&[p1.clone(), by("p2", 1, "ibs1#4-7")], "p2");
-    // On another node as well.
+    // p2 now selects only n2. It still conflicts with p1, which selects n2 as well.
     let mut other = (*by("p2", 1, "ibs1#3-7")).clone();
     other.spec.node_selector = BTreeMap::from([("kubernetes.io/hostname".to_owned(), "n2".to_owned())]);
     let decision = decide_for(&[p1, Arc::new(other)], &[node("n1", nics()), node("n2", nics())]);
@@ -270,7 +270,7 @@ fn disjoint_vf_ranges_are_both_kept() {
 fn a_vf_range_of_an_alternative_name_applies() {
     let merged = merged(&[policy("p", 0, json!({"nicSelector": {"pfNames": ["enp59s0#2-3"]}}))]);
     assert_eq!(groups(&merged[0]), [("p", "2-3")]);
-    // The SR-IOV operator panics here when its webhook is off.
+    // `#2` is not a valid range. The SR-IOV operator panics on it if its webhook is disabled.
     let broken = policy("p", 0, json!({"nicSelector": {"pfNames": ["ibs1#2"]}}));
     let decision = decide_for(&[broken], &[node("n1", nics())]);
     assert_eq!(condition_of(&decision, "p", "Matched").reason, "NoNic");

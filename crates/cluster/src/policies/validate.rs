@@ -1,4 +1,4 @@
-//! Validates a policy against the adapter and against other policies.
+//! Validates a policy for an adapter that it selects: against the adapter's capabilities and against other policies.
 
 use super::{SelectedNic, VfRange};
 use ferroband_api::sriov::{SriovNetworkNodePolicy, SriovNetworkNodePolicySpec};
@@ -10,12 +10,12 @@ const MELLANOX_MAX_VFS: i64 = 128;
 /// A problem of a policy on an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyFinding {
-    /// Whether the policy is not applied to the adapter because of it.
+    /// If true, the policy is not applied to the adapter. Otherwise the finding is only a warning.
     pub rejects: bool,
-    /// Reason of the condition.
+    /// Reason of the condition in the status of the policy, for example `TooManyVfs`.
     pub reason: &'static str,
     pub field: &'static str,
-    /// The problem and its remedy.
+    /// Text about the problem and its remedy.
     pub cause: String,
 }
 
@@ -47,7 +47,7 @@ fn validate_alone(spec: &SriovNetworkNodePolicySpec, selected: &SelectedNic<'_>)
         );
         findings.push(rejection("TooManyVfs", "spec.numVfs", cause));
     }
-    // Only Mellanox firmware can be configured for more.
+    // sriov_totalvfs is the limit, except on Mellanox adapters, whose firmware can be configured for more VFs.
     if vendor != "15b3" && requested > total {
         let cause = format!("{requested} exceeds sriov_totalvfs, {total}; use at most {total}");
         findings.push(rejection("TooManyVfs", "spec.numVfs", cause));

@@ -1,4 +1,4 @@
-//! A range of VF indices: `0-3`.
+//! Ranges of VF indices, written as `0-3`.
 
 use std::{fmt, ops::RangeInclusive};
 
@@ -10,12 +10,12 @@ pub struct VfRange {
 }
 
 impl VfRange {
-    /// The range of all `count` VFs.
+    /// Returns the range of all VFs of an adapter that has `count` VFs.
     pub fn all(count: i64) -> Self {
         Self { first: 0, last: count - 1 }
     }
 
-    /// Parses `a-b`.
+    /// Parses `first-last`. Returns `None` if the text has another form or `first` is greater than `last`.
     pub fn parse(text: &str) -> Option<Self> {
         let number =
             |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
@@ -24,7 +24,8 @@ impl VfRange {
         (range.first <= range.last).then_some(range)
     }
 
-    /// Parses a PF name with an optional range: `ibs1#0-3`. `None` if the range is invalid.
+    /// Parses an entry of `pfNames`: a PF name with an optional range, for example `ibs1#0-3`. Returns `None` if the
+    /// range is invalid.
     pub fn parse_pf_name(text: &str) -> Option<(&str, Option<Self>)> {
         match text.split_once('#') {
             None => Some((text, None)),

@@ -12,23 +12,23 @@ pub struct AdmissionReview {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// Identifies the request.
+    /// Identifies the request; the response must contain the same UID.
     pub uid: String,
     pub kind: AdmissionKind,
     /// The object's namespace, which may be missing in the object itself.
     #[serde(default)]
     pub namespace: String,
-    /// The object to be stored.
+    /// The object as it would be stored; null for a deletion.
     #[serde(default)]
     pub object: Value,
-    /// The stored object.
+    /// The object as it is stored now; null for a creation.
     #[serde(default)]
     pub old_object: Value,
 }
 
 #[derive(Debug, Deserialize)]
 pub struct AdmissionKind {
-    /// For example `SpiderMultusConfig`.
+    /// Kind of the object, for example `SpiderMultusConfig`.
     pub kind: String,
 }
 
@@ -38,18 +38,18 @@ pub struct AdmissionResponse {
     pub patch: Vec<Value>,
     /// Shown to the client that sent the object.
     pub warnings: Vec<String>,
-    /// Why the object is denied, if it is.
+    /// Why the object is denied; `None` if it is admitted.
     pub denied: Option<String>,
 }
 
 impl AdmissionResponse {
-    /// Adds `value` at `path`, whose parts are not escaped.
+    /// Adds a JSON patch operation that sets `value` at `path`. Each part of the path is escaped here.
     pub fn add_patch(&mut self, path: &[&str], value: Value) {
         let escaped: Vec<_> = path.iter().map(|part| part.replace('~', "~0").replace('/', "~1")).collect();
         self.patch.push(json!({"op": "add", "path": format!("/{}", escaped.join("/")), "value": value}));
     }
 
-    /// The AdmissionReview that answers request `uid`.
+    /// Builds the AdmissionReview that answers the request `uid`.
     pub fn to_review(&self, uid: &str) -> Value {
         let mut response = json!({"uid": uid, "allowed": self.denied.is_none()});
         if let Some(reason) = &self.denied {

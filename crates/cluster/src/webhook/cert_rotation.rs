@@ -17,16 +17,16 @@ use tracing::info;
 /// How often the certificate's age is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The webhook's Secret and configuration.
+/// Caches of the Secret with the webhook's certificate and of its MutatingWebhookConfiguration.
 #[derive(Clone)]
 pub struct WebhookObjects {
     pub secret: Reflector<Secret>,
-    /// The webhooks of the MutatingWebhookConfiguration. The installation creates and deletes the object itself.
+    /// The field `webhooks` of the MutatingWebhookConfiguration. The manifests create and delete the object itself.
     pub configuration: Reflector<Value>,
 }
 
 impl WebhookObjects {
-    /// Starts both watches.
+    /// Starts both watches. They run until `tasks` ends.
     pub fn start(client: &Client, namespace: &str, tasks: &mut TaskSet<Error>) -> Self {
         let named = || watcher::Config::default().fields(&format!("metadata.name={NAME}"));
         let secrets = Api::namespaced(client.clone(), namespace);
@@ -50,7 +50,7 @@ impl WebhookObjects {
     }
 }
 
-/// The controller that rotates the certificate.
+/// The controller that rotates the webhook's certificate and updates the MutatingWebhookConfiguration.
 pub struct CertRotation {
     context: ControllerContext,
     caches: NetworkCaches,
@@ -62,9 +62,9 @@ impl CertRotation {
         Self { context: context.clone(), caches: caches.clone(), objects: objects.clone() }
     }
 
-    /// Updates the webhooks and their caBundle.
+    /// Applies the webhooks with `ca_bundle` to the MutatingWebhookConfiguration, if they differ.
     async fn update_configuration(&self, ca_bundle: &str) -> Result<(), Error> {
-        // Without the object the webhook is not called. The installation creates it.
+        // The manifests create the object. If it does not exist, the webhook is disabled.
         let Some(existing) = self.objects.configuration.get("", NAME) else { return Ok(()) };
         let grouped = self.caches.namespace_groups.list().into_iter();
         let mut grouped: Vec<_> =
@@ -86,7 +86,7 @@ impl CertRotation {
         Ok(())
     }
 
-    /// Stores the certificate. If two leaders do, one succeeds.
+    /// Writes the certificate to the Secret. Fails if another leader has written it since it was read.
     async fn store_certificate(
         &self,
         certificate: &WebhookCertificate,
@@ -134,7 +134,7 @@ impl Controller for CertRotation {
             None => {
                 let host = format!("{NAME}.{}.svc", self.context.settings.namespace);
                 let new_certificate = WebhookCertificate::generate(&host, current.as_ref(), now)?;
-                // The API server must trust it before a replica serves it.
+                // The API server must trust the new certificate before a replica serves it.
                 self.update_configuration(&new_certificate.ca_bundle).await?;
                 self.store_certificate(&new_certificate, existing).await?;
             }

@@ -11,30 +11,30 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpos
 use std::collections::BTreeMap;
 
 const VALIDITY_DAYS: i64 = 365;
-/// How long before its expiry the certificate is renewed.
+/// Number of days before its expiry on which the certificate is renewed.
 const RENEW_BEFORE_DAYS: i64 = 120;
-/// Annotation of the Secret: expiry date of the certificate.
+/// Annotation of the Secret: expiry date of the certificate, as YYYY-MM-DD.
 const EXPIRY_ANNOTATION: &str = "ferroband.io/until";
 const TLS_CERT: &str = "tls.crt";
 const TLS_KEY: &str = "tls.key";
-/// All certificates that the API server trusts.
+/// Key of the Secret: all certificates that the API server trusts.
 const CA_BUNDLE: &str = "ca.crt";
 
-/// A certificate with its private key.
+/// A self-signed certificate with its private key, as the Secret contains it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookCertificate {
-    /// PEM.
+    /// The certificate in PEM.
     pub certificate: String,
-    /// PEM.
+    /// The private key in PEM.
     pub key: String,
-    /// All trusted certificates, PEM: this one and the previous one.
+    /// All certificates that the API server trusts, in PEM: this one, and the previous one if it has not expired.
     pub ca_bundle: String,
-    /// Expiry date.
+    /// Last day on which the certificate is valid.
     pub expires: Date,
 }
 
 impl WebhookCertificate {
-    /// Generates a certificate for the host `name`, which replaces `before`.
+    /// Generates a certificate for the host `name`. Until `before` expires, its certificate stays in the CA bundle.
     pub fn generate(name: &str, before: Option<&Self>, now: Timestamp) -> Result<Self, Error> {
         let day = now.to_zoned(TimeZone::UTC).date();
         let failed = |source| Error::Certificate { source };
@@ -76,7 +76,7 @@ impl WebhookCertificate {
         })
     }
 
-    /// Writes the certificate into a Secret.
+    /// Sets data and expiry annotation of `secret`. Sends no request.
     pub fn write_to(&self, secret: &mut Secret) {
         let data = [(TLS_CERT, &self.certificate), (TLS_KEY, &self.key), (CA_BUNDLE, &self.ca_bundle)];
         let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.clone().into_bytes())));

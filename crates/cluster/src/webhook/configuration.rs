@@ -5,7 +5,8 @@ use crate::networks::GROUP_ANNOTATIONS;
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS};
 use serde_json::{Value, json};
 
-/// The webhooks. `grouped` are the namespaces that are annotated with a network group for their pods.
+/// Returns the field `webhooks` of the configuration. `grouped` are the namespaces whose annotation assigns a network
+/// group to their pods.
 pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
     let mut all = vec![
         webhook(
@@ -15,9 +16,9 @@ pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
             json!({
                 "name": "pods.ferroband.io",
                 "rules": [pod_rule()],
-                // All other pods are created without calling the webhook.
+                // Pods that do not match are created without calling the webhook.
                 "matchConditions": [{"name": "names-networks", "expression": names_networks_expression()}],
-                // Another webhook may add networks.
+                // Call this webhook again if a later webhook changes the pod, because it may add networks.
                 "reinvocationPolicy": "IfNeeded",
             }),
         ),
@@ -64,7 +65,7 @@ fn webhook(namespace: &str, ca_bundle: &str, path: &str, mut webhook: Value) -> 
         json!({"service": service, "caBundle": ByteString(ca_bundle.as_bytes().to_vec())});
     webhook["admissionReviewVersions"] = json!(["v1"]);
     webhook["sideEffects"] = json!("None");
-    // Objects are admitted while the webhook is down.
+    // While the webhook is down, objects are admitted unchanged.
     webhook["failurePolicy"] = json!("Ignore");
     webhook["timeoutSeconds"] = json!(5);
     webhook

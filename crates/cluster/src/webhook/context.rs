@@ -1,4 +1,4 @@
-//! The networks and settings that the webhook's reviews need.
+//! Gives the webhook's handlers access to networks and settings.
 
 use crate::{
     ControllerContext,
@@ -13,7 +13,7 @@ use ferroband_api::{
 use ferroband_daemon::api_call::with_timeout;
 use kube::{Api, ResourceExt};
 
-/// The network caches, and the API server for networks that they do not have yet.
+/// Looks up networks in the caches, and in the API server if the caches do not have them yet.
 pub struct WebhookContext {
     context: ControllerContext,
     caches: NetworkCaches,
@@ -24,7 +24,7 @@ impl WebhookContext {
         Self { context: context.clone(), caches: caches.clone() }
     }
 
-    /// Whether the caches are synced.
+    /// Whether the initial lists of the network caches are complete.
     pub fn is_ready(&self) -> bool {
         let caches = &self.caches;
         caches.definitions.is_synced()
@@ -32,12 +32,12 @@ impl WebhookContext {
             && caches.namespace_groups.is_synced()
     }
 
-    /// The network group of a namespace's pods: key and value of the annotation.
+    /// Returns key and value of the annotation that assigns a network group to the pods of the namespace.
     pub fn namespace_group(&self, namespace: &str) -> Option<(&'static str, String)> {
         self.caches.namespace_groups.get("", namespace).and_then(|group| (*group).clone())
     }
 
-    /// The networks of a group, or the invalid config and its error.
+    /// Returns the networks of a group. If a config of the group is invalid, returns that config and its error.
     pub fn group_networks(
         &self,
         key: &str,
@@ -46,10 +46,12 @@ impl WebhookContext {
         group_networks(&self.caches, key, value)
     }
 
-    /// The resource that a pod needs for a network; `None` if there is no such network.
+    /// Returns the resource that a pod must request for a network, if any. The outer `None` means that there is no
+    /// such network.
     ///
-    /// A pod may be created right after its network: a definition that is missing in the cache is read from the API
-    /// server, and if it is not generated yet, its object is used.
+    /// A pod may be created right after its network. A definition that is not in the cache is therefore read from the
+    /// API server. If it does not exist there either, because it is not generated yet, the SpiderMultusConfig or
+    /// SriovIBNetwork is used.
     pub async fn resource_request(&self, namespace: &str, name: &str) -> Option<Option<ResourceRequest>> {
         let definition = match self.caches.definitions.get(namespace, name) {
             Some(known) => Some((*known).clone()),

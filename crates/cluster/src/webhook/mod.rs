@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// Name of the Secret with the certificate, of the Service and of the MutatingWebhookConfiguration.
 const NAME: &str = "ferroband-webhook";
 
-/// Starts serving, on every replica.
+/// Starts the HTTPS server of the webhook. Called on every replica.
 pub fn start(
     context: &ControllerContext,
     caches: &NetworkCaches,
@@ -54,7 +54,7 @@ pub fn start(
     Ok(())
 }
 
-/// Starts the certificate rotation, on the leader.
+/// Starts the certificate rotation. Called only on the leader.
 pub fn start_leader_tasks(
     context: &ControllerContext,
     caches: &NetworkCaches,

@@ -2,13 +2,14 @@
 
 use std::cmp::Ordering;
 
-/// Compares two names, runs of digits as numbers.
+/// Compares two names. Runs of digits are compared as numbers.
 pub fn natural_cmp(a: &str, b: &str) -> Ordering {
     let (mut a_rest, mut b_rest) = (a, b);
     loop {
         let (a_part, b_part) = (leading_run(a_rest), leading_run(b_rest));
         if a_part.is_empty() || b_part.is_empty() {
-            // Equal so far: the shorter first, and names with equal numbers (01, 1) in a fixed order.
+            // One name is at its end and both are equal so far. The shorter one is first. Names whose numbers are
+            // equal but written differently (01, 1) are compared as text.
             return a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b));
         }
         let digits = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
@@ -26,7 +27,7 @@ pub fn natural_cmp(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The run of digits, or of other characters, at the start of the text.
+/// Returns the run of digits, or of other characters, at the start of the text.
 fn leading_run(text: &str) -> &str {
     let digit = text.starts_with(|c: char| c.is_ascii_digit());
     let end = text.find(|c: char| c.is_ascii_digit() != digit).unwrap_or(text.len());

@@ -11,7 +11,7 @@ use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// Reviews a SpiderMultusConfig or SriovIBNetwork.
+/// Validates a SpiderMultusConfig or SriovIBNetwork. Other kinds are admitted.
 pub fn review(request: &AdmissionRequest, settings: &ClusterSettings) -> AdmissionResponse {
     let mut response = AdmissionResponse::default();
     let name = request.object["metadata"]["name"].as_str().unwrap_or_default();
@@ -24,7 +24,8 @@ pub fn review(request: &AdmissionRequest, settings: &ClusterSettings) -> Admissi
     match result {
         Ok(warnings) => response.warnings.extend(warnings),
         Err(NetworkReviewError::Invalid(error)) => response.denied = Some(error.fault(&object).to_string()),
-        // Possibly fields of a newer version. The controller reports it as well and generates no network.
+        // Warn only: the object may have fields of a newer version. The controller reports the problem as well and
+        // generates no network.
         Err(NetworkReviewError::Unreadable(e)) => {
             response.warnings.push(format!("{object} cannot be decoded: {e}"));
         }
@@ -59,7 +60,7 @@ fn review_config(
         return Err(NetworkReviewError::Renamed);
     }
     let desired = desired_spider_network(&config).map_err(NetworkReviewError::Invalid)?;
-    // The labels that Spiderpool's tools select by.
+    // Copy the group annotations to labels, because Spiderpool's tools select objects by these labels.
     let labelled =
         |key: &&str| config.annotations().get(*key).filter(|value| config.labels().get(*key) != Some(value));
     let mut labels = json!(config.labels());

@@ -8,10 +8,10 @@ use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// Namespace of the default network's definition, if its annotation has none; as in Multus.
+/// Namespace of a default network that the annotation names without a namespace, as in Multus.
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
-/// Adds to a pod the networks of its group, and requests for the resources of all its networks.
+/// Adds the networks of its group to a pod, and requests for the device resources of all its networks.
 pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> AdmissionResponse {
     let mut response = AdmissionResponse::default();
     let pod = &request.object;
@@ -56,7 +56,8 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
     let mut selected = Vec::new();
     match NetworkSelection::parse_networks(&networks, &request.namespace) {
         Ok(selections) => selected.extend(selections),
-        // Attaching the pod reports the error as well.
+        // Warn only: the annotation is parsed again when the pod is attached, and the error is then reported in an
+        // event.
         Err(e) => response.warnings.push(e.to_string()),
     }
     match NetworkSelection::parse_default_network(
@@ -90,7 +91,8 @@ fn qualified_name(member: &GroupNetwork) -> String {
     format!("{}/{}", member.namespace, member.name)
 }
 
-/// The annotation extended by the networks that it does not list yet, in its own format; `None` if it lists all.
+/// Appends `members` that the annotation does not list yet, in the format of the annotation (JSON or a list of names).
+/// Returns `None` if it lists all of them.
 fn append_networks(
     networks: &str,
     namespace: &str,
@@ -104,7 +106,7 @@ fn append_networks(
     if new.is_empty() {
         return Ok(None);
     }
-    // The same test as in NetworkSelection.
+    // NetworkSelection uses the same test to recognize the JSON format.
     if networks.contains(['[', '{', '"']) {
         let mut list: Vec<Value> = serde_json::from_str(networks).unwrap_or_default();
         list.extend(new.iter().map(|member| json!({"name": member.name, "namespace": member.namespace})));
@@ -115,7 +117,7 @@ fn append_networks(
     Ok(Some(names.collect::<Vec<_>>().join(",")))
 }
 
-/// The amount of each resource that the networks need together.
+/// Counts how much of each resource the networks need together. A shared resource is counted once.
 fn count_resources(resource_requests: &[ResourceRequest]) -> BTreeMap<&str, u32> {
     let mut counted = BTreeMap::new();
     for resource_request in resource_requests {
@@ -156,7 +158,7 @@ fn request_resources(pod: &Value, needed: &BTreeMap<&str, u32>, response: &mut A
     }
 }
 
-/// The amount of a resource that a container requests, if any. Extended resources are integers.
+/// Returns the amount of an extended resource, an integer, in the limits or requests of a container.
 fn requested_amount(container: &Value, resource: &str) -> Option<u32> {
     let resources = &container["resources"];
     let requested = resources["limits"].get(resource).or_else(|| resources["requests"].get(resource))?;

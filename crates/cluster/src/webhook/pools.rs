@@ -8,8 +8,8 @@ use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use std::net::IpAddr;
 
-/// Reviews a SpiderIPPool. Overlaps with other pools are reported in its condition instead, because two pools may be
-/// created at the same time.
+/// Validates a SpiderIPPool. Overlaps with other pools are not checked here but reported in the pool's condition,
+/// because two pools may be created at the same time.
 pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
     let mut response = AdmissionResponse::default();
     let pool: SpiderIPPool = match serde_json::from_value(request.object.clone()) {
@@ -20,7 +20,8 @@ pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
         }
     };
     let before: Option<SpiderIPPool> = serde_json::from_value(request.old_object.clone()).ok();
-    // Removing a finalizer must succeed even if the pool is invalid.
+    // Skip the validation if the pool is being deleted or its spec is unchanged: removing a finalizer must succeed
+    // even if the pool is invalid.
     if pool.metadata.deletion_timestamp.is_some()
         || before.as_ref().is_some_and(|before| before.spec == pool.spec)
     {
@@ -31,7 +32,7 @@ pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
         Some(Fault::new(FaultCode::InvalidConfig, object.clone(), cause, remedy).to_string())
     };
     match parse_pool(&pool) {
-        // The error names the pool and the field.
+        // The error `e` already names the pool and the field.
         Err(e) => response.denied = Some(format!("{e}; correct the field and apply the pool again")),
         Ok(read) => response.warnings.extend(read.warnings.iter().map(ToString::to_string)),
     }
@@ -82,7 +83,7 @@ mod tests {
         excluded["spec"]["excludeIPs"] = json!(["172.91.0.105"]);
         assert!(review_pool(excluded, whole.clone()).denied.is_some());
         assert_eq!(review_pool(pool(&["172.91.0.105"]), whole.clone()), AdmissionResponse::default());
-        // Being deleted, or with an unchanged spec.
+        // The change is admitted if the pool is being deleted, or if its spec is unchanged.
         let mut going = pool(&["172.91.0.110"]);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(

@@ -19,14 +19,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// Maximum request size: two objects of the API server's maximum size, and the envelope.
+/// Maximum size of a request. A request contains up to two objects, each at most as large as the API server allows,
+/// and the AdmissionReview around them.
 const MAX_BODY_BYTES: usize = 8 << 20;
 /// Maximum number of connections; the API server keeps few connections open.
 const MAX_CONNECTIONS: usize = 256;
 /// Timeout of the TLS handshake, the request header and the body.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Listens on all addresses.
+/// Opens a listening socket on all addresses of the pod.
 pub fn listen(port: u16) -> Result<TcpListener, Error> {
     let failed = |source: std::io::Error| Error::Serve { port, source: Box::new(source) };
     // An IPv6 socket accepts IPv4 as well; the fallback is for nodes without IPv6.
@@ -37,7 +38,7 @@ pub fn listen(port: u16) -> Result<TcpListener, Error> {
     TcpListener::from_std(listener).map_err(failed)
 }
 
-/// Serves until `stop`.
+/// Serves requests until `stop` is triggered.
 pub async fn serve(
     listener: TcpListener,
     certificate: Arc<ServingCertificate>,
@@ -52,7 +53,7 @@ pub async fn serve(
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
-            // Possibly out of file descriptors: retry later.
+            // The process may be out of file descriptors. Retry later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -102,7 +103,8 @@ async fn handle(
     if request.method() != Method::POST || !["/pods", "/networks", "/pools"].contains(&path.as_str()) {
         return respond(StatusCode::NOT_FOUND, "POST /pods, /networks or /pools".to_owned());
     }
-    // With incomplete caches an error is better than a wrong patch: the object is then admitted unchanged.
+    // While the caches are incomplete, the patch could be wrong. Return an error instead; the API server then admits
+    // the object unchanged.
     if !context.is_ready() {
         return respond(StatusCode::SERVICE_UNAVAILABLE, "the network caches are not synced yet".to_owned());
     }

@@ -1,4 +1,4 @@
-//! The serving certificate in use. It can change while the server is running.
+//! The certificate that the HTTPS server uses. It can change while the server is running.
 
 use super::certificate::WebhookCertificate;
 use crate::Reflector;
@@ -12,7 +12,7 @@ use rustls::{
 use std::sync::{Arc, PoisonError, RwLock};
 use tracing::{info, warn};
 
-/// The serving certificate, once one is loaded.
+/// The current certificate and key; `None` until one is loaded from the Secret.
 #[derive(Debug, Default)]
 pub struct ServingCertificate(RwLock<Option<Arc<CertifiedKey>>>);
 
@@ -32,7 +32,7 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
-/// Loads the certificate from the Secret and again on every change, forever.
+/// Loads the certificate from the Secret, and loads it again on every change. Never returns.
 pub async fn follow_secret(secret: Reflector<Secret>, serving: Arc<ServingCertificate>) {
     let mut changes = secret.changes();
     let mut loaded = None;

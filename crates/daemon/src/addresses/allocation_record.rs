@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 /// Value of `by` in records of addresses that Ferroband assigned. Other records are Spiderpool's.
 pub const MANAGED_MARKER: &str = "ferroband";
 
-/// The owner of an address.
+/// One record in `status.allocated_ips` of a SpiderIPPool: the pod that uses an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiderpoolRecord {
     /// Pod, `<namespace>/<name>`.
@@ -30,7 +30,8 @@ impl SpiderpoolRecord {
     }
 }
 
-/// Returns the allocation records of a pool; none if they cannot be parsed.
+/// Returns the allocation records of a pool. A status that cannot be parsed counts as empty, and records with
+/// an invalid address are skipped.
 pub fn allocation_records(pool: &SpiderIPPool) -> Vec<(IpAddr, SpiderpoolRecord)> {
     let text = pool.status.as_ref().and_then(|status| status.allocated_ips.as_deref()).unwrap_or("{}");
     let read: BTreeMap<String, SpiderpoolRecord> = serde_json::from_str(text).unwrap_or_default();

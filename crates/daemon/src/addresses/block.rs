@@ -1,24 +1,25 @@
-//! Conversion of AddressBlock objects.
+//! Conversion between AddressBlock objects and the blocks of the address engine.
 
 use ferroband_address::{AddressAllocation, IpBlock, IpSpace, ResourceVersion};
 use ferroband_api::ferroband::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
 use std::net::AddrParseError;
 
-/// An invalid AddressBlock object.
+/// Why an AddressBlock object cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidBlock {
-    /// `first` is not an address.
+    /// `spec.first` is not an IP address.
     #[error("spec.first {0:?} is not an address")]
     First(String, #[source] AddrParseError),
-    /// An offset is not a number from 0 to 15.
+    /// A key of `spec.entries` is not a number from 0 to 15.
     #[error("spec.entries[{0:?}] is not an offset from 0 to 15")]
     Offset(String),
-    /// The name does not match space and first address, so the object does not arbitrate its addresses.
+    /// The name does not match the space and first address. Only with that name does the API server reject a
+    /// second object for the same addresses.
     #[error("metadata.name must be {0}")]
     Name(String),
 }
 
-/// Returns the block in `object` and its version.
+/// Returns the block that `object` describes, and the object's resource version.
 pub fn block_from_object(object: &AddressBlock) -> Result<(IpBlock, ResourceVersion), InvalidBlock> {
     let spec = &object.spec;
     let first = spec.first.parse().map_err(|e| InvalidBlock::First(spec.first.clone(), e))?;
@@ -40,7 +41,8 @@ pub fn block_from_object(object: &AddressBlock) -> Result<(IpBlock, ResourceVers
     Ok((block, ResourceVersion(object.metadata.resource_version.clone().unwrap_or_default())))
 }
 
-/// Returns the object for `block`, to be written if the current version is `expected`.
+/// Returns the object for `block` with resource version `expected`, so that the API server rejects the write
+/// if the object has changed since. `None` is for a block that does not exist yet.
 pub fn block_to_object(block: &IpBlock, expected: Option<&ResourceVersion>) -> AddressBlock {
     let entries =
         block.entries.iter().map(|(offset, entry)| (offset.to_string(), allocation_to_entry(entry)));
@@ -63,7 +65,7 @@ fn allocation_from_entry(entry: &AddressBlockEntry) -> AddressAllocation {
         uid: entry.uid.clone(),
         sticky: entry.sticky,
         interface: entry.interface.clone(),
-        // The schema limits the range.
+        // The CRD schema limits the ordinal to 0 to 255.
         ordinal: u8::try_from(entry.ordinal).unwrap_or_default(),
         container: entry.container.clone(),
         node: entry.node.clone(),

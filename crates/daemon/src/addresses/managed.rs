@@ -4,12 +4,12 @@ use kube::{Resource, ResourceExt};
 
 /// Label of the objects that Ferroband manages.
 pub const MANAGED_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "ferroband");
-/// Selector of managed objects.
+/// Label selector of the objects with [`MANAGED_LABEL`].
 pub const MANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by=ferroband";
-/// Selector of all other objects.
+/// Label selector of the objects without [`MANAGED_LABEL`], which Ferroband did not write.
 pub const UNMANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by!=ferroband";
 
-/// Whether Ferroband manages the object.
+/// Whether the object has [`MANAGED_LABEL`].
 pub fn is_managed(object: &impl Resource) -> bool {
     object.labels().get(MANAGED_LABEL.0).is_some_and(|by| by == MANAGED_LABEL.1)
 }

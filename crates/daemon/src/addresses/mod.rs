@@ -1,5 +1,5 @@
-//! Conversions between API objects and the address engine. Nodes assign addresses; the cluster daemon collects leaked
-//! ones and publishes the assignments. Both read the same objects.
+//! Conversions between API objects and the address engine. Node daemons assign addresses. The cluster daemon
+//! releases leaked addresses and publishes the assignments. Both read the same objects.
 
 mod allocation_record;
 mod block;

@@ -1,4 +1,4 @@
-//! Conversion of SpiderIPPool and SpiderReservedIP objects.
+//! Conversion of SpiderIPPool and SpiderReservedIP objects to the types of the address engine.
 
 use super::allocation_record::allocation_records;
 use ferroband_address::{
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use std::net::IpAddr;
 
-/// Reads the fields of the object.
+/// Returns the settings of the pool, not yet validated, and the addresses that Spiderpool itself assigned.
 pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
     let spec = &pool.spec;
     IpPoolSpec {
@@ -43,12 +43,13 @@ pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
     }
 }
 
-/// Validates a SpiderIPPool.
+/// Returns the validated pool, or an error if its spec is invalid.
 pub fn parse_pool(pool: &SpiderIPPool) -> Result<IpPool, Error> {
     IpPool::from_spec(&pool_spec(pool))
 }
 
-/// Returns the reserved address ranges.
+/// Returns the reserved ranges as (first, last) addresses. Without `ip_version`, the first entry determines
+/// the address family.
 pub fn reserved_ranges(reserved: &SpiderReservedIP) -> Result<Vec<(IpAddr, IpAddr)>, Error> {
     let ips = &reserved.spec.ips;
     let first = ips.first().map(String::as_str).unwrap_or_default();
@@ -61,7 +62,7 @@ pub fn reserved_ranges(reserved: &SpiderReservedIP) -> Result<Vec<(IpAddr, IpAdd
     parse_ips(ips, family).map_err(|cause| Error::InvalidReservedIp { object: reserved.name_any(), cause })
 }
 
-/// Converts a label selector.
+/// Converts a Kubernetes label selector to the matcher of the address engine.
 pub fn label_matcher(selector: &LabelSelector) -> LabelMatcher {
     let expressions = selector.match_expressions.iter().flatten().map(|expression| LabelRequirement {
         key: expression.key.clone(),

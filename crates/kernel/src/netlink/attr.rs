@@ -37,18 +37,20 @@ impl NetlinkSerializable for RawMessage {
 }
 
 impl RawMessage {
-    /// The fixed header of the payload, if the message has this type and is long enough.
+    /// The fixed header at the start of the payload. `None` if the message type is not `kind` or the payload is
+    /// shorter.
     pub(crate) fn head<const LENGTH: usize>(&self, kind: u16) -> Option<&[u8; LENGTH]> {
         if self.kind == kind { self.payload.first_chunk() } else { None }
     }
 
-    /// The attributes after a fixed header of this length: type and value.
+    /// Type and value of each attribute after a fixed header of `head` bytes.
     pub(crate) fn attributes(&self, head: usize) -> impl Iterator<Item = (u16, &[u8])> {
         iter(self.payload.get(head..).unwrap_or_default())
     }
 }
 
-/// The attributes in these bytes: type (without flags) and value. Ends at the first truncated attribute.
+/// Type (without flags) and value of each attribute in `bytes`. The iteration ends at the first truncated
+/// attribute.
 pub(crate) fn iter(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -61,33 +63,33 @@ pub(crate) fn iter(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// A string, up to its terminating zero.
+/// Decodes a string up to its terminating zero.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// A u16 in native byte order.
+/// Decodes a u16 in native byte order; `None` if the value is too short.
 pub(crate) fn u16(value: &[u8]) -> Option<u16> {
     value.first_chunk().copied().map(u16::from_ne_bytes)
 }
 
-/// A u32 in native byte order.
+/// Decodes a u32 in native byte order; `None` if the value is too short.
 pub(crate) fn u32(value: &[u8]) -> Option<u32> {
     value.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
-/// An i32 in native byte order.
+/// Decodes an i32 in native byte order; `None` if the value is too short.
 pub(crate) fn i32(value: &[u8]) -> Option<i32> {
     value.first_chunk().copied().map(i32::from_ne_bytes)
 }
 
-/// A u64 in native byte order.
+/// Decodes a u64 in native byte order; `None` if the value is too short.
 pub(crate) fn u64(value: &[u8]) -> Option<u64> {
     value.first_chunk().copied().map(u64::from_ne_bytes)
 }
 
-/// An IP address; its length determines the family.
+/// Decodes an IPv4 address of 4 bytes or an IPv6 address of 16 bytes; `None` for any other length.
 pub(crate) fn ip(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => value.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into()),

@@ -12,12 +12,13 @@ pub(crate) struct MessageBuilder {
 }
 
 impl MessageBuilder {
-    /// Starts with a fixed header; RDMA netlink and nested attributes have none.
+    /// Starts with a fixed header. RDMA netlink messages and nested attributes have no fixed header.
     pub(crate) fn new(head: &[u8]) -> Self {
         Self { bytes: head.to_vec() }
     }
 
-    /// Appends an attribute: length including its header, type, value, padded to four bytes.
+    /// Appends an attribute: the length including the attribute header, the type, and the value padded to four
+    /// bytes.
     ///
     /// The length has sixteen bits. No message of this crate comes near the limit; a longer value is truncated, and
     /// the kernel's policy rejects it.
@@ -32,7 +33,7 @@ impl MessageBuilder {
         self
     }
 
-    /// Appends an attribute if there is a value.
+    /// Appends the attribute, or nothing if `value` is `None`.
     #[must_use]
     pub(crate) fn with_optional<T: AsRef<[u8]>>(self, kind: u16, value: Option<T>) -> Self {
         match value {
@@ -41,7 +42,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Appends a zero-terminated string.
+    /// Appends an attribute with a zero-terminated string.
     #[must_use]
     pub(crate) fn with_text(self, kind: u16, text: &str) -> Self {
         self.with(kind, &[text.as_bytes(), &[0]].concat())
@@ -63,7 +64,7 @@ impl MessageBuilder {
         self.bytes.is_empty()
     }
 
-    /// Builds the message with this type.
+    /// Returns the message with the netlink message type `kind`.
     pub(crate) fn build(self, kind: u16) -> RawMessage {
         RawMessage { kind, payload: self.bytes }
     }

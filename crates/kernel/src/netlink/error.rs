@@ -42,7 +42,7 @@ impl NetlinkFamily {
     }
 }
 
-/// The error of a request, without the object of the request.
+/// Why a request failed. The caller adds the interface or device with one of the `for_` methods.
 #[derive(Debug)]
 pub(crate) enum NetlinkError {
     /// The kernel returned an error, possibly with an explanation.
@@ -59,8 +59,8 @@ impl NetlinkError {
         }
     }
 
-    /// The error of a request that sets the interface name `name`. If the name is taken, the kernel returns EEXIST
-    /// without an explanation; for other conflicts it adds one.
+    /// Converts the error of a request that sets the interface name `name`. If the name is taken, the kernel
+    /// returns EEXIST without an explanation; for other conflicts it adds one.
     pub(crate) fn for_name(self, doing: impl Into<String>, interface: &str, name: &str) -> Error {
         match self {
             Self::Kernel(Errno::EEXIST, None) => Error::NameTaken { interface: name.to_owned() },
@@ -77,7 +77,7 @@ impl NetlinkError {
         }
     }
 
-    /// The error of a request about a device that is not an interface.
+    /// Converts the error of a request about a PCI function, a virtual function or an RDMA device.
     pub(crate) fn for_device(self, doing: impl Into<String>, device: impl Into<String>) -> Error {
         match self {
             Self::Kernel(errno, message) => {
@@ -87,7 +87,7 @@ impl NetlinkError {
         }
     }
 
-    /// The error if there was no valid reply of the kernel.
+    /// Converts an I/O or decoding error. The callers have already handled errors that the kernel returned.
     fn without_reply(self, about: impl Into<String>) -> Error {
         match self {
             Self::Kernel(errno, message) => {

@@ -1,4 +1,4 @@
-//! Netlink multicast groups.
+//! Sockets that receive events from netlink multicast groups.
 
 use super::NetlinkFamily;
 use crate::Error;
@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use nix::sys::socket::{setsockopt, sockopt};
 
-/// Receive buffer for several thousand events while the reader is busy.
+/// Size of the receive buffer in bytes, enough for several thousand events while the reader is busy.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// A socket that has joined a multicast group. Reading does not block; poll its descriptor.
@@ -35,7 +35,8 @@ impl Listener {
     pub(crate) fn join(family: NetlinkFamily, groups: u32) -> Result<Self, Error> {
         let open = || {
             let mut socket = netlink_sys::Socket::new(family.protocol())?;
-            // Exceeds net.core.rmem_max with CAP_NET_ADMIN; otherwise the limit applies.
+            // SO_RCVBUFFORCE needs CAP_NET_ADMIN and ignores net.core.rmem_max. Without the capability, SO_RCVBUF
+            // sets the size up to that limit.
             if setsockopt(&borrow_fd(&socket), sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
                 let _ = setsockopt(&borrow_fd(&socket), sockopt::RcvBuf, &RECEIVE_BUFFER);
             }
@@ -49,7 +50,7 @@ impl Listener {
         }
     }
 
-    /// Reads the next datagram.
+    /// Reads the next datagram from the kernel without blocking.
     pub(crate) fn next(&mut self) -> Result<ListenerRead<'_>, Error> {
         loop {
             self.buffer.clear();

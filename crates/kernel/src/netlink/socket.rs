@@ -12,11 +12,12 @@ use nix::errno::Errno;
 use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use std::io;
 
-/// Large enough for most replies; longer ones are measured first and the buffer grows.
+/// Initial size of the receive buffer, enough for most replies. `receive_datagram` enlarges it for longer ones.
 const INITIAL_BUFFER: usize = 32 * 1024;
-/// Number of attempts to read a dump that is not interrupted by a concurrent change.
+/// Maximum number of attempts to read a dump without an interruption by a concurrent change.
 const MAX_DUMP_ATTEMPTS: usize = 16;
-/// struct nlmsghdr, which precedes the TLVs of an acknowledgement (NETLINK_CAP_ACK omits the rest).
+/// Length of struct nlmsghdr. In an error reply, the TLVs follow the header of the failed request, because
+/// NETLINK_CAP_ACK omits the rest of the request.
 const NLMSGHDR_LEN: usize = 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
@@ -42,7 +43,8 @@ impl NetlinkSocket {
             let mut socket = netlink_sys::Socket::new(family.protocol())?;
             socket.bind_auto()?;
             socket.connect(&SocketAddr::new(0, 0))?;
-            // Both since 4.12. Without them error messages have no explanation.
+            // Errors are ignored: on a kernel before 4.12, which lacks NETLINK_EXT_ACK, errors merely have no
+            // explanation.
             let _ = socket.set_ext_ack(true);
             let _ = socket.set_cap_ack(true);
             Ok(socket)
@@ -67,8 +69,8 @@ impl NetlinkSocket {
         Ok(replies)
     }
 
-    /// Sends requests that the kernel applies atomically, in one datagram. `last` is acknowledged; an error of any
-    /// request arrives before that. The message that closes the batch has no reply.
+    /// Sends requests in one datagram, which the kernel applies atomically. The kernel acknowledges `last`; if any
+    /// request fails, its error arrives before that. `close` ends the batch and has no reply.
     pub(crate) fn send_batch(
         &mut self,
         first: &[(RawMessage, u16)],
@@ -88,7 +90,8 @@ impl NetlinkSocket {
         self.receive(begin, &mut Vec::new()).map(drop)
     }
 
-    /// Requests a dump, and repeats it until it is not interrupted by a concurrent change.
+    /// Requests a dump. If a concurrent change interrupts the dump, requests it again; returns EINTR after
+    /// `MAX_DUMP_ATTEMPTS`.
     pub(crate) fn dump(
         &mut self,
         message: impl NetlinkSerializable,
@@ -118,8 +121,9 @@ impl NetlinkSocket {
         serialize(header, message)
     }
 
-    /// Receives until the acknowledgement or the end of the dump; returns false if the dump was interrupted. Only
-    /// replies to requests since `first` are considered, and the reply to the last one ends the loop.
+    /// Receives replies until the acknowledgement or the end of the dump. Returns false if a concurrent change
+    /// interrupted the dump. `first` is the sequence number of the first request: replies to earlier requests are
+    /// skipped, and the end of the reply to the latest request ends the loop.
     fn receive(&mut self, first: u32, replies: &mut Vec<RawMessage>) -> Result<bool, NetlinkError> {
         let (mut complete, earlier) = (true, self.sequence.wrapping_sub(first));
         loop {
@@ -157,7 +161,7 @@ impl NetlinkSocket {
     }
 }
 
-/// Serializes the header and the message.
+/// Returns the bytes to send: struct nlmsghdr with the total length, followed by the message.
 pub(crate) fn serialize(header: NetlinkHeader, message: &impl NetlinkSerializable) -> Vec<u8> {
     let length = NLMSGHDR_LEN + message.buffer_len();
     let mut bytes = vec![0; length];

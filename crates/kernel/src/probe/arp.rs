@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 const REQUEST: u16 = 1;
 const IPV4: u16 = 0x0800;
 
-/// An ARP probe: sender 0.0.0.0, which neighbours do not cache.
+/// An ARP probe. Its sender address is 0.0.0.0, so that neighbours do not cache it.
 pub(super) fn probe(link: &Link, address: Ipv4Addr) -> Vec<u8> {
     frame(link, Ipv4Addr::UNSPECIFIED, address)
 }
@@ -31,8 +31,8 @@ fn frame(link: &Link, sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// The IP address that the sender claims, and its hardware address. The address is the sender's own or, in an ARP
-/// probe, the target.
+/// Returns the IP address that the sender of the frame claims, and the sender's hardware address. The claimed
+/// address is the sender address or, in an ARP probe, the target address. Returns `None` for a malformed frame.
 pub(super) fn claimed_address(frame: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     let length = usize::from(*frame.get(4)?);
     if frame.get(2..4)? != IPV4.to_be_bytes() || *frame.get(5)? != 4 {

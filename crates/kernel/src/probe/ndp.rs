@@ -10,7 +10,7 @@ const OPTION_SOURCE_LLADDR: u8 = 1;
 const OPTION_TARGET_LLADDR: u8 = 2;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// A neighbour solicitation for `target`, from `own` or, for duplicate address detection, from `::`.
+/// A neighbour solicitation for `target`. Its source is `own` or, for duplicate address detection, `::`.
 pub(super) fn solicitation(link: &Link, own: Option<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
     let mut body = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
     body.extend(target.octets());
@@ -55,7 +55,7 @@ fn packet(from: Ipv6Addr, to: Ipv6Addr, mut body: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// The ICMPv6 checksum with pseudo header (RFC 4443).
+/// The ICMPv6 checksum, which includes a pseudo header (RFC 4443).
 fn checksum(from: Ipv6Addr, to: Ipv6Addr, body: &[u8]) -> u16 {
     let length = (body.len() as u32).to_be_bytes();
     let pseudo = [&from.octets()[..], &to.octets(), &length, &[0, 0, 0, ICMPV6], body].concat();
@@ -67,7 +67,7 @@ fn checksum(from: Ipv6Addr, to: Ipv6Addr, body: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The solicited-node multicast group of `address`.
+/// The solicited-node multicast group of `address`, ff02::1:ff00:0/104.
 fn solicited_node_group(address: Ipv6Addr) -> Ipv6Addr {
     let low = address.octets();
     let mut group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0).octets();
@@ -97,7 +97,8 @@ fn multicast_lladdr(link: &Link, group: Ipv6Addr) -> Vec<u8> {
     [&head[..], &group[6..]].concat()
 }
 
-/// The IP address that the sender claims, and its hardware address.
+/// Returns the IP address that the sender of the packet claims, and the sender's hardware address, which is empty
+/// if the packet does not contain it. Returns `None` for other or malformed packets.
 pub(super) fn claimed_address(packet: &[u8]) -> Option<(IpAddr, Vec<u8>)> {
     let kind = *packet.get(40)?;
     let known = kind == ADVERTISEMENT || kind == SOLICITATION;
@@ -155,7 +156,7 @@ mod tests {
         let infiniband = solicited_node_lladdr(&link(20), own);
         assert_eq!(infiniband[..10], [0, 0xff, 0xff, 0xff, 0xff, 0x12, 0x60, 0x1b, 0x80, 0x01]);
         assert_eq!(infiniband[10..], [0, 0, 0, 0, 0, 1, 0xff, 0x02, 0xab, 0xcd]);
-        // A checksum over a packet that contains its own checksum is zero.
+        // The checksum of a packet that contains its own checksum is zero.
         let packet = solicitation(&link(6), None, own);
         let (from, to): ([u8; 16], [u8; 16]) =
             (packet[8..24].try_into().unwrap(), packet[24..40].try_into().unwrap());

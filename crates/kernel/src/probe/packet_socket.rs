@@ -12,8 +12,8 @@ const ETH_P_IPV6: u16 = 0x86dd;
 /// PACKET_IGNORE_OUTGOING of linux/if_packet.h (since 4.20).
 const IGNORE_OUTGOING: libc::c_int = 23;
 
-/// sockaddr_ll with space for a 20-byte address. The kernel requires an address as long as the device's hardware
-/// address (packet_snd of net/packet/af_packet.c), but its own structure has only 8 bytes.
+/// Struct sockaddr_ll with space for a 20-byte address. The kernel requires an address as long as the device's
+/// hardware address (packet_snd of net/packet/af_packet.c), but the struct in its header has only 8 bytes.
 #[repr(C)]
 struct LinkLayerSockAddr {
     family: u16,
@@ -25,7 +25,7 @@ struct LinkLayerSockAddr {
     address: [u8; 20],
 }
 
-/// A datagram packet socket on one interface: frames have no link-layer header.
+/// A packet socket of type SOCK_DGRAM on one interface. Its frames have no link-layer header.
 pub(super) struct PacketSocket {
     fd: OwnedFd,
     index: u32,
@@ -87,7 +87,7 @@ impl PacketSocket {
     #[expect(unsafe_code, reason = "a sockaddr longer than nix supports")]
     pub(super) fn send(&self, frame: &[u8], to: &[u8]) -> Result<(), Error> {
         let sockaddr = self.sockaddr(to);
-        // sockaddr_ll has 20 bytes; longer hardware addresses extend it.
+        // The kernel's sockaddr_ll has 20 bytes. A hardware address of more than 8 bytes makes the address longer.
         let length = size_of::<libc::sockaddr_ll>().max(12 + to.len());
         // SAFETY: `frame` and `sockaddr` are live, and the lengths are correct: `sockaddr` has 32 bytes.
         let sent = unsafe {
@@ -106,7 +106,7 @@ impl PacketSocket {
         }
     }
 
-    /// Receives the next frame, if there is one.
+    /// Receives the next frame without blocking and returns its length. Returns `None` if no frame is available.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
         recv(self.fd.as_raw_fd(), buffer, MsgFlags::empty()).ok()
     }

@@ -27,7 +27,7 @@ pub struct RdmaDeviceInfo {
 }
 
 impl RdmaDeviceInfo {
-    /// A device with an index, a name and a number of ports.
+    /// A device whose optional fields are `None`.
     pub fn new(index: u32, name: impl Into<String>, ports: u32) -> Self {
         Self { index, name: name.into(), ports, ..Self::default() }
     }
@@ -52,7 +52,8 @@ impl RdmaDeviceInfo {
     }
 }
 
-/// The kernel sends the EUI-64 as an integer in native byte order (fill_dev_info of core/nldev.c).
+/// Decodes a GUID, which the kernel sends as an integer in native byte order (fill_dev_info of core/nldev.c).
+/// Returns `None` if no GUID is set.
 fn guid(value: &[u8]) -> Option<Guid> {
     attr::u64(value).map(Guid::new).filter(|guid| !guid.is_unset())
 }
@@ -66,7 +67,7 @@ impl RdmaSocket {
         }
     }
 
-    /// The device with the name `name`; [`Error::NoRdmaDevice`] if it is not in the namespace.
+    /// The device with the name `name`. Returns [`Error::NoRdmaDevice`] if it is not in the namespace.
     pub fn device(&mut self, name: &str) -> Result<RdmaDeviceInfo, Error> {
         // The kernel supports lookup by index only.
         let found = self.devices()?.into_iter().find(|device| device.name == name);
@@ -81,9 +82,9 @@ impl RdmaSocket {
     /// Moves the device to another namespace.
     ///
     /// The kernel destroys and recreates everything on top of the device, including its IPoIB interface. Before
-    /// 6.17 the new interface is in the initial namespace, since then in that of the device. Returns EOPNOTSUPP in
-    /// shared mode. A fatal signal during the move leaves the device without its MAD layer, so a process that may
-    /// be killed must not call this.
+    /// Linux 6.17 the new interface is in the initial namespace; since then it is in the namespace of the device.
+    /// Returns EOPNOTSUPP in shared mode. A fatal signal during the move leaves the device without its MAD layer,
+    /// so a process that may be killed must not call this.
     pub fn move_device(&mut self, name: &str, netns: &Netns) -> Result<(), Error> {
         let index = self.device(name)?.index;
         let doing = format!("set network namespace {} of", netns.id());

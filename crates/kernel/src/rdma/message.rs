@@ -2,11 +2,11 @@
 
 use crate::netlink::{MessageBuilder, RawMessage};
 
-/// RDMA_NL_NLDEV, the client that manages devices. The message type is the client, shifted by ten bits, and the
-/// command.
+/// RDMA_NL_NLDEV, the netlink client that manages devices. A message type consists of the client, shifted by ten
+/// bits, and the command.
 const NLDEV: u16 = 5;
 
-/// enum rdma_nldev_command.
+/// The used part of enum rdma_nldev_command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NldevCommand {
     Get = 1,
@@ -21,13 +21,14 @@ impl NldevCommand {
         NLDEV << 10 | self as u16
     }
 
-    /// Builds a message with this command. It has no fixed header: attributes follow the netlink header.
+    /// Builds a message with this command. RDMA netlink messages have no fixed header: the attributes follow the
+    /// netlink header.
     pub(super) fn message(self, body: MessageBuilder) -> RawMessage {
         body.build(self.kind())
     }
 }
 
-/// The used part of enum rdma_nldev_attr, with the types from the comments of the header.
+/// The used part of enum rdma_nldev_attr. The value types are those in the comments of the kernel header.
 pub(super) mod attribute {
     pub(in crate::rdma) const DEV_INDEX: u16 = 1; // u32
     pub(in crate::rdma) const DEV_NAME: u16 = 2; // string

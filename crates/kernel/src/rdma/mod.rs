@@ -1,6 +1,6 @@
 //! RDMA devices of a network namespace via NETLINK_RDMA (rdma/rdma_netlink.h; used by rdma(8)).
 //!
-//! A socket sees the devices of the network namespace in which it was opened: all devices of the machine in shared
+//! A socket sees the devices of the network namespace in which it was opened: all devices of the host in shared
 //! mode, only those of the namespace in exclusive mode.
 //!
 //! ```text
@@ -28,7 +28,7 @@ use crate::{Error, Netns};
 #[derive(Debug)]
 pub struct RdmaSocket {
     socket: NetlinkSocket,
-    /// The namespace of the socket, if it is not that of the process.
+    /// The namespace of the socket if it was opened with `open_in`. `move_device` must enter it.
     netns: Option<Netns>,
 }
 

@@ -19,9 +19,10 @@ pub struct RdmaPort {
     pub lid: Option<u32>,
     /// LID of the subnet manager; InfiniBand only.
     pub sm_lid: Option<u32>,
-    /// InfiniBand only.
+    /// Subnet prefix, the upper half of the port's GIDs; InfiniBand only.
     pub subnet_prefix: Option<u64>,
-    /// Index and name of its network interface; Ethernet only, and only if it is in the namespace of the socket.
+    /// Index and name of the port's network interface; Ethernet only, and only if the interface is in the
+    /// namespace of the socket.
     pub netdev: Option<(u32, String)>,
 }
 

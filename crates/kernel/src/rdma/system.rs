@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The `netns_mode` of ib_core.
+/// The `netns_mode` parameter of ib_core: whether network namespaces share RDMA devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetnsMode {
@@ -20,7 +20,7 @@ pub enum NetnsMode {
 }
 
 impl NetnsMode {
-    /// The value in netlink messages and of the module parameter.
+    /// The value that netlink messages and the module parameter use.
     pub const fn number(self) -> u8 {
         match self {
             Self::Exclusive => 0,

@@ -10,7 +10,7 @@ use crate::{Errno, Error, Netns};
 use ferroband_model::{FaultCode, Guid};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader};
 
-/// An attribute: length including its header, type, value, padded to four bytes.
+/// Encodes an attribute: the length including the attribute header, the type, and the value padded to four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap();
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -19,7 +19,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// struct nlmsghdr with REQUEST | ACK, sequence 7 and port 0, followed by these attributes.
+/// Encodes a request: struct nlmsghdr with REQUEST | ACK, sequence 7 and port 0, followed by `attributes`.
 fn request(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
     let body = attributes.concat();
     let mut bytes = u32::try_from(16 + body.len()).unwrap().to_ne_bytes().to_vec();
@@ -74,7 +74,8 @@ fn netns_mode_is_one_byte_and_exclusive_is_zero() {
     assert_eq!(serde_json::to_string(&NetnsMode::Exclusive).unwrap(), "\"exclusive\"");
 }
 
-/// fill_dev_info with fill_nldev_handle, in the order of the kernel; type 0 pads 64-bit values.
+/// The payload has the attributes of fill_nldev_handle and fill_dev_info (core/nldev.c) in the kernel's order.
+/// Attributes of type 0 align 64-bit values.
 #[test]
 fn rdma_device_is_decoded_completely() {
     let payload = [
@@ -137,7 +138,7 @@ fn ports_of_both_link_layers_are_decoded() {
     assert_eq!((port.state, port.lid, port.netdev), (PortState::Down, None, Some((7, "ens1".to_owned()))));
 }
 
-/// The kernel under test may have RDMA (in the VM) or not; both cases must give complete answers.
+/// The running kernel may support RDMA, as in the VM of the `vm` test tier, or not. The test covers both.
 #[test]
 fn running_kernel_answers_or_reports_missing_rdma() {
     match RdmaSocket::open() {

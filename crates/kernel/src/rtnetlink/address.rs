@@ -11,7 +11,7 @@ use nix::errno::Errno;
 /// RTM_NEWADDR and RTM_GETADDR of linux/rtnetlink.h.
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
-/// struct ifaddrmsg: family 1, prefix length 1, flags 1, scope 1, index 4.
+/// Length of struct ifaddrmsg: family 1, prefix length 1, flags 1, scope 1, index 4.
 const HEAD: usize = 8;
 
 impl RouteSocket {
@@ -32,7 +32,7 @@ impl RouteSocket {
         }
     }
 
-    /// Addresses of the interface, both families, including link-local addresses.
+    /// Addresses of the interface for IPv4 and IPv6, including link-local addresses.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<IpNet>, Error> {
         // Older kernels ignore the index and return the addresses of all interfaces.
         let request = MessageBuilder::new(&head(0, 0, index)).build(RTM_GETADDR);
@@ -50,7 +50,7 @@ fn head(family: u8, prefix: u8, index: u32) -> [u8; HEAD] {
     head
 }
 
-/// Attributes are IFA_* of linux/if_addr.h.
+/// Builds an RTM_NEWADDR message. The attribute numbers are IFA_* of linux/if_addr.h.
 fn new_address_message(index: u32, address: IpNet) -> RawMessage {
     let broadcast = match address {
         IpNet::V4(v4) if v4.prefix_len() < 31 => Some(v4.broadcast().octets()),
@@ -63,7 +63,8 @@ fn new_address_message(index: u32, address: IpNet) -> RawMessage {
         .build(RTM_NEWADDR)
 }
 
-/// Attributes are IFA_* of linux/if_addr.h.
+/// Decodes an address of the interface `index`. Returns `None` for another interface. The attribute numbers are
+/// IFA_* of linux/if_addr.h.
 pub(super) fn decode(reply: &RawMessage, index: u32) -> Option<IpNet> {
     let head = reply.head::<HEAD>(RTM_NEWADDR)?;
     if attr::u32(&head[4..])? != index {

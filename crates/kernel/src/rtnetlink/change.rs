@@ -33,7 +33,7 @@ impl RouteSocket {
         }
     }
 
-    /// Sets the MTU. The kernel may use a smaller one: IPoIB is limited by its multicast group.
+    /// Sets the MTU. The kernel may apply a smaller value, because the multicast group limits the MTU of IPoIB.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), Error> {
         self.set_attribute(format!("set MTU {mtu} of"), index, IFLA_MTU, &mtu.to_ne_bytes())
     }
@@ -58,21 +58,21 @@ impl RouteSocket {
         self.request_set_link("bring down", index, link_request(index, Some(false)))
     }
 
-    /// Moves the interface to another namespace. Its index may change: look it up again by name.
+    /// Moves the interface to another namespace. The index may change, so look the interface up again by name.
     pub fn move_link(&mut self, index: u32, netns: &Netns) -> Result<(), Error> {
         let doing = format!("set network namespace {} of", netns.id());
         self.set_attribute(doing, index, IFLA_NET_NS_FD, &netns.fd().as_raw_fd().to_ne_bytes())
     }
 
-    /// Moves the interface to another namespace and renames it, in one request: each request by itself waits for an
-    /// RCU grace period. The kernel sets the interface down. If the name is taken, the interface may have been
-    /// moved nevertheless, with its old name (`do_setlink` in net/core/rtnetlink.c moves first).
+    /// Moves the interface to another namespace and renames it. This is one request because every request waits
+    /// for an RCU grace period. The kernel sets the interface down. If the name is taken, the interface may
+    /// nevertheless have been moved, with its old name (`do_setlink` in net/core/rtnetlink.c moves first).
     pub fn move_and_rename(&mut self, index: u32, netns: &Netns, name: &str) -> Result<(), Error> {
         let fd = netns.fd().as_raw_fd().to_ne_bytes();
         let message = link_request(index, None).with(IFLA_NET_NS_FD, &fd).with_text(IFLA_IFNAME, name);
         match self.socket.request(message.build(RTM_SETLINK), 0) {
             Ok(_) => Ok(()),
-            // Newer kernels add an explanation.
+            // `for_name` would not recognize this EEXIST, because newer kernels add an explanation to it.
             Err(failure) if failure.errno() == Some(Errno::EEXIST) => {
                 Err(Error::NameTaken { interface: name.to_owned() })
             }
@@ -84,7 +84,7 @@ impl RouteSocket {
         }
     }
 
-    /// Makes the interface a port of the bridge `master`, or removes it from its bridge.
+    /// Makes the interface a port of the bridge with the index `master`; `None` removes it from its bridge.
     pub fn set_master(&mut self, index: u32, master: Option<u32>) -> Result<(), Error> {
         self.set_attribute("set the bridge of", index, IFLA_MASTER, &master.unwrap_or(0).to_ne_bytes())
     }
@@ -98,7 +98,7 @@ impl RouteSocket {
         }
     }
 
-    /// Sets the alias, a free text that is kept when the interface is moved or renamed.
+    /// Sets the alias, a free text that the interface keeps when it is moved or renamed.
     pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), Error> {
         self.set_attribute("set the alias of", index, IFLA_IFALIAS, alias.as_bytes())
     }

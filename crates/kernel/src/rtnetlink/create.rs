@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 /// RTM_NEWLINK of linux/rtnetlink.h.
 const RTM_NEWLINK: u16 = 16;
 
-/// An interface to create, in one atomic request.
+/// An interface that is created with one atomic request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLink<'a> {
     /// Name; the kernel replaces `%d` with the first free number.
@@ -19,20 +19,20 @@ pub struct NewLink<'a> {
     pub kind: LinkKind<'a>,
     /// MTU; chosen by the kernel if absent.
     pub mtu: Option<u32>,
-    /// Index of the bridge that it becomes a port of.
+    /// Index of the bridge of which the interface becomes a port.
     pub master: Option<u32>,
-    /// Whether to set it up.
+    /// Whether the new interface is set administratively up.
     pub up: bool,
 }
 
-/// Supported kinds of interfaces.
+/// Kind of a new interface, with the parameters of the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkKind<'a> {
-    /// An IPoIB child.
+    /// A child of an IPoIB interface.
     Ipoib {
-        /// Index of the parent.
+        /// Interface index of the parent.
         parent: u32,
-        /// P_Key of the child; the kernel adds the full membership bit.
+        /// P_Key of the child. The kernel adds the full membership bit.
         pkey: PKey,
         mode: IpoibMode,
     },
@@ -43,7 +43,7 @@ pub enum LinkKind<'a> {
         /// Name of the other end.
         peer: &'a str,
     },
-    /// Ethernet over UDP multicast.
+    /// A VXLAN interface: Ethernet over UDP, with a multicast group of peers.
     Vxlan(Vxlan),
 }
 
@@ -66,7 +66,8 @@ impl<'a> NewLink<'a> {
         Self { name, kind, mtu: None, master: None, up: false }
     }
 
-    /// The name that may be in use already: with a pattern as name, only that of the veth peer.
+    /// The name to report if the kernel returns EEXIST. The kernel replaces `%d` with a free number, so if the
+    /// name contains `%d`, only the name of the veth peer can be in use.
     fn name_that_may_conflict(&self) -> &str {
         match self.kind {
             LinkKind::Veth { peer } if self.name.contains("%d") => peer,
@@ -74,7 +75,7 @@ impl<'a> NewLink<'a> {
         }
     }
 
-    /// Attributes are IFLA_* of linux/if_link.h.
+    /// Builds the RTM_NEWLINK message. The attribute numbers are IFLA_* of linux/if_link.h.
     pub(super) fn message(&self) -> RawMessage {
         let parent = match self.kind {
             LinkKind::Ipoib { parent, .. } => Some(parent),
@@ -100,7 +101,7 @@ impl<'a> NewLink<'a> {
                 let data = data
                     .with(1, &pkey.base().to_ne_bytes()) // IFLA_IPOIB_PKEY
                     .with(2, &mode.to_ne_bytes()) // IFLA_IPOIB_MODE
-                    // User-space multicast: attach to groups that the kernel's own list does not contain.
+                    // User-space multicast: programs can attach to groups that the kernel has not joined.
                     .with(3, &1u16.to_ne_bytes()); // IFLA_IPOIB_UMCAST
                 ("ipoib", data)
             }

@@ -11,7 +11,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 /// RTNLGRP_LINK of linux/rtnetlink.h, as a bit mask.
 const RTNLGRP_LINK_MASK: u32 = 1;
-/// struct nlmsghdr.
+/// Length of struct nlmsghdr.
 const NLMSGHDR_LEN: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,8 @@ fn decode(datagram: &[u8]) -> Vec<LinkEvent> {
         let length = buffer.length() as usize;
         let kind = buffer.message_type();
         let payload = rest.get(NLMSGHDR_LEN..length).unwrap_or_default().to_vec();
-        // struct ifinfomsg begins with the family. Bridge port events have family AF_BRIDGE and few attributes.
+        // The first byte of struct ifinfomsg is the family. Events of bridge ports have the family AF_BRIDGE and
+        // few attributes.
         let complete = payload.first() == Some(&0);
         // RTM_DELLINK has the same format as RTM_NEWLINK, which the decoder expects.
         let link = || Link::decode(&RawMessage { kind: RTM_NEWLINK, payload });

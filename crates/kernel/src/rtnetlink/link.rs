@@ -1,4 +1,4 @@
-//! Properties of an interface.
+//! Properties of an interface, decoded from RTM_NEWLINK messages.
 
 use crate::IpoibMode;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
@@ -6,14 +6,15 @@ use ferroband_model::PKey;
 
 /// RTM_NEWLINK of linux/rtnetlink.h: the type of the reply to RTM_GETLINK.
 const RTM_NEWLINK: u16 = 16;
-/// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+/// Length of struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
 /// IFF_UP of linux/if.h.
 const IFF_UP: u32 = 1;
 /// IFF_LOWER_UP of linux/if.h.
 const IFF_LOWER_UP: u32 = 1 << 16;
 
-/// Starts a request about an interface, optionally setting it up or down.
+/// Starts a request about the interface `index`. `up` sets the interface up or down; `None` leaves the flags
+/// unchanged.
 pub(super) fn link_request(index: u32, up: Option<bool>) -> MessageBuilder {
     let mut head = [0; HEAD];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -25,7 +26,7 @@ pub(super) fn link_request(index: u32, up: Option<bool>) -> MessageBuilder {
     MessageBuilder::new(&head)
 }
 
-/// A snapshot of an interface.
+/// The state of an interface at the time of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Link {
@@ -40,26 +41,26 @@ pub struct Link {
     pub address: Vec<u8>,
     /// Broadcast address, as long as the hardware address.
     pub broadcast: Vec<u8>,
-    /// Whether it is administratively up.
+    /// Whether the interface is administratively up (IFF_UP).
     pub up: bool,
-    /// Whether the lower layer is up as well.
+    /// Whether the physical link is up (IFF_LOWER_UP).
     pub carrier: bool,
     /// ARPHRD_* of linux/if_arp.h: 1 Ethernet, 32 InfiniBand.
     pub link_type: u16,
     /// Index of the underlying interface: the parent of an IPoIB child, the peer of a veth. It may belong to
     /// another namespace.
     pub parent: Option<u32>,
-    /// Index of its bridge.
+    /// Index of the bridge of which the interface is a port.
     pub master: Option<u32>,
-    /// Set for IPoIB interfaces only.
+    /// `None` for interfaces of other kinds, and for an IPoIB interface without a valid P_Key.
     pub ipoib: Option<IpoibInfo>,
-    /// Name of its device, usually a PCI address. Reported since 5.14.
+    /// Name of the underlying device, usually a PCI address. The kernel reports it since 5.14.
     pub device: Option<String>,
     /// Free text (`ip link set … alias`).
     pub alias: Option<String>,
-    /// Namespace ID of [`Self::parent`], if that is in another namespace.
+    /// Namespace ID of the interface [`Self::parent`], if it is in another namespace.
     pub parent_netns: Option<i32>,
-    /// Packet and byte counters.
+    /// Counters (IFLA_STATS64); `None` if the message does not contain them.
     pub stats: Option<LinkStats>,
 }
 
@@ -72,7 +73,7 @@ pub struct LinkStats {
     pub tx_bytes: u64,
 }
 
-/// IPoIB attributes of an interface.
+/// IPoIB attributes of an interface (IFLA_INFO_DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpoibInfo {
     /// P_Key, including the membership bit.
@@ -84,7 +85,7 @@ impl Link {
     /// ARPHRD_INFINIBAND of linux/if_arp.h.
     pub const ARPHRD_INFINIBAND: u16 = 32;
 
-    /// The kind or, for hardware interfaces, the link type, for messages.
+    /// For messages: the kind or, if the interface has none, the link type.
     pub fn kind_or_type(&self) -> String {
         match (&self.kind, self.link_type) {
             (Some(kind), _) => kind.clone(),

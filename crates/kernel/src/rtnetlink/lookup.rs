@@ -1,4 +1,4 @@
-//! Interface lookup.
+//! Lookup of interfaces by name, altname or index.
 
 use super::link::link_request;
 use super::{Link, RouteSocket};

@@ -62,7 +62,8 @@ impl RouteSocket {
         netns.run(Self::open)?
     }
 
-    /// The error of a request about an interface, with the interface's name if it still exists.
+    /// Converts the error of a request about an interface. The result contains the interface's name, or its index
+    /// if it no longer exists.
     fn interface_error(&mut self, doing: impl Into<String>, index: u32, failure: NetlinkError) -> Error {
         failure.for_interface(doing, self.name_of(index))
     }
@@ -75,11 +76,12 @@ impl RouteSocket {
     }
 }
 
-/// Decodes the bytes as every type of message received from the kernel and discards the result. For fuzz tests:
-/// decoding must never panic.
+/// Decodes the bytes as every type of message received from the kernel and discards the result. Fuzz tests call
+/// this, because decoding must never panic.
 #[doc(hidden)]
 pub fn decode_anything(payload: &[u8]) {
-    // RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE of linux/rtnetlink.h, and RDMA netlink's device.
+    // RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE of linux/rtnetlink.h, and the RDMA netlink reply
+    // about a device.
     for kind in [16, 20, 24, 32, (5 << 10) | 1] {
         let message = crate::netlink::RawMessage { kind, payload: payload.to_vec() };
         let _ = Link::decode(&message);

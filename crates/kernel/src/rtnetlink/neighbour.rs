@@ -1,4 +1,4 @@
-//! Neighbour table: link-layer addresses of IP addresses (ip-neighbour(8)).
+//! Neighbour table, which maps IP addresses to link-layer addresses (ip-neighbour(8)).
 
 use super::RouteSocket;
 use super::route_spec::{address_bytes, address_family};
@@ -23,13 +23,14 @@ impl RouteSocket {
     }
 }
 
-/// struct ndmsg (family 1, padding 3, index 4, state 2, flags 1, type 1) and NDA_* of linux/neighbour.h.
+/// Builds an RTM_NEWNEIGH message: struct ndmsg (family 1, padding 3, index 4, state 2, flags 1, type 1) and NDA_*
+/// attributes of linux/neighbour.h.
 fn neighbour_message(index: u32, address: IpAddr, link_layer: &[u8]) -> RawMessage {
     let mut head = [0; 12];
     head[0] = address_family(&address.into());
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[8..10].copy_from_slice(&NUD_PERMANENT.to_ne_bytes());
-    // NDA_DST and NDA_LLADDR.
+    // The attributes are NDA_DST and NDA_LLADDR.
     MessageBuilder::new(&head).with(1, &address_bytes(address)).with(2, link_layer).build(RTM_NEWNEIGH)
 }
 

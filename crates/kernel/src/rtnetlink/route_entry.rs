@@ -6,16 +6,17 @@ use ipnet::IpNet;
 use nix::libc::{AF_INET, AF_INET6};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// RTM_NEWROUTE of linux/rtnetlink.h: the message type of a dump.
+/// RTM_NEWROUTE of linux/rtnetlink.h: the type of the messages in a dump of routes.
 const RTM_NEWROUTE: u16 = 24;
-/// struct rtmsg: family, two prefix lengths, tos, table, protocol, scope, type, 1 byte each; flags 4.
+/// Length of struct rtmsg: eight fields of 1 byte (family, two prefix lengths, tos, table, protocol, scope, type)
+/// and the flags with 4 bytes.
 const HEAD: usize = 12;
 /// RTM_F_CLONED of linux/rtnetlink.h: a cached exception, not a configured route.
 const RTM_F_CLONED: u32 = 0x200;
-/// struct rtnexthop: length 2, flags 1, hops 1, interface 4.
+/// Length of struct rtnexthop: length 2, flags 1, hops 1, interface 4.
 const RTNEXTHOP_LEN: usize = 8;
 
-/// A route of a table with one next hop.
+/// A route of the kernel with one next hop. A multipath route becomes several entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteEntry {
@@ -30,7 +31,7 @@ pub struct RouteEntry {
 }
 
 impl RouteEntry {
-    /// Whether it is a unicast route of the main table.
+    /// Whether this is a unicast route (RTN_UNICAST) of the main table.
     pub fn is_main_unicast(&self) -> bool {
         self.kind == 1 && self.route.table == Some(RouteSpec::MAIN_TABLE)
     }
@@ -39,7 +40,8 @@ impl RouteEntry {
         self.route.destination.prefix_len() == 0
     }
 
-    /// Attributes are RTA_* of linux/rtnetlink.h.
+    /// Decodes a route into one entry per next hop. The list is empty if the message is not a configured route.
+    /// The attribute numbers are RTA_* of linux/rtnetlink.h.
     pub(super) fn decode(reply: &RawMessage) -> Vec<Self> {
         Self::decode_next_hops(reply).unwrap_or_default()
     }

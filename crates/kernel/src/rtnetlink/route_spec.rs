@@ -1,4 +1,4 @@
-//! Routes through interfaces.
+//! Adding, removing and listing routes.
 
 use super::RouteSocket;
 use super::route_entry::RouteEntry;
@@ -33,7 +33,7 @@ pub struct MainRoute {
 /// A unicast route with the fields of a route in a CNI result, and a preferred source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RouteSpec {
-    /// Host bits are ignored.
+    /// Destination prefix. Host bits are ignored.
     pub destination: IpNet,
     /// Next hop; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
@@ -43,7 +43,7 @@ pub struct RouteSpec {
     pub table: Option<u32>,
     /// RT_SCOPE_* of linux/rtnetlink.h. If absent, `universe` with a gateway and `link` without one.
     pub scope: Option<u8>,
-    /// Path MTU.
+    /// Path MTU of the route (RTAX_MTU).
     pub mtu: Option<u32>,
     /// MSS that TCP advertises.
     pub advmss: Option<u32>,
@@ -69,7 +69,8 @@ impl RouteSpec {
         }
     }
 
-    /// struct rtmsg, RTA_* and RTAX_* of linux/rtnetlink.h.
+    /// Builds a message of type `kind` for this route through the interface `index`: struct rtmsg with RTA_* and
+    /// RTAX_* attributes of linux/rtnetlink.h.
     pub(super) fn message(&self, kind: u16, index: u32) -> RawMessage {
         let destination = self.destination.trunc();
         let table = self.table.unwrap_or(Self::MAIN_TABLE);
@@ -80,7 +81,7 @@ impl RouteSpec {
             (None, _, Some(_)) => RT_SCOPE_UNIVERSE,
             (None, _, None) => RT_SCOPE_LINK,
         };
-        // Tables above 255 are in RTA_TABLE only.
+        // The table field of struct rtmsg has one byte. A table above 255 is in RTA_TABLE only.
         let short = u8::try_from(table).unwrap_or(0);
         let (protocol, unicast) = if kind == RTM_DELROUTE { (0, 0) } else { (RTPROT_STATIC, 1) };
         let head = [
@@ -113,7 +114,7 @@ impl RouteSpec {
 }
 
 impl RouteSocket {
-    /// Adds a route with [`RouteSocket::append_route`], without optional fields.
+    /// Adds a route to the main table with [`RouteSocket::append_route`], without optional fields.
     pub fn add_route(
         &mut self,
         index: u32,
@@ -123,7 +124,7 @@ impl RouteSocket {
         self.append_route(index, &RouteSpec::new(destination, gateway))
     }
 
-    /// Appends a route through the interface: a second default route neither fails nor replaces the first one.
+    /// Appends a route through the interface. A second default route neither fails nor replaces the first one.
     /// Succeeds if the same route exists.
     pub fn append_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
         match self.socket.request(route.message(RTM_NEWROUTE, index), NLM_F_CREATE | NLM_F_APPEND) {
@@ -135,11 +136,12 @@ impl RouteSocket {
         }
     }
 
-    /// Removes the first route through the interface that matches all given fields. Succeeds if there is none.
+    /// Removes the first route through the interface that matches all fields set in `route`. Succeeds if there is
+    /// none.
     pub fn remove_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
         match self.socket.request(route.message(RTM_DELROUTE, index), 0) {
             Ok(_) => Ok(()),
-            // ENODEV: the interface is gone, and its routes with it.
+            // ESRCH: the route does not exist. ENODEV: the interface does not exist, so it has no routes.
             Err(failure) if matches!(failure.errno(), Some(Errno::ESRCH | Errno::ENODEV)) => Ok(()),
             Err(failure) => Err(self.interface_error(format!("remove the {route} through"), index, failure)),
         }
@@ -154,7 +156,8 @@ impl RouteSocket {
             .collect())
     }
 
-    /// All routes of all tables, including those of the kernel. A multipath route yields one entry per next hop.
+    /// All routes of all tables, including those that the kernel added. A multipath route yields one entry per
+    /// next hop.
     pub fn all_routes(&mut self) -> Result<Vec<RouteEntry>, Error> {
         match self.socket.dump(MessageBuilder::new(&[0; 12]).build(RTM_GETROUTE)) {
             Ok(replies) => Ok(replies.iter().flat_map(RouteEntry::decode).collect()),
@@ -180,7 +183,7 @@ impl fmt::Display for RouteSpec {
     }
 }
 
-/// AF_INET or AF_INET6, the first byte of rtnetlink's fixed headers.
+/// AF_INET or AF_INET6, for the first byte of rtnetlink's fixed headers.
 pub(super) fn address_family(net: &IpNet) -> u8 {
     let family = match net {
         IpNet::V4(_) => AF_INET,

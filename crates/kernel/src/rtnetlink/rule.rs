@@ -1,4 +1,4 @@
-//! Policy routing rules: selection of the routing table of a packet (ip-rule(8)).
+//! Policy routing rules, which select the routing table for a packet (ip-rule(8)).
 
 use super::RouteSocket;
 use super::route_spec::{address_bytes, address_family};
@@ -15,28 +15,29 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
-/// struct fib_rule_hdr: family, two prefix lengths, tos, table, two reserved, action, 1 byte each; flags 4.
+/// Length of struct fib_rule_hdr: eight fields of 1 byte (family, two prefix lengths, tos, table, two reserved,
+/// action) and the flags with 4 bytes.
 const HEAD: usize = 12;
-/// FR_ACT_TO_TBL of linux/fib_rules.h.
+/// FR_ACT_TO_TBL of linux/fib_rules.h: the rule selects a table.
 const FR_ACT_TO_TBL: u8 = 1;
 
 /// A rule that directs matching packets to a routing table. Absent fields match every packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RoutingRule {
-    /// For IPv6 packets if set, otherwise for IPv4.
+    /// Whether the rule is for IPv6 packets; otherwise it is for IPv4 packets.
     pub v6: bool,
-    /// Priority; lower values are evaluated first. If absent, the kernel inserts the rule before the first
-    /// configurable one.
+    /// Rules with lower values are evaluated first. If absent, the kernel inserts the rule before the first
+    /// configurable rule.
     pub priority: Option<u32>,
     /// Source prefix.
     pub source: Option<IpNet>,
     /// Destination prefix.
     pub destination: Option<IpNet>,
-    /// Incoming interface.
+    /// Name of the incoming interface.
     pub input_interface: Option<String>,
-    /// Interface to which the socket is bound.
+    /// Name of the interface to which the sending socket is bound.
     pub output_interface: Option<String>,
-    /// Firewall mark and mask.
+    /// Firewall mark of the packet, and the mask that is applied before the comparison.
     pub mark: Option<(u32, u32)>,
     pub table: u32,
 }
@@ -55,7 +56,7 @@ impl RoutingRule {
         }
     }
 
-    /// A rule for all packets of a family.
+    /// A rule for all IPv4 or all IPv6 packets.
     pub fn for_family(v6: bool, table: u32) -> Self {
         Self {
             v6,
@@ -69,7 +70,7 @@ impl RoutingRule {
         }
     }
 
-    /// Attributes are FRA_* of linux/fib_rules.h.
+    /// Builds a message of type `kind`. The attribute numbers are FRA_* of linux/fib_rules.h.
     fn message(&self, kind: u16) -> RawMessage {
         let any = if self.v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
         let length = |net: Option<IpNet>| net.map_or(0, |net| net.prefix_len());
@@ -154,7 +155,7 @@ impl RouteSocket {
         }
     }
 
-    /// All rules that select a table, both families, in the order of the kernel.
+    /// All rules that select a table, first those of IPv4, then those of IPv6, each in the kernel's order.
     pub fn rules(&mut self) -> Result<Vec<RoutingRule>, Error> {
         let mut rules = Vec::new();
         for family in [AF_INET, AF_INET6] {
@@ -162,7 +163,7 @@ impl RouteSocket {
             head[0] = u8::try_from(family).unwrap_or_default();
             match self.socket.dump(MessageBuilder::new(&head).build(RTM_GETRULE)) {
                 Ok(replies) => rules.extend(replies.iter().filter_map(RoutingRule::decode)),
-                // A kernel without IPv6.
+                // The kernel has no IPv6 support, so there are no IPv6 rules.
                 Err(failure) if failure.errno() == Some(Errno::EAFNOSUPPORT) => {}
                 Err(failure) => return Err(failure.for_interface("list the rules of", "(all)")),
             }
@@ -189,7 +190,7 @@ impl fmt::Display for RoutingRule {
     }
 }
 
-/// Decodes the rule of a reply.
+/// Gives `decode_anything` access to the private method.
 pub(super) fn decode(reply: &RawMessage) -> Option<RoutingRule> {
     RoutingRule::decode(reply)
 }

@@ -9,7 +9,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 
-/// An attribute: length including its header, type, value, padded to four bytes.
+/// Encodes an attribute: the length including the attribute header, the type, and the value padded to four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap();
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -25,8 +25,9 @@ fn request(link: &NewLink<'_>) -> Vec<u8> {
     serialize(header, &link.message())
 }
 
-/// RTM_NEWLINK with exactly IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast } }: what
-/// `ip link add link PARENT name NAME type ipoib pkey 0x7fff mode datagram umcast 1` of iproute2 6.1 sends.
+/// The bytes that `ip link add link PARENT name NAME type ipoib pkey 0x7fff mode datagram umcast 1` of iproute2
+/// 6.1 sends: RTM_NEWLINK with exactly IFLA_IFNAME, IFLA_LINK and IFLA_LINKINFO { kind, data { pkey, mode, umcast
+/// } }.
 fn expected(name: &[u8], parent: u32, pkey: u16, mode: u16) -> Vec<u8> {
     let data = [
         attribute(1, &pkey.to_ne_bytes()), // IFLA_IPOIB_PKEY
@@ -71,7 +72,7 @@ fn child_of_partition_5_in_connected_mode_matches_iproute2() {
     assert_eq!(request(&link), expected(b"net1\0", 3, 0x0005, 1));
 }
 
-/// The kernel's reply about an IPoIB interface: rtnl_fill_ifinfo with ipoib_fill_info, reduced to the relevant
+/// The kernel's reply about an IPoIB interface (rtnl_fill_ifinfo with ipoib_fill_info), reduced to the relevant
 /// attributes.
 fn reply(kind: &[u8], pkey: u16, mode: u16) -> Vec<u8> {
     let data = [

@@ -1,4 +1,4 @@
-//! Virtual functions as the interface of their physical function reports them (IFLA_VF* of linux/if_link.h).
+//! Virtual functions, as the interface of their physical function reports them (IFLA_VF* of linux/if_link.h).
 
 use super::RouteSocket;
 use crate::Error;
@@ -11,9 +11,9 @@ use std::fmt;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
-/// struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+/// Length of struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
-/// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: VFs without their statistics.
+/// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: request the VFs without their statistics.
 const EXT_MASK: u32 = 1 | 8;
 
 const IFLA_NUM_VF: u16 = 21;
@@ -25,7 +25,8 @@ const IFLA_VF_LINK_STATE: u16 = 5;
 const IFLA_VF_IB_NODE_GUID: u16 = 10;
 const IFLA_VF_IB_PORT_GUID: u16 = 11;
 
-/// Administrative settings of a virtual function. The function adopts them when its driver is bound the next time.
+/// Administrative settings of a virtual function. GUIDs take effect when the driver of the virtual function is
+/// bound the next time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VfInfo {
@@ -42,7 +43,7 @@ pub struct VfInfo {
 }
 
 impl VfInfo {
-    /// A function with nothing but an index.
+    /// A virtual function without any settings.
     pub const fn new(index: u32) -> Self {
         Self { index, link_state: None, node_guid: None, port_guid: None, mac: None }
     }
@@ -89,9 +90,9 @@ impl fmt::Display for VfLinkState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuidKind {
-    /// GUID of the node on the fabric.
+    /// GUID of the RDMA device as a node of the fabric.
     Node,
-    /// GUID of the port, which is part of its GID.
+    /// GUID of the port, which is the lower half of its GID.
     Port,
 }
 
@@ -107,8 +108,8 @@ impl fmt::Display for GuidKind {
 impl RouteSocket {
     /// Virtual functions of the physical function whose interface has this index, ordered by index.
     ///
-    /// The interface must be IPoIB's or the driver's own and in the namespace of the socket. The kernel reports
-    /// GUIDs since 5.6.
+    /// The interface must be in the namespace of the socket. It is created by IPoIB or by the driver of the
+    /// physical function. The kernel reports GUIDs since 5.6.
     pub fn vfs(&mut self, index: u32) -> Result<Vec<VfInfo>, Error> {
         let body = MessageBuilder::new(&head(index)).with(IFLA_EXT_MASK, &EXT_MASK.to_ne_bytes());
         match self.socket.request(body.build(RTM_GETLINK), 0) {
@@ -117,7 +118,8 @@ impl RouteSocket {
         }
     }
 
-    /// Sets a GUID of virtual function `vf`. It takes effect when the driver is bound the next time.
+    /// Sets a GUID of virtual function `vf`. The GUID takes effect when the driver of the virtual function is
+    /// bound the next time.
     pub fn set_vf_guid(&mut self, index: u32, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error> {
         let message = set_vf_message(index, guid_attribute(vf, kind, guid));
         match self.socket.request(message, 0) {
@@ -129,7 +131,7 @@ impl RouteSocket {
         }
     }
 
-    /// Sets the link state of virtual function `vf`.
+    /// Sets the link state of virtual function `vf`, effective immediately.
     pub fn set_vf_link_state(&mut self, index: u32, vf: u32, state: VfLinkState) -> Result<(), Error> {
         let value = [vf.to_ne_bytes(), state.number().to_ne_bytes()].concat();
         match self
@@ -151,13 +153,14 @@ fn head(index: u32) -> [u8; HEAD] {
     head
 }
 
-/// IFLA_VFINFO_LIST { IFLA_VF_INFO { … } }.
+/// Builds an RTM_SETLINK message for one virtual function: IFLA_VFINFO_LIST { IFLA_VF_INFO { `info` } }.
 pub(super) fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
     let list = MessageBuilder::default().with_nest(IFLA_VF_INFO, &info);
     MessageBuilder::new(&head(index)).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
 }
 
-/// struct ifla_vf_guid: VF index 4, padding 4, EUI-64 as an integer in native byte order 8.
+/// Builds the attribute with struct ifla_vf_guid: VF index 4, padding 4, EUI-64 as an integer in native byte order
+/// 8.
 pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuilder {
     let value = [vf.to_ne_bytes().as_slice(), &[0; 4], &guid.value().to_ne_bytes()].concat();
     let kind = match kind {
@@ -167,11 +170,11 @@ pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuil
     MessageBuilder::default().with(kind, &value)
 }
 
-/// Decodes the virtual functions of a reply.
+/// Decodes the virtual functions of a reply. Returns `None` if the reply has no VF list.
 ///
 /// With many functions the list exceeds the sixteen bits of its length field, which the kernel then writes modulo
-/// 65536 (nla_nest_end). IFLA_NUM_VF precedes the list and the lengths of the list's elements are correct, so those
-/// are used and the length of the list is ignored.
+/// 65536 (nla_nest_end). This function therefore ignores the length of the list. It uses the number of VFs in
+/// IFLA_NUM_VF, which precedes the list, and the lengths of the list's elements, which are correct.
 pub(super) fn decode(reply: &RawMessage) -> Option<Vec<VfInfo>> {
     reply.head::<HEAD>(RTM_NEWLINK)?;
     let mut rest = reply.payload.get(HEAD..)?;
@@ -191,7 +194,7 @@ pub(super) fn decode(reply: &RawMessage) -> Option<Vec<VfInfo>> {
 }
 
 fn decode_vf(info: &[u8]) -> Option<VfInfo> {
-    // Every attribute of a function starts with its index.
+    // Every attribute of a virtual function starts with the index of the function.
     let mut vf = VfInfo::new(attr::iter(info).find_map(|(_, value)| attr::u32(value))?);
     for (kind, value) in attr::iter(info) {
         let guid = || value.get(8..).and_then(attr::u64).map(Guid::new).filter(|guid| !guid.is_unset());

@@ -7,7 +7,7 @@ use ferroband_model::Guid;
 const GUID: Guid = Guid::new(0x0200_0000_0000_0101);
 
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    // Like the kernel, keeps the lower sixteen bits of the length.
+    // Like the kernel, keep only the lower sixteen bits of the length.
     let length = (4 + value.len()) as u16;
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
     bytes.extend(value);
@@ -32,7 +32,8 @@ fn guid_attribute_has_16_bytes_with_the_guid_at_offset_8() {
     assert_eq!(attr::iter(&info).next().unwrap(), (10, &value[..]));
 }
 
-/// One function as rtnl_fill_vfinfo writes it: MAC first (36 bytes), then others, including link state and GUIDs.
+/// One virtual function as rtnl_fill_vfinfo writes it: first the MAC attribute (36 bytes), then the others,
+/// including link state and GUIDs.
 fn info(vf: u32, state: u32, guid: u64) -> Vec<u8> {
     let index = vf.to_ne_bytes();
     let guid = [index.as_slice(), &[0; 4], &guid.to_ne_bytes()].concat();

@@ -8,14 +8,14 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
-/// Errors for an attribute that a driver does not support or a device that disappeared between listing and reading.
-/// Both are treated as "unknown".
+/// Errors of an attribute that a driver does not support, or of a device that disappeared between listing and
+/// reading. The attribute is treated as absent in both cases.
 const ABSENT: [Errno; 4] = [Errno::ENOENT, Errno::ENODEV, Errno::EINVAL, Errno::EOPNOTSUPP];
 
-/// An attribute has at most one page and is read in one piece (sysfs(5): `show` fills one buffer).
+/// Size of a page. An attribute is not longer and is read in one piece (sysfs(5): `show` fills one buffer).
 const PAGE: usize = 4096;
 
-/// The text of an attribute without the line end; `None` if the device does not have it.
+/// Reads the text of an attribute without the line end. Returns `None` if the device does not have the attribute.
 pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
     match read_page(path) {
         Ok(text) => Ok(Some(text)),
@@ -24,8 +24,8 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Needs half the system calls of std::fs::read_to_string, which asks for the size first (unknown to sysfs) and
-/// reads again to find the end.
+/// Reads an attribute with one read(2). std::fs::read_to_string needs twice as many system calls: it queries the
+/// size, which sysfs does not know, and reads again to find the end.
 fn read_page(path: &Path) -> io::Result<String> {
     let mut page = [0; PAGE];
     let mut file = File::open(path)?;
@@ -40,7 +40,7 @@ fn read_page(path: &Path) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// The attribute as a model type.
+/// Reads an attribute and parses it. Returns [`Error::MalformedFile`] if the text is not a valid `T`.
 pub(super) fn read_parsed<T: FromStr<Err = MalformedValue>>(path: &Path) -> Result<Option<T>, Error> {
     match read_text(path)? {
         Some(text) => match text.parse() {
@@ -51,7 +51,7 @@ pub(super) fn read_parsed<T: FromStr<Err = MalformedValue>>(path: &Path) -> Resu
     }
 }
 
-/// The attribute as a number, decimal or with `0x`.
+/// Reads an attribute that is a decimal number or a hexadecimal number with `0x`.
 pub(super) fn read_number(path: &Path) -> Result<Option<i64>, Error> {
     let Some(text) = read_text(path)? else { return Ok(None) };
     let value = match text.strip_prefix("0x") {
@@ -64,7 +64,7 @@ pub(super) fn read_number(path: &Path) -> Result<Option<i64>, Error> {
     }
 }
 
-/// The attribute as a number of type `T`.
+/// Like [`read_number`], but returns [`Error::NotANumber`] if the number is outside the range of `T`.
 pub(super) fn read_sized<T: TryFrom<i64>>(path: &Path) -> Result<Option<T>, Error> {
     match read_number(path)? {
         Some(value) => match T::try_from(value) {
@@ -92,7 +92,7 @@ pub(super) fn list_names(directory: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The file name of a symlink's target.
+/// Returns the last path component of a symlink's target; `None` if the symlink does not exist.
 pub(super) fn link_target(link: &Path) -> Result<Option<String>, Error> {
     match std::fs::read_link(link) {
         Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),

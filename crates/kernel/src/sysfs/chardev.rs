@@ -11,26 +11,26 @@ pub struct CharDevice {
     /// File name: `uverbs0`.
     pub name: String,
     pub role: CharDeviceRole,
-    /// Path on this machine.
+    /// Path of the device file on this host.
     pub path: PathBuf,
-    /// Major and minor number from sysfs.
+    /// Major and minor number from sysfs; `None` if sysfs does not show them.
     pub number: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CharDeviceRole {
-    /// Verbs: sending and receiving.
+    /// Verbs, for sending and receiving data.
     Verbs,
-    /// The RDMA connection manager, one for the machine.
+    /// The RDMA connection manager. A host has one.
     ConnectionManager,
     /// Management datagrams (MAD) of one port. Access allows reconfiguring the fabric.
     Management {
-        /// Port of the RDMA device.
+        /// Port number on the RDMA device.
         port: u32,
     },
-    /// Marks a port as running a subnet manager while it is open.
+    /// While a program has this device open, the port is marked as running a subnet manager.
     SubnetManager {
-        /// Port of the RDMA device.
+        /// Port number on the RDMA device.
         port: u32,
     },
 }
@@ -45,7 +45,8 @@ pub fn by_device(root: &Root) -> Result<BTreeMap<String, Vec<CharDevice>>, Error
     read_by_device(root, |_| true)
 }
 
-/// In sysfs each character device names its RDMA device, so the devices of many are read in one pass.
+/// Reads the character devices of the RDMA devices that `include` accepts, keyed by RDMA device. In sysfs each
+/// character device names its RDMA device, so one pass over the character devices is sufficient.
 fn read_by_device(
     root: &Root,
     include: impl Fn(&str) -> bool,

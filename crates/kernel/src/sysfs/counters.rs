@@ -5,7 +5,7 @@ use crate::{Error, Root};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Counters of a port, by the kernel's names.
+/// Counters of a port, keyed by the kernel's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Standard InfiniBand counters (`counters`): `port_xmit_data`, `symbol_error`, `link_downed`. Data is counted
@@ -15,7 +15,7 @@ pub struct PortCounters {
     pub hardware: BTreeMap<String, u64>,
 }
 
-/// Counters of a port of the RDMA device `device`; empty if it does not exist.
+/// Counters of a port of the RDMA device `device`; empty if the port does not exist.
 pub fn port(root: &Root, device: &str, port: u32) -> Result<PortCounters, Error> {
     let directory = root.sys("class/infiniband").join(device).join("ports").join(port.to_string());
     Ok(PortCounters {
@@ -34,12 +34,13 @@ pub fn netdev(root: &Root, netdev: &str) -> Result<BTreeMap<String, u64>, Error>
     numbers(&root.sys("class/net").join(netdev).join("statistics"))
 }
 
-/// All files of the directory that contain a number. Files that cannot be read now (`N/A (no PMA)`, or a port that
-/// is being reset) are omitted: a missing sample is correct, a zero is not.
+/// Reads all files of the directory that contain a number. Files that cannot be read now (`N/A (no PMA)`, or a
+/// port that is being reset) are omitted, because a zero would be wrong.
 fn numbers(directory: &Path) -> Result<BTreeMap<String, u64>, Error> {
     let mut numbers = BTreeMap::new();
     for name in attribute::list_names(directory)? {
-        // A setting, not a counter: for how many milliseconds the driver may return cached values.
+        // `lifespan` is a setting, not a counter: the time in milliseconds for which the driver may return cached
+        // values.
         if name == "lifespan" {
             continue;
         }

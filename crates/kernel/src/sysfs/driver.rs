@@ -1,4 +1,4 @@
-//! Binding and unbinding of drivers.
+//! Changes of PCI functions through sysfs: driver binding and the number of virtual functions.
 //!
 //! A fatal signal during a bind leaves the function without a driver, so a process that may be killed must not call
 //! these functions.
@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Binds the function to `driver`. Succeeds if it is bound to it already; the kernel returns EBUSY or ENODEV if it
-/// is bound to another one.
+/// Binds the function to `driver`. Succeeds if it is already bound to `driver`. The kernel returns EBUSY or ENODEV
+/// if it is bound to another driver.
 pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error> {
     if attribute::link_target(&directory(root, address).join("driver"))?.as_deref() == Some(driver) {
         return Ok(());
@@ -20,14 +20,14 @@ pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error>
     write(&file, &address.to_string(), address, || format!("bind driver {driver} to"))
 }
 
-/// Unbinds the driver of the function. Succeeds if there is none.
+/// Unbinds the driver of the function. Succeeds if the function has no driver.
 pub fn unbind(root: &Root, address: PciAddress) -> Result<(), Error> {
     let Some(driver) = attribute::link_target(&directory(root, address).join("driver"))? else {
         return Ok(());
     };
     let file = root.sys("bus/pci/drivers").join(&driver).join("unbind");
     match write(&file, &address.to_string(), address, || format!("unbind driver {driver} from")) {
-        // Another process was faster.
+        // Another process unbound the driver in the meantime.
         Err(error) if error.errno() == Some(Errno::ENODEV) => Ok(()),
         result => result,
     }
@@ -65,7 +65,7 @@ fn directory(root: &Root, address: PciAddress) -> PathBuf {
     root.sys("bus/pci/devices").join(address.to_string())
 }
 
-/// A single write to an attribute.
+/// Writes `text` to a sysfs file in one piece. `doing` describes the failed action in the error.
 fn write(path: &Path, text: &str, address: PciAddress, doing: impl Fn() -> String) -> Result<(), Error> {
     let write = || std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
     write().map_err(|source: std::io::Error| match source.raw_os_error() {

@@ -7,7 +7,7 @@ use ferroband_model::PciAddress;
 
 /// PCI vendor ID of NVIDIA.
 const NVIDIA: u16 = 0x10de;
-/// Display controllers: VGA compatible and 3D (PCI class and subclass).
+/// PCI class and subclass of display controllers: VGA compatible and 3D.
 const CLASSES: [u32; 2] = [0x0300, 0x0302];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct Gpu {
     pub address: PciAddress,
     /// PCI device ID: 0x2330.
     pub device: u16,
-    /// Bound driver.
+    /// Name of the bound driver; `None` if no driver is bound.
     pub driver: Option<String>,
-    /// Location in the PCIe tree.
+    /// Location in the PCIe tree, for the distance to an adapter.
     pub location: PciLocation,
 }
 

@@ -6,10 +6,10 @@ use crate::{Error, Root};
 use ferroband_model::{Guid, LinkLayer, MalformedValue, PKey, PciAddress};
 use std::path::Path;
 
-/// An RDMA device of this namespace: `mlx5_0`.
+/// An RDMA device as sysfs shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysfsRdmaDevice {
-    /// Name. It can change; the PCI address does not.
+    /// Device name, such as `mlx5_0`. It can change; the PCI address does not.
     pub name: String,
     pub node_guid: Option<Guid>,
     pub firmware: Option<String>,
@@ -17,11 +17,11 @@ pub struct SysfsRdmaDevice {
     pub board: Option<String>,
     /// PCI function of the device; software devices have none.
     pub pci: Option<PciAddress>,
-    /// Network interfaces of the same function in this network namespace.
+    /// Network interfaces of the same PCI function in this network namespace.
     pub netdevs: Vec<String>,
     /// Ports, ordered by number.
     pub ports: Vec<SysfsPort>,
-    /// Character devices.
+    /// Character devices of this RDMA device: `uverbs0`, `umad0`.
     pub files: Vec<CharDevice>,
 }
 
@@ -51,17 +51,17 @@ pub struct SysfsPort {
 pub enum PortState {
     /// 1: no link.
     Down,
-    /// 2: link, but not configured by a subnet manager.
+    /// 2: the link is up, but the subnet manager has not configured the port.
     Init,
-    /// 3: configured, not yet active.
+    /// 3: the subnet manager has configured the port, which is not yet active.
     Armed,
-    /// 4: carries traffic.
+    /// 4: the port carries traffic.
     Active,
     Unknown,
 }
 
 impl PortState {
-    /// The state with this number.
+    /// Converts a number of the kernel; an undefined number becomes `Unknown`.
     pub const fn from_number(number: u8) -> Self {
         match number {
             1 => Self::Down,
@@ -84,8 +84,8 @@ pub struct RdmaIdentity {
     pub link_layer: Option<LinkLayer>,
 }
 
-/// Identity of the RDMA device `name`. Reads three files where [`device`] reads hundreds: this is called for every
-/// pod.
+/// Identity of the RDMA device `name`. This is called for every pod, so it reads only three files, whereas
+/// [`device`] reads hundreds.
 pub fn identity(root: &Root, name: &str) -> Result<RdmaIdentity, Error> {
     let directory = root.sys("class/infiniband").join(name);
     let port = directory.join("ports/1");
@@ -97,7 +97,7 @@ pub fn identity(root: &Root, name: &str) -> Result<RdmaIdentity, Error> {
     })
 }
 
-/// All RDMA devices, ordered by name. Devices that disappear meanwhile are omitted.
+/// All RDMA devices, ordered by name. Devices that disappear while they are read are omitted.
 pub fn devices(root: &Root) -> Result<Vec<SysfsRdmaDevice>, Error> {
     let mut devices = Vec::new();
     let mut files = chardev::by_device(root)?;
@@ -129,7 +129,7 @@ fn read_device(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option
     Ok(directory.exists().then_some(device))
 }
 
-/// Names of the function's RDMA devices in this namespace.
+/// Names of the RDMA devices of the PCI function `address` in this namespace.
 pub fn device_names_of_function(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
     attribute::list_names(&root.sys("bus/pci/devices").join(address.to_string()).join("infiniband"))
 }
@@ -165,7 +165,7 @@ fn read_link_layer(port: &Path) -> Result<Option<LinkLayer>, Error> {
     Ok(attribute::read_text(&port.join("link_layer"))?.and_then(|text| text.parse().ok()))
 }
 
-/// `4: ACTIVE` as number and text.
+/// Reads an attribute such as `4: ACTIVE` and returns the number and the text.
 fn read_numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
     let Some(text) = attribute::read_text(path)? else { return Ok(None) };
     let parts =
@@ -176,7 +176,8 @@ fn read_numbered(path: &Path) -> Result<Option<(u8, String)>, Error> {
     }
 }
 
-/// A GID consists of the subnet prefix and the port GUID, eight groups of four digits.
+/// Reads the port GUID from a GID, which consists of the subnet prefix and the port GUID, written as eight groups
+/// of four digits. Returns `None` if no GUID is set.
 fn read_port_guid(path: &Path) -> Result<Option<Guid>, Error> {
     let Some(text) = attribute::read_text(path)? else { return Ok(None) };
     let lower = text.get(20..).unwrap_or_default();
@@ -186,7 +187,8 @@ fn read_port_guid(path: &Path) -> Result<Option<Guid>, Error> {
     }
 }
 
-/// The nearest PCI function above the device; a subfunction is on the auxiliary bus below one.
+/// The nearest PCI function in the sysfs path of the device. A subfunction (SF) is on the auxiliary bus, below its
+/// PCI function.
 pub(super) fn pci_ancestor(device: &Path) -> Option<PciAddress> {
     let path = device.canonicalize().ok()?;
     path.iter().rev().find_map(|part| part.to_str()?.parse().ok())

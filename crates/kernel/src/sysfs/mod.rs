@@ -1,6 +1,6 @@
 //! Hardware inventory from a sysfs tree.
 //!
-//! It works on any tree below a [`crate::Root`], hence also on test fixtures and simulated hardware.
+//! The functions work on any tree below a [`crate::Root`], hence also on test fixtures and simulated hardware.
 //!
 //! ```text
 //! class/infiniband/mlx5_0 ── device ──▶ bus/pci/devices/0000:86:00.0 ── net/ibs5f0

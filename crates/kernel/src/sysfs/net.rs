@@ -15,13 +15,13 @@ pub struct NetDevice {
     pub mtu: Option<u32>,
     /// RFC 2863 state: `up`, `down`, `dormant`.
     pub operstate: Option<String>,
-    /// `None` while the interface is down.
+    /// Whether the link is up; `None` while the interface is administratively down.
     pub carrier: Option<bool>,
     /// Speed in Mb/s, if the driver reports it.
     pub speed: Option<u32>,
-    /// Port of its function, starting at 0.
+    /// Port number on the PCI function, starting at 0.
     pub port: Option<u32>,
-    /// PCI function; software interfaces have none.
+    /// PCI function of the interface; software interfaces have none.
     pub pci: Option<PciAddress>,
 }
 
@@ -37,7 +37,7 @@ pub fn netdev(root: &Root, name: &str) -> Result<Option<NetDevice>, Error> {
         mtu: attribute::read_sized(&at("mtu"))?,
         operstate: attribute::read_text(&at("operstate"))?,
         carrier: attribute::read_number(&at("carrier"))?.map(|carrier| carrier != 0),
-        // -1: unknown.
+        // The kernel shows -1 if the speed is unknown.
         speed: attribute::read_number(&at("speed"))?.and_then(|speed| u32::try_from(speed).ok()),
         port: attribute::read_sized(&at("dev_port"))?,
         pci: infiniband::pci_ancestor(&at("device")),

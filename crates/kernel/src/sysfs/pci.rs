@@ -14,7 +14,7 @@ pub struct PciFunction {
     pub device: u16,
     /// Class, subclass and programming interface: 0x020700 is an InfiniBand controller.
     pub class: u32,
-    /// Bound driver.
+    /// Name of the bound driver; `None` if no driver is bound.
     pub driver: Option<String>,
     /// NUMA node, if the firmware reports it.
     pub numa: Option<u32>,
@@ -24,9 +24,9 @@ pub struct PciFunction {
     pub vfs: u16,
     /// Virtual functions, ordered by index.
     pub virtual_functions: Vec<PciAddress>,
-    /// Physical function, if this is a virtual one.
+    /// Physical function of this virtual function; `None` if this is not a virtual function.
     pub physical_function: Option<PciAddress>,
-    /// Its interfaces in this network namespace.
+    /// Names of the function's interfaces in this network namespace.
     pub netdevs: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
         device,
         class: attribute::read_sized(&at("class"))?.unwrap_or_default(),
         driver: attribute::link_target(&at("driver"))?,
-        // -1: the firmware does not report the node.
+        // The kernel shows -1 if the firmware does not report the NUMA node.
         numa: attribute::read_number(&at("numa_node"))?.and_then(|node| u32::try_from(node).ok()),
         total_vfs: attribute::read_sized(&at("sriov_totalvfs"))?.unwrap_or_default(),
         vfs: attribute::read_sized(&at("sriov_numvfs"))?.unwrap_or_default(),
@@ -67,7 +67,8 @@ pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>,
     }))
 }
 
-/// The bound driver; the outer option is `None` if the function does not exist.
+/// Name of the bound driver. The outer option is `None` if the function does not exist, the inner one if no driver
+/// is bound.
 pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>, Error> {
     let directory = directory(root, address);
     match attribute::link_target(&directory.join("driver"))? {
@@ -76,12 +77,13 @@ pub fn driver(root: &Root, address: PciAddress) -> Result<Option<Option<String>>
     }
 }
 
-/// Interfaces of the function in this network namespace.
+/// Names of the function's interfaces in this network namespace.
 pub fn netdevs(root: &Root, address: PciAddress) -> Result<Vec<String>, Error> {
     attribute::list_names(&directory(root, address).join("net"))
 }
 
-/// Physical function of a virtual one, and the index of the virtual one.
+/// Returns the physical function of the virtual function `address`, and the index of the virtual function. Returns
+/// `None` if `address` is not a virtual function.
 pub fn physical_function(root: &Root, address: PciAddress) -> Result<Option<(PciAddress, u32)>, Error> {
     let physical = attribute::link_target(&directory(root, address).join("physfn"))?;
     let Some(physical) = physical.and_then(|name| name.parse().ok()) else { return Ok(None) };
@@ -90,7 +92,7 @@ pub fn physical_function(root: &Root, address: PciAddress) -> Result<Option<(Pci
     Ok(found.map(|(index, _)| (physical, index)))
 }
 
-/// IOMMU group of the function, the unit of assignment of vfio-pci.
+/// IOMMU group of the function, which is the smallest unit that vfio-pci can assign. `None` without an IOMMU.
 pub fn iommu_group(root: &Root, address: PciAddress) -> Result<Option<u32>, Error> {
     let group = attribute::link_target(&directory(root, address).join("iommu_group"))?;
     Ok(group.and_then(|name| name.parse().ok()))

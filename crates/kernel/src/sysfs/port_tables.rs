@@ -1,4 +1,4 @@
-//! Port tables: P_Keys and GIDs.
+//! P_Key and GID tables of ports.
 
 use super::attribute;
 use crate::{Error, Root};
@@ -19,14 +19,14 @@ pub struct GidEntry {
 }
 
 impl GidEntry {
-    /// The lower half of an InfiniBand GID.
+    /// The GUID in an InfiniBand GID, which is its lower half.
     pub fn guid(&self) -> Guid {
         let [.., a, b, c, d, e, f, g, h] = self.gid.octets();
         Guid::new(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 }
 
-/// The P_Key table of a port with slot numbers, without empty slots.
+/// Slot numbers and P_Keys of the P_Key table of a port. Empty slots are omitted.
 pub fn pkeys(root: &Root, device: &str, port: u32) -> Result<Vec<(u32, PKey)>, Error> {
     read_pkeys(&directory(root, device, port).join("pkeys"))
 }
@@ -42,7 +42,7 @@ pub(super) fn read_pkeys(directory: &Path) -> Result<Vec<(u32, PKey)>, Error> {
     Ok(slots)
 }
 
-/// The GID table of a port, without empty slots.
+/// The GID table of a port, ordered by slot. Empty slots are omitted.
 pub fn gids(root: &Root, device: &str, port: u32) -> Result<Vec<GidEntry>, Error> {
     let directory = directory(root, device, port);
     let mut entries = Vec::new();
@@ -55,7 +55,7 @@ pub fn gids(root: &Root, device: &str, port: u32) -> Result<Vec<GidEntry>, Error
         if gid.is_unspecified() {
             continue;
         }
-        // The kernel returns EINVAL for an entry that was just removed.
+        // For an entry that was just removed, the kernel returns EINVAL, which is read as `None`.
         let attribute = |of: &str| attribute::read_text(&directory.join("gid_attrs").join(of).join(&name));
         entries.push(GidEntry { slot, gid, kind: attribute("types")?, netdev: attribute("ndevs")? });
     }

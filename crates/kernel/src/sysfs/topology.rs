@@ -17,26 +17,27 @@ pub struct PciLocation {
     pub numa: Option<u32>,
 }
 
-/// What lies between two functions; smaller is nearer.
+/// What the path between two functions crosses. A smaller value is nearer. The names in parentheses are those of
+/// `nvidia-smi topo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Proximity {
-    /// At most one switch (`PIX` of nvidia-smi).
+    /// At most one switch (`PIX`).
     Switch,
     /// Several switches, but not the root complex (`PXB`).
     Bridges,
     /// The root complex (`PHB`).
     RootComplex,
-    /// Root complexes of one NUMA node (`NODE`).
+    /// Two root complexes of one NUMA node (`NODE`).
     NumaNode,
-    /// The link between NUMA nodes, or unknown (`SYS`).
+    /// The link between NUMA nodes, or the NUMA nodes are unknown (`SYS`).
     System,
 }
 
-/// Distance between two functions; smaller is nearer.
+/// Distance between two functions; a smaller value is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Distance {
     pub proximity: Proximity,
-    /// Number of bridges below the last common one.
+    /// Number of bridges below the last common bridge, on both sides together.
     pub hops: usize,
 }
 
@@ -49,7 +50,7 @@ pub fn locate(root: &Root, address: PciAddress) -> Result<Option<PciLocation>, E
     Ok(location_from_path(&path, numa))
 }
 
-/// Parses a path below `devices`.
+/// Parses the resolved sysfs path of a function, `…/devices/pci0000:80/0000:80:02.0/0000:86:00.0`.
 fn location_from_path(path: &Path, numa: Option<u32>) -> Option<PciLocation> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let top = parts.iter().rposition(|part| part.starts_with("pci") && part.contains(':'))?;
@@ -59,7 +60,7 @@ fn location_from_path(path: &Path, numa: Option<u32>) -> Option<PciLocation> {
 }
 
 impl PciLocation {
-    /// Bridges above both functions.
+    /// Bridges above both functions, starting at the root port.
     pub fn common_bridges<'a>(&'a self, other: &'a Self) -> &'a [PciAddress] {
         if self.root_complex != other.root_complex {
             return &[];
@@ -68,12 +69,13 @@ impl PciLocation {
         &self.bridges[..same]
     }
 
-    /// The distance to another function.
+    /// Compares the paths of the two functions and, on different root complexes, their NUMA nodes.
     pub fn distance(&self, other: &Self) -> Distance {
         let common = self.common_bridges(other).len();
         let below = [self.bridges.len() - common, other.bridges.len() - common];
         let proximity = match (self.root_complex == other.root_complex, common) {
-            // One downstream port each: that of the switch itself.
+            // Below the last common bridge, each path has at most one more bridge: a downstream port of the shared
+            // switch.
             (true, 1..) if below.iter().all(|bridges| *bridges <= 1) => Proximity::Switch,
             (true, 1..) => Proximity::Bridges,
             (true, 0) => Proximity::RootComplex,

@@ -20,7 +20,7 @@ fn address(text: &str) -> PciAddress {
     text.parse().unwrap()
 }
 
-/// Functions at these paths below `devices`: vendor, class, NUMA node.
+/// Creates a sysfs tree with functions, each as (path below `devices`, vendor, class, NUMA node).
 fn tree(functions: &[(&str, &str, &str, &str)]) -> (TempDir, Root) {
     let directory = tempfile::tempdir().unwrap();
     let sys = directory.path().join("sys");
@@ -38,8 +38,9 @@ fn tree(functions: &[(&str, &str, &str, &str)]) -> (TempDir, Root) {
     (directory, root)
 }
 
-/// A switch with an adapter and a GPU, a GPU two switches away, one on the same root complex, one on the same NUMA
-/// node and one on the other; a display controller of another vendor and an audio device.
+/// Creates the sysfs tree of a host with an adapter and five GPUs: on the same switch as the adapter, two switches
+/// away, on the same root complex, on the same NUMA node, and on the other NUMA node. The host also has a display
+/// controller of another vendor and an audio device.
 fn machine() -> (TempDir, Root) {
     tree(&[
         (HCA, "0x15b3", "0x020700", "0"),

@@ -1,6 +1,6 @@
-//! Tests of adapters on a kernel with InfiniBand, compared with `rdma` and `ip`. The VM of the `vm` tier has two
-//! adapters with SR-IOV in exclusive mode; run these there with `--ignored --test-threads 1`. Each test restores
-//! what it changes.
+//! Tests of adapters on a kernel with InfiniBand, compared with the output of `rdma` and `ip`. Run them in the VM
+//! of the `vm` test tier, which has two adapters with SR-IOV in exclusive mode, with `--ignored --test-threads 1`.
+//! Each test restores what it changes.
 
 use super::fixture::{ip_json, new_netns};
 use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
@@ -25,7 +25,7 @@ fn names(devices: &[Value]) -> Vec<String> {
     devices.iter().map(|device| device["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Adapters that have virtual functions, with these functions.
+/// PCI addresses of the adapters that have virtual functions, and of these virtual functions.
 fn adapters() -> Vec<(PciAddress, Vec<PciAddress>)> {
     let functions = pci::functions(LinuxHost::default().root()).unwrap();
     let capable = functions.into_iter().filter(|function| !function.virtual_functions.is_empty());
@@ -34,7 +34,8 @@ fn adapters() -> Vec<(PciAddress, Vec<PciAddress>)> {
     adapters
 }
 
-/// The last virtual function of the last adapter: adapter, index, address, RDMA device.
+/// The last virtual function of the last adapter: address of the adapter, index and address of the virtual
+/// function, and name of its RDMA device.
 fn last_vf() -> (PciAddress, u32, PciAddress, String) {
     let (pf, vfs) = adapters().pop().unwrap();
     let vf = *vfs.last().unwrap();
@@ -250,7 +251,8 @@ fn hardware_events_arrive_within_a_second() {
     linux.probe_driver(vf).unwrap();
     expect(&mut watch, "RDMA device added", device("add", "infiniband"));
     expect(&mut watch, "driver bound", device("bind", "pci"));
-    // There is no event of the port, but its interface loses the carrier.
+    // The kernel sends no event about the port itself, but a link event when the interface of the port loses its
+    // carrier.
     let link = linux.interfaces(vf, None).unwrap().remove(0);
     ip_json(&format!("link set {} up", link.name));
     let carrier = |expected: bool| -> Box<dyn FnMut(&HardwareEvent) -> bool> {

@@ -1,4 +1,5 @@
-//! Address probes on Ethernet: the pod's end in the test's namespace, all others in another one.
+//! Tests of address probes on Ethernet. The pod's interface is in the namespace of the test, and all other hosts
+//! are in a second namespace.
 
 use super::fixture::{create_veth, enter_new_netns, ip_json};
 use ferroband_kernel::probe::{ProbeKind, ProbeOutcome, ProbeRequest, ProbeTimeouts, announce, probe};
@@ -6,7 +7,8 @@ use ferroband_kernel::{Netns, RouteSocket};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// `net1` in this namespace; `peer`, up, with `addresses` in another one.
+/// Creates a veth pair: `net1` in a new namespace of the calling thread, and `peer`, which is up and has
+/// `addresses`, in another one. Returns both namespaces.
 fn pod_and_peer(addresses: &[&str]) -> (Netns, Netns) {
     let mut route = enter_new_netns();
     let pod = Netns::current().unwrap();
@@ -22,8 +24,8 @@ fn pod_and_peer(addresses: &[&str]) -> (Netns, Netns) {
     let mut other = RouteSocket::open_in(&peer_netns).unwrap();
     let peer = other.link("peer").unwrap().unwrap();
     other.set_up(peer.index).unwrap();
-    // The peer's own duplicate address detection starts with the carrier, and it does not reply before that has
-    // finished.
+    // Disable duplicate address detection of the peer. It would start when the link gets its carrier, and the peer
+    // does not reply until it has finished.
     let written = peer_netns.run(|| std::fs::write("/proc/sys/net/ipv6/conf/peer/accept_dad", "0"));
     written.unwrap().unwrap();
     for address in addresses {
@@ -64,7 +66,7 @@ fn conflicts_and_gateways_of_both_families_are_probed_in_parallel() {
     assert_eq!(outcomes[1..4], [ProbeOutcome::Passed, ProbeOutcome::Passed, ProbeOutcome::GatewaySilent]);
     assert!(matches!(&outcomes[4], ProbeOutcome::Conflict(_)), "{outcomes:?}");
     assert_eq!(outcomes[5..], [ProbeOutcome::Passed, ProbeOutcome::Inconclusive]);
-    // Three attempts each, all in parallel: the total time is not the sum.
+    // Each probe makes three attempts. All run in parallel, so the total time is not the sum.
     assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
     assert!(
         ip_json("link show dev net1")[0]["flags"].to_string().contains("UP"),
@@ -125,7 +127,7 @@ fn other_interfaces_of_the_same_pod_are_no_conflict() {
     create_veth(&mut route, "net2", "peer2");
     let peer = route.link("peer2").unwrap().unwrap();
     route.move_link(peer.index, &peer_netns).unwrap();
-    // The fabric: a bridge with both interfaces of the pod and one of another host.
+    // The bridge `fabric` connects both interfaces of the pod and the interface `stranger` of another host.
     run(
         &peer_netns,
         "ip link add fabric type bridge; ip link add stranger type veth peer name peer3; ip link set fabric up; \

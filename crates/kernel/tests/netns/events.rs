@@ -16,7 +16,7 @@ fn readable(source: &impl AsFd, milliseconds: u16) -> bool {
     poll(&mut fds, PollTimeout::from(milliseconds)).unwrap() == 1
 }
 
-/// Waits for an event for which `matches_event` returns true.
+/// Waits for an event for which `matches_event` returns true. Panics if there is none within `LONG`.
 fn expect(
     watch: &mut HardwareWatch,
     what: &str,
@@ -133,7 +133,7 @@ fn watch_reports_uevents_and_link_events() {
         |event| matches!(event, HardwareEvent::LinkChanged(link) if link.name == "one" && link.up),
     );
     route.delete_link(one.index).unwrap();
-    // In either order, because they come from two sockets.
+    // The two events come from different sockets, so they can arrive in either order.
     let (mut gone, mut removed) = (false, false);
     expect(&mut watch, "one was removed, as link event and as uevent", |event| {
         gone |= matches!(event, HardwareEvent::LinkRemoved(link) if link.name == "one");

@@ -1,4 +1,4 @@
-//! Test namespaces and the output of `ip`.
+//! Helpers that create network namespaces and interfaces, and read the output of `ip`.
 
 use ferroband_kernel::Netns;
 use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink, RouteSocket};
@@ -12,7 +12,7 @@ pub fn enter_new_netns() -> RouteSocket {
     RouteSocket::open().unwrap()
 }
 
-/// Creates another network namespace.
+/// Creates another network namespace. The calling thread stays in its namespace.
 pub fn new_netns() -> Netns {
     std::thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
@@ -22,7 +22,7 @@ pub fn new_netns() -> Netns {
     .unwrap()
 }
 
-/// Output of `ip -j …` in the namespace of the calling thread.
+/// Parsed output of `ip -j …` in the namespace of the calling thread.
 pub fn ip_json(arguments: &str) -> Value {
     let output = Command::new("ip").args(["-j", "-d"]).args(arguments.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));

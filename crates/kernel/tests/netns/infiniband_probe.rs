@@ -1,5 +1,5 @@
-//! Address probes with 20-byte hardware addresses: IPoIB children on the adapters of the VM of the `vm` tier, with
-//! a subnet manager. Run them there with `--ignored --test-threads 1`.
+//! Tests of address probes with 20-byte hardware addresses, on IPoIB interfaces. Run them in the VM of the `vm`
+//! test tier, which has adapters and a subnet manager, with `--ignored --test-threads 1`.
 
 use super::fixture::new_netns;
 use ferroband_kernel::probe::{ProbeKind, ProbeOutcome, ProbeRequest, ProbeTimeouts, announce, probe};
@@ -9,7 +9,8 @@ use ferroband_model::PKey;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A namespace with an IPoIB interface `net1`, which is moved back before the namespace is deleted.
+/// A namespace with an IPoIB interface `net1`. When the fixture is dropped, the interface is deleted, or moved
+/// back if it existed before the test.
 struct IpoibPodFixture {
     netns: Netns,
     /// Original name of the interface; `None` if it was created for the test.
@@ -17,7 +18,7 @@ struct IpoibPodFixture {
 }
 
 impl IpoibPodFixture {
-    /// With an IPoIB child of an adapter, as the plugin `ipoib` creates it.
+    /// Creates a namespace with an IPoIB child of an adapter, as the plugin `ipoib` creates it.
     fn child(parent: u32, pkey: PKey, addresses: &[&str]) -> Self {
         let temporary = format!("wire{}", std::process::id());
         let child = IpoibChild { parent, pkey, mode: IpoibMode::Datagram };
@@ -25,7 +26,7 @@ impl IpoibPodFixture {
         Self::with(&temporary, None, addresses)
     }
 
-    /// With the interface of a virtual function.
+    /// Creates a namespace with the existing interface of a virtual function.
     fn function(interface: &str, addresses: &[&str]) -> Self {
         Self::with(interface, Some(interface.to_owned()), addresses)
     }
@@ -38,8 +39,8 @@ impl IpoibPodFixture {
         let mut inside = RouteSocket::open_in(&pod.netns).unwrap();
         let link = inside.link(interface).unwrap().unwrap();
         inside.rename_link(link.index, "net1").unwrap();
-        // Pods on one adapter share its GUID and hence the link-local address, which the kernel's duplicate address
-        // detection would report.
+        // Disable duplicate address detection of the kernel. Pods on one adapter share its GUID and hence the
+        // link-local address, which would be detected as a duplicate.
         let written = pod.netns.run(|| std::fs::write("/proc/sys/net/ipv6/conf/net1/accept_dad", "0"));
         written.unwrap().unwrap();
         inside.set_up(link.index).unwrap();
@@ -69,15 +70,16 @@ impl Drop for IpoibPodFixture {
             None => drop(self.ip("link del dev net1")),
             Some(name) => {
                 self.ip("link set dev net1 down");
-                // The process itself is in the initial namespace.
                 self.ip(&format!("link set dev net1 name {name}"));
+                // Move the interface to the namespace of this process, which is the initial one.
                 self.ip(&format!("link set dev {name} netns {}", std::process::id()));
             }
         }
     }
 }
 
-/// For each adapter, the names of its interface and of those of its first two virtual functions.
+/// For each adapter, three interface names: that of the physical function and those of its first two virtual
+/// functions.
 fn adapters() -> Vec<[String; 3]> {
     let linux = LinuxHost::default();
     let functions = pci::functions(linux.root()).unwrap();
@@ -91,7 +93,7 @@ fn adapters() -> Vec<[String; 3]> {
     adapters
 }
 
-/// Sets the adapters' interfaces up and returns their indexes.
+/// Sets the interfaces of the physical functions up and returns their indexes.
 fn parents() -> Vec<u32> {
     let mut route = RouteSocket::open().unwrap();
     let indexes = adapters().into_iter().map(|[parent, ..]| {
@@ -110,13 +112,13 @@ fn request(address: &str, kind: ProbeKind) -> ProbeRequest {
     ProbeRequest { interface: "net1".into(), address: address.parse().unwrap(), kind }
 }
 
-/// Long, because the VM is emulated on a busy host, and a replying node first queries the subnet manager for the
-/// path.
+/// The timeouts are long because the VM is emulated on a busy host, and because a replying node first queries the
+/// subnet manager for the path.
 fn timeouts() -> ProbeTimeouts {
     ProbeTimeouts { carrier: Duration::from_secs(60), attempts: 5, reply: Duration::from_millis(800) }
 }
 
-/// Asserts that each pod has a carrier.
+/// Asserts that a probe passes in each pod, which requires a carrier.
 fn assert_connected(pods: &[&IpoibPodFixture]) {
     for pod in pods {
         let outcomes = probe(&pod.netns, &[request("10.0.0.200", ProbeKind::Duplicate)], timeouts()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of work in another network namespace.
+//! Tests of code and sockets in another network namespace.
 
 use super::fixture::{create_veth, enter_new_netns, ip_link_names, new_netns};
 use ferroband_kernel::{Error, Netns, RouteSocket};

@@ -14,7 +14,7 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(text.parse().unwrap())
 }
 
-/// A veth pair with addresses, both ends up.
+/// Creates a veth pair with both ends up and returns the end `name`, which has `addresses`.
 fn create_connected_veth(route: &mut RouteSocket, name: &str, addresses: &[&str]) -> Link {
     let peer = format!("{name}p");
     let link = create_veth(route, name, &peer);
@@ -31,7 +31,8 @@ fn routes(arguments: &str) -> Vec<Value> {
     ip_json(arguments).as_array().unwrap().clone()
 }
 
-/// `eth0` of the pod and `net1` of the network, each with an address of both families.
+/// Creates the interfaces of a pod: `eth0` of the cluster network and `net1` of an additional network. Each has an
+/// IPv4 and an IPv6 address.
 fn pod(route: &mut RouteSocket) -> (Link, Link) {
     let eth0 = create_connected_veth(route, "eth0", &["10.244.0.7/24", "fd44::7/64"]);
     let net1 = create_connected_veth(route, "net1", &["192.168.0.5/24", "fd00::5/64"]);
@@ -56,7 +57,7 @@ fn second_default_route_is_appended_after_the_first() {
         "the default route of eth0 stays first"
     );
     assert_eq!(ip_json("-4 route get 8.8.8.8")[0]["dev"], "eth0");
-    // IPv6 merges them into one route with two next hops.
+    // For IPv6 the kernel merges both into one route with two next hops.
     for (link, gateway) in [(&eth0, "fd44::1"), (&net1, "fd00::1")] {
         let listed = route.routes(link.index).unwrap();
         let expected = MainRoute { destination: net("::/0"), gateway: address(gateway) };

@@ -1,4 +1,4 @@
-//! Replies of a kernel without InfiniBand.
+//! Tests of the errors that a kernel without InfiniBand returns.
 
 use super::fixture::{create_veth, enter_new_netns, ip_link, ip_link_names};
 use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
@@ -90,7 +90,7 @@ fn vf_requests_pass_the_attribute_policy_of_the_kernel() {
     assert_eq!(route.vfs(99_999).unwrap_err().errno(), Some(Errno::ENODEV));
 }
 
-/// For kernels without RDMA; the VM of the `vm` tier has it.
+/// Skipped if the kernel supports RDMA, as in the VM of the `vm` test tier.
 #[test]
 fn kernel_without_rdma_returns_no_rdma() {
     if ferroband_kernel::RdmaSocket::open().is_ok() {

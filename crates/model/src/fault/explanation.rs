@@ -7,7 +7,7 @@ mod node;
 
 use super::FaultCode;
 
-/// Explanation of a code.
+/// What a code means and what users can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Meaning, in one sentence.
@@ -42,7 +42,7 @@ impl FaultCode {
     }
 }
 
-/// All tables, by subject.
+/// One table per subject. `FaultCode::explanation` searches all of them.
 const TABLES: [&[(FaultCode, Explanation)]; 3] = [configuration::TABLE, addresses::TABLE, node::TABLE];
 
 #[cfg(test)]

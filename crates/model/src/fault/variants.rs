@@ -14,7 +14,7 @@ impl FaultCode {
         names.iter().filter_map(|name| Self::from_name(name)).collect()
     }
 
-    /// Returns the code of this name.
+    /// Returns the code whose [`Self::reason`] is `name`; `None` if there is no such code.
     pub fn from_name(name: &str) -> Option<Self> {
         let text: StrDeserializer<'_, Error> = name.into_deserializer();
         Self::deserialize(text).ok()

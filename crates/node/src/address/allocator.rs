@@ -1,4 +1,4 @@
-//! Requests for addresses and their release.
+//! Front end of the allocator: hands assignments and releases to the batch writer and waits for the reply.
 
 use super::{AddressBlockCache, BatchWriter, BlockStore};
 use ferroband_address::{AddressRelease, AddressRequest};
@@ -15,25 +15,24 @@ const ASSIGN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of queued requests. Further callers wait until there is room.
 const QUEUE_LENGTH: usize = 1024;
 
-/// An assigned address and its gateway.
+/// An assigned address with its prefix length, and the gateway if the pool has one.
 pub type IpWithGateway = (IpNet, Option<IpAddr>);
 
 #[derive(Debug)]
 pub(super) enum AllocatorRequest {
-    /// Assigns addresses to one sandbox, all or none.
+    /// Assigns all requested addresses of one sandbox, or none of them.
     Assign {
-        /// One per address.
+        /// Each request asks for one address.
         requests: Vec<AddressRequest>,
-        /// The subject of faults: `network default/a`.
+        /// Subject of the fault if the request fails, for example `network default/a`.
         what: String,
         deadline: Instant,
         /// Receives the addresses in the order of the requests.
         reply: oneshot::Sender<Result<Vec<IpWithGateway>, Fault>>,
     },
-    /// Releases addresses.
     Release {
         release: AddressRelease,
-        /// Signalled after the release is written.
+        /// Signalled after the API server has accepted the release.
         reply: oneshot::Sender<()>,
     },
 }
@@ -59,12 +58,13 @@ pub fn create_allocator<S: BlockStore>(
 }
 
 impl AllocatorHandle {
-    /// Sets how long `assign` waits.
+    /// Replaces the default timeout of 15 seconds.
     pub fn with_assign_timeout(self, assign_timeout: Duration) -> Self {
         Self { assign_timeout, ..self }
     }
 
-    /// Assigns an address for each request, all of one sandbox. `what` is the subject of faults.
+    /// Assigns one address per request and returns them in the same order. All requests must belong to one sandbox.
+    /// `what` is the subject of the fault if the assignment fails.
     pub async fn assign(
         &self,
         what: String,
@@ -88,8 +88,8 @@ impl AllocatorHandle {
         timeout(self.assign_timeout, exchange).await.ok().flatten().unwrap_or(Err(timed_out))
     }
 
-    /// Frees the addresses that `release` selects. Returns `false` if that did not happen within `limit`: the
-    /// caller must retry later.
+    /// Frees the addresses that `release` selects. Returns `false` if the release was not written within `limit`;
+    /// the caller must then retry it later.
     pub async fn release(&self, release: AddressRelease, limit: Duration) -> bool {
         let (reply, response) = oneshot::channel();
         let exchange = async {

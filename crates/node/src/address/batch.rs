@@ -1,4 +1,4 @@
-//! Planning of one batch: from requests to writes. Pure.
+//! Plans the block writes of one batch of requests and releases. Does no I/O.
 
 use ferroband_address::{
     AddressAssignment, AddressPlanner, AddressRelease, AddressRequest, BlockView, BlockWrite, IpBlockId,
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 /// The writes of one batch and the requests that each write serves.
 #[derive(Debug, Default)]
 pub(super) struct WriteBatch {
-    /// One write per block.
+    /// At most one write per block.
     pub writes: Vec<BlockWrite>,
-    /// For each release, the writes that must succeed.
+    /// For each release, the positions in `writes` of the writes that must succeed.
     pub releases: Vec<Vec<usize>>,
-    /// The assigned addresses, with positions in `writes`.
+    /// The assigned addresses. Each has the position in `writes` of the write that records it.
     pub assignments: Vec<AddressAssignment>,
     pub refusals: Vec<RequestRefusal>,
-    /// Blocks to be written that are only known in summary. The caller must read them and plan again.
+    /// Blocks to be written of which the cache only has a summary. The caller must read them and plan again.
     pub unread: Vec<IpBlockId>,
 }
 
@@ -39,7 +39,8 @@ pub(super) fn plan_batch(
         );
     }
 
-    // Assignments are planned as if the releases had been written, from the versions that the releases expect.
+    // Plan the assignments as if the releases had been written. The blocks keep their current versions, because a
+    // release and an assignment in the same block become one write. The view is restored afterwards.
     let mut before = Vec::new();
     for write in &releasing.writes {
         if let BlockWrite::Replace { block, expected } = write {

@@ -33,16 +33,16 @@ const MAX_EAGER_RETRIES: u32 = 8;
 /// arrive during the pause share one write and leave the API server time for other clients.
 const BATCHING_PAUSE: (u32, Duration) = (3, Duration::from_millis(20));
 
-/// Takes allocator requests from the queue and writes them in batches.
+/// Receives the requests of all allocator handles, plans them in batches and writes the changed blocks.
 pub struct BatchWriter<S> {
     node: String,
     node_count: Arc<AtomicUsize>,
     blocks: Arc<AddressBlockCache>,
     store: S,
     requests: mpsc::Receiver<AllocatorRequest>,
-    /// Blocks whose last write may or may not have succeeded, and blocks to be written that are only known in
-    /// summary. They are read before the next batch is planned. Otherwise a release could miss an address that it
-    /// does not know to be assigned.
+    /// Blocks whose last write may or may not have succeeded, and blocks to be written of which the cache only has
+    /// a summary. They are read before the next batch is planned. Otherwise a release could miss an address that
+    /// was assigned by a write whose response was lost.
     uncertain_blocks: Mutex<BTreeSet<IpBlockId>>,
 }
 
@@ -53,12 +53,14 @@ impl<S: BlockStore> BatchWriter<S> {
         store: S,
         requests: mpsc::Receiver<AllocatorRequest>,
     ) -> Self {
-        // Until the nodes are counted, assume the largest cluster: no block is claimed ahead of need.
+        // Until the nodes are counted, assume a huge cluster, in which a node never claims a whole block for
+        // itself.
         let node_count = Arc::new(AtomicUsize::new(usize::MAX));
         Self { node, node_count, blocks, store, requests, uncertain_blocks: Mutex::default() }
     }
 
-    /// Number of nodes in the cluster, which limits how much is claimed ahead of need.
+    /// Number of nodes in the cluster; the caller keeps it current. A node claims whole blocks for itself only
+    /// while the pool has several free blocks per node.
     pub fn node_count(&self) -> Arc<AtomicUsize> {
         self.node_count.clone()
     }
@@ -69,7 +71,7 @@ impl<S: BlockStore> BatchWriter<S> {
         let mut attempt = 0;
         let mut pause = OUTAGE_BACKOFF.0;
         let mut not_before = Instant::now();
-        // Before the first list, the addresses that a sandbox holds are unknown.
+        // Before the first full list, it is unknown which addresses a sandbox already has.
         self.blocks.wait_synced().await;
         loop {
             if queue.is_empty() {
@@ -84,7 +86,7 @@ impl<S: BlockStore> BatchWriter<S> {
                 queue.push(request);
             }
             queue.expire();
-            // A single request never waits.
+            // A single request is written at once, without a pause for batching.
             let burst = queue.len() > 1;
             let begin = Instant::now();
             let available = self.write_batch(&mut queue, attempt).await;
@@ -97,12 +99,13 @@ impl<S: BlockStore> BatchWriter<S> {
             if available {
                 pause = OUTAGE_BACKOFF.0;
                 attempt += 1;
-                // Repeated conflicts: other nodes write as often, or the cached blocks are wrong.
+                // Repeated conflicts mean that other nodes write the same blocks at the same rate, or that the
+                // cache is wrong.
                 if attempt > MAX_EAGER_RETRIES {
                     sleep(OUTAGE_BACKOFF.0).await;
                 }
             } else {
-                // More requests join the next batch during the pause.
+                // Requests that arrive during the pause join the next batch.
                 sleep(pause).await;
                 pause = (pause * 2).min(OUTAGE_BACKOFF.1);
             }
@@ -121,7 +124,8 @@ impl<S: BlockStore> BatchWriter<S> {
         let node_count = self.node_count.load(Ordering::Relaxed);
         let planner = AddressPlanner { node: &self.node, node_count, attempt };
         let mut batch = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
-        // The last free addresses of a pool are in blocks of other nodes, which are read before they are written.
+        // The last free addresses of a pool are in blocks of other nodes. The cache only has summaries of these
+        // blocks, so they must be read before they are written.
         for _ in 0..MAX_EAGER_RETRIES {
             if batch.unread.is_empty() {
                 break;
@@ -133,7 +137,7 @@ impl<S: BlockStore> BatchWriter<S> {
             batch = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
         }
         if !batch.unread.is_empty() {
-            // Other nodes keep changing these blocks.
+            // Other nodes keep changing these blocks. The requests stay in the queue for the next batch.
             return true;
         }
         let outcomes = join_all(batch.writes.iter().map(|write| self.write(write))).await;
@@ -188,7 +192,7 @@ impl<S: BlockStore> BatchWriter<S> {
         BlockWriteOutcome::Unknown
     }
 
-    /// Reads the uncertain blocks. Returns `false` if that is not possible now.
+    /// Reads the uncertain blocks into the cache. Returns `false` if the API server did not return one of them.
     async fn reread_uncertain_blocks(&self) -> bool {
         let ids: Vec<_> = self.uncertain_blocks().iter().cloned().collect();
         for id in ids {

@@ -1,4 +1,4 @@
-//! Address blocks known to this node: from the watch and from its own writes.
+//! Cache of the address blocks, filled by the watch and by this node's own writes.
 
 use ferroband_address::{BlockList, BlockView, IpBlock, IpBlockId, ResourceVersion};
 use std::{
@@ -7,24 +7,24 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// The address blocks, shared by the watch and the batch writer.
+/// Cache of all address blocks, shared by the watch, the batch writer and the evidence scan.
 #[derive(Debug)]
 pub struct AddressBlockCache {
     inner: Mutex<BlockCacheInner>,
     synced: watch::Sender<bool>,
-    /// Number of etcd restores seen.
+    /// Number of etcd restores detected since the daemon started.
     etcd_restores: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct BlockCacheInner {
     view: BlockView,
-    /// Own writes that the watch has not delivered yet. A new list may be older than they are, and a forgotten
-    /// address could not be released.
+    /// Own writes that the watch has not delivered yet. They are applied again after a full list, which may be
+    /// older. An address missing from the cache could not be released.
     unconfirmed_writes: HashMap<IpBlockId, (IpBlock, ResourceVersion)>,
-    /// The list in progress.
+    /// Blocks of the full list that is in progress. They replace `view` when the list is complete.
     pending_list: BlockList,
-    /// Blocks read since the list began.
+    /// Blocks that were read individually since the full list began, and so may be newer than the list.
     read_during_list: HashSet<IpBlockId>,
 }
 
@@ -35,57 +35,60 @@ impl Default for AddressBlockCache {
 }
 
 impl AddressBlockCache {
-    /// A cache for `node`: its own blocks are kept in full, those of other nodes in summary.
+    /// Creates a cache for `node`. Blocks of this node are cached in full; blocks of other nodes only as summaries.
     pub fn for_node(node: &str) -> Self {
         let inner = BlockCacheInner { view: BlockView::for_node(node), ..BlockCacheInner::default() };
         Self { inner: Mutex::new(inner), ..Self::default() }
     }
 
     fn lock_inner(&self) -> MutexGuard<'_, BlockCacheInner> {
-        // A panic while the lock was held leaves a view that is at worst outdated, which every write allows for.
+        // After a panic under the lock, the view is at worst outdated. Writes based on it then fail with a
+        // conflict.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the first complete list. Before that, existing addresses of a pod cannot be found.
     pub async fn wait_synced(&self) {
-        // The sender lives as long as `self`.
+        // `wait_for` cannot fail, because `self` owns the sender.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Changes whenever a list is older than what the API server had reported before (an etcd restore).
+    /// Returns a counter that increases whenever a full list is older than the cache, as after an etcd restore.
     pub fn etcd_restores(&self) -> watch::Receiver<u64> {
         self.etcd_restores.subscribe()
     }
 
-    /// Whether the first list is complete.
+    /// Whether the first full list is complete.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Starts a full list.
+    /// Starts a full list. The cache keeps its content until [`Self::finish_list`].
     pub fn begin_list(&self) {
         let mut inner = self.lock_inner();
         inner.pending_list = BlockList::default();
         inner.read_during_list.clear();
     }
 
-    /// Adds a block of the list.
+    /// Adds a block to the list in progress.
     pub fn add_listed(&self, block: IpBlock, version: ResourceVersion) {
         let mut inner = self.lock_inner();
         let BlockCacheInner { view, pending_list, .. } = &mut *inner;
         view.add_to_list(pending_list, block, version);
     }
 
-    /// Ends the list and replaces the cached blocks with it.
+    /// Replaces the cached blocks with the list. Own writes that the watch has not confirmed are kept unless the
+    /// list shows an etcd restore.
     pub fn finish_list(&self) {
         let mut inner = self.lock_inner();
         let listed = std::mem::take(&mut inner.pending_list);
         let BlockCacheInner { view, unconfirmed_writes, read_during_list, .. } = &mut *inner;
-        // A block that this node wrote or read after the list began is newer than the list without a restore.
+        // A block that this node wrote, or read since the list began, may be newer than the list. That is no sign
+        // of an etcd restore.
         let restored = view
             .replace_all(listed, |id| unconfirmed_writes.contains_key(id) || read_during_list.contains(id));
         if restored {
-            // The restored API server has lost these writes.
+            // The etcd restore has undone these writes.
             inner.unconfirmed_writes.clear();
         }
         let BlockCacheInner { view, unconfirmed_writes, .. } = &mut *inner;
@@ -104,7 +107,7 @@ impl AddressBlockCache {
         let mut inner = self.lock_inner();
         let id = block.id();
         inner.view.observe(block, version.clone());
-        // If the cached version is the one just delivered, no own write is newer.
+        // The view keeps the newer version. If that is the delivered one, no own write is newer.
         if inner.view.version(&id) == Some(&version) {
             inner.unconfirmed_writes.remove(&id);
         }
@@ -117,14 +120,14 @@ impl AddressBlockCache {
         inner.unconfirmed_writes.remove(id);
     }
 
-    /// Records a successful write of this node.
+    /// Adds a successful write of this node to the cache, before the watch delivers it.
     pub fn record_write(&self, block: IpBlock, version: ResourceVersion) {
         let mut inner = self.lock_inner();
         inner.view.observe(block.clone(), version.clone());
         inner.unconfirmed_writes.insert(block.id(), (block, version));
     }
 
-    /// Records what a read found after a conflict.
+    /// Replaces the cached block with the result of a read; `None` means that the block does not exist.
     pub fn record_read(&self, id: &IpBlockId, found: Option<(IpBlock, ResourceVersion)>) {
         let mut inner = self.lock_inner();
         inner.unconfirmed_writes.remove(id);
@@ -135,7 +138,7 @@ impl AddressBlockCache {
         }
     }
 
-    /// Calls `plan` with the cached blocks.
+    /// Calls `plan` with the cached blocks while the cache is locked.
     pub fn with_view<T>(&self, plan: impl FnOnce(&mut BlockView) -> T) -> T {
         plan(&mut self.lock_inner().view)
     }

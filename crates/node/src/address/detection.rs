@@ -8,10 +8,10 @@ use ferroband_kernel::{
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
 
-/// What happens with the result of a probe.
+/// When probes are sent and what a failed probe causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DetectionMode {
-    /// No probes.
+    /// Send no probes.
     Off,
     /// Probe after the pod has its network, and report problems in an event.
     #[default]
@@ -21,17 +21,17 @@ pub enum DetectionMode {
     Enforce,
 }
 
-/// Which probes are sent.
+/// Modes of the two kinds of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DetectionSettings {
-    /// Duplicate address detection.
+    /// Mode of duplicate address detection.
     pub duplicates: DetectionMode,
-    /// Gateway reachability.
+    /// Mode of the check whether the gateway answers.
     pub gateways: DetectionMode,
 }
 
 impl DetectionMode {
-    /// Parses the name of a mode; other values mean the default.
+    /// Parses `off`, `warn` or `enforce`. Any other value means `warn`.
     fn parse(name: Option<String>) -> Self {
         match name.as_deref().map(str::trim) {
             Some("off") => Self::Off,
@@ -51,12 +51,12 @@ impl DetectionSettings {
         }
     }
 
-    /// Whether any probe uses this mode.
+    /// Whether at least one kind of probe is in this mode.
     pub fn has_mode(self, mode: DetectionMode) -> bool {
         self.duplicates == mode || self.gateways == mode
     }
 
-    /// The probes of `mode` for the addresses of a plan.
+    /// Returns the probes for the assigned addresses, limited to the kinds of probes that are in `mode`.
     pub fn probes_for(
         self,
         mode: DetectionMode,
@@ -85,12 +85,12 @@ impl DetectionSettings {
     }
 }
 
-/// Position of an address among the assigned ones.
+/// Identifies one address in a list of `AssignedAddresses`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignedIpIndex {
-    /// Position in the list of `AssignedAddresses`.
+    /// Index in the list.
     pub position: usize,
-    /// Position in its `ips`.
+    /// Index in the `ips` of that element.
     pub ip: usize,
 }
 
@@ -118,7 +118,8 @@ pub fn detect(
                 (false, gateway_fault(request, gateway))
             }
             (ProbeOutcome::Passed, ProbeKind::Duplicate) => {
-                // Update neighbours that still have a former owner in their caches. Best effort.
+                // Announce the address, because neighbour caches may still map it to a former owner. Failures are
+                // ignored.
                 let _ = announce(netns, &request.interface, request.address);
                 continue;
             }

@@ -8,8 +8,8 @@
 //!  journal of a running sandbox without an entry                  ──▶ restored: the API server lost it (etcd restore)
 //! ```
 //!
-//! An address is released only if two scans in a row agree, because an ADD or DEL may be between journal and entry.
-//! State that cannot be read is no evidence.
+//! An address is released only if two scans in a row agree, because an ADD or DEL in progress may have changed only
+//! the journal or only the entry. State that cannot be read is no evidence, so it causes no release.
 
 use super::{
     AddressBlockCache, AllocatorHandle,
@@ -32,14 +32,16 @@ use tracing::{info, warn};
 
 /// Interval between two scans.
 const SCAN_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval while allocations of running sandboxes are not restored. No new address is assigned until they are.
+/// Interval between two scans until the allocations of all running sandboxes are restored. No new address is
+/// assigned before that.
 const RESTORE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one release or restore.
+/// Timeout of one release.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pod UID of the entry that quarantines an address.
+/// Value of the pod UID in the allocation that quarantines an address.
 pub const QUARANTINE_UID: &str = "quarantine";
 
-/// Compares the address blocks with the sandboxes on this node.
+/// Periodic scan that releases addresses of sandboxes that are gone and restores lost allocations of running
+/// sandboxes.
 pub struct Evidence {
     pub root: Root,
     /// Directories in which the runtime keeps the network namespaces of its sandboxes.
@@ -48,19 +50,19 @@ pub struct Evidence {
     pub blocks: Arc<AddressBlockCache>,
     pub allocator: AllocatorHandle,
     pub pods: Arc<WatchCache<PodFacts>>,
-    /// The partition members of this node.
+    /// Partition members of this node. Members of sandboxes that are gone are removed.
     pub membership: Arc<dyn PartitionMembership>,
     /// Set to `true` once the allocations of all running sandboxes are restored. No new address is assigned before
     /// that.
     pub allocations_restored: watch::Sender<bool>,
 }
 
-/// Results of the previous scan.
+/// Results of the previous scan, because only what two scans in a row find is acted on.
 #[derive(Default)]
 struct PreviousScan {
-    /// Containers whose sandboxes seem to be gone.
+    /// IDs of containers whose sandboxes seem to be gone.
     suspected_gone: BTreeSet<String>,
-    /// Addresses of running sandboxes that are in no block; `None` before the first scan.
+    /// Addresses of running sandboxes that are in no block, with the container ID; `None` before the first scan.
     missing_allocations: Option<BTreeSet<(IpAddr, String)>>,
 }
 
@@ -78,7 +80,7 @@ impl Evidence {
                 let pause = time::sleep(if restored { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
                 tokio::select! {
                     () = pause => {}
-                    // `self.blocks` keeps the sender alive.
+                    // `changed` cannot fail, because `self.blocks` owns the sender.
                     _ = restores.changed() => {
                         warn!(
                             "API server lost address allocations (etcd restore), restoring those of running pods first"
@@ -100,7 +102,8 @@ impl Evidence {
             Ok(sandboxes) => {
                 match self.restore_running(&sandboxes, previous.missing_allocations.as_ref()).await {
                     Some(missing) => previous.missing_allocations = Some(missing),
-                    // The API server is unavailable: it may not know the running sandboxes yet.
+                    // The API server is unavailable, so allocations of running sandboxes may still be missing.
+                    // Release nothing.
                     None => return,
                 }
                 if !*self.allocations_restored.borrow() {
@@ -109,7 +112,7 @@ impl Evidence {
                 }
                 previous.suspected_gone = self.release_orphans(&sandboxes, &previous.suspected_gone).await;
             }
-            // No evidence. The journals may be readable at the next scan.
+            // Without the journals there is no evidence. The next scan tries again.
             Err(e) => warn!(error = %error_chain(&e), "cannot read the sandbox journals"),
         }
     }
@@ -119,13 +122,12 @@ impl Evidence {
         let task_error = |e| Error::Task { task: "reading the sandbox journals", source: Some(e) };
         match spawn_blocking(move || Sandboxes::read(&root, &netns_dirs)).await {
             Ok(Ok(sandboxes)) => Ok(sandboxes),
-            // An unreadable directory is no evidence.
             Ok(Err(e)) => Err(task_error(Box::new(e))),
             Err(e) => Err(task_error(Box::new(e))),
         }
     }
 
-    /// The entries of this node in all blocks.
+    /// Returns the allocations of this node in all blocks, except reserved and quarantined addresses.
     fn own_allocations(&self) -> Vec<(IpSpace, IpAddr, AddressAllocation)> {
         self.blocks.with_view(|view| {
             let entries = view.full_blocks().flat_map(|block| {
@@ -146,16 +148,17 @@ impl Evidence {
         self.pods.find(|pod| pod.uid == uid).is_some()
     }
 
-    /// The entries whose sandboxes are gone according to this scan.
+    /// Returns the allocations whose sandboxes are gone according to this scan.
     async fn find_orphans(&self, sandboxes: &Sandboxes) -> Vec<(IpAddr, AddressAllocation)> {
         let mut orphans = Vec::new();
-        // Addresses without a journal. A network namespace may still use them.
+        // Addresses whose container has no journal. Below they are looked up in the network namespaces.
         let mut without_journal = BTreeSet::new();
         for (_, address, entry) in self.own_allocations() {
             let has_pod = self.has_pod(&entry.uid);
             match sandboxes.is_gone(&entry.container, has_pod) {
                 Some(true) => orphans.push((address, entry)),
-                // A node that lost its disk keeps its pods until they are deleted, and for a while after that.
+                // A node that lost its disk has no journals, but its pods still run. The address is therefore an
+                // orphan only if the API server does not list the pod either.
                 None if !has_pod => {
                     without_journal.insert(address);
                     orphans.push((address, entry));
@@ -207,10 +210,11 @@ impl Evidence {
         suspected
     }
 
-    /// Restores the entries of running sandboxes that the blocks lack. The first scan restores at once. Later scans
-    /// restore what two scans in a row found missing, because a DEL may be in progress. An address that has an entry
-    /// is left alone: a newer sandbox of the same pod may hold it. Returns what is missing now, or `None` if the API
-    /// server neither accepted nor rejected a write.
+    /// Restores the allocations of running sandboxes that are missing from the blocks. The first scan restores them
+    /// at once. Later scans restore only what two scans in a row found missing, because a DEL may be in progress.
+    /// An address that already has an allocation is left alone, because a newer sandbox of the same pod may hold
+    /// it. Returns the allocations to be checked again by the next scan, or `None` if the API server was
+    /// unavailable.
     async fn restore_running(
         &self,
         sandboxes: &Sandboxes,
@@ -266,18 +270,20 @@ impl Evidence {
         Some(missing)
     }
 
-    /// A request for exactly the address that the sandbox has.
+    /// Builds a request for exactly the address that the sandbox has. Returns `None` if the address cannot be
+    /// restored: the journal lacks the network or the pod, or no pool of the network contains the address.
     fn restore_request(
         &self,
         journal: &Journal,
         attachment: usize,
         address: IpNet,
     ) -> Option<AddressRequest> {
-        // A bare IPAM call did not say which network the address belongs to.
+        // An attachment without steps comes from a direct call of the IPAM plugin, which does not name the network.
         let entry = journal.entries.get(attachment).filter(|entry| !entry.attachment.steps.is_empty())?;
         let pod = journal.pod.clone()?;
         let metadata = self.pods.get(&pod.namespace, &pod.name).filter(|metadata| metadata.uid == pod.uid);
-        // No block records a static address of the network configuration.
+        // Default for networks without Whereabouts ranges. A Whereabouts step overrides it below; the result is
+        // `None` if the address is in none of its ranges, as a static address is.
         let mut space = Some((IpSpace::default_space(), String::new()));
         for step in &entry.attachment.steps {
             if let Ok(ipam) = WhereaboutsConfig::from_plugin(&step.config) {

@@ -1,4 +1,4 @@
-//! Stage address: assigns addresses in etcd, many in one write.
+//! Stage address: assigns addresses to pods and records them in AddressBlocks, many in one write.
 //!
 //! ```text
 //! ADD, DEL ──▶ AllocatorHandle ──▶ BatchWriter ──plan (ferroband-address)──▶ BlockStore ──▶ API server
@@ -7,8 +7,8 @@
 //! watch of AddressBlocks ───────▶ AddressBlockCache
 //! ```
 //!
-//! One task writes. Requests that arrive while it waits for the API server go into its next batch, with one write per
-//! block, so the throughput does not depend on the latency of one write.
+//! A single task writes all blocks. Requests that arrive while it waits for the API server go into its next batch,
+//! with one write per block, so the throughput does not depend on the latency of one write.
 
 mod allocator;
 mod batch;

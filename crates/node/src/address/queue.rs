@@ -21,14 +21,14 @@ pub(super) struct AllocationQueue {
     pub releases: Vec<(AddressRelease, oneshot::Sender<()>)>,
 }
 
-/// Result of one write.
+/// Result of writing one block.
 pub(super) enum BlockWriteOutcome {
     Written,
     /// Another writer was first. The cache has the new version.
     Conflict,
-    /// Unknown; retried after a pause.
+    /// The write may or may not have succeeded. The block is read again before the next batch.
     Unknown,
-    /// Rejected by the API server.
+    /// The API server rejected the write permanently.
     Rejected(Fault),
 }
 
@@ -41,14 +41,15 @@ impl AllocationQueue {
         self.assignments.len() + self.releases.len()
     }
 
-    /// Adds a request.
+    /// Adds a request. A release also cancels the queued assignments of its sandbox.
     pub fn push(&mut self, request: AllocatorRequest) {
         match request {
             AllocatorRequest::Assign { requests, what, deadline, reply } => {
                 self.assignments.push(PendingAssignment { requests, what, deadline, reply });
             }
             AllocatorRequest::Release { release, reply } => {
-                // A released sandbox no longer needs the addresses it requested.
+                // A released sandbox no longer needs the addresses that it requested. Dropping the reply channel
+                // fails its ADD.
                 self.assignments.retain(|assignment| {
                     let same = |request: &AddressRequest| {
                         request.container == release.container
@@ -67,12 +68,13 @@ impl AllocationQueue {
         let now = Instant::now();
         self.releases.retain(|(_, reply)| !reply.is_closed());
         for expired in self.assignments.extract_if(.., |a| a.deadline <= now || a.reply.is_closed()) {
-            // The receiver may be gone.
+            // Sending fails if the caller has given up, which is fine.
             let _ = expired.reply.send(Err(timeout_fault(&expired.what)));
         }
     }
 
-    /// Replies to the requests that are decided and keeps the others.
+    /// Replies to the requests that succeeded, were refused or were rejected. Requests whose write had a conflict
+    /// or an unknown result stay in the queue.
     pub fn complete(&mut self, batch: WriteBatch, outcomes: &[BlockWriteOutcome]) {
         let written = |position: &usize| matches!(outcomes[*position], BlockWriteOutcome::Written);
         let mut needed = batch.releases.iter();
@@ -106,7 +108,7 @@ impl AllocationQueue {
             }
             position = end;
             match result {
-                // If the receiver is gone, its sandbox is released like any other.
+                // If the caller has given up, the assigned addresses stay until the sandbox is released.
                 Some(result) => drop(assignment.reply.send(result.map(|()| ips))),
                 None => self.assignments.push(assignment),
             }

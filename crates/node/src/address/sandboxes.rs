@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!  journal of another boot                             Gone     no namespace survives a reboot
-//!  its path leads to its namespace                     Alive
-//!  its path leads to another namespace, or nowhere     Gone     if it is in a runtime directory with other namespaces
+//!  netns path leads to the journal's namespace         Alive
+//!  netns path leads to another namespace, or nowhere   Gone     if it is in a runtime directory with other namespaces
 //!                                                      Missing  if that directory has none: a mount may be missing
 //!  other paths (/proc/PID/ns/net), or unreadable       Unknown  this process may see another /proc than the runtime
 //! ```
 //!
-//! Only `Gone` frees an address by itself. `Missing` frees it if the API server has no such pod either. `Unknown` frees
-//! nothing: the runtime's DEL or GC does, or node fencing.
+//! If a sandbox is `Gone`, its addresses are released. If it is `Missing`, they are released only if the API server
+//! does not list the pod on this node either. If it is `Unknown`, they stay until the runtime calls DEL or GC, or
+//! the node is fenced.
 
 use ferroband_attach::{
     AttachmentId, Error,
@@ -23,8 +24,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where runtimes keep the network namespaces of their sandboxes (containerd, CRI-O, `ip netns`). The daemon mounts
-/// them under the same paths.
+/// Directories in which container runtimes (containerd, CRI-O) and `ip netns` keep network namespaces. They are
+/// mounted at the same paths in the daemon's container.
 pub fn default_netns_dirs() -> Vec<PathBuf> {
     ["/var/run/netns", "/run/netns"].map(PathBuf::from).into()
 }
@@ -32,13 +33,13 @@ pub fn default_netns_dirs() -> Vec<PathBuf> {
 /// Whether a sandbox still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxLiveness {
-    /// Its network namespace exists.
+    /// The network namespace exists at the path in the journal.
     Alive,
-    /// Its network namespace certainly no longer exists.
+    /// The network namespace certainly no longer exists.
     Gone,
-    /// Its network namespace is not at its path, and the directory contains no namespace at all.
+    /// The path does not exist and its directory contains no namespace at all. A mount may be missing.
     Missing,
-    /// No statement is possible.
+    /// The path does not tell whether the namespace still exists.
     Unknown,
 }
 
@@ -54,15 +55,18 @@ pub struct Sandboxes {
     by_container: BTreeMap<String, Vec<JournaledSandbox>>,
     /// Containers with an unreadable journal. They keep their addresses.
     unreadable: BTreeSet<String>,
-    /// Whether a journal is unreadable and its container unknown.
+    /// Whether there is an unreadable journal whose file name does not tell the container. Then no container counts
+    /// as gone.
     has_unidentified: bool,
 }
 
 impl Sandboxes {
-    /// Reads the journals and looks for their namespaces in the runtime's `netns_dirs`.
+    /// Reads all journals and determines whether their sandboxes still exist. `netns_dirs` are the directories in
+    /// which the runtime keeps network namespaces.
     pub fn read(root: &Root, netns_dirs: &[PathBuf]) -> Result<Self, Error> {
         let boot = boot_id(root)?;
-        // Read before the journals: a namespace created in the meantime proves nothing about them.
+        // Check the directories before the journals. A namespace created after a journal was checked does not prove
+        // that the directory was mounted at that time.
         let populated: BTreeSet<&PathBuf> =
             netns_dirs.iter().filter(|netns_dir| open_namespaces(netns_dir).next().is_some()).collect();
         let mut sandboxes = Self::default();
@@ -84,8 +88,8 @@ impl Sandboxes {
         Ok(sandboxes)
     }
 
-    /// Whether every sandbox of the container is gone, without a check of addresses in namespaces. Returns `None` if
-    /// the container has no journal. `has_pod` says whether the API server lists its pod on this node.
+    /// Whether every sandbox of the container is gone, judged by the journals only. Returns `None` if the container
+    /// has no journal. `has_pod` says whether the API server lists the pod on this node.
     pub fn is_gone(&self, container: &str, has_pod: bool) -> Option<bool> {
         if self.has_unidentified || self.unreadable.contains(container) {
             return Some(false);
@@ -123,8 +127,8 @@ fn liveness(
     classify(journal.netns_id, found, netns_dir.map(|netns_dir| populated.contains(netns_dir)))
 }
 
-/// `populated` says whether the runtime directory of the path contains any namespace; `None` if the path is not in such
-/// a directory.
+/// Compares the namespace in the journal (`own`) with the one found at its path. `populated` says whether the
+/// runtime directory of the path contains any namespace; `None` if the path is not in such a directory.
 fn classify(
     own: NetnsId,
     found: Result<NetnsId, ferroband_kernel::Error>,
@@ -144,8 +148,8 @@ fn open_namespaces(netns_dir: &Path) -> impl Iterator<Item = Netns> {
     files.filter_map(|file| Netns::open(file.path()).ok())
 }
 
-/// Which of `addresses` are on an interface in a namespace of `netns_dirs`. Returns `None` if that is unknown: there is
-/// no namespace, or one cannot be entered.
+/// Returns those of `addresses` that are on an interface in a network namespace of `netns_dirs`. Returns `None` if
+/// there is no namespace or one of them cannot be inspected.
 pub fn addresses_in_use(addresses: &BTreeSet<IpAddr>, netns_dirs: &[PathBuf]) -> Option<BTreeSet<IpAddr>> {
     let (mut used, mut visited) = (BTreeSet::new(), BTreeSet::new());
     for netns in netns_dirs.iter().flat_map(|netns_dir| open_namespaces(netns_dir)) {
@@ -159,7 +163,7 @@ pub fn addresses_in_use(addresses: &BTreeSet<IpAddr>, netns_dirs: &[PathBuf]) ->
                 Ok(found) => {
                     used.extend(found.iter().map(ipnet::IpNet::addr).filter(|a| addresses.contains(a)));
                 }
-                // An interface that was just removed has no address.
+                // The interface was removed in the meantime, so it has no address.
                 Err(_) if matches!(route.link_by_index(link.index), Ok(None)) => {}
                 Err(_) => return None,
             }
@@ -186,9 +190,10 @@ mod tests {
         assert_eq!(classify(OWN, Ok(OWN), Some(true)), SandboxLiveness::Alive);
         assert_eq!(classify(OWN, Ok(OTHER), Some(true)), SandboxLiveness::Gone);
         assert_eq!(classify(OWN, no_netns(), Some(true)), SandboxLiveness::Gone);
-        // The directory of a missing mount is empty.
+        // If the mount is missing, the directory is empty.
         assert_eq!(classify(OWN, no_netns(), Some(false)), SandboxLiveness::Missing);
-        // /proc/PID/ns/net of another PID namespace, or of a reused PID.
+        // A path outside the runtime directories, such as /proc/PID/ns/net, may be in another PID namespace or have
+        // a reused PID.
         assert_eq!(classify(OWN, Ok(OTHER), None), SandboxLiveness::Unknown);
         assert_eq!(classify(OWN, no_netns(), None), SandboxLiveness::Unknown);
         // Mount propagation left a plain file without the namespace mount.

@@ -15,21 +15,21 @@ use std::future::Future;
 pub enum BlockStoreError {
     /// The object is not at the version that the write expected.
     Conflict,
-    /// No response, or "not now". The write may have succeeded.
+    /// No response, or a status of 429 or 5xx. The write may have succeeded.
     Unavailable(Error),
-    /// A permanent rejection.
+    /// The API server rejected the request, or returned an object that cannot be parsed. A retry would not help.
     Rejected(Error),
 }
 
-/// Stores blocks and replaces them only at the version that the writer knew.
+/// Storage of address blocks with compare-and-swap: a block is only replaced at the version that the writer knows.
 pub trait BlockStore: Send + Sync + 'static {
-    /// Creates a block.
+    /// Creates a block. Fails with `Conflict` if it already exists. Returns the new version.
     fn create(
         &self,
         block: &IpBlock,
     ) -> impl Future<Output = Result<ResourceVersion, BlockStoreError>> + Send;
 
-    /// Replaces a block that is at version `expected`.
+    /// Replaces a block. Fails with `Conflict` if it is not at version `expected`. Returns the new version.
     fn replace(
         &self,
         block: &IpBlock,
@@ -42,7 +42,7 @@ pub trait BlockStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError>> + Send;
 }
 
-/// The store in the API server.
+/// Keeps address blocks as AddressBlock objects in the API server.
 #[derive(Clone)]
 pub struct ApiBlockStore {
     blocks: Api<AddressBlock>,
@@ -95,7 +95,7 @@ async fn call_api<T>(
         let failure = classify(&e);
         let error = Error::Api { action, object: format!("AddressBlock {name}"), source: Box::new(e) };
         match failure {
-            // Not found: the block to be replaced was deleted.
+            // `NotFound` means that the block to be replaced was deleted, which is a conflict too.
             ApiFailure::Conflict | ApiFailure::NotFound => BlockStoreError::Conflict,
             ApiFailure::Unavailable => BlockStoreError::Unavailable(error),
             ApiFailure::Rejected => BlockStoreError::Rejected(error),

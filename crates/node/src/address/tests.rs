@@ -14,22 +14,23 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-/// An in-memory store: compare-and-swap on a version that counts all writes, with a delay per call.
+/// An in-memory block store with a delay per call and injected failures. The version of a block is the total number
+/// of writes.
 #[derive(Default)]
 struct FlakyBlockStore {
     blocks: Mutex<BTreeMap<String, (IpBlock, ResourceVersion)>>,
     writes: Mutex<Vec<String>>,
     reads: Mutex<usize>,
-    /// Failures of the next calls, last one first.
+    /// Failures of the next calls, taken from the end.
     failures: Mutex<Vec<InjectedFailure>>,
     delay: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum InjectedFailure {
-    /// No response, nothing written.
+    /// The call fails and nothing is written.
     Unavailable,
-    /// Written, but the response is lost.
+    /// The block is written, but the call fails.
     ResponseLost,
     Rejected,
 }
@@ -183,7 +184,7 @@ async fn release_and_assignment_in_one_block_take_one_write() {
     let store = FlakyBlockStore::slow();
     let allocator = start_writer("n1", &store);
     let first = assign(&allocator, 1).await;
-    // Both are queued before the batch writer runs.
+    // The assignment and the release are queued before the batch writer runs.
     let (second, released) = tokio::join!(assign(&allocator, 2), allocator.release(release(1), TIMEOUT));
     assert!(released);
     assert_eq!(second, first, "a freed address can be assigned in the same write");
@@ -230,7 +231,7 @@ async fn assign_fails_with_a_retriable_fault_while_the_api_server_is_unavailable
 async fn release_frees_an_address_whose_write_response_was_lost() {
     let store = FlakyBlockStore::slow();
     let allocator = start_writer("n1", &store).with_assign_timeout(Duration::from_millis(60));
-    // The address is assigned, but its ADD times out without knowing it.
+    // The address is written, but the response is lost and the ADD times out.
     let mut failures = vec![InjectedFailure::ResponseLost];
     failures.extend([InjectedFailure::Unavailable; 3]);
     store.inject(&failures);
@@ -292,7 +293,7 @@ fn list_older_than_an_own_write_does_not_hide_it() {
     cache.add_listed(block(false), ResourceVersion("5".into()));
     cache.finish_list();
     assert_eq!(used(&cache), 1);
-    // Once the watch has delivered the write, a later list without the object counts.
+    // Once the watch has delivered the write, a later list without the block removes it from the cache.
     cache.apply_watched(block(true), ResourceVersion("9".into()));
     cache.begin_list();
     cache.finish_list();

@@ -1,8 +1,9 @@
 //! Devices held by pods, from the kubelet's device manager checkpoint.
 //!
-//! `kubelet_internal_checkpoint` is in the directory that every device plugin mounts, so this needs no network, API
-//! server or PodResources socket. The file is internal to the kubelet (`pkg/kubelet/cm/devicemanager/checkpoint`).
-//! Content that cannot be parsed counts as unknown; only precautions depend on it.
+//! `kubelet_internal_checkpoint` is in the directory that every device plugin mounts, so reading it needs no
+//! network, API server or PodResources socket. The format is internal to the kubelet
+//! (`pkg/kubelet/cm/devicemanager/checkpoint`). A file that cannot be parsed is treated as missing, because only
+//! precautions depend on it.
 
 use serde_json::Value;
 use std::{
@@ -12,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// File name in the device plugin directory.
+/// Name of the checkpoint file in the device plugin directory.
 const CHECKPOINT: &str = "kubelet_internal_checkpoint";
 
-/// Resource and device id to the UID of the pod that holds the device.
+/// Maps (resource name, device id) to the UID of the pod that holds the device.
 pub type HeldDevices = BTreeMap<(String, String), String>;
 
 /// Reads the checkpoint in the device plugin directory; `None` if it is missing or unreadable.
@@ -27,7 +28,7 @@ pub fn read_checkpoint(dir: &Path) -> Option<HeldDevices> {
         let (Some(pod), Some(resource)) = (entry["PodUID"].as_str(), entry["ResourceName"].as_str()) else {
             continue;
         };
-        // Grouped by NUMA node since Kubernetes 1.20.
+        // Since Kubernetes 1.20, the device ids are grouped by NUMA node.
         let lists = entry["DeviceIDs"].as_object().into_iter().flat_map(|nodes| nodes.values());
         for id in lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str) {
             held.insert((resource.to_owned(), id.to_owned()), pod.to_owned());
@@ -51,7 +52,8 @@ pub struct StaleCheckpointEntries {
 }
 
 impl StaleCheckpointEntries {
-    /// Removes stale entries from `held`. `reported` is what the PodResources API reports, if it answers.
+    /// Removes stale entries from `held`. `reported` are the (resource name, device id) pairs from the PodResources
+    /// API; `None` if the kubelet does not answer.
     pub fn remove_stale(
         &mut self,
         held: &mut HeldDevices,
@@ -69,7 +71,7 @@ impl StaleCheckpointEntries {
         });
     }
 
-    /// When the next entry becomes stale.
+    /// Returns when the next entry becomes stale, or `None` if no entry is missing from the PodResources API.
     pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
         self.missing_since.values().map(|since| *since + STALE_AFTER).filter(|deadline| *deadline > now).min()
     }
@@ -113,7 +115,7 @@ mod tests {
         assert_eq!(remove_at(Some(&listed), 0), (2, Some(30)));
         assert_eq!(remove_at(Some(&listed), 29), (2, Some(30)));
         assert_eq!(remove_at(Some(&listed), 30), (1, None));
-        // A kubelet that starts: unavailable, then without pods, then with them.
+        // A starting kubelet first does not answer, then reports no pods, then reports all pods.
         assert_eq!(remove_at(None, 31), (2, None));
         assert_eq!(remove_at(Some(&BTreeSet::new()), 32), (2, Some(62)));
         assert_eq!(remove_at(Some(&listed), 40), (2, Some(62)));

@@ -25,20 +25,19 @@ use tracing::warn;
 /// Interval at which the kubelet's checkpoint is read while a device waits for its pod to end.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The current state of all resources of this node.
+/// The hardware inventory and the pools of this node with their devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {
     pub inventory: Arc<Inventory>,
-    /// The devices of each pool.
     pub pools: Vec<AdvertisedPool>,
-    /// Problems with the pool configuration.
+    /// Problems found in the configuration files and when devices were assigned to pools.
     pub problems: Vec<PoolProblem>,
-    /// Whether the hardware has been read.
+    /// `false` until the hardware has been read for the first time.
     pub initialized: bool,
 }
 
 impl DeviceState {
-    /// The pool that provides `resource`.
+    /// Returns the pool whose resource name, with prefix, is `resource`.
     pub fn pool(&self, resource: &str) -> Option<&AdvertisedPool> {
         self.pools.iter().find(|advertised| advertised.pool.resource.to_string() == resource)
     }

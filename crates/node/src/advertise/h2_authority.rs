@@ -26,7 +26,7 @@ const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 /// Index of `:authority` in the static table (RFC 7541, appendix A).
 const AUTHORITY_INDEX: usize = 1;
-/// A string literal of nine bytes, not Huffman-encoded.
+/// HPACK string literal: nine bytes, not Huffman-encoded.
 const LOCALHOST: &[u8] = b"\x09localhost";
 
 /// A connection that replaces the `:authority` of every request with localhost.
@@ -96,7 +96,7 @@ impl AsyncWrite for AuthorityRewriter {
     }
 }
 
-/// Splits one direction of a connection into complete frames.
+/// Splits the bytes from the client into HTTP/2 frames and rewrites the HEADERS frames.
 #[derive(Debug)]
 struct Http2FrameFilter {
     preface_left: usize,
@@ -122,7 +122,7 @@ fn frame_length(frame: &[u8]) -> Option<usize> {
     Some(FRAME_HEADER_LENGTH + u32::from_be_bytes([0, a, b, c]) as usize)
 }
 
-/// Replaces the authority in a HEADERS frame. Returns `None` if the frame has none or cannot be parsed.
+/// Replaces the authority in a HEADERS frame. Returns `None` if the frame has no authority or cannot be parsed.
 fn rewrite_authority(frame: &[u8]) -> Option<Vec<u8>> {
     let (header, payload) = frame.split_at_checked(FRAME_HEADER_LENGTH)?;
     if header[3] != HEADERS {
@@ -159,7 +159,8 @@ fn rewrite_authority(frame: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Decodes an integer with a prefix of `bits` bits. Returns it and the position after it (RFC 7541, 5.1).
+/// Decodes the integer at position `at` with a prefix of `bits` bits (RFC 7541, 5.1). Returns the integer and the
+/// position after it.
 fn decode_integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> {
     let most = (1usize << bits) - 1;
     let mut value = usize::from(*block.get(at)?) & most;
@@ -178,7 +179,8 @@ fn decode_integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> 
     Some((value, next))
 }
 
-/// Position after the string at `at`. Its first bit only selects the encoding (RFC 7541, 5.2).
+/// Returns the position after the string at `at`. The first bit of the string only selects the encoding (RFC 7541,
+/// 5.2).
 fn string_end(block: &[u8], at: usize) -> Option<usize> {
     let (length, start) = decode_integer(block, at, 7)?;
     start.checked_add(length)

@@ -31,27 +31,27 @@ use tracing::{info, warn};
 
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Identifies the file at a path. A recreated socket differs even if its inode number is reused.
+/// Device, inode and change time of a socket file. A recreated socket differs even if its inode number is reused.
 type SocketIdentity = (u64, u64, i64, i64);
 
-/// Socket file name of `resource`.
+/// File name of the plugin's socket, for example `ferroband-jarvice.com-rdma.sock`.
 pub(super) fn socket_name(resource: &str) -> String {
     format!("ferroband-{}.sock", resource.replace('/', "-"))
 }
 
-/// A server on its own socket.
+/// The running gRPC server of one resource.
 pub(super) struct PluginServer {
     resource: String,
     socket: PathBuf,
     kubelet_socket: PathBuf,
     stop: CancellationToken,
-    /// Registration status last reported by the plugin watcher.
+    /// Whether the plugin watcher accepted the registration; `None` until it reports a status.
     watcher_status: watch::Receiver<Option<bool>>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
 }
 
 impl PluginServer {
-    /// Starts a server on a new socket in `dir`.
+    /// Starts a server on a socket in `dir`. An existing socket of the resource is replaced.
     pub(super) fn start(dir: &Path, plugin: &ResourcePlugin) -> Result<Self, Error> {
         let resource = plugin.resource.clone();
         let socket = dir.join(socket_name(&resource));
@@ -79,7 +79,7 @@ impl PluginServer {
         Ok(Self { resource, socket, kubelet_socket: dir.join("kubelet.sock"), stop, watcher_status, server })
     }
 
-    /// Registers, and returns when the kubelet no longer knows the socket.
+    /// Registers at the kubelet, and returns when the kubelet has restarted or the plugin's socket is gone.
     pub(super) async fn register_and_wait(
         &self,
         dir: &mut WatchedDir,
@@ -123,7 +123,8 @@ impl PluginServer {
                 Some(true) => {
                     registered.send_replace(true);
                 }
-                // The reason was logged. The watcher tries a new socket again.
+                // `WatcherRegistration` has logged the reason. After a pause, the caller creates a new socket,
+                // which the watcher tries again.
                 Some(false) => {
                     tokio::time::sleep(RETRY_PAUSE).await;
                     break;
@@ -165,7 +166,8 @@ impl PluginServer {
 
     pub(super) async fn shut_down(self) {
         self.stop.cancel();
-        // The token ends the streams. A client that keeps its connection open must not block the shutdown.
+        // The token ends all ListAndWatch streams. A client that keeps its connection open must not block the
+        // shutdown.
         let mut server = self.server;
         match timeout(RETRY_PAUSE, &mut server).await {
             Ok(Ok(Err(e))) => {
@@ -177,7 +179,7 @@ impl PluginServer {
     }
 }
 
-/// The plugin watcher's registration service.
+/// The service that the kubelet's plugin watcher calls on the plugin's socket.
 struct WatcherRegistration {
     resource: String,
     socket: PathBuf,

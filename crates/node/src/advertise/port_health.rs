@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A port is reported down after this time.
+/// How long a port must be down before it is reported as down.
 const DOWN_DELAY: Duration = Duration::from_secs(5);
-/// A port is reported up again after this time.
+/// How long a port must be up again before it is reported as up.
 const UP_DELAY: Duration = Duration::from_secs(10);
 
-/// Port health by PCI function.
+/// Debounced health of the ports, by the PCI address of their function.
 #[derive(Debug, Default)]
 pub struct PortHealth {
     functions: BTreeMap<String, PortHealthEntry>,
@@ -21,12 +21,13 @@ pub struct PortHealth {
 struct PortHealthEntry {
     /// The health reported to the kubelet.
     reported_up: bool,
-    /// Since when the port differs from the reported health.
+    /// Since when the actual state differs from `reported_up`; `None` if they agree.
     differs_since: Option<Instant>,
 }
 
 impl PortHealth {
-    /// Applies the state at `now`. A new function is reported at once.
+    /// Applies the port states of `inventory`, read at `now`. The state of a new function is reported without
+    /// delay.
     pub fn update(&mut self, inventory: &Inventory, now: Instant) {
         let present = |pci: &String| inventory.function(pci).is_some();
         self.functions.retain(|pci, _| present(pci));
@@ -47,12 +48,12 @@ impl PortHealth {
         }
     }
 
-    /// Whether the function at `pci` is reported as up.
+    /// Whether the function at `pci` is reported as up. An unknown function counts as up.
     pub fn is_up(&self, pci: &str) -> bool {
         self.functions.get(pci).is_none_or(|entry| entry.reported_up)
     }
 
-    /// When the reported health changes next if the ports stay as they are.
+    /// Returns when the reported health changes next if the port states stay as they are; `None` if it does not.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |entry: &PortHealthEntry| {
             entry.differs_since.map(|since| since + if entry.reported_up { DOWN_DELAY } else { UP_DELAY })
@@ -61,7 +62,7 @@ impl PortHealth {
     }
 }
 
-/// Whether any port is active. A function without visible ports counts as active.
+/// Whether any port of `function` is active. A function without visible ports counts as active.
 fn has_active_port(inventory: &Inventory, function: &InventoryFunction) -> bool {
     let mut states = inventory
         .rdma_devices_of(&function.pci)

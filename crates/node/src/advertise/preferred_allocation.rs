@@ -3,9 +3,9 @@
 use crate::pools::AdvertisedDevice;
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// Chooses `size` of `available`, including all of `must`. Prefers devices on different uplinks, then devices that
-/// share the longest PCI path with one of the GPUs at `near`, then those on the NUMA node of the devices chosen
-/// already, then the uplink with most free devices.
+/// Chooses `size` device ids from `available`, including all of `must`. Prefers devices on different uplinks, then
+/// devices that share the longest PCI path with one of the GPUs whose paths are in `near`, then devices on the NUMA
+/// node of those already chosen, then devices on the uplink with most free devices.
 pub fn choose_devices(
     devices: &[AdvertisedDevice],
     available: &[String],
@@ -29,7 +29,8 @@ pub fn choose_devices(
                 near.iter().map(|gpu| common_prefix_length(gpu, &device.path)).max().unwrap_or_default();
             let numa = have.iter().filter(|other| other.numa.is_some() && other.numa == device.numa).count();
             let free = free.get(device.uplink.as_str()).copied().unwrap_or_default();
-            // One device per uplink comes first: a job with eight rails needs eight cables, wherever they end.
+            // Different uplinks are most important: a job with eight rails needs eight cables, even if some of them
+            // are far from its GPUs.
             (same_uplink, Reverse(affinity), Reverse(numa), Reverse(free))
         };
         let best = candidates

@@ -1,9 +1,9 @@
 //! Registration at the kubelet.
 //!
-//! A starting kubelet empties its device plugin directory, including our socket, and forgets all registrations. The
-//! directory is therefore watched: when `kubelet.sock` is replaced or our socket is removed, the plugin serves on a
-//! new socket and registers again. Alternatively, the plugin puts its socket into the directory of the kubelet's
-//! plugin watcher, which finds it again by itself.
+//! A starting kubelet removes all sockets from its device plugin directory and forgets all registrations. The
+//! plugin therefore watches the directory. When `kubelet.sock` is replaced or the plugin's socket is removed, the
+//! plugin serves on a new socket and registers again. Alternatively, the plugin puts its socket into the directory
+//! of the kubelet's plugin watcher, which finds it automatically, also after a restart of the kubelet.
 
 use super::{
     plugin_server::{PluginServer, socket_name},
@@ -18,13 +18,13 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// Pause after a failed attempt. A starting kubelet refuses calls for a moment.
+/// Pause after a failed registration. A starting kubelet refuses calls for a moment.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// How the plugin registers at the kubelet.
+/// Which of the kubelet's two registration mechanisms is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
-    /// By the plugin watcher if its directory exists, otherwise by a call.
+    /// Uses the plugin watcher if its directory exists, otherwise calls `Register`.
     #[default]
     Auto,
     /// The plugin calls `Register` on `kubelet.sock`.
@@ -33,21 +33,21 @@ pub enum RegistrationMode {
     Watcher,
 }
 
-/// The kubelet's state directory.
+/// The kubelet's state directory, and how plugins register there.
 #[derive(Clone, Debug)]
 pub struct KubeletDir {
-    /// `/var/lib/kubelet`.
+    /// Usually `/var/lib/kubelet`.
     pub path: PathBuf,
     pub registration: RegistrationMode,
 }
 
 impl KubeletDir {
-    /// Directory of `kubelet.sock` and the sockets of device plugins.
+    /// Directory that contains `kubelet.sock` and the sockets of plugins that call `Register`.
     pub fn device_plugins_dir(&self) -> PathBuf {
         self.path.join("device-plugins")
     }
 
-    /// Directory of the plugin watcher.
+    /// Directory in which the kubelet's plugin watcher looks for sockets.
     pub fn plugins_registry_dir(&self) -> PathBuf {
         self.path.join("plugins_registry")
     }
@@ -61,7 +61,7 @@ impl KubeletDir {
     }
 }
 
-/// Serves `plugin` and keeps it registered until `stop`. `registered` says whether the kubelet knows it.
+/// Serves `plugin` and keeps it registered until `stop`. `registered` is `true` while the plugin is registered.
 pub(super) async fn run_plugin(
     kubelet: KubeletDir,
     plugin: ResourcePlugin,
@@ -85,7 +85,7 @@ pub(super) async fn run_plugin(
     tokio::select! {
         result = serving => result,
         () = stop.cancelled() => {
-            // The plugin watcher would dial a leftover socket forever.
+            // The plugin watcher would dial a leftover socket forever, so remove it.
             let _ = std::fs::remove_file(kubelet.plugins_registry_dir().join(socket_name(&plugin.resource)));
             Ok(())
         }

@@ -22,13 +22,13 @@ pub struct ResourcePlugin {
     pub resource: String,
     pub state: watch::Receiver<Arc<DeviceState>>,
     pub allocator: Arc<ContainerAllocator>,
-    /// Devices allocated since this process started.
+    /// Receives the devices that this plugin allocates.
     pub allocated: AllocatedDevices,
-    /// Ends the streams and thereby the server.
+    /// Ends the ListAndWatch streams when the server shuts down.
     pub stop: CancellationToken,
 }
 
-/// Optional calls that the kubelet may make.
+/// Tells the kubelet which optional calls of the API the plugin supports.
 pub(super) fn plugin_options() -> DevicePluginOptions {
     DevicePluginOptions { pre_start_required: false, get_preferred_allocation_available: true }
 }
@@ -65,7 +65,7 @@ impl DevicePlugin for ResourcePlugin {
                 let resource = resource.clone();
                 move |state| list_response(&resource, &state)
             })
-            // Most state changes do not change the list.
+            // Most state changes do not change the list, so only a changed list is sent.
             .filter_map(move |list| {
                 let new = last.as_ref() != Some(&list);
                 if new {
@@ -99,7 +99,7 @@ impl DevicePlugin for ResourcePlugin {
             .map(|container| {
                 let size = usize::try_from(container.allocation_size).unwrap_or_default();
                 let must = &container.must_include_device_i_ds;
-                // The pod's GPUs are not known before all its devices are allocated.
+                // No GPU paths are passed, because the pod's GPUs are unknown until all its devices are allocated.
                 let ids = preferred_allocation::choose_devices(
                     devices,
                     &container.available_device_i_ds,
@@ -123,7 +123,8 @@ impl DevicePlugin for ResourcePlugin {
             let state = self.state.borrow().clone();
             let advertised = state.pool(&self.resource);
             let devices = advertised.map(|advertised| advertised.devices.as_slice()).unwrap_or_default();
-            // A terminating device may still be held by a pod, even if the kubelet has not seen the update.
+            // A terminating device may still be held by a pod. The kubelet may request it before it has received
+            // the list that marks it as unhealthy.
             let usable = |id: &&String| devices.iter().any(|device| device.id == **id && device.healthy);
             if let Some(id) = ids.iter().find(|id| !usable(id)) {
                 return Err(Status::not_found(format!(

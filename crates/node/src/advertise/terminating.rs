@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a removed function stays listed. Most functions come back at the same address.
+/// How long a removed function stays in the list. Most functions come back at the same PCI address.
 const GRACE_PERIOD: Duration = Duration::from_secs(60);
 
-/// The devices advertised so far and when each was last in a pool.
+/// The devices advertised so far, by resource name and device id, and when each was last in a pool.
 #[derive(Debug, Default)]
 pub struct TerminatingDevices {
     devices: BTreeMap<(String, String), RetainedDevice>,
@@ -29,7 +29,8 @@ struct RetainedDevice {
 }
 
 impl TerminatingDevices {
-    /// Adds terminating devices to `pools`, and marks devices that are `held` under another resource as unhealthy.
+    /// Adds terminating devices to `pools` as unhealthy, and marks devices as unhealthy that a pod holds under
+    /// another resource according to `held`.
     pub fn apply(&mut self, pools: &mut Vec<AdvertisedPool>, held: &HeldDevices, now: Instant) {
         self.pending = false;
         for advertised in pools.iter_mut() {
@@ -71,7 +72,7 @@ impl TerminatingDevices {
         }
     }
 
-    /// Whether any device is terminating or waits for a pod of another resource to end.
+    /// Whether any device is terminating, or unhealthy because a pod holds it under another resource.
     pub fn is_pending(&self) -> bool {
         self.pending
     }

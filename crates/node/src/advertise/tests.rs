@@ -1,4 +1,4 @@
-//! The device plugin against a fake kubelet.
+//! Tests of the device plugin with a fake kubelet.
 
 mod path_authority;
 
@@ -43,7 +43,7 @@ use tonic::{
     transport::{Channel, Endpoint, Server},
 };
 
-/// A fake kubelet with its registration service.
+/// The kubelet's side: a registration service that passes the requests to the test.
 struct FakeKubelet {
     folder: PathBuf,
     registrations: mpsc::UnboundedReceiver<RegisterRequest>,
@@ -61,7 +61,7 @@ impl Registration for FakeRegistrationService {
 }
 
 impl FakeKubelet {
-    /// Removes all sockets before it serves its own, as the real kubelet does.
+    /// Removes all sockets in the device plugin directory and serves `kubelet.sock`, as a starting kubelet does.
     fn start(kubelet: &Path) -> Self {
         let folder = &kubelet.join("device-plugins");
         fs::create_dir_all(folder).unwrap();
@@ -110,7 +110,7 @@ async fn next_list(list: &mut Streaming<ListAndWatchResponse>) -> Vec<(String, S
     message.unwrap().unwrap().devices.into_iter().map(|device| (device.id, device.health)).collect()
 }
 
-/// The healthy devices of the next list.
+/// Waits for the next list and returns the ids of its healthy devices.
 async fn next_healthy(list: &mut Streaming<ListAndWatchResponse>) -> Vec<String> {
     next_list(list).await.into_iter().filter(|(_, health)| health == "Healthy").map(|(id, _)| id).collect()
 }
@@ -224,7 +224,8 @@ async fn resource_is_registered_with_the_first_device_and_the_list_follows() {
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
     assert_eq!(next_list(&mut list).await.len(), 1);
 
-    // A second RDMA device does not change the list. Removing all of them does.
+    // A second RDMA device does not change the list, because the pool has one device for the whole node. Removing
+    // all RDMA devices empties it.
     fixture.inventory.send_replace(inventory(&["uverbs0", "uverbs1"]));
     fixture.inventory.send_replace(Arc::default());
     assert!(next_list(&mut list).await.is_empty());
@@ -388,7 +389,7 @@ async fn plugin_watcher_finds_the_socket_again_after_a_rejection() {
         let status = RegistrationStatus { plugin_registered: accepted, error: "on purpose".to_owned() };
         client.notify_registration_status(status).await.unwrap();
         if !accepted {
-            // The rejected server stops.
+            // After the rejection, the plugin stops the server, which ends the stream.
             assert!(
                 timeout(Duration::from_secs(5), list.message())
                     .await

@@ -1,4 +1,5 @@
-//! Container Device Interface: the response names devices, and the runtime finds their files in a CDI specification.
+//! Container Device Interface (CDI): the Allocate response contains device names, and the container runtime looks
+//! up their device files in a CDI specification.
 
 use crate::{
     Error,
@@ -9,11 +10,11 @@ use ferroband_model::ResourceName;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Device files by PCI address.
+/// Device files of each function, by PCI address.
 pub type CdiDevices = BTreeMap<String, Vec<DeviceSpec>>;
 
-/// Replaces the device files in `response` with CDI device names, and writes the specification of `devices` into
-/// `dir`.
+/// Replaces the device files in `response` with the CDI names of the devices `ids`, and writes the CDI
+/// specification of all `devices` of the resource into `dir`.
 pub fn use_cdi_names(
     response: &mut ContainerAllocateResponse,
     dir: &Path,

@@ -18,35 +18,35 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{task::spawn_blocking, time};
 use tracing::warn;
 
-/// How often Allocate retries while an RDMA device returns from a pod's network namespace.
+/// Number of retries of Allocate while an RDMA device returns from a pod's network namespace.
 const MAX_RETRIES: usize = 10;
-/// Pause between two retries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Allocates devices to containers.
+/// Builds Allocate responses and writes the files that they refer to.
 #[derive(Debug)]
 pub struct ContainerAllocator {
     pub roots: DiscoveryRoots,
-    /// Directory of device-info files.
+    /// Directory of device-info files, which CNI plugins read.
     pub device_info_dir: PathBuf,
-    /// Directory of CDI specifications, if functions are passed by CDI name.
+    /// Directory of CDI specifications; `None` if device files are passed directly.
     pub cdi_dir: Option<PathBuf>,
 }
 
 impl ContainerAllocator {
-    /// An allocator with the default directories under `roots`.
+    /// Creates an allocator with the default directories under `roots` and without CDI.
     pub fn new(roots: DiscoveryRoots) -> Self {
         let device_info_dir = roots.root.path("var/run/k8s.cni.cncf.io/devinfo/dp");
         Self { roots, device_info_dir, cdi_dir: None }
     }
 
-    /// Passes functions to containers by CDI name.
+    /// Makes the allocator pass functions to containers by CDI name.
     #[must_use]
     pub fn with_cdi(self) -> Self {
         Self { cdi_dir: Some(self.roots.root.path("var/run/cdi")), ..self }
     }
 
-    /// The response for a container that gets the devices `ids` of `advertised`.
+    /// Returns the response for a container that gets the devices `ids` of `advertised`. Waits up to two seconds
+    /// for an RDMA device that is not back in the host network namespace.
     pub async fn allocate(
         &self,
         advertised: &AdvertisedPool,
@@ -126,7 +126,8 @@ impl ContainerAllocator {
         Ok(response)
     }
 
-    /// Failures are only logged: the file is read by CNI plugins, not by the container.
+    /// Writes the device-info file of `id`. A failure is only logged, because CNI plugins read the file, not the
+    /// container.
     async fn write_device_info(&self, advertised: &AdvertisedPool, id: &str, rdma: Vec<String>) {
         let (dir, resource, id) =
             (self.device_info_dir.clone(), advertised.pool.resource.clone(), id.to_owned());

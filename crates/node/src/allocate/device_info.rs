@@ -1,6 +1,7 @@
 //! Device-info files, in which CNI plugins look up a device id (k8s.cni.cncf.io device-info-spec 1.1.0).
 //!
-//! A file stays until its device is allocated to another pod: a running pod keeps its file across daemon restarts.
+//! A file stays until its device is allocated to another pod, so a running pod keeps its file when the daemon
+//! restarts.
 
 use crate::{Error, install::write_atomically};
 use ferroband_model::ResourceName;
@@ -10,7 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes the file of the function `id` into `dir`.
+/// Writes the device-info file of the function with the PCI address `id` into `dir`. `rdma` are the names of its
+/// RDMA devices.
 pub fn write(dir: &Path, resource: &ResourceName, id: &str, rdma: &[String]) -> Result<(), Error> {
     let mut pci = json!({ "pci-address": id });
     if !rdma.is_empty() {
@@ -25,7 +27,7 @@ pub fn write(dir: &Path, resource: &ResourceName, id: &str, rdma: &[String]) -> 
     write_atomically(&path(dir, resource, id), &mut content.as_bytes(), 0o444)
 }
 
-/// File name as the specification defines it.
+/// Returns the path of the device-info file; the specification defines its name.
 pub fn path(dir: &Path, resource: &ResourceName, id: &str) -> PathBuf {
     dir.join(format!("{}-{}-{id}-device.json", resource.prefix(), resource.name()))
 }

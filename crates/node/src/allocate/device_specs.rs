@@ -1,26 +1,27 @@
-//! Device files passed to a container.
+//! Device specifications of an Allocate response.
 
 use crate::advertise::wire::DeviceSpec;
 use std::path::Path;
 
-/// Where RDMA programs expect device files (rdma-core, `RDMA_CDEV_DIR`).
+/// Directory in which RDMA programs expect device files (`RDMA_CDEV_DIR` in rdma-core).
 const CONTAINER_DIR: &str = "/dev/infiniband";
 
 pub const READ_WRITE: &str = "rw";
-/// The permissions that the shared device plugin grants.
+/// Read, write and mknod, as the upstream shared device plugin grants.
 pub const READ_WRITE_MKNOD: &str = "rwm";
 
-/// The specification of an RDMA device file at its usual path.
+/// Returns the specification that passes the RDMA device file `host` to the container at its usual path.
 pub fn rdma_spec(host: &Path, permissions: &str) -> Option<DeviceSpec> {
     device_spec(&container_path(host)?, host, permissions)
 }
 
-/// Path of an RDMA device file in the container.
+/// Returns the path of the RDMA device file `host` in the container; `None` if the file name is not UTF-8.
 pub fn container_path(host: &Path) -> Option<String> {
     Some(format!("{CONTAINER_DIR}/{}", host.file_name()?.to_str()?))
 }
 
-/// The file `host` at `path` in the container.
+/// Returns the specification that passes the device file `host` to the container at `path`. Returns `None` if the
+/// host path is not UTF-8.
 pub fn device_spec(path: &str, host: &Path, permissions: &str) -> Option<DeviceSpec> {
     Some(DeviceSpec {
         container_path: path.to_owned(),
@@ -29,7 +30,7 @@ pub fn device_spec(path: &str, host: &Path, permissions: &str) -> Option<DeviceS
     })
 }
 
-/// Adds files that are not in the list yet.
+/// Adds the device files whose host path is not in the list yet.
 pub fn add_missing(list: &mut Vec<DeviceSpec>, more: impl IntoIterator<Item = DeviceSpec>) {
     for spec in more {
         if !list.iter().any(|existing| existing.host_path == spec.host_path) {

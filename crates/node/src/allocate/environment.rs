@@ -4,8 +4,9 @@ use ferroband_model::ResourceName;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// `PCIDEVICE_<RESOURCE>` with the addresses and `…_INFO` with the details. As upstream does, a hyphen stays in the
-/// name. Shells cannot read such a variable, so a copy with underscores is added.
+/// Returns `PCIDEVICE_<RESOURCE>` with the PCI addresses and `PCIDEVICE_<RESOURCE>_INFO` with `info` as JSON. As
+/// upstream does, a hyphen in the resource name is kept. Shells cannot read such a variable, so a copy with
+/// underscores is added.
 pub fn device_variables(
     resource: &ResourceName,
     ids: &[String],

@@ -10,13 +10,13 @@ use ferroband_kernel::Root;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// What a container gets with a function.
+/// Device files and details that a container gets with one function.
 #[derive(Debug, Default)]
 pub struct FunctionDevices {
     pub devices: Vec<DeviceSpec>,
-    /// The value in the variable `…_INFO`.
+    /// Details of the function in the variable `PCIDEVICE_<RESOURCE>_INFO`.
     pub info: Map<String, Value>,
-    /// Names of the RDMA devices.
+    /// Names of the RDMA devices of the function, for example `mlx5_2`.
     pub rdma: Vec<String>,
 }
 
@@ -97,7 +97,8 @@ impl FunctionDevices {
         let Some(group) = &function.iommu_group else { return };
         let device = format!("/dev/vfio/{group}");
         self.add_device("/dev/vfio/vfio", &root.dev("vfio/vfio"));
-        // Without an IOMMU the kernel uses another file name; programs in the container expect the usual one.
+        // Without an IOMMU, the kernel names the file `noiommu-<group>`. Programs in the container expect the usual
+        // name.
         let unsafe_file = root.dev(format!("vfio/noiommu-{group}"));
         let host = if unsafe_file.exists() { unsafe_file } else { root.dev(format!("vfio/{group}")) };
         self.add_device(&device, &host);

@@ -1,4 +1,4 @@
-//! What containers get.
+//! Tests of Allocate responses.
 
 use super::ContainerAllocator;
 use crate::{
@@ -59,7 +59,7 @@ async fn allocated_functions_get_environment_variables_and_device_files() {
             "uverbs": "/dev/infiniband/uverbs2", "rdma_cm": "/dev/infiniband/rdma_cm", "rdma_dev": "mlx5_2"}})
     );
     assert_eq!(info["0000:3b:00.4"]["extra"]["k"], "v");
-    // Decision 9: umad and issm only if the pool asks for them.
+    // The pool does not set `managementDevices`, so the container gets no umad and issm files.
     let expected = ["/dev/infiniband/uverbs2", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs4"];
     assert_eq!(files(&response), expected.map(|path| (path, "rw")));
 

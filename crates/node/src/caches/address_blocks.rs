@@ -1,4 +1,4 @@
-//! Watch of the address blocks.
+//! Watches all AddressBlocks and applies the events to the block cache.
 
 use super::watch_cache::{map_event, watch_forever};
 use crate::address::AddressBlockCache;
@@ -12,7 +12,7 @@ use kube::{
 use std::sync::Arc;
 use tracing::warn;
 
-/// Keeps the block cache in sync with the API server.
+/// Keeps `cache` in sync with the API server. Never returns.
 pub async fn watch_address_blocks(client: Client, cache: Arc<AddressBlockCache>) {
     let api: Api<DeserializeGuard<AddressBlock>> = Api::all(client);
     // Small pages, so that a list of ten thousand blocks fits into the memory of a small daemon.

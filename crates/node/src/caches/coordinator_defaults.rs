@@ -6,7 +6,7 @@
 //! ServiceCIDR objects, pod CIDRs of the Node object ──▶ the same, if the status has none
 //! ```
 //!
-//! The coordinator works with what is known. Upstream rejects every pod of a cluster whose CIDRs it cannot determine.
+//! Unknown CIDRs are left empty. Upstream instead rejects every pod of a cluster whose CIDRs it cannot determine.
 
 use super::watch_cache::{WatchCache, map_event, watch_forever};
 use crate::{api_call::with_timeout, error::error_chain};
@@ -27,9 +27,9 @@ use tracing::{debug, info};
 
 /// Pause after a failed attempt to read the Node object.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// The only SpiderCoordinator that is used.
+/// Name of the only SpiderCoordinator that is used.
 const DEFAULT_COORDINATOR: &str = "default";
-/// Spec fields that the plugin configuration has under the same names.
+/// Fields of the SpiderCoordinator spec that have the same name in the plugin configuration.
 const SPEC_FIELDS: [&str; 11] = [
     "mode",
     "hijackCIDR",
@@ -44,7 +44,7 @@ const SPEC_FIELDS: [&str; 11] = [
     "vethMTU",
 ];
 
-/// Defaults for the coordinator plugin, from the cluster.
+/// Caches of the objects from which the defaults are taken.
 #[derive(Clone, Default)]
 pub struct CoordinatorDefaults {
     coordinators: Arc<WatchCache<Map<String, Value>>>,
@@ -76,7 +76,7 @@ impl CoordinatorDefaults {
         .await;
     }
 
-    /// Reads the pod CIDRs of this node once.
+    /// Reads the pod CIDRs from the Node object once, and retries until that succeeds. Never returns.
     pub async fn read_pod_cidrs(self, client: Client, node: String) {
         let api: Api<Node> = Api::all(client);
         loop {
@@ -94,7 +94,7 @@ impl CoordinatorDefaults {
         }
     }
 
-    /// Fills in the fields that a coordinator configuration leaves out.
+    /// Adds the defaults to `plugin`, a coordinator configuration. Fields that it already has are kept.
     pub fn fill(&self, plugin: &mut Map<String, Value>) {
         let empty = Map::new();
         let coordinator = self.coordinators.get("", DEFAULT_COORDINATOR);

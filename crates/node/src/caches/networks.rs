@@ -18,7 +18,7 @@ pub struct NetworkDefinitionCache {
 }
 
 impl NetworkDefinitionCache {
-    /// An empty cache.
+    /// Creates an empty cache, which `watch` fills.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), client }
     }
@@ -27,7 +27,7 @@ impl NetworkDefinitionCache {
         &self.cache
     }
 
-    /// Watches all definitions.
+    /// Keeps the cache in sync with all definitions in the cluster. Never returns.
     pub async fn watch(self) {
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(self.client.clone());
         let config = watcher::Config::default();
@@ -35,8 +35,8 @@ impl NetworkDefinitionCache {
             .await;
     }
 
-    /// Returns the definition from the cache, or reads it once from the API server: it may have been created just
-    /// before the pod.
+    /// Returns the definition from the cache. If it is not there, reads it from the API server, because it may have
+    /// been created just before the pod. Returns `None` if it does not exist.
     pub async fn find(
         &self,
         namespace: &str,

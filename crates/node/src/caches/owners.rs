@@ -6,7 +6,7 @@ use kube::core::ObjectMeta;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodOwner {
     pub uid: String,
-    /// API version, kind and name of the controller.
+    /// API version, kind and name of the controlling owner; `None` if the pod has none.
     pub controller: Option<(String, String, String)>,
 }
 

@@ -17,20 +17,20 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long to wait for the watch event of a pod that the runtime already knows.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Prefixes of the annotations that are kept.
+/// Prefixes of the annotations that the cache keeps.
 const ANNOTATION_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "ipam.spidernet.io/"];
 
 /// The metadata of a pod that the daemon needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    /// UID in the API server.
+    /// UID in the API server. For a static pod, the runtime uses another UID.
     pub uid: String,
     /// Annotations that select networks or mark static pods.
     pub annotations: BTreeMap<String, String>,
-    /// Labels, which address pools may select by.
+    /// Labels, by which Spiderpool's address pools may select pods.
     pub labels: BTreeMap<String, String>,
-    /// Whether it belongs to a StatefulSet, so that its name identifies it across recreation.
+    /// Whether a StatefulSet controls the pod. Such a pod keeps its name and its addresses when it is recreated.
     pub stateful: bool,
     pub terminating: bool,
 }
@@ -52,14 +52,15 @@ impl PodFacts {
         }
     }
 
-    /// Whether it is a static pod of the kubelet. The runtime then knows it by another UID.
+    /// Whether this is a static pod of the kubelet. The runtime knows a static pod by another UID than the API
+    /// server.
     pub fn is_static(&self) -> bool {
         self.annotations.get("kubernetes.io/config.source").is_some_and(|source| source != "api")
             || self.annotations.contains_key("kubernetes.io/config.mirror")
     }
 }
 
-/// The pods of this node, with a fallback to the API server for others.
+/// The pods of this node. Pods that are not in the cache are read from the API server.
 #[derive(Clone)]
 pub struct NodePodCache {
     cache: Arc<WatchCache<PodFacts>>,
@@ -68,7 +69,7 @@ pub struct NodePodCache {
 }
 
 impl NodePodCache {
-    /// An empty cache.
+    /// Creates an empty cache, which `watch` fills.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), owners: Arc::default(), client }
     }
@@ -81,12 +82,13 @@ impl NodePodCache {
         self.cache.clone()
     }
 
-    /// Owners of the pods.
+    /// The UIDs and controllers of the same pods.
     pub fn owners(&self) -> &Arc<WatchCache<PodOwner>> {
         &self.owners
     }
 
-    /// Watches the pods of `node`. Only metadata is transferred: spec and status would be most of the traffic.
+    /// Watches the pods of `node`. Never returns. Only metadata is transferred, because spec and status would be
+    /// most of the traffic.
     pub async fn watch(self, node: String) {
         let api: Api<PartialObjectMeta<Pod>> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
@@ -97,8 +99,8 @@ impl NodePodCache {
         .await;
     }
 
-    /// Returns the pod from the cache if it appears there within a second, otherwise reads it once from the API
-    /// server. Returns `None` if it does not exist.
+    /// Returns the pod from the cache if it appears there within a second. Otherwise reads it once from the API
+    /// server. Returns `None` if the pod does not exist.
     pub async fn find(&self, pod: &PodRef) -> Result<Option<Arc<PodFacts>>, Error> {
         // A StatefulSet may have recreated the pod while the cache still has its predecessor.
         let matches =

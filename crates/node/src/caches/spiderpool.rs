@@ -22,14 +22,13 @@ use tracing::warn;
 /// How long a network waits for caches whose CRDs may not be installed.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A pool, or why it is invalid.
+/// A parsed SpiderIPPool, or why it is invalid.
 pub type ParsedIpPool = Result<Arc<IpPool>, ferroband_address::Error>;
 
-/// Labels and annotations of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelsAndAnnotations {
     pub labels: BTreeMap<String, String>,
-    /// Spiderpool's annotations.
+    /// Only annotations with the prefix `ipam.spidernet.io/`.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -44,7 +43,7 @@ pub struct SpiderpoolCache {
 }
 
 impl SpiderpoolCache {
-    /// Empty caches.
+    /// Creates empty caches, which the `watch_` methods fill.
     pub fn new(client: Client, node: String) -> Self {
         let (pools, reserved, namespaces, node_objects) = Default::default();
         Self { node, pools, reserved, namespaces, node_objects, client }
@@ -55,7 +54,7 @@ impl SpiderpoolCache {
         &self.pools
     }
 
-    /// Marks all caches as synced.
+    /// Marks all caches as synced, so that a test does not wait for the watches.
     #[cfg(test)]
     pub fn mark_synced(&self) {
         use kube::runtime::watcher::Event;
@@ -105,7 +104,8 @@ impl SpiderpoolCache {
         .await;
     }
 
-    /// Collects the input of pool selection for a pod in `namespace`.
+    /// Collects the input of pool selection for a pod in `namespace`. Fails if the caches are not synced within
+    /// five seconds, for example because the CRDs are not installed.
     pub async fn selection_input(
         &self,
         namespace: &str,
@@ -133,7 +133,8 @@ impl SpiderpoolCache {
         })
     }
 
-    /// Replaces the pools with a fresh list from the API server: one may have been created just before the pod.
+    /// Replaces the pools in `input` with a new list from the API server, because a pool may have been created just
+    /// before the pod.
     pub async fn with_fresh_pools(&self, input: PoolSelectionInput) -> Result<PoolSelectionInput, Fault> {
         let api: Api<DeserializeGuard<SpiderIPPool>> = Api::all(self.client.clone());
         let listed = with_timeout(api.list(&ListParams::default())).await.map_err(|e| {
@@ -188,7 +189,7 @@ where
     (name, Some(LabelsAndAnnotations { labels: object.metadata.labels.unwrap_or_default(), annotations }))
 }
 
-/// Input of pool selection, without the pod.
+/// Input of pool selection that does not depend on the pod itself.
 #[derive(Clone, Debug, Default)]
 pub struct PoolSelectionInput {
     node: String,
@@ -201,7 +202,7 @@ pub struct PoolSelectionInput {
 }
 
 impl PoolSelectionInput {
-    /// Adds the pod's annotations and labels.
+    /// Combines this input with the annotations and labels of a pod.
     pub fn for_pod<'a>(
         &'a self,
         annotations: &'a BTreeMap<String, String>,
@@ -227,7 +228,7 @@ impl PoolSelectionInput {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpiderpoolInterface {
     pub name: String,
-    /// Position among the pod's interfaces.
+    /// Index among the pod's interfaces; the default network's interface is 0.
     pub position: usize,
     pub network: Option<String>,
 }

@@ -15,7 +15,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tracing::info;
 
-/// The IPPool objects that Whereabouts wrote.
+/// Cache of the addresses in IPPool objects that Whereabouts wrote, not Ferroband.
 #[derive(Clone)]
 pub struct WhereaboutsRecords {
     cache: Arc<WatchCache<Vec<(IpSpace, IpAddr)>>>,
@@ -23,7 +23,7 @@ pub struct WhereaboutsRecords {
 }
 
 impl WhereaboutsRecords {
-    /// An empty cache.
+    /// Creates an empty cache, which `watch` fills.
     pub fn new(client: Client) -> Self {
         Self { cache: Arc::default(), client }
     }
@@ -37,7 +37,8 @@ impl WhereaboutsRecords {
         self.cache.list().into_iter().flat_map(|(_, addresses)| addresses.as_ref().clone()).collect()
     }
 
-    /// Watches the IPPools. A cluster without the Whereabouts CRDs has no records.
+    /// Keeps the cache in sync with the IPPools. Never returns. In a cluster without the Whereabouts CRDs, the
+    /// cache is empty and counts as synced.
     pub async fn watch(self) {
         let api: Api<DeserializeGuard<IPPool>> = Api::all(self.client.clone());
         let one = ListParams::default().limit(1);
@@ -48,7 +49,7 @@ impl WhereaboutsRecords {
                 Err(_) => {
                     info!("no Whereabouts IPPools in this cluster");
                     self.cache.apply(Event::InitDone);
-                    // Whereabouts may be installed later.
+                    // Check again later, because Whereabouts may be installed at any time.
                     sleep(Duration::from_secs(60)).await;
                 }
             }

@@ -1,4 +1,5 @@
-//! Applies planned changes. The daemon may be killed after any step; the next pass finds what is missing.
+//! Applies planned changes to an adapter. If the daemon is killed between two steps, the next pass plans the
+//! remaining ones.
 
 use super::{
     due::{AdapterChanges, VfChanges, VfDriver},
@@ -25,7 +26,7 @@ pub fn apply(
     }
     if let Some(count) = changes.vf_count {
         info!(%pf, count, "creating virtual functions");
-        // The kernel only allows a change from 0.
+        // The kernel rejects a change from one nonzero number to another.
         hardware.set_vf_count(pf, 0)?;
         if count > 0 {
             hardware.set_vf_count(pf, count)?;
@@ -73,7 +74,7 @@ fn apply_vf(hardware: &dyn Hardware, pf: PciAddress, changes: &VfChanges) -> Res
             hardware.unbind_driver(changes.pci)?;
             hardware.set_driver_override(changes.pci, Some("vfio-pci"))?;
             let bound = hardware.bind_driver(changes.pci, "vfio-pci");
-            // Later binds must match by device id again.
+            // Clear the override, so that later binds match drivers by device id again.
             hardware.set_driver_override(changes.pci, None)?;
             bound?;
         }

@@ -1,11 +1,11 @@
-//! Plans the firmware settings of a card from the desired configuration of its ports. Pure.
+//! Plans the firmware settings of a card from the desired configuration of its ports. Does no I/O.
 
 use super::{ObservedAdapter, want::DesiredAdapter};
 use ferroband_kernel::firmware::{FirmwareSetting, FirmwareSettings};
 use ferroband_model::{Fault, FaultCode, LinkLayer, PciAddress};
 use std::collections::BTreeMap;
 
-/// Changes to the firmware settings of a card.
+/// Firmware settings to be changed on one card, by name, for example `NUM_OF_VFS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwarePlan {
     pub set: BTreeMap<String, String>,
@@ -13,16 +13,16 @@ pub struct FirmwarePlan {
     pub needs_reboot: bool,
 }
 
-/// A port of a card and its desired configuration.
+/// A port of a card and its desired configuration; `None` if no policy selects the port.
 pub type CardPort<'a> = (&'a ObservedAdapter, Option<&'a DesiredAdapter>);
 
-/// PCI domain, bus and device: the ports of a card only differ in the function.
+/// Returns PCI domain, bus and device, which identify the card. Its ports only differ in the function number.
 pub fn card_address(pci: PciAddress) -> (u32, u8, u8) {
     (pci.domain(), pci.bus(), pci.device())
 }
 
-/// Whether the firmware must be queried: more functions are desired than the adapter supports now, or another link
-/// layer.
+/// Whether the firmware must be queried, because a port needs more virtual functions than it supports now or
+/// another link layer.
 pub fn needs_firmware(ports: &[CardPort<'_>]) -> bool {
     ports.iter().any(|(adapter, desired)| {
         desired.is_some_and(|desired| {
@@ -32,7 +32,8 @@ pub fn needs_firmware(ports: &[CardPort<'_>]) -> bool {
     })
 }
 
-/// Plans the changes from the current settings.
+/// Compares the desired configuration of all ports with the current `settings`. Returns a fault if the firmware
+/// cannot provide it.
 pub fn plan_firmware(ports: &[CardPort<'_>], settings: &FirmwareSettings) -> Result<FirmwarePlan, Fault> {
     let mut plan = FirmwarePlan::default();
     let desired_ports = || ports.iter().filter_map(|(adapter, desired)| Some((*adapter, (*desired)?)));
@@ -72,7 +73,7 @@ fn plan_vf_count(
     plan: &mut FirmwarePlan,
 ) -> Result<(), Fault> {
     let (Some(setting), Some(enabled)) = (settings.get("NUM_OF_VFS"), settings.get("SRIOV_EN")) else {
-        // The card does not have these settings.
+        // Some cards lack these settings. That only matters if more functions are needed.
         let cause =
             format!("{vf_count} virtual functions requested, but the firmware has no setting NUM_OF_VFS");
         return if vf_count > adapter.total_vfs {
@@ -83,7 +84,7 @@ fn plan_vf_count(
     };
     let number = |text: &str| text.parse::<u16>().unwrap_or_default();
     let (current, next) = (number(&setting.current), number(&setting.next));
-    // A higher number is fine.
+    // A higher number in the firmware is kept.
     if current < vf_count {
         plan.needs_reboot = true;
         if next < vf_count {
@@ -126,14 +127,14 @@ fn plan_link_type(
     Ok(())
 }
 
-/// The desired link layer, if it differs from the current one.
+/// Returns the desired link layer if it differs from the current one and Ferroband manages the adapter.
 fn link_change(desired: &DesiredAdapter, adapter: &ObservedAdapter) -> Option<LinkLayer> {
     desired
         .link_layer
         .filter(|link| !desired.externally_managed && adapter.link_layer.is_some_and(|now| now != *link))
 }
 
-/// A BlueField in DPU mode is configured by its own processors.
+/// Rejects a BlueField in DPU mode, because it is configured by its own processors.
 fn reject_dpu_mode(adapter: &ObservedAdapter, settings: &FirmwareSettings) -> Result<(), Fault> {
     let is =
         |name: &str, word: &str| settings.get(name).is_some_and(|setting| setting.current.starts_with(word));
@@ -144,7 +145,8 @@ fn reject_dpu_mode(adapter: &ObservedAdapter, settings: &FirmwareSettings) -> Re
     Ok(())
 }
 
-/// The fault for a kernel whose lockdown mode blocks firmware access.
+/// Returns a fault if the kernel's lockdown mode blocks firmware access. `text` is the content of
+/// `/sys/kernel/security/lockdown`.
 pub fn lockdown_fault(text: Option<&str>) -> Option<Fault> {
     let mode = ["integrity", "confidentiality"]
         .into_iter()

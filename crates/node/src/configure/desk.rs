@@ -1,5 +1,5 @@
-//! Reads and changes the hardware. Blocks for seconds when functions are created: only call on threads that may
-//! block.
+//! Compares the hardware with the desired configuration and changes it. The functions block for seconds, so they
+//! must not run on a thread of the async runtime.
 
 use super::{
     GuidSource, ObservedAdapter, ObservedNode,
@@ -30,22 +30,22 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How long the kubelet gets to process that a function is no longer advertised.
+/// Time for the kubelet to process that a function is no longer advertised.
 const WITHDRAW_DELAY: Duration = Duration::from_secs(1);
 
 /// Configures the adapters of this node and publishes their functions as pools.
 pub struct Configurator {
     pub hardware: Arc<dyn Hardware>,
     pub firmware: Arc<dyn Firmware>,
-    /// State of the adapters before Ferroband changed them.
+    /// Records of how the adapters were configured before Ferroband changed them.
     pub original_states: OriginalStateStore,
     pub guids: Arc<dyn GuidSource>,
-    /// The kubelet's device plugin directory.
+    /// The kubelet's device plugin directory, which contains its checkpoint.
     pub device_plugins_dir: PathBuf,
     pub pods: Arc<WatchCache<PodOwner>>,
-    /// Receives the pools of configured functions.
+    /// Receives the pools of the functions that are ready, which are then advertised.
     pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
-    /// Prefix of resource names.
+    /// Prefix of the resource names of policies, for example `openshift.io`.
     pub prefix: String,
 }
 
@@ -53,9 +53,9 @@ pub struct Configurator {
 #[derive(Default)]
 pub struct ConfigurationPass {
     pub observed: ObservedNode,
-    /// Changes that can be applied now.
+    /// Changes that can be applied now, because no pod holds the affected functions.
     pub ready: BTreeMap<PciAddress, AdapterChanges>,
-    /// Pods that block the other changes.
+    /// Pods that hold functions which the other changes would disrupt.
     pub holders: Vec<VfHolder>,
     pub faults: Vec<Fault>,
     /// Settings that only take effect after a reboot.
@@ -63,7 +63,8 @@ pub struct ConfigurationPass {
 }
 
 impl Configurator {
-    /// More rounds than any change needs: original state, VF count, functions.
+    /// Maximum number of rounds in one pass. A complete change needs fewer: one creates the functions, the next
+    /// configures them.
     pub const MAX_ROUNDS: usize = 6;
 
     /// Observes the hardware, applies system settings, plans the changes and publishes the functions that are ready.
@@ -73,7 +74,8 @@ impl Configurator {
         for adapter in &mut observed.adapters {
             if let Some(original_state) = original_states.get(&adapter.pci) {
                 adapter.status.externally_managed = original_state.external.then_some(true);
-                // A renamed interface is still the one that the policy selected.
+                // Report former names as alternative names, so that a policy still selects an interface that was
+                // renamed.
                 let current: BTreeSet<_> =
                     adapter.status.name.iter().chain(&adapter.status.alt_names).cloned().collect();
                 adapter
@@ -95,7 +97,8 @@ impl Configurator {
             match plan_changes(desired_adapter, adapter, original_state, self.guids.as_ref(), &held) {
                 Ok(changes) if changes.is_empty() => {}
                 Ok(changes) => drop(planned.insert(adapter.pci, changes)),
-                // The firmware settings were changed, or their fault is reported.
+                // The missing functions need a firmware change. `apply_system_settings` has made it, or reported
+                // why not.
                 Err(_)
                     if desired_adapter
                         .is_some_and(|desired_adapter| desired_adapter.vf_count > adapter.total_vfs)
@@ -116,7 +119,7 @@ impl Configurator {
         let disrupted: BTreeSet<PciAddress> =
             planned.values().flat_map(|changes| &changes.disrupted_vfs).copied().collect();
         let running_holders = match self.publish_pools(desired, &observed, &disrupted) {
-            // A pod may have got one of them at the last moment.
+            // A pod may have got one of the withdrawn functions at the last moment, so read the holders again.
             true => {
                 thread::sleep(WITHDRAW_DELAY);
                 self.running_holders()
@@ -142,7 +145,8 @@ impl Configurator {
         held::read_holder_uids(&self.device_plugins_dir).map(|uids| held::running_holders(&uids, &self.pods))
     }
 
-    /// Publishes the functions that are ready. Returns whether a function that was advertised is about to change.
+    /// Publishes the pools of the functions that are ready. Returns whether a `disrupted` function was advertised
+    /// until now.
     fn publish_pools(
         &self,
         desired: &DesiredNodeConfig,
@@ -163,7 +167,8 @@ impl Configurator {
         withdrawn
     }
 
-    /// Applies all changes that are possible now. Returns the final state and the failures.
+    /// Applies changes and observes the hardware again until no change is ready or one fails. Returns the last pass
+    /// and the failures.
     pub fn converge(&self, desired: &DesiredNodeConfig) -> Result<(ConfigurationPass, Vec<Fault>), Error> {
         let mut pass = self.prepare(desired)?;
         let mut failures = Vec::new();
@@ -177,7 +182,8 @@ impl Configurator {
         Ok((pass, failures))
     }
 
-    /// Applies the changes that are ready. Returns the failures.
+    /// Applies the changes in `pass.ready`. A failure on one adapter does not stop the others. Returns the
+    /// failures.
     pub fn apply_ready(&self, pass: &ConfigurationPass) -> Vec<Fault> {
         let done = pass
             .ready
@@ -187,7 +193,7 @@ impl Configurator {
     }
 }
 
-/// Whether Ferroband changes the firmware of the adapter.
+/// Whether Ferroband may change the firmware settings of the adapter.
 fn changes_firmware(desired: &DesiredNodeConfig, adapter: &ObservedAdapter) -> bool {
     adapter.vendor == MELLANOX && !desired.skip_firmware
 }

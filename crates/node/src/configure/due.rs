@@ -1,4 +1,4 @@
-//! Plans the changes to an adapter. Pure.
+//! Plans the changes to an adapter and its virtual functions. Does no I/O.
 
 use super::{
     GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
@@ -15,38 +15,38 @@ const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"]
 /// Changes to an adapter, in the order in which they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdapterChanges {
-    /// Save the state before the first change.
+    /// Save this as the original state, before the first change.
     pub original_state: Option<AdapterOriginalState>,
-    /// Set the number of functions, by way of 0.
+    /// Remove all virtual functions and create this many.
     pub vf_count: Option<u16>,
-    /// Change functions.
+    /// Change individual virtual functions.
     pub vfs: Vec<VfChanges>,
-    /// Set the MTU of its interface.
+    /// Set the MTU of the adapter's interface.
     pub mtu: Option<u32>,
-    /// Set its interface up or down.
+    /// Set the adapter's interface up (`true`) or down.
     pub up: Option<bool>,
-    /// The original state is restored: remove its record.
+    /// Remove the record of the original state, because it is restored.
     pub remove_original_state: bool,
-    /// Functions that no pod may hold during the change.
+    /// Virtual functions that no pod may hold during the change.
     pub disrupted_vfs: BTreeSet<PciAddress>,
 }
 
-/// Changes to a virtual function.
+/// Changes to a virtual function, in the order in which they are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VfChanges {
     pub pci: PciAddress,
     pub index: u32,
     /// Set this GUID before the driver binds.
     pub guid: Option<Guid>,
-    /// Set its link state to auto, so that it follows the adapter's port.
+    /// Set the link state to auto, so that it follows the adapter's port.
     pub set_link_auto: bool,
-    /// Unbind its driver and bind this one.
+    /// Unbind the current driver and bind this one.
     pub rebind: Option<VfDriver>,
-    /// Set the MTU of the interface with this name.
+    /// Set the MTU of the interface: its name and the MTU.
     pub mtu: Option<(String, u32)>,
 }
 
-/// The driver of a function.
+/// The driver to bind to a virtual function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VfDriver {
     /// The kernel's network driver.
@@ -60,7 +60,8 @@ impl AdapterChanges {
     }
 }
 
-/// Plans the changes to `adapter`. `held` are the functions that pods hold.
+/// Plans the changes to `adapter`. `desired` is `None` if no policy selects it, `original` is `None` if Ferroband
+/// has not changed it, and `held` are the functions that pods hold.
 pub fn plan_changes(
     desired: Option<&DesiredAdapter>,
     adapter: &ObservedAdapter,
@@ -69,14 +70,15 @@ pub fn plan_changes(
     held: &BTreeSet<PciAddress>,
 ) -> Result<AdapterChanges, Fault> {
     match (desired, original) {
-        // No policy selects it and Ferroband never changed it.
+        // No policy selects the adapter, and Ferroband has not changed it.
         (None, None) => Ok(AdapterChanges::default()),
         (None, Some(original)) => Ok(plan_restore(adapter, original)),
         (Some(desired), _) => plan_desired(desired, adapter, original, guids, held),
     }
 }
 
-/// Plans the way back to the original state.
+/// Plans the next step back to the original state: the number of functions first, then MTU and link state, and
+/// finally the removal of the record.
 fn plan_restore(adapter: &ObservedAdapter, original: &AdapterOriginalState) -> AdapterChanges {
     let mut changes = AdapterChanges::default();
     let current_count = vf_count(adapter);
@@ -117,7 +119,7 @@ fn plan_desired(
         }
         changes.vf_count = Some(desired.vf_count);
         changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
-        // The functions will be recreated.
+        // The functions will be recreated. The next round configures them.
         return Ok(changes);
     }
     let pf = PfIdentity { pci: adapter.pci, guid: adapter.guid };
@@ -126,7 +128,8 @@ fn plan_desired(
             continue;
         };
         let vf_changes = plan_vf(desired, adapter, vf, group, || guids.guid(pf, vf.index))?;
-        // A pod's workload may unbind the driver for a moment. That is no reason to drain it.
+        // The workload of a pod may unbind the driver of its function for a moment. That is no reason to drain the
+        // pod.
         if let Some(vf_changes) = vf_changes
             && !(held.contains(&vf.pci) && vf.driver.is_none())
         {
@@ -137,15 +140,16 @@ fn plan_desired(
         }
     }
     if let Some(interface) = adapter.interface.as_ref().filter(|_| !desired.externally_managed) {
-        // The MTU is never lowered: an administrator may have set it.
+        // The MTU is never lowered, because an administrator may have set a higher one.
         changes.mtu = desired.mtu.filter(|mtu| *mtu > interface.mtu);
         changes.up = (!interface.up).then_some(true);
     }
-    // Even without changes, Ferroband manages the adapter from now on.
+    // The original state is saved even if nothing else changes, because Ferroband manages the adapter from now on.
     Ok(changes)
 }
 
-/// Plans the changes to one function; `None` if it is as desired.
+/// Plans the changes to one function. Returns `None` if it is configured as desired. `guid` returns its desired
+/// GUID.
 fn plan_vf(
     desired: &DesiredAdapter,
     adapter: &ObservedAdapter,
@@ -176,7 +180,8 @@ fn plan_vf(
         let current = vf.guid.or(assigned).filter(|guid| !guid.is_unset());
         if !(desired.externally_managed && current.is_some()) {
             let desired_guid = guid()?;
-            // The assigned GUID is unknown if the adapter has no interface.
+            // `assigned` is `None` if the adapter has no interface. Then only the GUID of the RDMA device is
+            // compared.
             if current != Some(desired_guid) || assigned.is_some_and(|assigned| assigned != desired_guid) {
                 changes.guid = Some(desired_guid);
                 changes.rebind = Some(VfDriver::Kernel);
@@ -191,7 +196,7 @@ fn plan_vf(
     Ok((!matches).then_some(changes))
 }
 
-/// Whether a function matches its group, so that it may be advertised.
+/// Whether the driver and the GUID of a function are as desired, so that it may be advertised.
 pub fn is_vf_ready(
     desired: &DesiredAdapter,
     adapter: &ObservedAdapter,

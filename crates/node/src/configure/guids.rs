@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use tokio::runtime::Handle;
 
-/// Identifies an adapter for GUID assignment.
+/// Identifies the physical function whose virtual functions get GUIDs. `guid` is absent if the adapter has no RDMA
+/// device or its GUID is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfIdentity {
     pub pci: PciAddress,
@@ -22,14 +23,15 @@ pub trait GuidSource: Send + Sync {
     fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault>;
 }
 
-/// GUIDs derived from the cluster, the adapter's GUID and the VF index; or taken from the operator's GUID file.
+/// Derives GUIDs from the cluster, the adapter's GUID and the VF index. If the operator's GUID file exists, GUIDs
+/// are taken from the file instead.
 #[derive(Clone, Debug, Default)]
 pub struct DerivedGuids {
-    /// Distinguishes this cluster from others on the same fabric.
+    /// Cluster UID, which distinguishes this cluster from others on the same fabric.
     pub cluster: String,
     /// Node name, used for adapters without a GUID.
     pub node: String,
-    /// The GUID file, if it exists.
+    /// Takes precedence over derived GUIDs; `None` if the file does not exist.
     pub guid_file: Option<GuidFile>,
 }
 
@@ -46,18 +48,19 @@ impl GuidSource for DerivedGuids {
     }
 }
 
-/// GUIDs claimed one by one from the administrator's range and kept; or taken from the operator's GUID file.
+/// Claims one GUID per function from the administrator's range and keeps it. If the operator's GUID file exists,
+/// GUIDs are taken from the file instead.
 pub struct PooledGuids {
     claims: GuidClaimClient,
     slice: ClusterSlice,
     guid_file: Option<GuidFile>,
     runtime: Handle,
-    /// Claimed GUIDs, so that each function needs one API call.
+    /// GUIDs claimed so far by adapter and VF index, so that each function needs only one API call.
     claimed: Mutex<BTreeMap<(PciAddress, u32), Guid>>,
 }
 
 impl PooledGuids {
-    /// Claims GUIDs from `slice`. A GUID file takes precedence.
+    /// Creates a source that claims GUIDs from `slice`, unless there is a GUID file. `runtime` runs the API calls.
     pub fn new(
         claims: GuidClaimClient,
         slice: ClusterSlice,
@@ -84,8 +87,8 @@ impl GuidSource for PooledGuids {
     }
 }
 
-/// A locally administered EUI-64 (02:…) derived from `text`: FNV-1a followed by SplitMix64's finalizer, so that texts
-/// that differ in the last letter give very different GUIDs.
+/// Derives a locally administered EUI-64 (02:…) from `text`. The hash is FNV-1a followed by the finalizer of
+/// SplitMix64, so that texts that only differ in the last letter give very different GUIDs.
 fn derive_guid(text: &str) -> Guid {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -97,7 +100,8 @@ fn derive_guid(text: &str) -> Guid {
     Guid::new(0x02 << 56 | mixed & 0x00ff_ffff_ffff_ffff)
 }
 
-/// The operator's GUID file: `/etc/sriov-operator/infiniband/guids`.
+/// The GUID file of the SR-IOV operator, `/etc/sriov-operator/infiniband/guids`. It has a list or a range of GUIDs
+/// per adapter.
 #[derive(Clone, Debug, Default)]
 pub struct GuidFile(BTreeMap<GuidFileKey, GuidFileRange>);
 
@@ -129,7 +133,7 @@ struct GuidFileEnds {
 }
 
 impl GuidFile {
-    /// Path under the root.
+    /// Path of the file relative to the root directory.
     pub const PATH: &'static str = "etc/sriov-operator/infiniband/guids";
 
     /// Reads the file; `None` if it does not exist.
@@ -141,7 +145,7 @@ impl GuidFile {
         }
     }
 
-    /// Parses the file: a list or a range for each adapter.
+    /// Parses the JSON content of the file. An error names the entry and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let entries: Vec<GuidFileEntry> = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let mut guid_file = Self::default();

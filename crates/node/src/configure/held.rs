@@ -1,4 +1,4 @@
-//! Pods that hold functions: the kubelet's checkpoint, limited to existing pods.
+//! Finds the pods that hold virtual functions: those in the kubelet's checkpoint that still exist.
 
 use crate::{advertise, caches::PodOwner};
 use ferroband_api::sriov::VfHolder;
@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-/// Functions and the UIDs of the pods that hold them.
+/// UIDs of the pods that hold each function.
 pub type HolderUids = BTreeMap<PciAddress, BTreeSet<String>>;
 
 /// Reads the checkpoint in the device plugin directory; `None` if it exists but cannot be parsed.
@@ -29,7 +29,8 @@ pub fn read_holder_uids(dir: &Path) -> Option<HolderUids> {
     }
 }
 
-/// The functions held by existing pods. The kubelet removes entries of finished pods only at the next allocation.
+/// Returns the holders of each function, limited to pods that still exist. The kubelet removes finished pods from
+/// its checkpoint only at the next allocation.
 pub fn running_holders(
     uids: &HolderUids,
     pods: &WatchCache<PodOwner>,
@@ -51,7 +52,8 @@ pub fn running_holders(
     holders
 }
 
-/// The holders of any of `functions`, each once, with the functions they hold.
+/// Returns the pods that hold any of `functions`. Each pod is listed once, with all of these functions that it
+/// holds.
 pub fn holders_of(
     holders: &BTreeMap<PciAddress, Vec<VfHolder>>,
     functions: &BTreeSet<PciAddress>,

@@ -30,39 +30,38 @@ use std::{
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time};
 use tracing::{info, warn};
 
-/// Interval of passes without a change.
+/// Interval of passes when nothing changes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
-/// Interval while pods block a change.
+/// Interval of passes while pods block a change.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Minimum interval of status updates that only report hardware changes, such as functions of pods that come and go.
+/// Minimum interval of status updates that only report details of the hardware, such as interfaces that move to and
+/// from pods.
 const STATUS_INTERVAL: Duration = Duration::from_secs(30);
-/// How long the cache may lag behind a write.
+/// How long the watch cache may take to show a status that was just written.
 const CACHE_LAG: Duration = Duration::from_secs(5);
-/// Backoff after a failure.
+/// First and longest pause after a failure. Each failure doubles the pause.
 const MIN_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// What the configurator needs to run.
 pub struct ConfiguratorInputs {
     pub hardware: Arc<dyn Hardware>,
     pub firmware: Arc<dyn Firmware>,
     pub client: Client,
-    /// Node name.
     pub node: String,
-    /// Namespace of Ferroband and of the SriovNetworkNodeState.
+    /// Namespace in which Ferroband runs. It contains the SriovNetworkNodeState.
     pub namespace: String,
-    /// Prefix of resource names.
+    /// Prefix of the resource names of policies, for example `openshift.io`.
     pub prefix: String,
     pub pods: Arc<WatchCache<PodOwner>>,
-    /// The kubelet's device plugin directory.
+    /// The kubelet's device plugin directory, which contains its checkpoint.
     pub device_plugins_dir: PathBuf,
-    /// The device state with the current inventory.
+    /// A change of its inventory starts a pass.
     pub devices: watch::Receiver<Arc<DeviceState>>,
-    /// Receives the pools of configured functions.
+    /// Receives the pools of the functions that are ready, which are then advertised.
     pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
 }
 
-/// Starts the tasks that keep the node configured.
+/// Starts two tasks: the watch of this node's SriovNetworkNodeState, and the passes that apply it.
 pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>) -> Result<(), Error> {
     let original_states = OriginalStateStore::open(inputs.hardware.root())?;
     let reboots = RebootLog::open(inputs.hardware.root())?;
@@ -115,7 +114,8 @@ pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>
     Ok(())
 }
 
-/// Builds the GUID source once the cluster identity and the administrator's range are known.
+/// Reads the cluster UID and the administrator's GUID range, retrying until that succeeds, and selects the GUID
+/// source.
 async fn guid_source(inputs: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
     let claims = GuidClaimClient::new(inputs.client.clone(), inputs.node.clone());
     let mut last_error = String::new();
@@ -135,11 +135,12 @@ async fn guid_source(inputs: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
         Ok(guid_file) => guid_file,
         Err(fault) => {
             warn!(%fault, "invalid GUID file, no GUIDs are assigned");
-            // An empty file makes every GUID request fail with the reason.
+            // With an empty GUID file, every request for a GUID fails with a fault that names the file.
             Some(GuidFile::default())
         }
     };
-    // In the full default range of ib-kubernetes, derived GUIDs do not collide. In a smaller range they might.
+    // Derived GUIDs are spread over the full default range of ib-kubernetes, so collisions are unlikely. In a
+    // smaller range, GUIDs must be claimed.
     if range == GuidRange::DEFAULT {
         Arc::new(DerivedGuids { cluster, node: inputs.node.clone(), guid_file })
     } else {
@@ -154,7 +155,7 @@ struct NodeStateReconciler {
     reboots: RebootLog,
     backoff: Duration,
     last_error: String,
-    /// Status written last, and when.
+    /// The last status written, and when it was written.
     last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
 
@@ -222,7 +223,8 @@ impl NodeStateReconciler {
         })
     }
 
-    /// Requests a reboot if one is needed and allowed and the node is drained. Returns whether a reboot is pending.
+    /// Reboots the node if a change needs it, the policy allows it and the node is drained. Returns whether a
+    /// reboot is pending. If no reboot is possible, adds a fault to `failures`.
     fn request_reboot(
         &self,
         state: &SriovNetworkNodeState,
@@ -271,7 +273,8 @@ impl NodeStateReconciler {
         blocking(move || configurator.prepare(&desired)).await
     }
 
-    /// Writes the status if it changed. Returns when to retry if the change is not urgent.
+    /// Writes the status if it changed. If the change is not urgent and the last write is recent, returns how long
+    /// to wait before the next attempt.
     async fn write_status(
         &mut self,
         state: &SriovNetworkNodeState,
@@ -279,7 +282,7 @@ impl NodeStateReconciler {
         failures: &[Fault],
         in_progress: bool,
     ) -> Result<Option<Duration>, Error> {
-        // The last write may not be in the cache yet.
+        // The cache may not show the last write yet. `last_written` covers that case below.
         let cached = self.object.get();
         let previous = cached.as_ref().and_then(|state| state.status.as_ref());
         let status = build_status(state, previous, pass, failures, in_progress);

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Only the original states are kept between passes. Each pass reads the hardware and applies what is missing, so a
-//! daemon that is killed at any point continues where it was. The original state of an adapter is saved before the
-//! first change and removed after the last one is undone. An adapter without one is never changed unless a policy
-//! selects it.
+//! daemon that is killed at any point continues after its restart. The original state of an adapter is saved before
+//! the first change and removed after all changes are undone. An adapter that has no original state and is not
+//! selected by a policy is never changed.
 
 mod apply;
 mod card;

@@ -1,4 +1,4 @@
-//! This node's SriovNetworkNodeState. The status is only written when it changes.
+//! Reads and writes this node's SriovNetworkNodeState.
 
 use crate::{
     Error,
@@ -49,19 +49,19 @@ impl NodeStateObject {
         &self.cache
     }
 
-    /// The cached object.
+    /// Returns the object from the watch cache; `None` if it does not exist.
     pub fn get(&self) -> Option<Arc<SriovNetworkNodeState>> {
         self.cache.get(&self.namespace, &self.node)
     }
 
-    /// Creates the object with an empty spec.
+    /// Creates the object with an empty spec. It is no error if the object already exists.
     pub async fn create(&self) -> Result<(), Error> {
         let mut state = SriovNetworkNodeState::new(&self.node, SriovNetworkNodeStateSpec::default());
         let annotations = [DESIRED_STATE, CURRENT_STATE].map(|key| (key.to_owned(), IDLE.to_owned()));
         state.metadata.annotations = Some(annotations.into());
         match with_timeout(self.api.create(&PostParams::default(), &state)).await {
             Ok(_) => Ok(()),
-            // The object exists; the cache lags behind.
+            // The object exists, but the cache does not show it yet.
             Err(e) if classify(&e) == ApiFailure::Conflict => Ok(()),
             Err(e) => Err(self.api_error("create", e)),
         }
@@ -77,7 +77,7 @@ impl NodeStateObject {
         written.map(drop).map_err(|e| self.api_error("update the status of", e))
     }
 
-    /// Sets the annotation that requests a drain or reboot.
+    /// Sets the annotation by which the node requests a drain or reboot from the cluster controller.
     pub async fn set_desired_state(&self, desired: &str) -> Result<(), Error> {
         let patch = json!({ "metadata": { "annotations": { DESIRED_STATE: desired } } });
         let patch = Patch::Merge(&patch);

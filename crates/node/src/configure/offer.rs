@@ -1,4 +1,4 @@
-//! Pools of the functions that are ready.
+//! Builds the device pools of policies from the functions that are ready.
 
 use super::{
     GuidSource, ObservedNode,
@@ -12,8 +12,8 @@ use crate::{
 use ferroband_model::{PciAddress, ResourceName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Builds pools of the functions that are desired and ready. Functions that are about to change are in no pool, so
-/// that no new pod gets them.
+/// Builds one pool per resource from the functions that are configured as desired. Functions in `disrupted` are
+/// left out, so that no new pod gets a function that is about to change.
 pub fn ready_pools(
     desired: &DesiredNodeConfig,
     observed: &ObservedNode,
@@ -42,7 +42,7 @@ pub fn ready_pools(
             }
         }
     }
-    // A pool without selectors would select everything.
+    // Drop pools without functions: a pool without selectors would select every device.
     let has_selectors = |pool: &DevicePool| match &pool.kind {
         DevicePoolKind::Functions(functions) => !functions.selectors.is_empty(),
         _ => false,

@@ -1,4 +1,4 @@
-//! Reboots: at most one per desired configuration, and none that has already failed to help.
+//! Limits reboots to one per desired configuration. If the reboot did not help, it is not repeated.
 
 use crate::{Error, install::write_atomically};
 use ferroband_kernel::{Root, boot_id};
@@ -9,18 +9,18 @@ use std::{
     path::PathBuf,
 };
 
-/// Status of the reboot for a configuration.
+/// Whether a desired configuration has already caused a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RebootStatus {
     /// Not requested yet.
     Due,
     /// Requested during this boot.
     Requested,
-    /// Done, without the desired effect.
+    /// Requested during an earlier boot. The node was rebooted, but still needs a reboot.
     Ineffective,
 }
 
-/// Records the configuration of the last reboot.
+/// A file that records the configuration and the boot ID of the last requested reboot.
 #[derive(Clone, Debug)]
 pub struct RebootLog {
     path: PathBuf,
@@ -29,12 +29,12 @@ pub struct RebootLog {
 
 impl RebootLog {
     pub fn open(root: &Root) -> Result<Self, Error> {
-        // A root without procfs belongs to a test or a chroot on this machine.
+        // A root without procfs belongs to a test or a chroot on this host, so the host's boot ID applies.
         let boot = boot_id(root).or_else(|_| boot_id(&Root::default()))?;
         Ok(Self { path: root.state("configure/rebooted"), boot })
     }
 
-    /// Status of the reboot for `config`.
+    /// Returns whether a reboot for `config` was already requested. The caller must know that one is needed.
     pub fn status(&self, config: &impl Hash) -> Result<RebootStatus, Error> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -49,7 +49,7 @@ impl RebootLog {
         })
     }
 
-    /// Records the request before the reboot.
+    /// Records that a reboot is requested for `config`. Must be called before the reboot.
     pub fn record(&self, config: &impl Hash) -> Result<(), Error> {
         let text = format!("{} {}\n", key(config), self.boot);
         write_atomically(&self.path, &mut text.as_bytes(), 0o600)
@@ -57,7 +57,8 @@ impl RebootLog {
 }
 
 fn key(config: &impl Hash) -> String {
-    // Stable within a version of the program, which is enough: a new version may reboot once more.
+    // This hash is only stable within one version of the program. That is enough: a new version may reboot the node
+    // once more.
     let mut hasher = DefaultHasher::new();
     config.hash(&mut hasher);
     format!("{:016x}", hasher.finish())

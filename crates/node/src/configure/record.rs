@@ -1,7 +1,7 @@
 //! State of an adapter before Ferroband changed it, so that it can be restored.
 //!
-//! One file per adapter that Ferroband manages. It is written before the first change and removed after the last one
-//! is undone. A daemon that is killed in between continues from it.
+//! Each adapter that Ferroband manages has one file. It is written before the first change and removed after all
+//! changes are undone, so a daemon that is killed in between still knows the original state.
 
 use super::ObservedAdapter;
 use crate::{Error, install::write_atomically};
@@ -15,24 +15,24 @@ use std::{
     path::PathBuf,
 };
 
-/// The original state of an adapter.
+/// State of an adapter before Ferroband changed it. MTU and link state are absent if it had no interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdapterOriginalState {
-    /// Number of functions.
+    /// Number of virtual functions.
     pub vfs: u16,
     pub mtu: Option<u32>,
     pub up: Option<bool>,
-    /// Whether its functions are externally managed.
+    /// Whether the policy declares the adapter as externally managed. Then nothing is restored.
     #[serde(default)]
     pub external: bool,
-    /// Names of its interface. Another link layer gives it another name.
+    /// Name and alternative names of the interface. A change of the link layer renames the interface.
     #[serde(default)]
     pub names: Vec<String>,
 }
 
 impl AdapterOriginalState {
-    /// Captures the current state.
+    /// Captures the current state of `adapter`, before the first change.
     pub fn capture(adapter: &ObservedAdapter, external: bool) -> Self {
         let names = adapter.status.name.iter().chain(&adapter.status.alt_names).cloned().collect();
         Self {
@@ -45,14 +45,14 @@ impl AdapterOriginalState {
     }
 }
 
-/// The original states of all managed adapters.
+/// Directory with the original states of all managed adapters, one `<PCI address>.json` each.
 #[derive(Clone, Debug)]
 pub struct OriginalStateStore {
     dir: PathBuf,
 }
 
 impl OriginalStateStore {
-    /// Opens the store under `root`.
+    /// Opens the store under `root` and creates its directory if necessary.
     pub fn open(root: &Root) -> Result<Self, Error> {
         let dir = root.state("configure");
         let created = DirBuilder::new().recursive(true).create(&dir);
@@ -64,7 +64,8 @@ impl OriginalStateStore {
         self.dir.join(format!("{pci}.json"))
     }
 
-    /// Reads all states. An unreadable file is an error: the original state would be lost.
+    /// Reads all states. An unreadable file is an error. If it were ignored, the original state would be
+    /// overwritten.
     pub fn read_all(&self) -> Result<BTreeMap<PciAddress, AdapterOriginalState>, Error> {
         let mut states = BTreeMap::new();
         let list_error = |source| Error::File { action: "list", path: self.dir.clone(), source };

@@ -1,4 +1,4 @@
-//! Observed state of the adapters of this node.
+//! Reads the current state of the network adapters of this node.
 
 use ferroband_api::sriov::{InterfaceStatus, VirtualFunction};
 use ferroband_kernel::{
@@ -12,10 +12,10 @@ use ferroband_kernel::{
 use ferroband_model::{Guid, LinkLayer, PciAddress};
 use std::collections::BTreeMap;
 
-/// The observed state of a node.
+/// Current state of the node's hardware.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedNode {
-    /// By PCI address.
+    /// Sorted by PCI address.
     pub adapters: Vec<ObservedAdapter>,
     /// RDMA namespace mode; `None` on a kernel without RDMA.
     pub rdma_mode: Option<NetnsMode>,
@@ -27,14 +27,14 @@ pub struct ObservedAdapter {
     pub pci: PciAddress,
     pub vendor: u16,
     pub link_layer: Option<LinkLayer>,
-    /// GUID of its RDMA device.
+    /// Node GUID of the RDMA device; `None` if there is no RDMA device or the GUID is not set.
     pub guid: Option<Guid>,
-    /// sriov_totalvfs.
+    /// Maximum number of virtual functions (`sriov_totalvfs`).
     pub total_vfs: u16,
     pub interface: Option<AdapterInterface>,
-    /// By index.
+    /// Virtual functions, sorted by index.
     pub vfs: Vec<ObservedFunction>,
-    /// The same information for the status of the SriovNetworkNodeState.
+    /// The same information in the format of the SriovNetworkNodeState status.
     pub status: InterfaceStatus,
 }
 
@@ -50,17 +50,17 @@ pub struct ObservedFunction {
     pub pci: PciAddress,
     pub index: u32,
     pub driver: Option<String>,
-    /// GUID of its RDMA device; `None` if the device is in another namespace.
+    /// Node GUID of the RDMA device; `None` if the device is in another network namespace.
     pub guid: Option<Guid>,
     /// GUID and link state assigned through the adapter, if the adapter's interface reports them.
     pub assigned: Option<(Option<Guid>, Option<rtnetlink::VfLinkState>)>,
-    /// Its interface in the host namespace, and the MTU.
+    /// Name and MTU of the interface in the host network namespace.
     pub interface: Option<(String, u32)>,
-    /// vfio-pci needs an IOMMU group.
+    /// Whether the function has an IOMMU group, without which vfio-pci cannot bind it.
     pub has_iommu_group: bool,
 }
 
-/// Reads the state of all adapters.
+/// Reads the state of all physical functions of network controllers, and the RDMA namespace mode.
 pub fn observe_node(hardware: &dyn Hardware) -> Result<ObservedNode, Error> {
     hardware.refresh()?;
     let root = hardware.root();
@@ -69,11 +69,11 @@ pub fn observe_node(hardware: &dyn Hardware) -> Result<ObservedNode, Error> {
         infiniband::devices(root)?.into_iter().filter_map(|device| Some((device.pci?, device))).collect();
     let by_address: BTreeMap<PciAddress, &PciFunction> = functions.iter().map(|f| (f.address, f)).collect();
     let mut adapters = Vec::new();
-    // PCI class 02 is a network controller, InfiniBand included.
+    // PCI class 02 are network controllers, including InfiniBand.
     for function in functions.iter().filter(|f| f.class >> 16 == 0x02 && f.physical_function.is_none()) {
         adapters.push(observe_adapter(hardware, function, &by_address, &devices)?);
     }
-    // A kernel without RDMA has no mode; that is no error.
+    // The query fails on a kernel without RDMA, which is no error.
     let rdma_mode = hardware.rdma_netns_mode().ok();
     Ok(ObservedNode { adapters, rdma_mode })
 }
@@ -85,7 +85,8 @@ fn observe_adapter(
     devices: &BTreeMap<PciAddress, SysfsRdmaDevice>,
 ) -> Result<ObservedAdapter, Error> {
     let root = hardware.root();
-    // An IPoIB child in the host namespace is on the same function, but has a parent interface.
+    // IPoIB child interfaces belong to the same function. They have a parent, so the main interface is sorted
+    // first.
     let mut links = hardware.interfaces(function.address, None)?;
     links.sort_by_key(|link| link.parent.is_some());
     let link = links.into_iter().next();
@@ -158,7 +159,7 @@ fn observe_vf(
         None => None,
     };
     let assigned = assigned.iter().find(|vf| vf.index == index);
-    // The kernel shows zeros before a GUID is set; a reset leaves ones.
+    // The status shows the GUID as the kernel reports it: all zeros before it is set, all ones after a reset.
     let guid = device.and_then(|device| device.node_guid).or(assigned.and_then(|vf| vf.node_guid));
     let status = VirtualFunction {
         pci_address: function.address.to_string(),

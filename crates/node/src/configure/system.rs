@@ -14,9 +14,9 @@ use ferroband_model::{Fault, FaultCode, PciAddress};
 use std::{collections::BTreeMap, fs, io::ErrorKind};
 use tracing::info;
 
-/// PCI vendor whose firmware mstconfig changes.
+/// PCI vendor id of the adapters whose firmware `mstconfig` can change.
 pub const MELLANOX: u16 = 0x15b3;
-/// Options of ib_core that Ferroband sets.
+/// File with the options of the module ib_core, written by Ferroband.
 const MODPROBE_CONF: &str = "etc/modprobe.d/ferroband.conf";
 
 /// Result of applying the node-wide settings.
@@ -27,7 +27,8 @@ pub struct SystemChanges {
     pub faults: Vec<Fault>,
 }
 
-/// Applies the desired settings as far as possible without a reboot.
+/// Applies the desired firmware settings and RDMA namespace mode. Settings that need a reboot are returned in
+/// `reboot`.
 pub fn apply_system_settings(
     hardware: &dyn Hardware,
     firmware: &dyn Firmware,
@@ -109,7 +110,8 @@ fn firmware_fault(pci: PciAddress, ports: &[CardPort<'_>], error: &FirmwareError
     )
 }
 
-/// Sets the RDMA namespace mode. A node that already has the desired mode is not changed.
+/// Sets the RDMA namespace mode at runtime and for the next boot. A node that already has the desired mode is not
+/// changed.
 fn apply_rdma_mode(
     hardware: &dyn Hardware,
     desired: Option<NetnsMode>,
@@ -119,7 +121,7 @@ fn apply_rdma_mode(
     let path = hardware.root().path(MODPROBE_CONF);
     let written = fs::read_to_string(&path).ok();
     let Some(desired) = desired else {
-        // Remove Ferroband's options; the next boot uses the administrator's.
+        // No mode is desired. Remove Ferroband's options, so that the next boot uses the administrator's.
         return match fs::remove_file(&path) {
             Err(source) if source.kind() != ErrorKind::NotFound => {
                 Err(Error::File { action: "remove", path, source })
@@ -127,7 +129,7 @@ fn apply_rdma_mode(
             _ => Ok(()),
         };
     };
-    // A kernel without RDMA has no mode; other settings still apply.
+    // A kernel without RDMA has no mode. That is no error, because the other settings still apply.
     let Some(current) = current else { return Ok(()) };
     let options = format!("options ib_core netns_mode={}\n", desired.number());
     if written.as_deref() != Some(&options) && (current != desired || written.is_some()) {

@@ -5,57 +5,58 @@ use ferroband_kernel::NetnsMode;
 use ferroband_model::{Fault, FaultCode, LinkLayer, PciAddress};
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// Desired configuration of an adapter.
+/// Desired configuration of an adapter, merged from the policies that select it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredAdapter {
-    /// Minimum number of virtual functions.
+    /// Minimum number of virtual functions. A higher existing number is kept.
     pub vf_count: u16,
-    /// Minimum MTU of its interface.
+    /// Minimum MTU of the adapter's interface. A higher existing MTU is kept.
     pub mtu: Option<u32>,
     pub link_layer: Option<LinkLayer>,
-    /// Whether its functions are created by other means.
+    /// The administrator creates the virtual functions and sets the MTU by other means. Ferroband only configures
+    /// the functions.
     pub externally_managed: bool,
     pub groups: Vec<DesiredVfGroup>,
 }
 
-/// Virtual functions of one resource.
+/// A range of virtual functions that provide one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredVfGroup {
     /// Resource name without prefix.
     pub resource: String,
-    /// VF indexes.
+    /// Indexes of the virtual functions on the adapter.
     pub vf_range: RangeInclusive<u32>,
-    /// Bind to vfio-pci.
+    /// Bind the functions to vfio-pci instead of the kernel's network driver.
     pub vfio: bool,
-    /// Pass their RDMA devices to containers.
+    /// Pass the RDMA devices of the functions to containers.
     pub rdma: bool,
-    /// MTU of their interfaces.
+    /// MTU of the functions' interfaces; not changed if absent.
     pub mtu: Option<u32>,
     /// Pass `/dev/vhost-net` to containers.
     pub vhost_net: bool,
     /// Do not report NUMA nodes to the kubelet.
     pub exclude_topology: bool,
-    /// Name of the policy.
+    /// Name of the SriovNetworkNodePolicy, for messages.
     pub policy: String,
 }
 
-/// Desired configuration of a node.
+/// Desired configuration of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DesiredNodeConfig {
     pub adapters: BTreeMap<PciAddress, DesiredAdapter>,
-    /// RDMA namespace mode.
+    /// RDMA namespace mode; `None` if the spec does not set it.
     pub rdma_mode: Option<NetnsMode>,
     pub allow_reboot: bool,
     /// Change functions without draining the pods that hold them.
     pub skip_drain: bool,
-    /// Do not change firmware settings.
+    /// Do not change firmware settings, because `disablePlugins` contains `mellanox`.
     pub skip_firmware: bool,
-    /// Parts of the spec that cannot be parsed.
+    /// Adapters in the spec that cannot be parsed. They are not in `adapters`.
     pub faults: Vec<Fault>,
 }
 
 impl DesiredNodeConfig {
-    /// Parses `spec`.
+    /// Parses `spec`. Errors in it become `faults`.
     pub fn from_spec(spec: &SriovNetworkNodeStateSpec) -> Self {
         let mut config = Self::default();
         for interface in &spec.interfaces {

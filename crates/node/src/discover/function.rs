@@ -8,7 +8,7 @@ use ferroband_kernel::{
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A PCI function.
+/// A PCI function as sysfs describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryFunction {
@@ -20,25 +20,26 @@ pub struct InventoryFunction {
     /// Device id: `1017`.
     pub device: String,
     pub driver: Option<String>,
-    /// NUMA node, if the firmware reports it.
+    /// NUMA node; `None` if the firmware does not report it.
     pub numa: Option<u32>,
     pub acpi_index: Option<String>,
-    /// Path from the root complex: `pci0000:80`, then bridges.
+    /// Path from the root complex, such as `pci0000:80`, followed by the addresses of the bridges above the
+    /// function.
     pub path: Vec<String>,
-    /// Physical function of a virtual one.
+    /// PCI address of the physical function; `None` unless this is a virtual function.
     pub pf: Option<String>,
-    /// VF index on the physical function.
+    /// Index of this virtual function on its physical function.
     pub vf_index: Option<usize>,
-    /// Virtual functions by index.
+    /// PCI addresses of the virtual functions, sorted by index.
     pub vfs: Vec<String>,
     /// Interfaces in the host network namespace.
     pub netdevs: Vec<FunctionNetdev>,
-    /// RDMA devices visible in the host network namespace.
+    /// Names of the RDMA devices that are visible in the host network namespace.
     pub rdma: Vec<String>,
     /// First entry of the P_Key table of port 1, as the kernel prints it.
     pub first_pkey: Option<String>,
     pub iommu_group: Option<String>,
-    /// Whether one of its interfaces has the node's default route.
+    /// Whether the node's IPv4 default route uses one of the function's interfaces.
     pub default_route: bool,
 }
 
@@ -59,12 +60,12 @@ pub enum DeviceClass {
 #[serde(rename_all = "camelCase")]
 pub struct FunctionNetdev {
     pub name: String,
-    /// `ether` or `infiniband`.
+    /// `ether`, `infiniband` or the ARPHRD number of another type.
     pub link_type: Option<String>,
 }
 
 impl InventoryFunction {
-    /// Lists all relevant functions by address.
+    /// Lists the functions whose class is a [`DeviceClass`], sorted by PCI address.
     pub fn list(root: &Root) -> Result<Vec<Self>, Error> {
         let functions = pci::functions(root)?;
         let mut vf_indexes = BTreeMap::new();
@@ -126,7 +127,8 @@ impl InventoryFunction {
 }
 
 impl DeviceClass {
-    /// Maps the base class (PCI Code and ID Assignment Specification, 1.1).
+    /// Maps the base class in the upper byte of `code` (PCI Code and ID Assignment Specification, 1.1). Returns
+    /// `None` for other classes.
     fn from_class_code(code: u32) -> Option<Self> {
         match code >> 16 {
             0x02 => Some(Self::Network),
@@ -137,7 +139,7 @@ impl DeviceClass {
     }
 }
 
-/// The root complex and the bridges above a function.
+/// Returns the root complex and the bridges above a function, from its path in sysfs.
 fn pci_path(function: &std::path::Path) -> Vec<String> {
     let Ok(path) = function.canonicalize() else { return Vec::new() };
     let mut parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -146,7 +148,8 @@ fn pci_path(function: &std::path::Path) -> Vec<String> {
     top.map(|top| parts.split_off(top)).unwrap_or_default()
 }
 
-/// Interfaces with an IPv4 default route, from `/proc/net/route`: name, destination, …, mask in the eighth column.
+/// Returns the interfaces that have an IPv4 default route. In `/proc/net/route`, the first column is the interface,
+/// the second the destination and the eighth the mask.
 fn default_route_interfaces(root: &Root) -> BTreeSet<String> {
     let table = read_text(&root.proc_("net/route")).unwrap_or_default();
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());

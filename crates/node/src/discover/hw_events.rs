@@ -1,4 +1,4 @@
-//! Events that hint at hardware changes, from the kernel or a simulation.
+//! Events of possible hardware changes, from the kernel or from simulated hardware.
 
 use crate::error::error_chain;
 use ferroband_kernel::{Hardware, HardwareEvent, HardwareWatch};
@@ -9,31 +9,31 @@ use tokio::{
 };
 use tracing::warn;
 
-/// A driver creates the parts of a device one by one, and udev creates their files. The device counts as complete
-/// after this time without an event.
+/// A driver creates the parts of a device one by one, and udev creates the device files. The device is considered
+/// complete after this time without an event.
 const QUIET_PERIOD: Duration = Duration::from_millis(50);
-/// Maximum time to wait for that: a hundred virtual functions take seconds to create.
+/// Maximum time to wait for a quiet period. Creating a hundred virtual functions causes events for seconds.
 const MAX_SETTLE_TIME: Duration = Duration::from_millis(300);
 
-/// Number of queued events. The kernel buffers more.
+/// Capacity of the event queue. Further events stay in the buffer of the kernel's socket.
 const QUEUE_LENGTH: usize = 64;
-/// Interval at which the thread checks whether the receiver still exists.
+/// Interval at which the event thread checks whether the receiver still exists.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What may have changed.
+/// What may have changed. A later variant requires more work, so `wait_quiet` returns the greatest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiscoveryEvent {
-    /// A network interface; most of them belong to pods.
+    /// A network interface was added, removed or changed. Most interfaces belong to pods and do not matter.
     Interfaces,
-    /// A device.
+    /// A device was added, removed or changed, or events were lost.
     Devices,
 }
 
-/// A subscription to hardware events; empty if the kernel denies it.
+/// A subscription to hardware events; `None` if the kernel denies it.
 pub struct DiscoveryEvents(Option<mpsc::Receiver<DiscoveryEvent>>);
 
 impl DiscoveryEvents {
-    /// Subscribes to events. Call in the host network namespace.
+    /// Subscribes to events. Must be called in the host network namespace.
     pub fn subscribe(hardware: &dyn Hardware) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
         let started = hardware.watch().map_err(|e| error_chain(&e)).and_then(|watch| {
@@ -49,12 +49,12 @@ impl DiscoveryEvents {
         }
     }
 
-    /// Whether there are no events.
+    /// Whether the subscription failed, so that the hardware must be polled.
     pub fn is_unavailable(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Waits for the next event. Cancel safe.
+    /// Waits for the next event, forever if events are unavailable. Cancel safe.
     pub async fn next(&mut self) -> DiscoveryEvent {
         let Some(receiver) = &mut self.0 else { return pending().await };
         match receiver.recv().await {
@@ -66,7 +66,8 @@ impl DiscoveryEvents {
         }
     }
 
-    /// Waits until no more events arrive. Returns the most significant event in between.
+    /// Waits until no event arrives for `QUIET_PERIOD`, at most `MAX_SETTLE_TIME`. Returns the greatest event that
+    /// arrived; `None` if there was none.
     pub async fn wait_quiet(&mut self) -> Option<DiscoveryEvent> {
         let begin = Instant::now();
         let mut latest = None;
@@ -80,8 +81,8 @@ impl DiscoveryEvents {
     }
 }
 
-/// Forwards events until the receiver is gone. Runs on its own thread: the file descriptor belongs to the kernel
-/// crate, and the async runtime only accepts descriptors that it can prove to be open.
+/// Forwards events until the receiver is dropped. Runs on its own thread, because `watch.wait` blocks. Tokio's
+/// `AsyncFd` needs `AsRawFd`, which `HardwareWatch` does not implement.
 fn forward_events(mut watch: HardwareWatch, sender: &mpsc::Sender<DiscoveryEvent>) {
     while !sender.is_closed() {
         let event = match watch.wait(WAIT_TIMEOUT) {

@@ -1,4 +1,4 @@
-//! The hardware inventory of this node, in a form that can be printed, compared and sent.
+//! The hardware inventory of this node. It can be compared with an earlier one and printed as JSON.
 
 use super::{
     DiscoveryRoots, InventoryFunction,
@@ -22,15 +22,16 @@ use std::{
 #[serde(rename_all = "camelCase")]
 pub struct Inventory {
     pub simulated: bool,
-    /// RDMA devices by name.
+    /// RDMA devices, sorted by name.
     pub devices: Vec<InventoryRdmaDevice>,
-    /// Device file of the RDMA connection manager, one per node.
+    /// Device file of the RDMA connection manager, of which a node has one; `None` if it does not exist.
     pub rdma_cm: Option<PathBuf>,
-    /// Relevant PCI functions by address.
+    /// PCI functions of network controllers, accelerators and GPUs, sorted by address.
     pub functions: Vec<InventoryFunction>,
-    /// All uverbs device files, also those unknown to sysfs.
+    /// All uverbs device files, including those that sysfs does not list.
     pub verbs: Vec<PathBuf>,
-    /// Device file of KNEM, which MPI libraries use between processes on a node.
+    /// Device file of KNEM, with which MPI libraries copy memory between processes on a node; `None` if it does not
+    /// exist.
     pub knem: Option<PathBuf>,
     /// Whether RDMA devices belong to one network namespace each (exclusive mode); `None` if the kernel does not
     /// report the mode.
@@ -48,15 +49,15 @@ pub struct InventoryRdmaDevice {
     pub id: Option<String>,
     pub driver: Option<String>,
     pub numa: Option<u32>,
-    /// Number of virtual functions: current and maximum.
+    /// Current and maximum number of virtual functions.
     pub vfs: (u16, u16),
-    /// Firmware version.
+    /// Firmware version, as the driver reports it.
     pub firmware: Option<String>,
     pub node_guid: Option<String>,
     /// Interfaces in the host network namespace.
     pub netdevs: Vec<String>,
     pub ports: Vec<InventoryPort>,
-    /// Existing device files.
+    /// Device files that exist in `/dev/infiniband`.
     pub files: Vec<DeviceFile>,
 }
 
@@ -69,14 +70,14 @@ pub struct InventoryPort {
     pub link_layer: Option<String>,
     /// Port state: `Active`, `Down`, …
     pub state: String,
-    /// Rate as the kernel prints it.
+    /// Rate as the kernel prints it: `100 Gb/sec (4X EDR)`.
     pub rate: Option<String>,
-    /// Local identifier.
+    /// Local identifier (LID), assigned by the subnet manager.
     pub lid: Option<u16>,
-    /// Local identifier of the subnet manager.
+    /// LID of the subnet manager.
     pub sm_lid: Option<u16>,
     pub guid: Option<String>,
-    /// Keys in the P_Key table.
+    /// Keys in the P_Key table, in hexadecimal.
     pub pkeys: Vec<String>,
 }
 
@@ -100,7 +101,7 @@ pub enum DeviceFileRole {
 }
 
 impl Inventory {
-    /// Reads the inventory from the file trees under `root`.
+    /// Reads the inventory from sysfs, procfs and the device files under `root`.
     pub fn read(root: &Root, simulated: bool) -> Result<Self, Error> {
         Self::read_from(&DiscoveryRoots { root: root.clone(), simulated, device_dir: root.dev("infiniband") })
     }
@@ -118,9 +119,11 @@ impl Inventory {
             rdma_cm: Some(roots.device_dir.join("rdma_cm")).filter(|path| path.exists()),
             functions: InventoryFunction::list(root)?,
             verbs: verbs.map(|name| roots.device_dir.join(name)).collect(),
-            // A container runtime creates a directory if it mounts a missing file.
+            // A container runtime that mounts a missing file creates a directory, so `/dev/knem` must be a
+            // character device.
             knem: is_device.then_some(knem),
-            // The parameter shows the current mode: `rdma system set netns` writes the same variable.
+            // The module parameter shows the current mode, because `rdma system set netns` changes the same
+            // variable.
             exclusive: read_text(&root.sys("module/ib_core/parameters/netns_mode"))
                 .map(|shared| shared == "N"),
         })
@@ -130,7 +133,7 @@ impl Inventory {
         let position = self.functions.binary_search_by(|function| function.pci.as_str().cmp(pci));
         match position {
             Ok(position) => self.functions.get(position),
-            // Five-digit PCI domains are sorted differently.
+            // The list is not in string order if a PCI domain has five digits.
             Err(_) => self.functions.iter().find(|function| function.pci == pci),
         }
     }
@@ -141,13 +144,13 @@ impl Inventory {
 }
 
 impl InventoryRdmaDevice {
-    /// A device with only a name and a uverbs file.
+    /// Creates a device with only a name and an optional uverbs file.
     pub fn named(name: &str, uverbs: Option<PathBuf>) -> Self {
         let files = uverbs.into_iter().map(|path| DeviceFile { path, role: DeviceFileRole::Verbs }).collect();
         Self { name: name.to_owned(), files, ..Self::default() }
     }
 
-    /// The uverbs file, if it exists.
+    /// Returns the path of the uverbs file; `None` if it does not exist.
     pub fn uverbs(&self) -> Option<&Path> {
         self.files.iter().find(|file| file.role == DeviceFileRole::Verbs).map(|file| file.path.as_path())
     }
@@ -195,7 +198,8 @@ impl From<infiniband::SysfsPort> for InventoryPort {
 }
 
 impl DeviceFile {
-    /// sysfs lists device files that udev has not created yet.
+    /// Returns the device file if it exists in `dir`, because sysfs lists files before udev creates them. Returns
+    /// `None` for the file of the connection manager, which is not part of a device.
     fn existing(dir: &Path, file: &CharDevice) -> Option<Self> {
         let role = match file.role {
             CharDeviceRole::Verbs => DeviceFileRole::Verbs,

@@ -1,15 +1,15 @@
-//! The file trees that discovery reads.
+//! Directories that discovery reads, and cheap summaries of their content.
 
 use super::{Inventory, sysfs::read_text, sysfs::sorted_names};
 use ferroband_kernel::{Error, Host, Root};
 use std::path::{Path, PathBuf};
 
-/// The file trees of a machine and its RDMA device directory.
+/// Root directory of a host and its directory of RDMA device files.
 #[derive(Clone, Debug)]
 pub struct DiscoveryRoots {
     pub root: Root,
     pub simulated: bool,
-    /// Directory with `uverbs0`: `/dev/infiniband`.
+    /// Directory of RDMA device files such as `uverbs0`: usually `/dev/infiniband`.
     pub device_dir: PathBuf,
 }
 
@@ -19,13 +19,13 @@ impl DiscoveryRoots {
         Self { device_dir: root.dev("infiniband"), simulated: host.is_simulated(), root }
     }
 
-    /// Reads the complete inventory.
     pub fn read_inventory(&self) -> Result<Inventory, Error> {
         Inventory::read_from(self)
     }
 
-    /// A cheap summary that changes when a device is added or removed or a port changes state. A full read takes
-    /// thousands of file reads on a node with a hundred virtual functions; this takes a few dozen.
+    /// Returns a cheap summary that changes when a device is added or removed or a port changes its state. On a
+    /// node with a hundred virtual functions, a complete inventory takes thousands of file reads; the summary takes
+    /// far fewer.
     pub fn fingerprint(&self) -> Vec<String> {
         let mut summary = Vec::new();
         for dir in ["bus/pci/devices", "class/infiniband_verbs", "class/net"] {
@@ -37,8 +37,8 @@ impl DiscoveryRoots {
         summary
     }
 
-    /// An even cheaper summary of what the kernel reports no event for: the states of physical ports (a virtual
-    /// function shares the state of its physical one) and the RDMA namespace mode.
+    /// Returns an even cheaper summary of what the kernel sends no event for: the states of physical ports and the
+    /// RDMA namespace mode. Ports of virtual functions are skipped, because they depend on the physical port.
     pub fn port_fingerprint(&self) -> Vec<String> {
         let mut summary = self.port_states(|device| !device.join("device/physfn").exists());
         summary.extend(self.netns_mode());

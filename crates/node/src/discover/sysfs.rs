@@ -1,14 +1,14 @@
-//! Small reads of a sysfs tree. An unreadable file counts as missing: a device may be removed at any time.
+//! Helpers that read sysfs. An unreadable file counts as missing, because a device may be removed at any time.
 
 use std::{fs, path::Path};
 
-/// The text of an attribute without the line end; `None` if it is empty.
+/// Returns the text of an attribute without trailing whitespace; `None` if it is empty or cannot be read.
 pub fn read_text(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The names in a directory, sorted so that `mlx5_10` comes after `mlx5_9`.
+/// Returns the names in a directory, sorted so that `mlx5_10` comes after `mlx5_9`; empty if it cannot be read.
 pub fn sorted_names(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> =
@@ -17,13 +17,14 @@ pub fn sorted_names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Splits `uverbs12` into word and number.
+/// Splits a name such as `uverbs12` into `uverbs` and 12.
 fn split_number(name: &str) -> (String, u64) {
     let word = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     (word.to_owned(), name[word.len()..].parse().unwrap_or_default())
 }
 
-/// Link type of an interface, by its ARPHRD number (linux/if_arp.h).
+/// Returns the link type of the interface at `netdev` in sysfs: `ether`, `infiniband` or another ARPHRD number
+/// (linux/if_arp.h).
 pub fn link_type(netdev: &Path) -> Option<String> {
     match read_text(&netdev.join("type"))?.as_str() {
         "1" => Some("ether".to_owned()),

@@ -9,7 +9,7 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// One adapter in sysfs, without device files.
+/// Creates an adapter in the sysfs tree under `base`, without device files.
 fn plug(base: &Path) {
     let function = base.join("sys/devices/pci0000:80/0000:86:00.0");
     for (name, text) in

@@ -23,22 +23,22 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// Interval of summaries without an event: events may be lost.
+/// Interval at which the summary is checked without an event, because events may be lost.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(10);
-/// The same if there are no kernel events. sysfs itself sends none.
+/// Interval at which the summary is checked if there are no kernel events. Files in sysfs cannot be watched.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which port states are read. The kernel reports them only as the carrier of an interface, which a port
 /// may not have (docs/decisions/0010).
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of full reads: P_Key tables and LIDs change without a notification.
+/// Maximum interval of full reads, because P_Key tables and LIDs change without an event.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Reads the inventory once.
+/// Reads the inventory on a thread that may block.
 pub async fn read_inventory(roots: DiscoveryRoots) -> Result<Inventory, Error> {
     Ok(blocking(move || roots.read_inventory()).await??)
 }
 
-/// Keeps `inventory` current until `stop`. Changes appear within a second.
+/// Keeps `inventory` current until `stop`. Changes of devices and port states appear within about a second.
 pub async fn watch_inventory(
     roots: DiscoveryRoots,
     hardware: Arc<dyn Hardware>,
@@ -71,14 +71,14 @@ impl InventoryWatcher {
             if self.device_dir_watch.is_none() {
                 self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir)?;
             }
-            // Taken before the full read, so that changes during the read are not missed.
+            // Take the summaries before the full read, so that changes during the read are not missed.
             let (summary, ports) = (self.fingerprint().await?, self.port_fingerprint().await?);
             match read_inventory(self.roots.clone()).await {
                 Ok(current) => {
                     last_problem.clear();
                     publish(&inventory, current);
                 }
-                // Keep the last inventory: an unreadable file is no reason to remove devices.
+                // Keep the last inventory, because an unreadable file is no reason to remove devices.
                 Err(e) => {
                     let problem = error_chain(&e);
                     if problem != last_problem {
@@ -91,7 +91,7 @@ impl InventoryWatcher {
         }
     }
 
-    /// Waits until the inventory must be read again.
+    /// Waits until an event or a changed summary requires a full read, at most `FULL_READ_INTERVAL`.
     async fn wait_for_change(&mut self, summary: &[String], ports: &[String]) -> Result<(), Error> {
         let begin = Instant::now();
         let mut states = interval(PORT_INTERVAL);
@@ -126,7 +126,8 @@ impl InventoryWatcher {
     fn fingerprint(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send + use<> {
         let (roots, hardware) = (self.roots.clone(), self.hardware.clone());
         blocking(move || {
-            // Only simulated trees need a refresh, and only a process that may write them can do it.
+            // Only simulated hardware needs a refresh. It fails in a process that may not write the simulated
+            // files.
             if let Err(e) = hardware.refresh() {
                 debug!(error = %error_chain(&e), "cannot refresh the simulated hardware");
             }
@@ -147,8 +148,8 @@ fn interval(pause: Duration) -> time::Interval {
     ticks
 }
 
-/// Waits for a change in the device directory. Returns whether the watch is still valid. A missing directory is
-/// polled.
+/// Waits for a change in the directory of device files. Returns whether `dir_watch` is still valid. Without a
+/// watch, waits until the directory exists and returns `false`.
 async fn device_dir_changed(path: &Path, dir_watch: Option<&mut WatchedDir>) -> bool {
     match dir_watch {
         Some(dir_watch) => dir_watch.changed().await,

@@ -1,4 +1,4 @@
-//! Atomic file replacement.
+//! Replaces files atomically.
 
 use crate::Error;
 use std::{
@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes `content` to `path` with the permissions `mode`: into a temporary file, which is synced and then renamed. A
-/// running program can be replaced this way; its old file exists until it ends.
+/// Writes `content` to a temporary file with the permissions `mode`, syncs it, and renames it to `path`. The
+/// binary of a running program can be replaced this way: the process keeps the old file until it ends.
 pub fn write_atomically(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), Error> {
     let temporary = temporary_path(path);
-    // Left by a daemon that was killed here.
+    // A daemon that was killed before the rename leaves a temporary file behind.
     match fs::remove_file(&temporary) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             return Err(Error::File { action: "remove", path: temporary, source });
@@ -35,7 +35,8 @@ pub fn write_atomically(path: &Path, content: &mut dyn Read, mode: u32) -> Resul
     }
 }
 
-/// Temporary file name: hidden, and without an extension that a runtime would read as a configuration.
+/// Returns the name of the temporary file for `path`. It is hidden and has no extension that a container
+/// runtime would read as a CNI configuration.
 pub fn temporary_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -13,12 +13,12 @@ use std::{
 };
 use tracing::{info, warn};
 
-/// File name under which the runtime calls the plugin.
+/// File name of the CNI plugin, which is also its `type` in our CNI configuration.
 pub(super) const BINARY_NAME: &str = "ferroband";
-/// Suffix of a foreign binary that an alias replaces.
+/// Suffix that is appended to the name of a foreign binary when an alias replaces it.
 pub(super) const SAVED_SUFFIX: &str = ".before-ferroband";
 
-/// Installs `program` in `folder`, and a symlink for each alias.
+/// Copies `program` to `folder` as `ferroband`, and creates a symlink to it for each alias.
 pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|source| Error::File {
         action: "create",
@@ -43,7 +43,7 @@ pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Re
     Ok(())
 }
 
-/// Makes `alias` a symlink to our binary. A foreign binary of that name is kept beside it.
+/// Makes `alias` a symlink to our binary. A foreign binary of that name is renamed, see [`SAVED_SUFFIX`].
 fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
     let path = folder.join(alias);
     let failed = |source| Error::File { action: "install", path: path.clone(), source };
@@ -64,7 +64,7 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
-    // Relative, so that it resolves in every mount of the directory.
+    // The link target is relative, so that it resolves wherever the directory is mounted.
     symlink(BINARY_NAME, &temporary).map_err(failed)?;
     fs::rename(&temporary, &path).map_err(failed)?;
     info!(alias = %path.display(), "alias installed");
@@ -91,7 +91,7 @@ pub(super) fn list_aliases(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf
     Ok(aliases)
 }
 
-/// Whether two files have the same content. A daemon restart need not rewrite the binary.
+/// Whether two files have the same content. If so, a restarted daemon does not write the binary again.
 fn have_same_content(a: &Path, b: &Path) -> io::Result<bool> {
     let (a, b) = (File::open(a)?, File::open(b)?);
     if a.metadata()?.len() != b.metadata()?.len() {

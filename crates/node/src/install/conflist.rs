@@ -18,19 +18,19 @@ use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Our file name; runtimes use the file that sorts first.
+/// Name of our CNI configuration file. Container runtimes use the file that sorts first.
 pub const CONFLIST: &str = "00-ferroband.conflist";
-/// Lowest CNI version that we write. Results of older default networks are converted.
+/// Lowest `cniVersion` of our configuration. Results of default networks with an older version are converted.
 const MIN_CNI_VERSION: CniVersion = CniVersion::V1_0_0;
 /// How often to check the directory without an inotify event, in case one is lost.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Renders our configuration in front of `wrapped`.
+/// Renders the configuration that makes the runtime call Ferroband instead of the network `wrapped`.
 ///
-/// It has the wrapped network's name, which runtimes show and use as a cache key, and its capabilities, so that the
-/// runtime passes on what the wrapped plugins need (port mappings, bandwidth). It also contains the wrapped network
-/// itself: a DEL, GC or STATUS without a journal (pods that are older than Ferroband, or no daemon) still reaches its
-/// plugins.
+/// The configuration has the name of the wrapped network, because runtimes show it and use it as a cache key.
+/// It has the capabilities of the wrapped plugins, so that the runtime passes what they need (port mappings,
+/// bandwidth). It also contains the wrapped network itself, so that a DEL, GC or STATUS reaches its plugins
+/// even if there is no journal (for pods older than Ferroband) or no daemon.
 pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
     let version =
         CniVersion::parse(&wrapped.network.cni_version).unwrap_or(MIN_CNI_VERSION).max(MIN_CNI_VERSION);
@@ -46,8 +46,8 @@ pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
     format!("{conflist:#}\n")
 }
 
-/// Keeps our configuration in `folder` in sync with the network that it wraps, until `stop`. `written` reports
-/// whether the file exists.
+/// Keeps our configuration in `folder` in sync with the network that it wraps, until `stop` is cancelled.
+/// Sends to `written` whether the file exists.
 pub async fn keep_conflist(
     root: Root,
     folder: PathBuf,
@@ -65,8 +65,8 @@ pub async fn keep_conflist(
                         written.send_replace(true);
                     }
                     Err(e) => {
-                        // Our old file stays: its ADDs fail loudly, whereas the default network alone would silently
-                        // lack the other networks.
+                        // Our old file is kept. With it, ADDs fail with an error. Without it, the runtime
+                        // would attach pods to the default network only, without an error.
                         let problem = e.to_string();
                         if problem != last_problem {
                             warn!(folder = %folder.display(), "{problem}");
@@ -91,14 +91,14 @@ pub async fn keep_conflist(
 async fn sync_conflist(root: &Root, folder: &Path) -> Result<(), Error> {
     let (root, folder) = (root.clone(), folder.to_owned());
     let writing = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
-        // Ferroband is being uninstalled from this node.
+        // Ferroband is being uninstalled from this node, so the file must not be written again.
         true => Ok(()),
         false => write_conflist(&folder),
     });
     writing.await.map_err(|e| Error::Task { task: "CNI configuration writer", source: Some(Box::new(e)) })?
 }
 
-/// Writes our file if its content differs.
+/// Writes our configuration file, unless it already has the right content.
 pub(super) fn write_conflist(folder: &Path) -> Result<(), Error> {
     let wrapped = find_default_network(folder)?;
     let content = render_conflist(&wrapped);

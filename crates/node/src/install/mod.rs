@@ -5,8 +5,9 @@
 //! etc/cni/net.d/10-calico.conflist ──wrap──▶ etc/cni/net.d/00-ferroband.conflist   once an ADD can succeed
 //! ```
 //!
-//! Nothing is removed when the daemon stops: without the configuration, the runtime would silently attach pods to the
-//! default network only. [`uninstall`] removes it after the last pod that needs it is gone.
+//! Nothing is removed when the daemon stops: without the configuration, the runtime would silently attach
+//! pods to the default network only. [`uninstall`] removes the files once the last pod with an attachment is
+//! gone.
 
 mod atomic_write;
 mod cni_binary;

@@ -60,7 +60,7 @@ fn conflist_is_private_and_only_rewritten_on_change() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
 }
 
-/// Waits until `condition` holds.
+/// Polls `condition`. Returns `false` if it still does not hold after a few seconds.
 async fn wait_until(condition: impl Fn() -> bool) -> bool {
     for _ in 0..200 {
         if condition() {
@@ -160,7 +160,7 @@ fn uninstalling_restores_the_node() {
     };
     let installed = install();
     assert_ne!(installed, before);
-    // A pod has an attachment.
+    // A journal means that a pod still has an attachment, so nothing is uninstalled yet.
     fs::create_dir_all(root.state("journal")).unwrap();
     fs::write(root.state("journal/c1.json"), "{}").unwrap();
     assert!(!uninstall(&root, &net_d, &bin_dir).unwrap());

@@ -11,15 +11,16 @@ use std::{
 };
 use tracing::info;
 
-/// Restores the node to its state before Ferroband: at once if no pod has an attachment, otherwise with the last DEL.
-/// Returns whether it is done. `net_d` and `bin_dir` are the runtime's directories under `root`. A running daemon
-/// does not reinstall anything; a newly started daemon cancels the uninstallation.
+/// Restores the node to its state before Ferroband. This happens at once if no pod has an attachment, and
+/// otherwise when the DEL of the last such pod is done. Returns `true` if the uninstallation is complete.
+/// `net_d` and `bin_dir` are the runtime's directories under `root`. A running daemon does not reinstall
+/// anything; a newly started daemon cancels the uninstallation.
 pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Error> {
     let relative = |path: PathBuf| match path.strip_prefix(root.base()) {
         Ok(inside) => inside.to_owned(),
         Err(_) => path,
     };
-    // The marker comes first, so that a running daemon stops reinstalling.
+    // Write the marker before anything is removed, so that a running daemon does not reinstall it.
     let run = root.run("ferroband");
     fs::create_dir_all(&run).map_err(|source| Error::File { action: "create", path: run, source })?;
     write_atomically(&uninstall_marker(root), &mut "".as_bytes(), 0o600)?;
@@ -40,7 +41,7 @@ pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Erro
     Ok(done)
 }
 
-/// Cancels an earlier uninstallation that is not finished.
+/// Cancels an uninstallation that still waits for pods.
 pub fn cancel_uninstall(root: &Root) -> Result<(), Error> {
     match fs::remove_file(uninstall_marker(root)) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -56,19 +57,19 @@ pub(crate) fn is_uninstalled(root: &Root) -> bool {
     uninstall_marker(root).exists()
 }
 
-/// The marker lives in /run, so it is gone after a reboot.
+/// Path of the file that marks the node as uninstalled. It is in /run, so a reboot removes it.
 fn uninstall_marker(root: &Root) -> PathBuf {
     root.run("ferroband/left")
 }
 
-/// Path of the foreign binary that an alias replaced.
+/// Path under which the foreign binary that `alias` replaced is saved.
 pub(super) fn saved_path(alias: &Path) -> PathBuf {
     let mut name = alias.file_name().unwrap_or_default().to_owned();
     name.push(cni_binary::SAVED_SUFFIX);
     alias.with_file_name(name)
 }
 
-/// Completes on SIGTERM or SIGINT.
+/// Returns a future that completes on SIGTERM or SIGINT. The signal handlers are installed at once.
 pub fn termination_signal() -> Result<impl Future<Output = ()>, Error> {
     crate::run::stop_signal()
 }

@@ -26,7 +26,7 @@ struct PodDevicesCheckpointEntry {
     ids: Option<CheckpointDeviceIds>,
 }
 
-/// A map by NUMA node, or a flat list before Kubernetes 1.20.
+/// Device IDs by NUMA node. The kubelet wrote a flat list before Kubernetes 1.20.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum CheckpointDeviceIds {
@@ -34,7 +34,7 @@ enum CheckpointDeviceIds {
     Flat(Vec<String>),
 }
 
-/// Returns the devices of the pod with this UID.
+/// Parses a checkpoint and returns the devices of the pod with this UID, or none if the pod is not listed.
 pub(super) fn parse_pod_devices(text: &[u8], uid: &str) -> Result<PodDevices, serde_json::Error> {
     let checkpoint: PodDevicesCheckpoint = serde_json::from_slice(text)?;
     let mut devices = PodDevices::default();

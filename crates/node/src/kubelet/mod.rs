@@ -6,8 +6,8 @@
 //!   only if the socket does not exist
 //! ```
 //!
-//! The kubelet's order is kept: by container, then in allocation order. Pairing networks with containers depends on
-//! it, so nothing is sorted.
+//! Devices keep the kubelet's order: by container, then in allocation order. The n-th network of a resource
+//! takes the n-th device, so the devices must not be sorted.
 
 mod checkpoint;
 mod pod_devices;
@@ -40,12 +40,12 @@ mod wire {
 }
 
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout where the caller can do without the answer.
+/// Timeout of queries whose caller can continue without an answer.
 const SHORT_QUERY_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum size of a response, which lists every pod of the node.
+/// Maximum size of a response. A `List` response contains every pod of the node.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// Client of this node's kubelet.
+/// Reads the devices of pods from this node's kubelet.
 #[derive(Clone, Debug)]
 pub struct PodResourcesClient {
     socket: PathBuf,
@@ -53,12 +53,12 @@ pub struct PodResourcesClient {
 }
 
 impl PodResourcesClient {
-    /// The kubelet with its files under `root`.
+    /// Uses the kubelet's default directory, `var/lib/kubelet`, under `root`.
     pub fn new(root: &Root) -> Self {
         Self::in_kubelet_dir(&root.path("var/lib/kubelet"))
     }
 
-    /// The kubelet with its files in `folder`.
+    /// `folder` is the kubelet's directory, normally `/var/lib/kubelet`.
     pub fn in_kubelet_dir(folder: &Path) -> Self {
         Self {
             socket: folder.join("pod-resources/kubelet.sock"),
@@ -66,7 +66,8 @@ impl PodResourcesClient {
         }
     }
 
-    /// Returns the devices of `pod`, which may be none.
+    /// Returns the devices of `pod`; empty if it has none. Reads the checkpoint file only if the socket does
+    /// not exist.
     pub async fn pod_devices(&self, pod: &PodRef) -> Result<PodDevices, Error> {
         match self.socket.try_exists() {
             Ok(false) => self.read_checkpoint(pod),
@@ -137,7 +138,8 @@ async fn query_pod_resources(
         Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) => {
             return Err(status);
         }
-        // The method is unknown or disabled. The error code depends on the kubelet's version.
+        // Any other error means that the Get method is unknown or disabled; the code depends on the kubelet's
+        // version.
         Err(_) => {}
     }
     let pods = client.list(ListPodResourcesRequest {}).await?.into_inner().pod_resources;

@@ -1,4 +1,4 @@
-//! Devices of one pod.
+//! The devices that the kubelet allocated to one pod.
 
 use super::wire::PodResources;
 use std::collections::{HashMap, VecDeque};
@@ -16,12 +16,12 @@ impl PodDevices {
         devices
     }
 
-    /// Appends devices of a resource.
+    /// Appends devices of a resource, after those that it already has.
     pub fn add(&mut self, resource: &str, ids: impl IntoIterator<Item = String>) {
         self.0.entry(resource.to_owned()).or_default().extend(ids);
     }
 
-    /// Takes the next device of a resource. `None` if more networks use the resource than the pod has devices.
+    /// Removes and returns the next device of a resource. `None` if all its devices are taken.
     pub fn take_next(&mut self, resource: &str) -> Option<String> {
         self.0.get_mut(resource)?.pop_front()
     }

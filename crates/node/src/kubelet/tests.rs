@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
-/// A kubelet that knows two pods and may lack the Get method.
+/// A kubelet with two pods. It supports the Get method only if `get` is set.
 struct FakePodResourcesLister {
     get: bool,
 }
@@ -105,7 +105,7 @@ async fn checkpoint_is_used_without_the_socket_and_missing_both_is_an_error() {
     fs::write(plugins.join("kubelet_internal_checkpoint"), "{").unwrap();
     assert!(matches!(kubelet.pod_devices(&pod("a")).await.unwrap_err(), Error::File { .. }));
 
-    // A socket without a listener belongs to a kubelet that is restarting.
+    // A socket file without a listener means that the kubelet is restarting.
     fs::create_dir_all(folder.path().join("var/lib/kubelet/pod-resources")).unwrap();
     fs::write(folder.path().join("var/lib/kubelet/pod-resources/kubelet.sock"), "").unwrap();
     let error = kubelet.pod_devices(&pod("a")).await.unwrap_err();

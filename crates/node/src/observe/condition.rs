@@ -13,13 +13,13 @@ use tokio::{sync::watch, time::sleep};
 use tracing::warn;
 
 const CONDITION_TYPE: &str = "FerrobandDevices";
-/// How long to wait for further changes before writing.
+/// How long to wait for further changes before the condition is written.
 const DEBOUNCE: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_secs(10);
-/// Maximum length of the message; details are in the log.
+/// Maximum length of the condition's message. The log contains the complete text.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Keeps the condition of `node` in sync with the problems of the device plugin.
+/// Keeps the condition of `node` in sync with the problems of the device plugin, forever.
 pub async fn keep_condition_current(
     client: Client,
     node: String,

@@ -5,14 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Minimum interval between updates of an unchanged failure.
+/// Minimum interval between updates of an event whose message has not changed.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
-/// Minimum interval after which a changed message creates a new event: the cause is probably being worked on.
+/// Minimum age of an event before a failure with another message creates a new one. It is shorter than
+/// [`REPEAT_INTERVAL`], because a new message usually means that someone is fixing the cause.
 const CHANGED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
-/// When to drop a failure that has not recurred. The API server drops events after an hour.
+/// How long a failure that does not recur is remembered. The API server drops events after an hour, too.
 const RETENTION: Duration = Duration::from_secs(3600);
 
-/// Key of a failure: the pod's UID (or name) and the reason.
+/// Key of a failure: the pod's UID, or `namespace/name` if the UID is unknown, and the event's reason.
 pub type PodFailureKey = (String, String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +22,11 @@ pub enum PodEventAction {
     Create(String),
     /// Update the event with this name to this count.
     UpdateCount(String, i32),
-    /// The failure was reported recently.
+    /// Do nothing, because the failure was reported recently.
     Suppress,
 }
 
-/// Failures of the last hour.
+/// Remembers the failures of the last hour and the event that reported each.
 #[derive(Debug, Default)]
 pub struct PodEventDedup {
     reported: HashMap<PodFailureKey, ReportedFailure>,
@@ -41,7 +42,8 @@ struct ReportedFailure {
 }
 
 impl PodEventDedup {
-    /// Records that a failure happened at `now`. `name` generates the name of a new event.
+    /// Records that a failure happened at `now`, and returns what to do about its event. `name` generates the
+    /// name of a new event.
     pub fn record(
         &mut self,
         failure: PodFailureKey,
@@ -82,7 +84,7 @@ impl PodEventDedup {
         }
     }
 
-    /// Removes a failure after its event could not be written; the next one creates a new event.
+    /// Forgets a failure whose event could not be written, so that its next occurrence creates a new event.
     pub fn remove(&mut self, failure: &PodFailureKey) {
         self.reported.remove(failure);
     }
@@ -112,7 +114,7 @@ mod tests {
             ]
         );
         assert_eq!(dedup.record(failure("NoParent"), "x", || "e2".into(), at(61)), first("e2"));
-        // Another network is missing now.
+        // The same failure now has another message.
         let mut changed = |second| dedup.record(failure("NoNetworkFound"), "y", || "e3".into(), at(second));
         assert_eq!(
             (changed(62), changed(66), changed(67)),

@@ -1,4 +1,4 @@
-//! Warning events on pods.
+//! Reports failed CNI calls as warning events on pods.
 
 use super::event_dedup::{PodEventAction, PodEventDedup, PodFailureKey};
 use crate::{api_call::with_timeout, error::error_chain};
@@ -32,7 +32,7 @@ pub struct PodEventRecorder {
 }
 
 impl PodEventRecorder {
-    /// Records events from `node` through `client`.
+    /// `node` is the name that events show as their source.
     pub fn new(client: Client, node: String) -> Self {
         Self { client, node, dedup: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! Reports what happened: events, the `network-status` annotation, the node condition, and metrics.
+//! Reports to users: pod events, the `network-status` annotation, the node condition, and metrics.
 
 pub mod condition;
 mod event_dedup;

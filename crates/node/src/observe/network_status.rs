@@ -1,4 +1,4 @@
-//! The `network-status` annotation of a pod.
+//! Writes the `network-status` annotation of pods.
 
 use crate::{
     Error,
@@ -22,11 +22,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-/// How long to retry before the ADD fails and is undone.
+/// How long a write is retried before the ADD fails and is rolled back.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Writes the `network-status` annotation.
 #[derive(Clone)]
 pub struct NetworkStatusWriter {
     client: Client,
@@ -37,8 +36,8 @@ impl NetworkStatusWriter {
         Self { client }
     }
 
-    /// Writes the `outcomes` of `plan` to the pod with one PATCH. With `annotation`, the pod's networks annotation, it
-    /// also adds the marks of ib-kubernetes to that annotation.
+    /// Writes the `outcomes` of `plan` to the pod with one PATCH. If `annotation`, the pod's networks
+    /// annotation, is present, the same PATCH adds the marks of ib-kubernetes to it.
     pub async fn record(
         &self,
         plan: &Plan,
@@ -59,8 +58,8 @@ impl NetworkStatusWriter {
             let call = pods.patch_subresource("status", &pod.name, &parameters, &patch);
             let Err(error) = with_timeout(call).await else { return Ok(()) };
             match classify(&error) {
-                // Other clients write the same pod faster than the API server can merge. Our patch is valid in any
-                // case.
+                // Other clients wrote the pod while the API server merged our patch. The patch stays valid,
+                // so it is sent again.
                 ApiFailure::Conflict if is_contended(&error) && Instant::now() < until => {
                     sleep(RETRY_DELAY).await;
                 }
@@ -83,7 +82,7 @@ impl NetworkStatusWriter {
     }
 }
 
-/// Whether a conflict is about the resource version of the same pod, not about its UID.
+/// Whether a conflict was caused by a concurrent write to the same pod. Otherwise, the pod's UID has changed.
 fn is_contended(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let about_uid = status.message.to_lowercase().contains("uid")
@@ -95,7 +94,7 @@ fn is_contended(error: &kube::Error) -> bool {
     status.code == 409 && !about_uid
 }
 
-/// Builds the patch; `None` if there are no entries.
+/// Builds the patch of the pod's annotations; `None` if no outcome has a status entry.
 fn build_patch(
     plan: &Plan,
     pod: &PodRef,
@@ -125,8 +124,8 @@ fn build_patch(
     Some(json!({ "metadata": { "uid": pod.uid, "annotations": annotations } }))
 }
 
-/// Adds the marks of ib-kubernetes to the networks annotation; `None` if they are present. The networks of the
-/// annotation are the last ones of the plan.
+/// Returns the networks annotation with the marks of ib-kubernetes; `None` if it already has them. The
+/// annotation's networks are the last attachments of the plan.
 fn add_ib_kubernetes_marks(
     plan: &Plan,
     pod: &PodRef,
@@ -258,7 +257,7 @@ mod tests {
         (done, calls.load(Ordering::Relaxed))
     }
 
-    /// DEL follows and removes the GUID from its partition.
+    /// A missing pod is no error, because a DEL follows, which removes the GUID from its partition.
     // Case: partitions 56
     #[tokio::test(start_paused = true)]
     async fn write_conflicts_are_retried_and_missing_pods_are_ignored() {

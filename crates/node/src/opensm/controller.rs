@@ -1,4 +1,4 @@
-//! Connects the SubnetManagerHost object with the opensm supervisor.
+//! Runs the opensm supervisor according to this node's SubnetManagerHost object.
 
 use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
 use crate::{api_call::with_timeout, error::error_chain, install::is_uninstalled};
@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tracing::warn;
 
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval on nodes that do not run opensm.
+/// Reconciliation interval on nodes that do not run opensm.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Runs this node's opensm as its SubnetManagerHost object requests, forever. opensm keeps running when the daemon
@@ -40,7 +40,7 @@ pub async fn run_opensm_controller(
             }));
         });
     let keeping = async {
-        // An incomplete cache must not stop opensm.
+        // Before the cache is synced, the object seems to be missing, which would stop opensm.
         cache.wait_synced().await;
         let mut changes = cache.changes();
         let mut supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));

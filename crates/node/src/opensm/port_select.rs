@@ -15,7 +15,7 @@ pub struct SmPort {
     pub device: String,
     pub port: u32,
     pub guid: Guid,
-    /// LID of the subnet manager and LID of the port; 0 if unset.
+    /// LID of the subnet manager (`sm_lid`) and LID of the port (`lid`); 0 if unset.
     pub lids: (u16, u16),
 }
 

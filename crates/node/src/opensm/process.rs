@@ -1,4 +1,4 @@
-//! Processes identified by PID and start time, because PIDs are reused.
+//! Finds and signals processes. A process is identified by PID and start time, because PIDs are reused.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -6,11 +6,12 @@ use nix::unistd::Pid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// A process of our user in our PID namespace.
+/// A process in the daemon's PID namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: i32,
-    /// Start time in ticks since boot. Together with the PID it is unique.
+    /// Start time in clock ticks since boot. It tells apart processes that had the same PID one after
+    /// another.
     start_ticks: u64,
     pub arguments: Vec<String>,
 }
@@ -29,8 +30,8 @@ impl Process {
         })
     }
 
-    /// Lists the processes of our user in our PID namespace. A pod's process may have any command line, but it is in
-    /// another PID namespace and usually has another user.
+    /// Lists the processes with our user in our PID namespace. Processes of pods are excluded: they can
+    /// imitate any command line, but they run in other PID namespaces.
     pub fn list_own() -> Vec<Self> {
         let own = fs::read_link("/proc/self/ns/pid").ok();
         let user = fs::metadata("/proc/self").map(|meta| meta.uid()).ok();
@@ -48,7 +49,7 @@ impl Process {
         start_time(self.pid) == Some(self.start_ticks)
     }
 
-    /// CPU time used, in ticks.
+    /// CPU time used in user and kernel mode, in clock ticks.
     pub fn cpu_ticks(&self) -> u64 {
         [14, 15].into_iter().filter_map(|field| read_stat_field(self.pid, field)).sum()
     }
@@ -65,7 +66,7 @@ impl Process {
         }
     }
 
-    /// Returns the value after the argument `name`.
+    /// Returns the argument that follows `name` on the command line.
     pub fn argument(&self, name: &str) -> Option<&str> {
         let at = self.arguments.iter().position(|word| word == name)?;
         self.arguments.get(at + 1).map(String::as_str)
@@ -76,13 +77,14 @@ fn start_time(pid: i32) -> Option<u64> {
     read_stat_field(pid, 22)
 }
 
-/// proc(5): field 3 is the state, 14 and 15 the CPU time, 22 the start time. The name in field 2 may contain
-/// anything, so parsing starts at its last parenthesis.
+/// Reads a field of `/proc/<pid>/stat`, numbered as in proc(5): 14 and 15 are the CPU time, 22 is the start
+/// time. The program name in field 2 may contain anything, so parsing starts at the last closing parenthesis.
+/// Returns `None` for a zombie.
 fn read_stat_field(pid: i32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // A zombie.
+    // Field 3 is the state: a zombie (Z) or dead (X) process has exited.
     if matches!(fields.first(), Some(&"Z" | &"X")) {
         return None;
     }
@@ -107,7 +109,7 @@ mod tests {
         };
         assert_eq!(found.pid, child.id().cast_signed());
         assert!(found.is_alive() && found.signal(Signal::SIGKILL).unwrap());
-        // A zombie, not reaped yet.
+        // The killed child is a zombie until it is reaped, and must not count as alive.
         while found.is_alive() {}
         assert!(!found.signal(Signal::SIGHUP).unwrap());
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Handle of a running opensm.
+//! Starts, finds and stops opensm.
 
 use super::{OpensmProgram, process::Process};
 use ferroband_model::Guid;
@@ -9,18 +9,19 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// How long opensm may take to exit before it is killed. It can hang if its port is gone.
+/// How long opensm may take to start, and to exit before it is killed. It can hang if its port is gone.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// A running opensm that we started.
+/// A running opensm that this or an earlier daemon started.
 pub struct OpensmHandle {
     pub process: Process,
-    /// Set if this daemon process started it.
+    /// The child process; `None` if an earlier daemon started it.
     child: Option<Child>,
 }
 
 impl OpensmHandle {
-    /// Finds an opensm that an earlier daemon started. There is at most one, because a port accepts only one.
+    /// Finds an opensm that an earlier daemon started. At most one is running, because a port accepts only
+    /// one subnet manager.
     pub fn find_running(program: &OpensmProgram) -> Option<Self> {
         let [flag, file] = program.identifying_arguments();
         let is_ours = |process: &Process| process.argument(&flag) == Some(&file);
@@ -31,10 +32,10 @@ impl OpensmHandle {
 
     pub fn start(program: &OpensmProgram, port: Guid) -> Result<Self, String> {
         let mut command = program.start_command(port).map_err(|error| error.to_string())?;
-        // A separate process group, so that Ctrl-C in a terminal does not reach opensm.
+        // opensm gets its own process group, so that Ctrl-C in a terminal does not reach it.
         let mut child = command.process_group(0).spawn().map_err(|error| error.to_string())?;
         let pid = child.id().cast_signed();
-        // Until exec(2), /proc shows our own command line.
+        // Wait until the child has called exec(2). Before that, /proc shows our own command line.
         let [flag, file] = program.identifying_arguments();
         let until = Instant::now() + GRACE_PERIOD;
         while Instant::now() < until {
@@ -52,13 +53,13 @@ impl OpensmHandle {
         Err(program.last_output())
     }
 
-    /// The port it was started on.
+    /// GUID of the port that opensm was started on, from its command line.
     pub fn port(&self) -> Option<Guid> {
         let text = self.process.argument("-g")?.trim_start_matches("0x");
         u64::from_str_radix(text, 16).ok().map(Guid::new)
     }
 
-    /// Whether it is running. Reaps the child if it has exited.
+    /// Returns whether opensm is running. Reaps the child if it has exited.
     pub fn poll_running(&mut self) -> bool {
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
@@ -69,7 +70,8 @@ impl OpensmHandle {
         self.process.is_alive()
     }
 
-    /// Sends SIGHUP: opensm reads the partitions file and sweeps.
+    /// Sends SIGHUP, which makes opensm read the partitions file and sweep. Returns `false` if the process is
+    /// gone.
     pub fn send_sighup(&self) -> Result<bool, String> {
         self.process.signal(Signal::SIGHUP).map_err(|error| error.to_string())
     }

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where distributions install it, besides `PATH`.
+/// Directories that are searched for opensm and its tools after those in `PATH`.
 const FALLBACK_DIRS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/ufm/opensm/sbin"];
 
 /// The opensm binary and its working directory.
@@ -16,23 +16,24 @@ const FALLBACK_DIRS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/opt
 pub struct OpensmProgram {
     name: PathBuf,
     folder: PathBuf,
-    /// Additional environment variables.
+    /// Additional environment variables for opensm and its tools. Only tests set any.
     variables: Vec<(String, String)>,
 }
 
 impl OpensmProgram {
-    /// `name` is a path or a name to look up; the files are under `root`.
+    /// `name` is a path, or a name to look up in `PATH`. The working directory is in the state directory
+    /// under `root`.
     pub fn new(root: &Root, name: impl Into<PathBuf>) -> Self {
         Self { name: name.into(), folder: root.state("opensm"), variables: Vec::new() }
     }
 
-    /// Adds an environment variable for opensm and its tools.
+    /// Adds a variable to the environment of opensm and its tools.
     pub fn with_env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.variables.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The partitions file. Everything outside our markers belongs to the administrator.
+    /// Path of the partitions file. Everything in it outside our markers belongs to the administrator.
     pub fn partitions_file(&self) -> PathBuf {
         self.folder.join("partitions.conf")
     }
@@ -41,7 +42,7 @@ impl OpensmProgram {
         self.folder.join("opensm.log")
     }
 
-    /// The configured name or path.
+    /// The name or path that the daemon was configured with.
     pub fn name(&self) -> &Path {
         &self.name
     }
@@ -50,7 +51,7 @@ impl OpensmProgram {
         self.find_tool(&self.name)
     }
 
-    /// Finds another tool (`sminfo`).
+    /// Finds the executable `name`, such as `sminfo`. A path is used as it is.
     pub fn find_tool(&self, name: &Path) -> Option<PathBuf> {
         if name.components().count() > 1 {
             return Some(name.to_owned()).filter(|file| file.is_file());
@@ -60,14 +61,15 @@ impl OpensmProgram {
         folders.map(|folder| folder.join(name)).find(|file| file.is_file())
     }
 
-    /// Whether this opensm manages the ports of virtual functions. Only such versions contain the option name.
+    /// Whether this opensm can manage the ports of virtual functions. Only the binary of such a version
+    /// contains the name of the option.
     pub fn supports_virtualization(&self) -> bool {
         let option = b"virt_enabled";
         let text = self.find_executable().and_then(|file| fs::read(file).ok()).unwrap_or_default();
         text.windows(option.len()).any(|window| window == option)
     }
 
-    /// Returns a command with opensm's environment.
+    /// Returns a command that runs `file` with opensm's environment and working directory.
     pub fn command(&self, file: &Path) -> Command {
         let mut command = Command::new(file);
         command
@@ -80,20 +82,21 @@ impl OpensmProgram {
         command
     }
 
-    /// Arguments that identify our opensm: its partitions file.
+    /// Arguments that identify our opensm among other processes. No other opensm uses our partitions file.
     pub fn identifying_arguments(&self) -> [String; 2] {
         ["-P".to_owned(), self.partitions_file().display().to_string()]
     }
 
-    /// Returns the command that starts opensm on a port. It does not daemonize: it is our child, and an orphan if we
-    /// exit.
+    /// Returns the command that starts opensm on a port. opensm does not daemonize: it is our child process,
+    /// and keeps running as an orphan if we exit.
     pub fn start_command(&self, port: Guid) -> Result<Command, Error> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| Error::File { action: "create", path, source }
         };
         fs::create_dir_all(&self.folder).map_err(failed(&self.folder))?;
-        // Our own options file: the one in /etc may name another partitions file, for example.
+        // opensm uses our own options file, because the one in /etc may, for example, name another partitions
+        // file.
         let options = self.folder.join("opensm.conf");
         write_atomically(&options, &mut self.render_options().as_bytes(), 0o644)?;
         let output_file = self.folder.join("opensm.out");
@@ -104,7 +107,7 @@ impl OpensmProgram {
             .arg("-F")
             .arg(&options)
             .args(["-g", &format!("{:#018x}", port.value())])
-            // The lowest priority: any other subnet manager wins.
+            // With the lowest priority, any other subnet manager becomes master.
             .args(["-p", "0"])
             .args(self.identifying_arguments())
             .arg("-f")
@@ -114,7 +117,7 @@ impl OpensmProgram {
         Ok(command)
     }
 
-    /// Returns the last lines of its output, for error messages.
+    /// Returns the last two lines of opensm's output, for error messages.
     pub fn last_output(&self) -> String {
         let text = fs::read_to_string(self.folder.join("opensm.out")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -16,14 +16,14 @@ const SMINFO_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum SmMaster {
     /// No subnet manager answers.
     NoMaster,
-    /// A managed opensm, on this or another node.
+    /// An opensm that Ferroband runs, on this or another node.
     OwnOpensm,
-    /// A foreign subnet manager, with a description.
+    /// A subnet manager that Ferroband does not run, with a description for messages.
     Foreign(String),
 }
 
-/// Queries the fabric with `sminfo` of infiniband-diags. Without it, the port's `sm_lid` is used. `lids` are the
-/// subnet manager's LID and the port's own LID.
+/// Queries the fabric with `sminfo` of infiniband-diags. If it is not installed, the answer is derived from
+/// `lids`: the LID of the subnet manager and that of the port itself.
 pub fn query_sm_master(
     program: &OpensmProgram,
     device: &str,
@@ -50,7 +50,7 @@ pub fn query_sm_master(
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => break,
-            // sminfo fails if no master answers.
+            // sminfo exits with an error if no master answers.
             Ok(Some(_)) => return Ok(SmMaster::NoMaster),
             Ok(None) if Instant::now() < until => sleep(Duration::from_millis(5)),
             _ => {
@@ -65,6 +65,7 @@ pub fn query_sm_master(
     Ok(parse_sminfo(&text, own_ports))
 }
 
+/// Parses the output of sminfo, which looks like this:
 /// `sminfo: sm lid 1 sm guid 0xe41d2d0301000001, activity count 6 priority 0 state 3 SMINFO_MASTER`
 fn parse_sminfo(text: &str, own_ports: &BTreeSet<Guid>) -> SmMaster {
     let after =

@@ -1,4 +1,5 @@
-//! Reconciles this node's opensm with its desired state. Blocking; the caller supplies the time.
+//! Reconciles this node's opensm with its desired state. All functions block, and the caller supplies the
+//! time.
 
 use super::{
     OpensmProgram,
@@ -17,27 +18,29 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Backoff after opensm exited.
+/// Delay before opensm is started again after a failure.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
-/// After running this long, the failure count is reset.
+/// How long opensm must run before the failure count is reset.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
-/// A SIGHUP that arrives while opensm sweeps, after it has read the file, can be lost. A second one costs one sweep.
+/// When to send a second SIGHUP. The first one can be lost if it arrives while opensm sweeps and has already
+/// read the file. The second one costs only a sweep.
 const SIGNAL_REPEAT_DELAY: Duration = Duration::from_secs(3);
 const MASTER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredOpensm {
-    /// Our section of the partitions file.
+    /// Content of our section of the partitions file.
     pub members: String,
-    /// Serial number of `members`.
+    /// Serial number of `members`; 0 if the cluster daemon has not set them yet.
     pub serial: i64,
-    /// The serial that opensm may load.
+    /// Highest serial that opensm may load, because all hosts have written it.
     pub signal: i64,
-    /// The label's value that selects the port.
+    /// Value of the node's label `ferroband.io/subnet-manager`, which selects the port.
     pub port: String,
-    /// Ports of all nodes that run a managed opensm.
+    /// Port GUIDs of all nodes on which Ferroband runs opensm.
     pub own_ports: BTreeSet<Guid>,
-    /// The last reported status, possibly of an earlier daemon: written, signalled.
+    /// The serials `written` and `signalled` of the object's status. An earlier daemon may have reported
+    /// them.
     pub reported: (i64, i64),
 }
 
@@ -57,18 +60,18 @@ impl DesiredOpensm {
 
 type SmPortSelector = Box<dyn Fn(&str) -> Result<SmPort, String> + Send>;
 
-/// Supervises one opensm process.
+/// Keeps one opensm process and its partitions file in the desired state.
 pub struct OpensmSupervisor {
     program: OpensmProgram,
     select_port: SmPortSelector,
     file: LocalOpensmHost,
     process: Option<OpensmHandle>,
-    /// Whether a process of an earlier daemon was looked for.
+    /// Whether the supervisor has already looked for an opensm that an earlier daemon started.
     adoption_tried: bool,
     running_since: Option<Instant>,
     failures: u32,
     retry_at: Option<Instant>,
-    /// Why it is not running.
+    /// Why opensm is not running, as a message for the status.
     problem: Option<String>,
     signalled: i64,
     repeat_signal_at: Option<Instant>,
@@ -79,7 +82,7 @@ pub struct OpensmSupervisor {
 }
 
 impl OpensmSupervisor {
-    /// Supervises `program` on the port that `ports` selects.
+    /// `ports` returns the port for the value of the node's label.
     pub fn new(
         program: OpensmProgram,
         ports: impl Fn(&str) -> Result<SmPort, String> + Send + 'static,
@@ -104,12 +107,13 @@ impl OpensmSupervisor {
         }
     }
 
-    /// The PID, while opensm is running.
+    /// PID of opensm; `None` if it is not running.
     pub fn pid(&self) -> Option<i32> {
         self.process.as_ref().map(|handle| handle.process.pid)
     }
 
-    /// Performs the actions that are due and returns the status. `None` means that the node does not run opensm.
+    /// Performs the actions that are due at `now` and returns the status. If `desired` is `None`, the node
+    /// must not run opensm.
     pub fn reconcile(&mut self, desired: Option<&DesiredOpensm>, now: Instant) -> SubnetManagerHostStatus {
         self.detect_process(desired, now);
         let Some(desired) = desired else {
@@ -156,7 +160,8 @@ impl OpensmSupervisor {
         status
     }
 
-    /// Adopts a running process once, and detects that the process has exited.
+    /// On the first call, adopts an opensm that is already running. On every call, detects that opensm has
+    /// exited.
     fn detect_process(&mut self, desired: Option<&DesiredOpensm>, now: Instant) {
         if !self.adoption_tried {
             self.adoption_tried = true;
@@ -181,7 +186,7 @@ impl OpensmSupervisor {
         }
     }
 
-    /// Writes the partitions file. Returns whether it had been modified externally.
+    /// Writes the partitions file if its content differs. Returns whether it had been modified externally.
     fn write_partitions_file(
         &self,
         desired: &DesiredOpensm,
@@ -209,14 +214,15 @@ impl OpensmSupervisor {
         self.program.partitions_file().with_extension("good")
     }
 
-    /// Ensures that opensm is running on the right port, or starts it when allowed.
+    /// Moves opensm to `port` if it runs on another one, and starts it if it may be started. Checks at
+    /// intervals which subnet manager is master.
     fn ensure_running(&mut self, port: &SmPort, desired: &DesiredOpensm, now: Instant) {
         if self.process.as_ref().is_some_and(|process| process.port() != Some(port.guid)) {
             info!(device = port.device, port = port.port, "moving opensm to another port");
             self.process.take().into_iter().for_each(OpensmHandle::stop);
         }
         let retry_due = self.retry_at.is_none_or(|until| now >= until);
-        // Not before every host has the file and all managed ports are known.
+        // opensm may start only after every host has the file and all managed ports are known.
         let may_start = desired.serial > 0 && desired.signal > 0 && retry_due;
         let check_master = self
             .master_checked_at
@@ -265,7 +271,7 @@ impl OpensmSupervisor {
         if self.process.is_none() {
             match OpensmHandle::start(&self.program, port.guid) {
                 Ok(process) => {
-                    // It reads the current file when it starts.
+                    // opensm reads the current file when it starts, so it needs no SIGHUP.
                     (self.process, self.running_since, self.signalled) =
                         (Some(process), Some(now), desired.signal);
                     (self.problem, self.repeat_signal_at) = (None, None);
@@ -305,7 +311,7 @@ impl OpensmSupervisor {
         status: &mut SubnetManagerHostStatus,
     ) {
         let Some(process) = &self.process else {
-            // It reads the file when it starts.
+            // opensm reads the file when it starts, so it needs no SIGHUP.
             status.signalled = desired.signal.min(status.written);
             return;
         };

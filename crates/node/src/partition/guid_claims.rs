@@ -1,5 +1,6 @@
-//! Claims GUIDs in the API server before a function gets one: GUIDs that pods request, which are released, and GUIDs
-//! that functions keep, if the administrator has configured a range.
+//! Claims GUIDs in GuidBlock objects before virtual functions get them. There are two kinds of claims. A GUID
+//! that a pod requests is released after the pod. A function's own GUID is permanent, and is claimed only if
+//! the administrator has configured a GUID range.
 
 use super::guid_leases::GuidLease;
 use crate::api_call::{ApiFailure, classify, with_timeout};
@@ -16,10 +17,10 @@ use kube::{
 };
 use std::collections::BTreeMap;
 
-/// How often a conflicting write is retried.
+/// How many times a claim is tried if other nodes write the same block at the same time.
 const MAX_ATTEMPTS: usize = 8;
 
-/// Claims GUIDs for this node.
+/// Claims and releases GUIDs for the virtual functions of this node.
 #[derive(Clone)]
 pub struct GuidClaimClient {
     client: Client,
@@ -31,7 +32,8 @@ impl GuidClaimClient {
         Self { client, node }
     }
 
-    /// Claims `guid` for a function. It must be in the configured range and unused.
+    /// Claims the GUID that a pod requests for a function. The GUID must be in the configured range and
+    /// unused.
     pub async fn claim(&self, network: &str, guid: Guid, function: PciAddress) -> Result<(), Fault> {
         let refuse = |cause: String| {
             Fault::new(
@@ -73,7 +75,8 @@ impl GuidClaimClient {
         Err(refuse(format!("GUID {guid} could not be claimed: too many conflicting writes")))
     }
 
-    /// Returns the permanent GUID of a function: the one it has claimed already, or a new one of the slice.
+    /// Returns the permanent GUID of a function. If the function has not claimed one yet, claims a free GUID
+    /// of `slice`, this cluster's part of the range.
     pub async fn claim_own_guid(&self, slice: &ClusterSlice, device: &str) -> Result<Guid, Fault> {
         let requester = GuidOwner { node: self.node.clone(), device: device.to_owned() };
         let fault = |cause: &str, remedy: &str| {
@@ -124,12 +127,13 @@ impl GuidClaimClient {
         Ok(objects.into_iter().filter_map(by_first_guid).collect())
     }
 
-    /// Returns the block that contains a GUID.
+    /// Returns the block that covers a GUID; `None` if the block does not exist yet.
     async fn get_block(&self, guid: Guid) -> kube::Result<Option<GuidBlock>> {
         with_timeout(self.api().get_opt(&block_name(block_start(guid)))).await
     }
 
-    /// Writes a claim. Returns `false` on a conflict.
+    /// Creates or replaces the block with the new claim. Returns `false` if another client wrote it since it
+    /// was read.
     async fn write_block(
         &self,
         existing: Option<GuidBlock>,
@@ -150,8 +154,8 @@ impl GuidClaimClient {
         }
     }
 
-    /// Lists the leases of this node. A function's permanent GUID is claimed by adapter and number, so it is not
-    /// among them.
+    /// Lists the GUIDs that are claimed for pods on this node. Permanent GUIDs are not included: their claims
+    /// name the adapter and the function's number instead of a PCI address.
     pub async fn list_node_leases(&self) -> kube::Result<Vec<GuidLease>> {
         let mut leases = Vec::new();
         for (first, object) in self.list_blocks().await? {
@@ -164,7 +168,7 @@ impl GuidClaimClient {
         Ok(leases)
     }
 
-    /// Releases a claim. Does nothing if it is gone or has another owner now.
+    /// Releases the claim of a lease. Does nothing if the claim is gone or belongs to another function.
     pub async fn release(&self, (function, guid): GuidLease) -> kube::Result<()> {
         let owner = GuidOwner { node: self.node.clone(), device: function.to_string() };
         let Some(mut object) = self.get_block(guid).await? else { return Ok(()) };
@@ -176,7 +180,7 @@ impl GuidClaimClient {
         Ok(())
     }
 
-    /// Finds another function, on any node, that already has this GUID.
+    /// Describes another function, on any node, that already has this GUID; `None` if there is none.
     async fn find_function_with(&self, guid: Guid, requester: &GuidOwner) -> Result<Option<String>, Fault> {
         let api: Api<NodePartitions> = Api::all(self.client.clone());
         let objects =
@@ -192,7 +196,7 @@ impl GuidClaimClient {
         Ok(None)
     }
 
-    /// Identifies this cluster: the UID of the namespace kube-system.
+    /// Returns the UID of the namespace kube-system, which identifies this cluster.
     pub async fn cluster_uid(&self) -> Result<String, Fault> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let namespace = with_timeout(api.get("kube-system")).await.map_err(|error| self.api_fault(&error))?;
@@ -209,7 +213,7 @@ impl GuidClaimClient {
     }
 }
 
-/// Describes the owner of a GUID for an error message.
+/// Describes the owner of a GUID for an error message; `None` if the GUID is not claimed.
 fn describe_owner(spec: &GuidBlockSpec, guid: Guid) -> Option<String> {
     let claim = spec.claims.get(&(guid.value() - block_start(guid)).to_string())?;
     Some(if claim.node.is_empty() {

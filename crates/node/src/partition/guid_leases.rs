@@ -1,47 +1,47 @@
-//! GUIDs that this node has claimed for pods, and which of them can be released. Pure.
+//! Tracks the GUIDs that this node has claimed for pods, and decides which can be released. No I/O.
 //!
-//! A recreated pod may get another function or another node, so a lease ends with the sandbox: when no sandbox uses
-//! the GUID and the function shows another one.
+//! A recreated pod may get another function or another node, so a lease does not outlive its sandbox. It can
+//! be released once no sandbox uses the GUID and the function has another GUID again.
 
 use super::node_partitions_state::NodePartitionsState;
 use ferroband_model::{Guid, PciAddress};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long a lease that was found at startup is kept, because an ADD of the previous daemon may still use it. The
-/// kubelet allows an ADD two minutes.
+/// How long an unused lease that was found at startup is kept. An ADD that began under the previous daemon
+/// may still use it; the kubelet allows an ADD two minutes.
 const EXISTING_GRACE_PERIOD: Duration = Duration::from_secs(150);
 
-/// A GUID claimed for a function of this node.
+/// A virtual function of this node and the GUID that is claimed for it.
 pub type GuidLease = (PciAddress, Guid);
 
-/// All leases of this node and the members that use them.
+/// All leases of this node, and which partition members use them.
 #[derive(Debug, Default)]
 pub struct GuidLeases {
-    /// Earliest release time of each lease.
+    /// Earliest release time of each lease; `None` if it can be released as soon as it is unused.
     release_after: BTreeMap<GuidLease, Option<Instant>>,
-    /// By member name, see [`NodePartitionsState`].
+    /// Leases in use, by member name (see [`NodePartitionsState::member_name`]).
     lease_by_member: BTreeMap<String, GuidLease>,
 }
 
 impl GuidLeases {
-    /// Adds a lease for an interface of a sandbox.
+    /// Adds a lease that the member `name`, an interface of a sandbox, uses.
     pub fn add(&mut self, name: &str, lease: GuidLease) {
         self.release_after.insert(lease, None);
         self.lease_by_member.insert(name.to_owned(), lease);
     }
 
-    /// Adds a lease that was found in the API server at startup.
+    /// Adds a lease that was found in the API server at startup, unless it is known already.
     pub fn add_existing(&mut self, lease: GuidLease, now: Instant) {
         self.release_after.entry(lease).or_insert(Some(now + EXISTING_GRACE_PERIOD));
     }
 
-    /// Ends the use by a sandbox, or by one interface of it.
+    /// Marks the leases of a sandbox, or of one of its interfaces, as unused.
     pub fn remove_sandbox(&mut self, container: &str, ifname: Option<&str>) {
         self.lease_by_member.retain(|name, _| !NodePartitionsState::is_member_of(name, container, ifname));
     }
 
-    /// Whether any lease is unused.
+    /// Whether any lease is used by no member.
     pub fn has_unused(&self) -> bool {
         self.release_after.keys().any(|lease| !self.is_used(lease))
     }
@@ -50,8 +50,8 @@ impl GuidLeases {
         self.lease_by_member.values().any(|in_use| in_use == lease)
     }
 
-    /// Lists the leases that can be released: no sandbox uses them, and the function is gone or shows another GUID. A
-    /// function that the host cannot see is in a pod.
+    /// Lists the leases that can be released: no sandbox uses them, and the function is gone or has another
+    /// GUID. A GUID of `None` means that the function is in a pod's namespace, so its lease is kept.
     pub fn list_releasable(
         &self,
         function_guids: &BTreeMap<PciAddress, Option<Guid>>,
@@ -114,7 +114,7 @@ mod tests {
         leases.add_existing(lease, now);
         assert!(leases.list_releasable(&BTreeMap::new(), now + Duration::from_secs(120)).is_empty());
         assert_eq!(leases.list_releasable(&BTreeMap::new(), now + EXISTING_GRACE_PERIOD), [lease]);
-        // A lease that is used meanwhile has no grace period any more.
+        // Once a sandbox has used a lease, the grace period no longer applies.
         leases.add("c1.net1", lease);
         leases.add_existing(lease, now);
         assert!(leases.list_releasable(&BTreeMap::new(), now + EXISTING_GRACE_PERIOD).is_empty());

@@ -1,4 +1,4 @@
-//! Partition membership during CNI calls.
+//! Makes pods' ports members of their partitions during an ADD and removes them during a DEL.
 
 use super::node_partitions_state::NodePartitionsState;
 use super::node_partitions_sync::NodePartitionsSync;
@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tracing::debug;
 
-/// How long an ADD waits for membership. The kubelet waits for two minutes.
+/// How long an ADD waits for membership. The kubelet allows an ADD two minutes.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(45);
 /// How often the port's P_Key table is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
-/// Makes the ports of pods members of their partitions.
+/// Implements [`PartitionMembership`] with this node's NodePartitions object.
 pub struct NodePartitionMembership {
     sync: Arc<NodePartitionsSync>,
     hardware: Arc<dyn Hardware>,
-    /// The sandbox that is being set up for a pod.
+    /// Container ID of the latest sandbox of each pod, by the pod's namespace and name.
     sandbox_by_pod: Mutex<HashMap<(String, String), String>>,
     timeout: Duration,
     guids: Arc<RequestedGuids>,
@@ -36,7 +36,7 @@ pub struct NodePartitionMembership {
 
 struct MembershipWait {
     request: PodPartitionRequest,
-    /// Name in NodePartitions; `None` for a function that must not be in any managed partition.
+    /// Name of the member in NodePartitions; `None` for a function that must not be in any managed partition.
     member_name: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl NodePartitionMembership {
         }
     }
 
-    /// Adds a member whose GUID is known. Returns whether the state changed.
+    /// Adds a member with the port's GUID to the node's state. Returns whether the state changed.
     fn add_member(&self, pod: &PodRef, container: &str, request: &PodPartitionRequest, guid: Guid) -> bool {
         let Some(key) = request.key else { return false };
         let (device, shared) = match &request.port {
@@ -81,7 +81,8 @@ impl NodePartitionMembership {
         self.sync.state().add_member(&NodePartitionsState::member_name(container, &request.ifname), member)
     }
 
-    /// Claims the GUID that the pod requests. Annotations are user input, so the GUID must be unused.
+    /// Claims the GUID that the pod requests, if any, unless the port already has it. Annotations are user
+    /// input, so a GUID that another function uses is rejected.
     fn claim_requested_guid(&self, container: &str, request: &PodPartitionRequest) -> Result<(), Fault> {
         let RequestedPort::Function { pci, guid: Some(guid) } = request.port else { return Ok(()) };
         if self.read_port(request).is_some_and(|port| port.guid == Some(guid)) {
@@ -90,8 +91,8 @@ impl NodePartitionMembership {
         self.runtime.block_on(self.guids.acquire(container, &request.ifname, &request.network, (pci, guid)))
     }
 
-    /// Checks the Partition objects before anything is set up. The cluster daemon, which cannot be bypassed, enforces
-    /// the same.
+    /// Checks whether the Partition objects admit the pod, so that it is rejected before anything is set up.
+    /// The cluster daemon enforces the same rules and cannot be bypassed.
     fn check_admitted(&self, pod: &PodRef, request: &PodPartitionRequest) -> Result<(), Fault> {
         let Some(key) = request.key else { return Ok(()) };
         for (_, partition) in self.sync.partitions.list() {
@@ -113,7 +114,7 @@ impl NodePartitionMembership {
         Ok(())
     }
 
-    /// Returns what is missing, or an error if it can never succeed.
+    /// Returns why the port is not a member yet, `None` if it is, or a fault if it can never become one.
     fn find_missing(&self, wait: &MembershipWait) -> Result<Option<String>, Fault> {
         let status = self.sync.current_object();
         let status = status.as_ref().and_then(|object| object.status.as_ref());
@@ -130,8 +131,8 @@ impl NodePartitionMembership {
         if unmanaged {
             return Ok(None);
         }
-        // The table may still contain the same key of an earlier pod, about to be removed. The cluster daemon must
-        // have observed our member first.
+        // The P_Key table may still contain the same key for an earlier pod, which is about to be removed. So
+        // the table counts only after the cluster daemon has observed our member.
         let observed = wait.member_name.as_ref().is_none_or(|name| {
             let generation = self.sync.state().first_generation(name);
             status
@@ -167,7 +168,8 @@ impl NodePartitionMembership {
                     None => Ok(None),
                 }
             }
-            // The device is in the pod's namespace, so the subnet manager's answer must suffice.
+            // The device is in the pod's network namespace, so the host cannot read its P_Key table. The
+            // status of NodePartitions, which was checked above, must suffice.
             None => Ok(None),
         }
     }
@@ -231,7 +233,8 @@ impl PartitionMembership for NodePartitionMembership {
         }
         let mut added = false;
         for request in &requests {
-            // Waiting starts now if the GUID is known. A requested GUID is not set yet.
+            // Add the member now if the port's GUID is final. If the pod requests a GUID, the port does not
+            // have it yet, and the member is added when the CNI plugin reports it.
             let changes = matches!(request.port, RequestedPort::Function { guid: Some(_), .. });
             if let Some(guid) = self.read_port(request).and_then(|port| port.guid).filter(|_| !changes) {
                 added |= self.add_member(&plan.pod, container, request, guid);

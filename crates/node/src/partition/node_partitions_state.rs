@@ -1,4 +1,4 @@
-//! The desired content of this node's NodePartitions object: functions and members. Pure.
+//! The desired content of this node's NodePartitions object: virtual functions and partition members. No I/O.
 
 use ferroband_api::ferroband::{NodeMember, NodePartitions, NodePartitionsSpec};
 use ferroband_model::{Guid, PciAddress};
@@ -8,17 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NodePartitionsState {
     functions: BTreeMap<String, String>,
     members: BTreeMap<String, NodeMember>,
-    /// The generation of the object that first contained a member.
+    /// For each member, the generation of the object that first contained it. Absent until the member is
+    /// written.
     first_generations: BTreeMap<String, i64>,
 }
 
 impl NodePartitionsState {
-    /// Name of a member in the object.
+    /// Key of a member in the object's spec.
     pub fn member_name(container: &str, ifname: &str) -> String {
         format!("{container}.{ifname}")
     }
 
-    /// Whether a member belongs to a sandbox and, if given, to its interface.
+    /// Whether the member `name` belongs to the sandbox `container` and, unless `ifname` is `None`, to that
+    /// interface.
     pub fn is_member_of(name: &str, container: &str, ifname: Option<&str>) -> bool {
         match ifname {
             Some(ifname) => name == Self::member_name(container, ifname),
@@ -26,8 +28,8 @@ impl NodePartitionsState {
         }
     }
 
-    /// Restores members of living sandboxes from the object at startup. Members that were added meanwhile take
-    /// precedence.
+    /// Restores functions, and members whose sandboxes are in `alive`, from the object at startup. Entries
+    /// that were added since the daemon started take precedence.
     pub fn restore(&mut self, object: &NodePartitions, alive: &BTreeSet<String>) {
         for (name, member) in &object.spec.members {
             let container = name.split('.').next().unwrap_or_default();
@@ -40,22 +42,23 @@ impl NodePartitionsState {
         }
     }
 
-    /// Updates the functions and their GUIDs. A function that the host cannot see (it is in a pod) keeps its GUID;
-    /// one that shows zeros has none. Returns whether anything changed.
+    /// Updates the functions and their GUIDs. A function that the host cannot see, because it is in a pod,
+    /// keeps its recorded GUID. A function whose GUID is zero is removed. Returns whether anything changed.
     pub fn update_functions(&mut self, function_guids: &BTreeMap<PciAddress, Option<Guid>>) -> bool {
         let before = self.functions.clone();
         let exists =
             |pci: &String| pci.parse::<PciAddress>().is_ok_and(|pci| function_guids.contains_key(&pci));
         let used_by_members: BTreeSet<String> =
             self.members.values().map(|member| member.device.clone()).collect();
-        // A function that a sandbox uses is kept even if it is not visible for a moment.
+        // A function that a sandbox uses is kept even if it temporarily disappears from sysfs.
         self.functions.retain(|pci, _| exists(pci) || used_by_members.contains(pci));
         for (pci, guid) in function_guids {
             match guid {
                 Some(guid) if !guid.is_unset() => {
                     self.functions.insert(pci.to_string(), guid.to_string());
                 }
-                // A driver that is being bound shows zeros, too.
+                // The GUID is also zero while a driver is being bound, so a function that a member uses keeps
+                // its GUID.
                 Some(_) if !used_by_members.contains(&pci.to_string()) => {
                     self.functions.remove(&pci.to_string());
                 }
@@ -65,7 +68,7 @@ impl NodePartitionsState {
         self.functions != before
     }
 
-    /// Adds a member. Returns whether it is new or changed.
+    /// Adds or replaces the member `name`. Returns whether it is new or changed.
     pub fn add_member(&mut self, name: &str, member: NodeMember) -> bool {
         if self.members.get(name) == Some(&member) {
             return false;
@@ -78,7 +81,7 @@ impl NodePartitionsState {
         true
     }
 
-    /// Removes the members of a sandbox, or of one interface of it. Returns whether there were any.
+    /// Removes the members of a sandbox, or of one of its interfaces. Returns whether there were any.
     pub fn remove_members(&mut self, container: &str, ifname: Option<&str>) -> bool {
         let before = self.members.len();
         self.members.retain(|name, _| !Self::is_member_of(name, container, ifname));
@@ -90,7 +93,7 @@ impl NodePartitionsState {
         NodePartitionsSpec { functions: self.functions.clone(), members: self.members.clone() }
     }
 
-    /// Records that this spec was written in this generation.
+    /// Records that `spec` was written and that the object then had this generation.
     pub fn record_written(&mut self, spec: &NodePartitionsSpec, generation: i64) {
         for (name, member) in &spec.members {
             if self.members.get(name) == Some(member) {
@@ -101,12 +104,12 @@ impl NodePartitionsState {
         }
     }
 
-    /// The generation that first contained a member, once it is written.
+    /// Returns the generation of the object that first contained the member; `None` if it is not written yet.
     pub fn first_generation(&self, name: &str) -> Option<i64> {
         self.first_generations.get(name).copied()
     }
 
-    /// Lists the sandboxes that have members, each with its pod's UID.
+    /// Lists the container ID and the pod's UID of each member. A sandbox with several members is repeated.
     pub fn list_sandboxes(&self) -> Vec<(String, String)> {
         let container = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
         self.members.iter().map(|(name, member)| (container(name), member.uid.clone())).collect()

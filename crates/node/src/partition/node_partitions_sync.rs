@@ -1,4 +1,4 @@
-//! Synchronizes the in-memory state with this node's NodePartitions object.
+//! Writes the in-memory state to this node's NodePartitions object, and watches the object's status.
 
 use super::node_partitions_state::NodePartitionsState;
 use super::ports;
@@ -22,23 +22,23 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-/// Collects changes for one write.
+/// How long to wait after a change, so that several changes are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
-/// How often the functions are read again.
+/// How often the virtual functions are read from sysfs if nothing changes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(5);
-/// Delays after a failed write.
+/// Delay after the first failed write. It doubles with every further failure, up to [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// The in-memory state and its NodePartitions object.
+/// The desired state of this node, and caches of the objects that it depends on.
 pub struct NodePartitionsSync {
     node: String,
     client: Client,
     state: Mutex<NodePartitionsState>,
     changed: Notify,
-    /// This node's object, as the API server has it.
+    /// Watch cache that contains only this node's object.
     pub own_object: Arc<WatchCache<NodePartitions>>,
-    /// All Partition objects, which say who may use which partition.
+    /// All Partition objects, which define the namespaces that may use each partition.
     pub partitions: Arc<WatchCache<Partition>>,
 }
 
@@ -54,22 +54,22 @@ impl NodePartitionsSync {
         }
     }
 
-    /// Locks the state.
     pub fn state(&self) -> MutexGuard<'_, NodePartitionsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Signals that a member was added or removed.
+    /// Makes the writer write the state. Called after a member was added or removed.
     pub fn notify_changed(&self) {
         self.changed.notify_one();
     }
 
-    /// This node's object, from the cache.
+    /// Returns this node's object from the watch cache; `None` if it does not exist or the cache is not
+    /// synced.
     pub fn current_object(&self) -> Option<Arc<NodePartitions>> {
         self.own_object.get("", &self.node)
     }
 
-    /// Runs the watches, forever.
+    /// Keeps `own_object` and `partitions` current, forever.
     pub async fn run_watches(self: Arc<Self>) {
         let field_selector = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
         let (own_object, rules) = (self.own_object.clone(), self.partitions.clone());
@@ -93,7 +93,7 @@ impl NodePartitionsSync {
         tokio::join!(own_watch, partition_watch);
     }
 
-    /// Writes the state to the object whenever it changes, forever.
+    /// Restores the state once, and then writes it to the object whenever the two differ, forever.
     pub async fn run_writer(self: Arc<Self>, hardware: Arc<dyn Hardware>, root: Root) {
         self.restore_state(&root).await;
         let mut written: Option<NodePartitionsSpec> = None;
@@ -128,14 +128,15 @@ impl NodePartitionsSync {
         }
     }
 
-    /// Whether the object differs from what was written: it was changed or deleted externally, or the API server was
-    /// restored from a backup. Only meaningful when nothing has been written for a while.
+    /// Whether the cached object differs from `spec`, which was written earlier. Then the object was changed
+    /// or deleted externally, or the API server was restored from a backup. Right after a write, the cache
+    /// may simply be stale.
     fn differs_from_object(&self, spec: &NodePartitionsSpec) -> bool {
         self.own_object.is_synced() && self.current_object().is_none_or(|object| object.spec != *spec)
     }
 
-    /// Restores the members of living sandboxes from the object. Nothing may be written before this succeeds, as it
-    /// would end memberships of running pods.
+    /// Restores the members of existing sandboxes from the object. A write before this succeeds would remove
+    /// the memberships of running pods.
     async fn restore_state(&self, root: &Root) {
         let api: Api<NodePartitions> = Api::all(self.client.clone());
         loop {
@@ -145,7 +146,7 @@ impl NodePartitionsSync {
                 Ok(Some(object)) => {
                     let at = root.clone();
                     let alive = spawn_blocking(move || journaled_containers(&at)).await.ok().flatten();
-                    // The journals cannot be read, so all sandboxes count as alive.
+                    // If the journals cannot be read, every sandbox counts as alive.
                     let all = || {
                         object.spec.members.keys().filter_map(|name| Some(name.split('.').next()?.to_owned()))
                     };
@@ -177,9 +178,9 @@ impl NodePartitionsSync {
     }
 }
 
-/// Containers that have a journal; `None` if any journal cannot be read.
+/// Lists the IDs of the containers that have a journal; `None` if any journal cannot be read.
 fn journaled_containers(root: &Root) -> Option<BTreeSet<String>> {
     let found = Journal::list(root).ok()?;
-    // An unreadable journal may belong to any container.
+    // An unreadable journal may belong to any container, so a single one makes the result `None`.
     found.into_iter().map(|found| found.journal.ok().map(|journal| journal.container)).collect()
 }

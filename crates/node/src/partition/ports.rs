@@ -1,4 +1,4 @@
-//! Reads RDMA ports from sysfs. Blocking.
+//! Reads RDMA ports from sysfs. All functions block.
 
 use ferroband_kernel::{
     Hardware, Root,
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 pub struct ObservedRdmaPort {
     pub pci: PciAddress,
     pub guid: Option<Guid>,
-    /// P_Key table.
+    /// The port's P_Key table, as the kernel shows it.
     pub pkeys: Vec<PKey>,
 }
 
-/// The first port of a function; `None` if the device is in a pod's network namespace.
+/// Reads the first port of a function; `None` if its RDMA device is in a pod's network namespace.
 pub fn read_function_port(root: &Root, function: PciAddress) -> Option<ObservedRdmaPort> {
     let names = infiniband::device_names_of_function(root, function).ok()?;
     let device = infiniband::device(root, names.first()?).ok()??;
@@ -23,7 +23,7 @@ pub fn read_function_port(root: &Root, function: PciAddress) -> Option<ObservedR
     Some(ObservedRdmaPort { pci: function, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
-/// The port of the adapter with the IPoIB interface `parent`.
+/// Reads the port of the adapter that has the IPoIB interface `parent`.
 pub fn read_parent_port(hardware: &dyn Hardware, parent: &str) -> Option<ObservedRdmaPort> {
     let name = hardware.ipoib_parent(parent).ok()?.name;
     let devices = infiniband::devices(hardware.root()).ok()?;
@@ -32,8 +32,8 @@ pub fn read_parent_port(hardware: &dyn Hardware, parent: &str) -> Option<Observe
     Some(ObservedRdmaPort { pci: device.pci?, guid: port.guid, pkeys: port.pkeys.clone() })
 }
 
-/// Lists the node's virtual functions with their GUIDs, which may be zero. `None` marks a function whose RDMA device
-/// the host cannot see.
+/// Lists the node's virtual functions with their GUIDs, which may be zero. The GUID is `None` if the host
+/// cannot see the function's RDMA device. Returns `None` if sysfs cannot be read.
 pub fn list_function_guids(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
     let mut functions: BTreeMap<PciAddress, Option<Guid>> = pci::functions(root)
         .ok()?

@@ -1,4 +1,4 @@
-//! Partition requests of a plan. Pure.
+//! Extracts the partition requests from a plan. No I/O.
 
 use ferroband_attach::plan::{Attachment, Plan, StepKind};
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
@@ -9,10 +9,10 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodPartitionRequest {
     pub attachment: usize,
-    /// The network, `<namespace>/<name>`.
+    /// Network name, `<namespace>/<name>`.
     pub network: String,
     pub ifname: String,
-    /// The partition; `None` for a function that must not be in any managed partition.
+    /// P_Key of the partition; `None` for a function that must not be in any managed partition.
     pub key: Option<PKeyBase>,
     pub limited: bool,
     pub port: RequestedPort,
@@ -20,18 +20,19 @@ pub struct PodPartitionRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedPort {
-    /// The port of a virtual function.
+    /// The port of a virtual function, which only this pod uses.
     Function {
         pci: PciAddress,
-        /// The GUID that the pod requests.
+        /// The GUID that the pod requests for the function; `None` if the function keeps its own.
         guid: Option<Guid>,
     },
-    /// The port of the adapter with this IPoIB interface, which is shared.
+    /// The port of the adapter with this IPoIB interface. All pods with child interfaces of it share the
+    /// port.
     Parent(String),
 }
 
 impl PodPartitionRequest {
-    /// Collects all requests of a plan.
+    /// Returns one request for each virtual function and for each IPoIB child interface with a P_Key.
     pub fn from_plan(plan: &Plan) -> Result<Vec<Self>, Fault> {
         let mut requests = Vec::new();
         for (position, attachment) in plan.attachments.iter().enumerate() {
@@ -60,7 +61,8 @@ impl PodPartitionRequest {
         Ok(requests)
     }
 
-    /// The value that the port's P_Key table must contain.
+    /// The entry that the port's P_Key table must contain, including the membership bit; `None` without a
+    /// partition.
     pub fn table_value(&self) -> Option<u16> {
         let key = self.key?;
         Some(if self.limited { key.limited() } else { key.full() }.value())

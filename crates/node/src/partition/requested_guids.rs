@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-/// How often to look for unused leases.
+/// How often unused leases are checked for release.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
 
 pub struct RequestedGuids {
@@ -32,7 +32,7 @@ impl RequestedGuids {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims a GUID for an interface of a sandbox. The error names the current owner.
+    /// Claims a GUID for an interface of a sandbox. If the GUID is in use, the fault names the owner.
     pub async fn acquire(
         &self,
         container: &str,
@@ -46,12 +46,12 @@ impl RequestedGuids {
         Ok(())
     }
 
-    /// Ends the use by a sandbox, or by one interface of it.
+    /// Marks the GUIDs of a sandbox, or of one of its interfaces, as unused. The release loop releases them.
     pub fn remove_sandbox(&self, container: &str, ifname: Option<&str>) {
         self.leases().remove_sandbox(container, ifname);
     }
 
-    /// Releases unused GUIDs, forever.
+    /// Loads the node's existing leases, and then releases unused GUIDs, forever.
     pub async fn run_release_loop(self: Arc<Self>) {
         loop {
             match self.claims.list_node_leases().await {

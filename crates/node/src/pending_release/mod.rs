@@ -1,7 +1,7 @@
 //! Retries releases that DEL could not deliver because the daemon or the API server was unavailable.
 //!
-//! DEL stores them as files beside the journal. They are processed when the daemon starts, when a file appears, and
-//! again after a delay if that failed.
+//! DEL stores each such release as a file beside the journal. The daemon processes the files when it starts,
+//! when a file appears, and again after a delay if a release failed.
 
 use crate::{
     Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain, serve::PartitionMembership,
@@ -19,7 +19,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_CONCURRENT_RELEASES: usize = 16;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Retries the pending releases under `root` until `stop`.
+/// Retries the pending releases in the state directory under `root` until `stop` is cancelled.
 pub async fn retry_pending_releases(
     root: Root,
     allocator: AllocatorHandle,
@@ -46,7 +46,7 @@ pub async fn retry_pending_releases(
     }
 }
 
-/// Retries every pending release. Returns `true` if any are left.
+/// Retries every pending release. Returns `true` if any failed and must be retried.
 async fn retry_all(
     root: &Root,
     allocator: &AllocatorHandle,
@@ -57,11 +57,11 @@ async fn retry_all(
     for release in blocking(move || list_pending(&root_clone)).await?? {
         match release {
             Ok(release) => releases.push(release),
-            // The file is kept for inspection.
+            // An unreadable file is kept for inspection and not retried.
             Err(e) => warn!(error = %error_chain(&e), "cannot read a pending release"),
         }
     }
-    // Run concurrently, so that they are written in one batch.
+    // The releases run concurrently, so that the allocator writes them in one batch.
     let retrying = stream::iter(releases)
         .map(|release| retry_one(root, allocator, partitions, release))
         .buffer_unordered(MAX_CONCURRENT_RELEASES);
@@ -75,7 +75,7 @@ async fn retry_one(
     pending: PendingRelease,
 ) -> Result<bool, Error> {
     let at = root.clone();
-    // While it is claimed, no CNI call for the same sandbox runs.
+    // While the release is claimed, no CNI call for the same sandbox runs.
     let Some(claim) = blocking(move || pending.claim(&at)).await?? else { return Ok(false) };
     let PendingRelease { container, ifname, .. } = claim.release().clone();
     partitions.remove_sandbox(&container, ifname.as_deref());

@@ -1,4 +1,4 @@
-//! Builds one attachment of a plan.
+//! Builds one attachment of a plan: its interface name, device, plugin configurations and steps.
 
 use super::{
     DefaultNetwork, PlanInput, ResolvedNetwork, capability,
@@ -18,7 +18,8 @@ pub fn build_wrapped(input: &PlanInput<'_>, default: &DefaultNetwork) -> Result<
     let network = &default.network;
     let steps = network.plugins.iter().cloned().map(|mut config| {
         capability::set_runtime_config(&mut config, input.runtime_config);
-        // Always executed by its own binaries, even if it has the type of one of our plugins.
+        // The default network's own binaries are always executed, even if Ferroband has a built-in plugin of
+        // the same type.
         PlanStep { config, kind: StepKind::Foreign }
     });
     Ok(Attachment {
@@ -33,14 +34,15 @@ pub fn build_wrapped(input: &PlanInput<'_>, default: &DefaultNetwork) -> Result<
     })
 }
 
-/// Whether one of our plugins requires a device that its configuration does not name. Foreign plugins check this
-/// themselves (case cni 87).
+/// Whether `plugin` is built in and needs a device that its configuration does not name. Foreign plugins
+/// check this themselves (case cni 87).
 fn needs_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
     let text = |key: &str| plugin.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
     text("type") == "ib-sriov" && text("deviceID").is_empty() && text("pciBusID").is_empty()
 }
 
-/// The webhook adds the resource requests to pods, but its failure policy lets pods through without them.
+/// The fault for a pod without enough devices. The webhook normally adds the resource requests, but a pod
+/// that is created while the webhook is unavailable does not get them.
 fn no_device_fault(network: &str, resource: &str) -> Fault {
     Fault::new(
         FaultCode::NoDevice,
@@ -64,10 +66,11 @@ pub fn build_resolved(
     let network = selection.display_name();
     let default = position == 0;
     let ifname = match &selection.interface {
-        // The runtime expects the default network's addresses on this interface.
+        // The default network always uses `CNI_IFNAME`, where the runtime expects the pod's addresses.
         _ if default => input.ifname.to_owned(),
         Some(name) => name.clone(),
-        // Numbered by position, whether or not earlier networks have explicit names, as Multus does.
+        // The number is the network's position, as with Multus. Networks with explicit interface names count,
+        // too.
         None => format!("net{position}"),
     };
     let device = resource.as_ref().and_then(|resource| {
@@ -109,8 +112,8 @@ pub fn build_resolved(
     })
 }
 
-/// Removes the flag that makes ib-sriov wait for ib-kubernetes. Ferroband manages the fabric itself. The mark in the
-/// annotation is user input; only the port's own table counts.
+/// Removes the flag that makes ib-sriov wait until ib-kubernetes has marked the annotation. Ferroband manages
+/// the partitions itself and relies on the port's P_Key table, because the annotation is user input.
 fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
     if plugin.get("type").and_then(Value::as_str) == Some("ib-sriov") {
         plugin.remove("ibKubernetesEnabled");

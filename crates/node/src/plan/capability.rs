@@ -9,7 +9,7 @@ use ferroband_attach::plan::AttachmentDevice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Returns what the pod's annotation requests of a network, by capability.
+/// Returns what the pod's annotation requests from a network, by name of the capability.
 pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     let mut values = Map::new();
     let mut put = |key: &str, value: Value| drop(values.insert(key.to_owned(), value));
@@ -34,7 +34,7 @@ pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     values
 }
 
-/// Adds the device of a network, which overrides the annotation.
+/// Adds the device that the kubelet allocated for a network. It overrides the annotation's device.
 pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDevice>, info_file: String) {
     if let Some(device) = device {
         values.insert("deviceID".to_owned(), json!(device.id));
@@ -51,15 +51,16 @@ pub fn inject_device(plugin: &mut Map<String, Value>, device: &AttachmentDevice)
     }
 }
 
-/// Returns what the annotation requests in the form that predates capabilities: `CNI_ARGS`.
+/// Returns the IP and MAC addresses that the annotation requests as `CNI_ARGS`, for plugins that predate
+/// capabilities.
 pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
     let ips = (!selection.ips.is_empty()).then(|| ("IP".to_owned(), selection.ips.join(",")));
     let mac = selection.mac.clone().map(|mac| ("MAC".to_owned(), mac));
     ips.into_iter().chain(mac).collect()
 }
 
-/// Sets `runtimeConfig` of `plugin` to the `values` that it is capable of. An existing `runtimeConfig` is kept if
-/// there are none, as in libcni.
+/// Sets `runtimeConfig` of `plugin` to those `values` whose capability it declares. If there are none, an
+/// existing `runtimeConfig` is kept, as in libcni.
 pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
     let able = |key: &str| plugin.get("capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
     let granted: Map<_, _> =
@@ -88,7 +89,8 @@ pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>
     }
 }
 
-/// Sets the interface of the pod's default route. The pod's annotation overrides the coordinator's configuration.
+/// Sets the interface of the pod's default route in a coordinator's configuration, if the pod's annotation
+/// names one.
 pub fn set_default_route_nic(plugin: &mut Map<String, Value>, facts: &PodFacts) {
     let default_route_nic =
         facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());

@@ -1,4 +1,4 @@
-//! A network of a pod with its configuration on this node.
+//! Resolves a network of a pod to its CNI configuration on this node.
 
 use super::default_network::{is_meta_plugin, list_files, read_network};
 use crate::install::CONFLIST;
@@ -9,17 +9,18 @@ use ferroband_api::{
 use ferroband_model::{Fault, FaultCode};
 use std::path::{Path, PathBuf};
 
-/// A network of a pod, other than the cluster's default network.
+/// A network that a pod selects by a definition, with its CNI configuration.
 #[derive(Clone, Debug)]
 pub struct ResolvedNetwork {
     pub selection: NetworkSelection,
     pub config: NetworkConfig,
-    /// The resource whose devices it uses.
+    /// Name of the extended resource whose devices the network uses; `None` if it needs no device.
     pub resource: Option<String>,
 }
 
 impl ResolvedNetwork {
-    /// Resolves a definition. If it has no configuration, the configuration is read from a file in `folders`.
+    /// Reads the configuration from `definition`. If the definition has none, it is read from a file in
+    /// `folders`.
     pub fn from_definition(
         selection: NetworkSelection,
         definition: &NetworkAttachmentDefinition,
@@ -43,7 +44,7 @@ impl ResolvedNetwork {
             let found = list_files(folder, &["conf", "conflist", "json"])
                 .map_err(|e| broken(folder, e.to_string()))?;
             for file in found.iter().filter(|file| file.file_name().is_some_and(|name| name != CONFLIST)) {
-                // A broken file may be the one we are looking for.
+                // A broken file may contain the network that is searched for, so it is an error.
                 let network = read_network(file).map_err(|cause| broken(file, cause))?;
                 if network.name == selection.name && !is_meta_plugin(&network) {
                     return Ok(network);

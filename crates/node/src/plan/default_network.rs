@@ -18,7 +18,7 @@ use std::{
 /// network twice.
 const META_PLUGINS: [&str; 3] = ["ferroband", "multus", "multus-shim"];
 
-/// The default network and its file.
+/// The configuration of the default network and the file that it was read from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultNetwork {
     pub file: PathBuf,
@@ -26,7 +26,7 @@ pub struct DefaultNetwork {
 }
 
 impl DefaultNetwork {
-    /// Capabilities of all its plugins.
+    /// Returns every capability that any plugin of the network enables.
     pub fn capabilities(&self) -> Map<String, Value> {
         let all = self.network.plugins.iter().filter_map(|plugin| plugin.get("capabilities")?.as_object());
         let on = all.flatten().filter(|(_, on)| **on == Value::Bool(true));
@@ -34,7 +34,8 @@ impl DefaultNetwork {
     }
 }
 
-/// Finds the first network in `folder` by file name, as runtimes do, skipping meta plugins.
+/// Finds the default network in `folder`: the first file in name order, as runtimes do, that does not contain
+/// a meta plugin.
 ///
 /// An unreadable file stops the search: the next file may be a different network, and a pod on the wrong network is
 /// worse than a pod that waits.
@@ -64,7 +65,7 @@ pub fn find_default_network(folder: &Path) -> Result<DefaultNetwork, Fault> {
     ))
 }
 
-/// Reads the network at `path`: a file, or the first network of a directory.
+/// Reads the default network at `path`. If `path` is a directory, see [`find_default_network`].
 pub fn read_default_network(path: &Path) -> Result<DefaultNetwork, Fault> {
     if path.is_dir() {
         return find_default_network(path);
@@ -79,7 +80,7 @@ pub fn read_default_network(path: &Path) -> Result<DefaultNetwork, Fault> {
     }
 }
 
-/// Finds the network called `name` in a file of `folder`.
+/// Finds the configuration file in `folder` whose network has this name.
 pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork, Fault> {
     let missing = || {
         Fault::new(
@@ -105,7 +106,8 @@ pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
     network.plugins.iter().any(kind)
 }
 
-/// Lists the files with one of these extensions, sorted by name. A missing directory has none.
+/// Lists the files with one of these extensions, sorted by name. Returns none if the directory does not
+/// exist.
 pub(super) fn list_files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -135,7 +137,7 @@ pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     if name.is_empty() {
         return Err("`name` is missing".to_owned());
     }
-    // libcni: further plugins of a list may be in `<folder>/<network name>/*.conf`, one per file.
+    // As in libcni, further plugins of a list may be in `<folder>/<network name>/*.conf`, one per file.
     let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
     if !whole.contains_key("type") && !inlined_only {
         let mut more = Vec::new();

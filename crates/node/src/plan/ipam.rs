@@ -13,17 +13,18 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
-/// Source of an interface's addresses.
+/// The IPAM configuration that an interface's addresses come from.
 #[derive(Clone, Debug)]
 pub enum IpamSource {
-    /// Ranges in the configuration itself.
+    /// The plugin's configuration contains the address ranges itself.
     Whereabouts(WhereaboutsConfig),
-    /// SpiderIPPool objects.
+    /// The addresses come from SpiderIPPool objects.
     Spiderpool(PoolSelection),
 }
 
 impl IpamSource {
-    /// Reads the configuration of a plugin for an interface. Only Spiderpool needs the context.
+    /// Reads the `ipam` configuration of a plugin for an interface. `spiderpool_context` is required only for
+    /// Spiderpool.
     pub fn from_plugin_config(
         config: &Map<String, Value>,
         facts: &PodFacts,
@@ -52,7 +53,7 @@ impl IpamSource {
         }
     }
 
-    /// Applies the addresses and gateways of `CNI_ARGS`.
+    /// Applies `IP` and `GATEWAY` of `CNI_ARGS`, which are comma-separated lists. Spiderpool ignores them.
     pub fn with_arguments(self, ips: &str, gateways: &str) -> Result<Self, Error> {
         match self {
             Self::Whereabouts(ipam) => ipam.with_cni_args(ips, gateways).map(Self::Whereabouts),
@@ -65,7 +66,7 @@ impl IpamSource {
         SpiderpoolConfig::applies_to(config)
     }
 
-    /// Returns one request per address.
+    /// Returns one request for each address that the interface needs.
     pub fn requests(
         &self,
         pod: &PodRef,
@@ -79,7 +80,7 @@ impl IpamSource {
         }
     }
 
-    /// Settings without effect.
+    /// Settings of the configuration that are accepted but have no effect.
     pub fn warnings(&self) -> &[IpamWarning] {
         match self {
             Self::Whereabouts(ipam) => &ipam.warnings,
@@ -87,8 +88,8 @@ impl IpamSource {
         }
     }
 
-    /// Builds the reply for the CNI plugin about `attachment` from the assigned `addresses`, in the order of the
-    /// requests.
+    /// Builds the reply to the CNI plugin for the attachment with this index. `addresses` are the assigned
+    /// addresses and their gateways, in the order of the requests.
     pub fn build_assigned(
         &self,
         attachment: usize,

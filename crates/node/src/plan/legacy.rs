@@ -12,17 +12,18 @@ const FLAT_FILE_PATHS: [&str; 3] = [
     "host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
 ];
 
-/// Whereabouts context for reading an `ipam` object.
+/// Existing Whereabouts state that affects how an `ipam` object is read.
 #[derive(Clone, Debug, Default)]
 pub struct WhereaboutsLegacy {
-    /// Defaults from the flat file.
+    /// Content of the flat file, which provides defaults for `ipam`; empty if there is none.
     pub flat_file: Map<String, Value>,
-    /// Addresses that Whereabouts itself has assigned.
+    /// Addresses that Whereabouts itself has assigned, which must not be assigned again.
     pub taken_addresses: Vec<(IpSpace, IpAddr)>,
 }
 
 impl WhereaboutsLegacy {
-    /// Reads the current state. A missing or broken flat file is ignored, because networks do not need it.
+    /// Reads the flat file under `root`. A missing or broken file is ignored, because networks do not need
+    /// it.
     pub fn read(root: &Root, taken: Vec<(IpSpace, IpAddr)>) -> Self {
         let text = FLAT_FILE_PATHS.iter().find_map(|file| fs::read_to_string(root.path(file)).ok());
         let flat = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();

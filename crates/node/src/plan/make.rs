@@ -1,4 +1,4 @@
-//! Builds the plan of one sandbox.
+//! Determines the networks of a pod and builds the plan of its sandbox.
 
 use super::{
     AttachmentIpRequests, DefaultNetwork, NetworkAccessPolicy, ResolvedNetwork, WhereaboutsLegacy,
@@ -17,9 +17,9 @@ use std::collections::HashSet;
 /// Everything that a plan is computed from, except the pod's devices.
 #[derive(Debug)]
 pub struct PlanInput<'a> {
-    /// The pod, with the UID that its addresses are stored under.
+    /// The pod. Its addresses are stored under this UID.
     pub pod: &'a PodRef,
-    /// The pod's object.
+    /// What the pod's object in the API server contains.
     pub facts: &'a PodFacts,
     pub container: &'a str,
     /// `CNI_IFNAME`: the interface of the default network.
@@ -27,34 +27,34 @@ pub struct PlanInput<'a> {
     pub default: &'a DefaultNetworkChoice,
     /// `runtimeConfig` of the call. It applies to the default network only.
     pub runtime_config: &'a Map<String, Value>,
-    /// The additional networks, in order.
+    /// The additional networks, in the order of their interfaces.
     pub networks: &'a [ResolvedNetwork],
-    /// Context for networks whose addresses come from Spiderpool pools.
+    /// Pools and related objects; required if a network's addresses come from SpiderIPPools.
     pub spiderpool_context: Option<&'a PoolSelectionInput>,
     pub legacy: &'a WhereaboutsLegacy,
 }
 
-/// The pod's default network.
+/// The network of the interface `CNI_IFNAME`.
 #[derive(Clone, Debug)]
 pub enum DefaultNetworkChoice {
-    /// The cluster's default network.
+    /// The cluster's default network, which Ferroband wraps.
     Wrapped(DefaultNetwork),
-    /// A network that a definition describes.
+    /// A network from a NetworkAttachmentDefinition, which replaces the cluster's default network.
     Resolved(Box<ResolvedNetwork>),
 }
 
-/// The networks of a pod.
+/// The networks that a pod gets from annotations and from the cluster-wide settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestedNetworks {
-    /// Replaces the cluster's default network.
+    /// Network of the annotation `v1.multus-cni.io/default-network`, which replaces the cluster's default
+    /// network.
     pub default: Option<NetworkSelection>,
     /// Networks that every pod gets, which are exempt from namespace isolation.
     pub cluster_wide: Vec<NetworkSelection>,
-    /// Networks that this pod requests.
+    /// Networks of the pod's networks annotation.
     pub networks: Vec<NetworkSelection>,
 }
 
-/// A plan and its IP requests.
 #[derive(Debug)]
 pub struct PlanOutput {
     pub plan: Plan,
@@ -75,14 +75,15 @@ pub fn requested_networks(
     for selection in &networks {
         policy.check_allowed(namespace, selection)?;
     }
-    // Not subject to isolation, because the administrator controls its namespace.
+    // The default network is not subject to isolation, because the administrator controls its namespace.
     let default =
         NetworkSelection::parse_default_network(annotation_value(DEFAULT_NETWORK), &policy.namespace)
             .map_err(|e| e.fault())?;
     Ok(RequestedNetworks { default, cluster_wide: policy.cluster_wide_networks(namespace)?, networks })
 }
 
-/// Returns the pod's interface called `ifname`, for a plugin that only knows the name.
+/// Returns the position and network of the pod's interface `ifname`, for a plugin that only knows the name. A
+/// name that belongs to no network is that of the default interface.
 pub fn find_interface(requested: &RequestedNetworks, ifname: &str) -> SpiderpoolInterface {
     let networks = requested.cluster_wide.iter().chain(&requested.networks).enumerate();
     let named = networks.map(|(at, selection)| {
@@ -97,7 +98,8 @@ pub fn find_interface(requested: &RequestedNetworks, ifname: &str) -> Spiderpool
     named.into_iter().find(|interface| interface.name == ifname).unwrap_or_else(default)
 }
 
-/// Returns the pod with its UID, or a fault if the runtime and the API server refer to different pods.
+/// Returns `pod` with its UID filled in. Returns a fault if the runtime's UID differs from that in the API
+/// server, unless the pod is static.
 pub fn resolve_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
     if pod.uid.is_empty() {
         return Ok(PodRef { uid: facts.uid.clone(), ..pod.clone() });
@@ -113,7 +115,7 @@ pub fn resolve_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
     ))
 }
 
-/// Builds the plan. Networks take their devices from `devices` in the order of the attachments.
+/// Builds the plan of a pod. Networks take their devices from `devices`, in the order of the attachments.
 pub fn build_plan(input: &PlanInput<'_>, devices: &mut PodDevices) -> Result<PlanOutput, Fault> {
     let mut selections = Vec::new();
     let default = match input.default {

@@ -7,7 +7,8 @@
 //! runtimeConfig of the call ─────────────────────────────────────────────────┘
 //! ```
 //!
-//! Everything is computed from objects and files: no API access, no kernel access, no clock.
+//! Plans are computed from API objects and configuration files only, without requests to the API server,
+//! access to the kernel, or a clock.
 
 mod attachment;
 mod capability;

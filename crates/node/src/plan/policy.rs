@@ -31,7 +31,7 @@ impl Default for NetworkAccessPolicy {
 }
 
 impl NetworkAccessPolicy {
-    /// Creates the settings. An empty list counts as unset.
+    /// Creates the settings from command-line values. An empty list counts as unset.
     pub fn new(
         namespace: String,
         isolated: bool,
@@ -49,8 +49,9 @@ impl NetworkAccessPolicy {
         }
     }
 
-    /// Applies the Multus settings of a call's configuration. A migrated node keeps its configuration and must not
-    /// lose its isolation. A configuration can enable isolation but not disable it.
+    /// Returns the policy with the Multus settings of a call's CNI configuration applied, so that a node that
+    /// was migrated from Multus keeps its isolation. The configuration can enable isolation but not disable
+    /// it.
     pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
         let none = Map::new();
         let fields = ConfigFields(config.as_object().unwrap_or(&none));
@@ -78,7 +79,7 @@ impl NetworkAccessPolicy {
         Ok(policy)
     }
 
-    /// Checks whether a pod in `namespace` may use the network.
+    /// Returns a fault if isolation forbids a pod in `namespace` to use the network.
     pub fn check_allowed(&self, namespace: &str, selection: &NetworkSelection) -> Result<(), Fault> {
         let Some(global) = &self.isolation else { return Ok(()) };
         if selection.namespace == namespace || global.contains(&selection.namespace) {
@@ -97,7 +98,7 @@ impl NetworkAccessPolicy {
         ))
     }
 
-    /// The networks that every pod in `namespace` gets.
+    /// Returns the default networks of pods in `namespace`; empty for a system namespace.
     pub fn cluster_wide_networks(&self, namespace: &str) -> Result<Vec<NetworkSelection>, Fault> {
         if self.system_namespaces.iter().any(|system| system == namespace) {
             return Ok(Vec::new());
@@ -115,7 +116,8 @@ fn split_list(text: &str) -> Option<Vec<String>> {
     Some(items.collect::<Vec<_>>()).filter(|items| !items.is_empty())
 }
 
-/// Namespaces whose networks every pod may use. As with Multus, an explicit list replaces it.
+/// Namespaces whose networks every pod may use by default. As with Multus, a configured list replaces this
+/// one.
 fn default_global_namespaces() -> Vec<String> {
     vec!["default".to_owned()]
 }

@@ -1,14 +1,16 @@
-//! Selects the attachments of the pod's default routes.
+//! Selects the attachments that provide the pod's default routes.
 
 use ferroband_api::annotation::{NETWORKS, NetworkSelection};
 use ferroband_attach::plan::{Attachment, DefaultRoute, DefaultRoutes};
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
 
-/// Sets the default routes of every attachment. `selections` are the selections by position in the plan.
+/// Sets the default routes of every attachment. `selections` contains each network selection with its
+/// position in the plan.
 ///
-/// A requested gateway removes the default route of its family from all other interfaces; the other family is
-/// unchanged. An empty list removes both, unless another network requests a gateway.
+/// If a network requests a gateway (`default-route`), all other interfaces lose their default route of the
+/// same address family; the other family is unchanged. An empty `default-route` list removes the default
+/// routes of both families, unless another network requests a gateway.
 pub fn set_default_routes(
     attachments: &mut [Attachment],
     selections: &[(usize, &NetworkSelection)],

@@ -1,4 +1,4 @@
-//! Builds the steps of an attachment.
+//! Builds the steps of an attachment, one for each plugin, except `rdma` after `ib-sriov`.
 
 use ferroband_attach::plan::{PlanStep, StepKind, VfStep};
 use ferroband_model::{Fault, FaultCode};
@@ -9,8 +9,9 @@ fn build_step(network: &str, config: Map<String, Value>) -> Result<PlanStep, Fau
     Ok(PlanStep { config, kind: by })
 }
 
-/// Builds the steps of a network's plugins. The RDMA device of a virtual function moves together with the function:
-/// moving it afterwards, as a chain with `rdma` would, removes the function's network interface.
+/// Builds the steps of a network's plugins. An `rdma` plugin after `ib-sriov` becomes part of the step of
+/// `ib-sriov`: the RDMA device must move together with the function, because moving it afterwards removes the
+/// function's network interface.
 pub fn build_steps(
     network: &str,
     plugins: impl Iterator<Item = Map<String, Value>>,
@@ -39,7 +40,7 @@ fn is_device_of(device: Option<&str>, vf: &VfStep) -> bool {
     device.is_none_or(|device| device.parse() == Ok(vf.device))
 }
 
-/// Adds the network to a fault.
+/// Adds the network's name to a fault. For configuration faults, the name replaces `what`.
 pub fn fault_in_network(network: &str, fault: Fault) -> Fault {
     let what = match fault.code {
         FaultCode::Undecodable | FaultCode::InvalidConfig | FaultCode::IncompatibleVersion => {

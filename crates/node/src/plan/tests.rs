@@ -18,7 +18,7 @@ fn facts(networks: &str) -> PodFacts {
     }
 }
 
-/// Plans a pod with this annotation and these networks.
+/// Plans a pod that has no devices.
 fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<PlanOutput, Fault> {
     plan_with(&facts(annotation), networks, runtime_config, &mut PodDevices::default())
 }
@@ -285,7 +285,7 @@ fn ib_sriov_is_built_in_and_includes_the_rdma_device() {
     assert_eq!((vf.device.to_string().as_str(), vf.guid), ("0000:3b:00.2", Some(guid.parse().unwrap())));
     assert_eq!((vf.isolation, &tuning.kind), (Some(true), &StepKind::Foreign));
     assert_eq!(planned.ip_requests.len(), 1);
-    // The kubelet has no device left.
+    // The first plan took the pod's only device.
     let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
     assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
 }
@@ -343,7 +343,7 @@ fn only_one_network_per_family_has_the_default_route() {
     ] {
         assert_eq!(routes(wrong).unwrap_err().code, FaultCode::InvalidAnnotation);
     }
-    // Also across both annotations.
+    // Gateways in different annotations conflict, too.
     let mut facts = facts(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#);
     facts.annotations.insert(DEFAULT_NETWORK.into(), r#"[{"name":"b","default-route":["10.0.0.2"]}]"#.into());
     let networks = [("a", ipoib()), ("b", ipoib())];

@@ -1,4 +1,4 @@
-//! IP requests of a plan.
+//! Determines the addresses that the daemon must assign for a plan.
 
 use super::{IpamSource, PlanInput, WhereaboutsLegacy};
 use crate::caches::{PodFacts, PoolSelectionInput, SpiderpoolInterface};
@@ -19,12 +19,13 @@ pub struct AttachmentIpRequests {
     pub attachment: usize,
     pub network: String,
     pub ipam: IpamSource,
-    /// One request per address.
+    /// One request for each address that the attachment needs.
     pub requests: Vec<AddressRequest>,
 }
 
 impl AttachmentIpRequests {
-    /// Returns the requests that the daemon must fulfil for the attachment at `position`.
+    /// Returns the requests for the attachment at `position`; `None` if none of its plugins gets addresses
+    /// from the daemon.
     pub(super) fn for_attachment(
         input: &PlanInput<'_>,
         position: usize,
@@ -52,7 +53,8 @@ impl AttachmentIpRequests {
         Ok(Some(Self { attachment: position, network: attachment.network.clone(), ipam, requests }))
     }
 
-    /// Returns the requests of a plugin's `ipam` object when the plugin is called on its own.
+    /// Returns the requests of a plugin that is called outside a plan, for example as an IPAM plugin of a
+    /// foreign plugin.
     pub fn for_call(
         call: &CniCall,
         pod: &PodRef,
@@ -70,7 +72,8 @@ impl AttachmentIpRequests {
         Ok(Self { attachment: 0, network, ipam, requests })
     }
 
-    /// Builds the reply for the CNI plugin from the assigned `addresses`, in the order of the requests.
+    /// Builds the reply to the CNI plugin. `addresses` are the assigned addresses and their gateways, in the
+    /// order of the requests.
     pub fn build_assigned(&self, addresses: Vec<(IpNet, Option<IpAddr>)>) -> AssignedAddresses {
         self.ipam.build_assigned(self.attachment, addresses)
     }

@@ -1,4 +1,4 @@
-//! Assigns the hardware to pools. The result is advertised to the kubelet.
+//! Assigns the devices of this node to pools. The result is advertised to the kubelet.
 
 use super::{DevicePool, DevicePoolKind, FunctionPool, PoolProblem};
 use crate::discover::{DeviceFile, DeviceFileRole, Inventory, InventoryFunction, InventoryRdmaDevice};
@@ -11,37 +11,40 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertisedPool {
     pub pool: Arc<DevicePool>,
-    /// The devices that the kubelet may allocate.
+    /// Devices as the kubelet counts them, healthy or not.
     pub devices: Vec<AdvertisedDevice>,
-    /// Device files for every device of a shared or whole-node pool. Functions have their own files.
+    /// Device files that a container gets with any device of a shared or whole-node pool. Empty for function pools,
+    /// whose devices have their own files.
     pub files: Vec<DeviceFile>,
 }
 
-/// A device as the kubelet counts it.
+/// A device in the list that is sent to the kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdvertisedDevice {
-    /// Device id. It is stable across restarts, because the kubelet remembers which pod holds it.
+    /// Device id: the PCI address of a function, or a number. It must be stable across restarts, because the
+    /// kubelet remembers which pod holds it.
     pub id: String,
     /// Whether the kubelet may allocate it now.
     pub healthy: bool,
-    /// NUMA node reported to the kubelet.
+    /// NUMA node reported to the kubelet; `None` if unknown or excluded by the pool.
     pub numa: Option<u32>,
-    /// The physical function whose cable it uses.
+    /// PCI address of the physical function whose port connects the device; empty for shared devices.
     pub uplink: String,
-    /// PCI path from the root complex.
+    /// PCI path from the root complex; empty for shared devices.
     pub path: Vec<String>,
 }
 
 impl AdvertisedPool {
-    /// Whether the resource is advertised without devices. The shared plugin advertises 0; the others wait for the
-    /// first device.
+    /// Whether the resource is registered while it has no devices. As upstream, shared pools are; other pools are
+    /// registered with their first device.
     pub fn advertise_when_empty(&self) -> bool {
         matches!(self.pool.kind, DevicePoolKind::Shared { .. })
     }
 }
 
-/// Assigns the hardware to `pools`. `is_up` says whether the ports of a function are up. Earlier pools choose first. A
-/// function belongs to one pool only, and a function in `held` is never part of a shared device.
+/// Assigns the devices of `inventory` to `pools`. A function belongs to at most one function pool; earlier pools
+/// take precedence. A function in `held` (PCI addresses) is never part of a shared device. `is_up` says whether the
+/// ports of a function are up.
 pub fn build_advertised_pools(
     pools: &[Arc<DevicePool>],
     inventory: &Inventory,
@@ -55,13 +58,13 @@ pub fn build_advertised_pools(
         problems: Vec::new(),
         advertised: BTreeMap::new(),
     };
-    // First the pools with exclusive devices.
+    // Function pools come first, because shared pools only get the functions that are left.
     for (index, pool) in pools.iter().enumerate() {
         if let DevicePoolKind::Functions(functions) = &pool.kind {
             builder.add_function_pool(index, pool, functions);
         }
     }
-    // The pool of a held function may be gone from the configuration; its pod is not.
+    // The pool of a held function may have been removed from the configuration while its pod still runs.
     for function in held {
         builder.owners.entry(function).or_insert_with(|| "a running pod".to_owned());
     }
@@ -78,7 +81,7 @@ pub fn build_advertised_pools(
 struct AdvertisedPoolBuilder<'a> {
     inventory: &'a Inventory,
     is_up: &'a dyn Fn(&str) -> bool,
-    /// PCI address to the pool or pod that has the function.
+    /// Maps the PCI address of a function to the pool or pod that owns it.
     owners: BTreeMap<&'a str, String>,
     problems: Vec<PoolProblem>,
     advertised: BTreeMap<usize, AdvertisedPool>,
@@ -130,7 +133,7 @@ impl<'a> AdvertisedPoolBuilder<'a> {
     }
 
     fn device(&self, function: &InventoryFunction, exclude_topology: bool) -> AdvertisedDevice {
-        // The port of an idle virtual function is down; its cable is that of the physical function.
+        // The port of an idle virtual function is down, so the health is that of the physical function.
         let uplink = function.pf.as_ref().unwrap_or(&function.pci);
         AdvertisedDevice {
             id: function.pci.clone(),
@@ -209,8 +212,8 @@ impl<'a> AdvertisedPoolBuilder<'a> {
         device.pci.as_deref().is_none_or(|pci| !self.owners.contains_key(pci))
     }
 
-    /// Reports a problem and returns `true` in exclusive mode, in which a container cannot open a device of another
-    /// namespace.
+    /// Returns `true` and reports a problem if RDMA devices are in exclusive mode, in which a container cannot use
+    /// a device of the host network namespace.
     fn reject_exclusive_mode(&mut self, pool: &DevicePool) -> bool {
         let exclusive = self.inventory.exclusive == Some(true);
         if exclusive {

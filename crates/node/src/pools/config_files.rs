@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// Interval at which files are read without an event: mounting over a directory sends none.
+/// Interval at which files are read without an event, because a mount over a directory causes none.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
@@ -30,24 +30,25 @@ pub struct PoolSources {
     pub paths: Vec<PathBuf>,
     pub node: String,
     pub defaults: PoolDefaults,
-    /// Built-in pools.
+    /// Pools that are built in or from the command line. Files and policies take precedence.
     pub pools: Vec<DevicePool>,
-    /// Pools from policies. Files take precedence.
+    /// Pools from SR-IOV policies; `None` if this daemon does not configure adapters. Files take precedence.
     pub policies: Option<watch::Receiver<Arc<Vec<DevicePool>>>>,
 }
 
-/// The pools of all sources.
+/// Pools of all sources, with unique resource names, and the problems found in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolConfig {
     pub pools: Vec<Arc<DevicePool>>,
     pub problems: Vec<PoolProblem>,
 }
 
-/// The last valid content of every file.
+/// Pools in the last valid content of every file.
 pub(super) type LastGoodPools = BTreeMap<PathBuf, Vec<DevicePool>>;
 
 impl PoolSources {
-    /// Reads all sources. An invalid file keeps its last valid content.
+    /// Reads all sources. If a file is invalid, the pools in its last valid content stay. If it is missing, its
+    /// pools are removed.
     pub fn read(&self, last_good: &mut LastGoodPools) -> PoolConfig {
         let mut problems = Vec::new();
         let mut pools: Vec<Arc<DevicePool>> = Vec::new();
@@ -110,7 +111,7 @@ impl PoolSources {
         files
     }
 
-    /// The directories to watch.
+    /// Returns the configured directories, and the parent directories of configured files.
     fn watched_dirs(&self) -> BTreeSet<PathBuf> {
         let watched_dir = |path: &PathBuf| match (path.is_dir(), path.parent()) {
             (false, Some(parent)) if parent != Path::new("") => parent.to_owned(),
@@ -121,7 +122,7 @@ impl PoolSources {
     }
 }
 
-/// Keeps `configured` current until `stop`.
+/// Reads the sources whenever they change, and keeps `configured` current until `stop`.
 pub async fn watch_pool_config(
     mut sources: PoolSources,
     configured: watch::Sender<Arc<PoolConfig>>,
@@ -149,7 +150,7 @@ pub async fn watch_pool_config(
             changed
         });
         let policies = async {
-            // The sender is dropped when the daemon stops.
+            // The sender is only dropped when the daemon stops, so wait for `stop` in that case.
             let changed = match &mut sources.policies {
                 Some(policies) => policies.changed().await.is_ok(),
                 None => false,
@@ -167,7 +168,7 @@ pub async fn watch_pool_config(
     }
 }
 
-/// Notifies on every change of the directory, also when it is created or removed.
+/// Notifies `notify` when an entry of `dir` changes or the directory is created. Never returns.
 async fn notify_changes(dir: PathBuf, notify: Arc<Notify>) {
     loop {
         let watched = async {

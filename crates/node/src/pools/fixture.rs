@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 pub const A: &str = "0000:3b:00.0";
 
-/// Address of virtual function `index` of A.
+/// Returns the PCI address of virtual function `index` of A.
 pub fn vf_address(index: usize) -> String {
     format!("0000:3b:00.{}", index + 2)
 }
@@ -75,7 +75,7 @@ pub fn node(vfs: usize) -> Inventory {
         };
         functions.push(function);
         let mut device = rdma_device(index + 2, &vf_address(index), "InfiniBand");
-        // Idle: its GUID and link state are not set.
+        // The port of an idle virtual function is down, because its GUID and link state are not set.
         device.ports[0].state = "Down".to_owned();
         devices.push(device);
     }
@@ -89,13 +89,13 @@ pub fn node(vfs: usize) -> Inventory {
     Inventory { devices, functions, verbs, rdma_cm, exclusive: Some(false), ..Inventory::default() }
 }
 
-/// Parses a file.
+/// Parses `text` as the content of the file `f.json`, with the default prefix `openshift.io`.
 pub fn parse_config(text: &str) -> PoolConfig {
     let parsed = parse_pool_file("f.json", text, &PoolDefaults { prefix: "openshift.io".to_owned() });
     PoolConfig { pools: parsed.pools.into_iter().map(Arc::new).collect(), problems: parsed.problems }
 }
 
-/// The advertised pools of a file, and all problems as text.
+/// Returns the advertised pools for the configuration `text`, and all problems as messages.
 pub fn advertise(text: &str, inventory: &Inventory) -> (Vec<AdvertisedPool>, Vec<String>) {
     let configured = parse_config(text);
     let (pools, problems) = build_advertised_pools(&configured.pools, inventory, &BTreeSet::new(), &|_| true);

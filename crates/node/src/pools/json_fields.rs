@@ -6,7 +6,7 @@ use super::PoolProblem;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Collects problems while a file is parsed.
+/// Collects the problems of one file while it is parsed.
 #[derive(Debug)]
 pub struct ProblemLog {
     file: String,
@@ -22,18 +22,18 @@ impl ProblemLog {
         &self.file
     }
 
-    /// Adds a problem with `field`.
+    /// Adds a problem. `field` is the path in the file; empty for the whole file.
     pub fn add(&mut self, field: &str, cause: impl Into<String>) {
         let problem = PoolProblem { file: self.file.clone(), field: field.to_owned(), cause: cause.into() };
         self.problems.push(problem);
     }
 }
 
-/// The entry is invalid. The reason is in the problem log.
+/// Error for an invalid entry. The reason is in the problem log.
 #[derive(Debug)]
 pub struct InvalidEntry;
 
-/// An object being parsed. Known keys are taken out; the remaining keys are unknown.
+/// A JSON object while it is parsed. Each `take` method removes a known key; the keys that remain are unknown.
 #[derive(Debug)]
 pub struct JsonFields {
     path: String,
@@ -41,7 +41,7 @@ pub struct JsonFields {
 }
 
 impl JsonFields {
-    /// The object at `path`.
+    /// Wraps `value`, which is at `path` in the file. Reports a problem if it is not an object.
     pub fn from_value(value: Value, path: &str, problems: &mut ProblemLog) -> Result<Self, InvalidEntry> {
         match value {
             Value::Object(map) => {
@@ -55,7 +55,7 @@ impl JsonFields {
         }
     }
 
-    /// Path of `key` from the root of the file.
+    /// Returns the path of `key` from the root of the file, for messages.
     pub fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -70,7 +70,7 @@ impl JsonFields {
         keys.iter().any(|key| self.remaining.contains_key(&key.to_lowercase()))
     }
 
-    /// Takes the value of `key`.
+    /// Removes `key` and returns its value; `None` if it is missing or null.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.remaining.remove(&key.to_lowercase()).map(|(_, value)| value).filter(|value| !value.is_null())
     }
@@ -95,7 +95,7 @@ impl JsonFields {
         }
     }
 
-    /// Takes a non-negative number.
+    /// Removes `key` and returns its value as a non-negative number.
     pub fn take_count(
         &mut self,
         key: &str,
@@ -127,10 +127,10 @@ impl JsonFields {
         list.into_iter().map(to_string).collect()
     }
 
-    /// Reports the remaining keys as unknown.
+    /// Reports the remaining keys as unknown. `known` lists the known keys for the message.
     pub fn report_unknown(self, known: &str, problems: &mut ProblemLog) {
         for (key, value) in self.remaining.values() {
-            // Go programs write their private fields as nulls (`SelectorObj`).
+            // Ignore nulls: Go programs write internal fields such as `SelectorObj` as null.
             if !value.is_null() {
                 problems.add(&self.path_of(key), format!("unknown key, ignored; known keys: {known}"));
             }
@@ -149,7 +149,7 @@ impl JsonFields {
     }
 }
 
-/// Describes a value for a message.
+/// Describes a JSON value for a message: its type if it is an object or a list, otherwise the value.
 pub fn describe_value(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),

@@ -1,7 +1,7 @@
 //! Stage advertise, first half: the pools of this node and the devices of each pool.
 //!
-//! Pure, except for reading the configuration files: files become pools, and pools and an inventory become advertised
-//! pools. Nothing here changes a device.
+//! Configuration files are parsed into pools, and the devices of the inventory are assigned to the pools. Apart
+//! from reading the files, this module does no I/O. It changes no device.
 //!
 //! ```text
 //! configList (shared plugin)  ┐                        Inventory

@@ -8,23 +8,24 @@ use super::{
 use ferroband_model::ResourceName;
 use serde_json::Value;
 
-/// Defaults for a configuration file.
+/// Values for entries that do not set them.
 #[derive(Clone, Debug)]
 pub struct PoolDefaults {
-    /// Resource prefix of the SR-IOV plugin; a flag upstream.
+    /// Prefix of resource names in a `resourceList`. The upstream plugin has a command line flag for it.
     pub prefix: String,
 }
 
-/// A parsed configuration file.
+/// The valid pools of a configuration file, and the problems in the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedPoolFile {
     pub pools: Vec<DevicePool>,
     pub problems: Vec<PoolProblem>,
-    /// Whether the file could be parsed at all.
+    /// `false` if the file is not a JSON object, or cannot be read. Its last valid content then stays in use. A
+    /// missing file counts as readable.
     pub readable: bool,
 }
 
-/// Parses `text`, the content of `file`. Invalid entries are reported and skipped.
+/// Parses `text`, the content of `file`. Invalid entries are reported in `problems` and skipped.
 pub fn parse_pool_file(file: &str, text: &str, defaults: &PoolDefaults) -> ParsedPoolFile {
     let mut log = ProblemLog::for_file(file);
     let pools = parse_lists(text, defaults, &mut log);
@@ -82,7 +83,8 @@ fn parse_lists(
     Ok(pools)
 }
 
-/// Takes the resource name `prefix/name`, if the plugin's pattern and the API server accept it.
+/// Takes `resourceName` and `resourcePrefix` from the entry; `prefix` is the default. Fails if the upstream plugin
+/// or the API server would reject the name. `hyphen` says whether the plugin allows a hyphen in it.
 pub(super) fn take_resource_name(
     fields: &mut JsonFields,
     prefix: &str,

@@ -1,8 +1,9 @@
-//! A physical function with a list of virtual functions: `eno1#0,3-5,7`.
+//! Selection of virtual functions of a physical function, written as `eno1#0,3-5,7`.
 
 use std::ops::RangeInclusive;
 
-/// A name and the selected virtual functions; all of them without a list.
+/// Interface name or PCI address of a physical function, and the selected VF indexes. Without a list, all virtual
+/// functions are selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PfVfRange {
     name: String,
@@ -10,7 +11,7 @@ pub struct PfVfRange {
 }
 
 impl PfVfRange {
-    /// Parses `name[#list]`; `None` if it is invalid.
+    /// Parses `name` or `name#list`. Returns `None` if the text is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, list) = match text.split_once('#') {
             Some((name, list)) => (name, Some(list)),
@@ -28,7 +29,7 @@ impl PfVfRange {
         (!name.is_empty()).then(|| Self { name: name.to_lowercase(), ranges })
     }
 
-    /// Whether it selects virtual function `index` of `name`.
+    /// Whether virtual function `index` of the physical function `name` is selected. Names are case-insensitive.
     pub fn matches(&self, name: &str, index: Option<usize>) -> bool {
         let contains = |ranges: &Vec<RangeInclusive<usize>>| {
             index.is_some_and(|index| ranges.iter().any(|one| one.contains(&index)))

@@ -1,4 +1,4 @@
-//! A pool: a resource and the selection of its devices.
+//! Definition of a device pool: a resource name and the selection of its devices.
 
 use super::DeviceSelector;
 use crate::discover::DeviceClass;
@@ -6,21 +6,21 @@ use ferroband_model::ResourceName;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A configured resource.
+/// A resource and the selection of its devices, from a configuration file, a policy or the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePool {
-    /// Name in a pod's `resources`.
+    /// Name that pods use in `resources.limits`.
     pub resource: ResourceName,
-    /// Configuration file.
+    /// Where the pool is configured, for messages: a file name, a policy or the command line.
     pub file: String,
-    /// Path in the file.
+    /// Path of the entry in the file, for messages: `resourceList[1]`.
     pub field: String,
     pub kind: DevicePoolKind,
-    /// Also pass umad and issm files to containers. With them, containers can reconfigure the fabric.
+    /// Also pass umad and issm device files to containers. A container that has them can reconfigure the fabric.
     pub management_files: bool,
 }
 
-/// The devices of a pool.
+/// What one device of the pool stands for, and how many devices there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DevicePoolKind {
     /// Each device stands for all RDMA devices of the node, as in the JARVICE plugin.
@@ -31,7 +31,7 @@ pub enum DevicePoolKind {
     Functions(FunctionPool),
 }
 
-/// A selection of functions.
+/// Selection of the functions of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionPool {
     pub class: DeviceClass,
@@ -39,12 +39,12 @@ pub struct FunctionPool {
     pub selectors: Vec<DeviceSelector>,
     /// Do not report NUMA nodes to the kubelet.
     pub exclude_topology: bool,
-    /// Additional information for the container by PCI address; `*` applies to all.
+    /// Additional information for the container, by PCI address; the key `*` applies to all functions.
     pub additional_info: BTreeMap<String, Map<String, Value>>,
 }
 
 impl DevicePool {
-    /// `count` devices of `resource`, each for all RDMA devices of the node.
+    /// Creates a pool of `count` devices. Each of them stands for all RDMA devices of the node.
     pub fn whole_node(resource: ResourceName, count: usize) -> Self {
         let file = "command line".to_owned();
         Self {
@@ -56,7 +56,7 @@ impl DevicePool {
         }
     }
 
-    /// `jarvice.com/rdma` with one device.
+    /// Creates the pool of the JARVICE plugin: `jarvice.com/rdma` with one device.
     pub fn jarvice() -> Option<Self> {
         Some(Self::whole_node("jarvice.com/rdma".parse().ok()?, 1))
     }

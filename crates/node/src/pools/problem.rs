@@ -1,4 +1,4 @@
-//! Problems of a pool configuration by file and field.
+//! Problems in the pool configuration.
 
 use serde::Serialize;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::fmt;
 #[serde(rename_all = "camelCase")]
 pub struct PoolProblem {
     pub file: String,
-    /// Path of the field in the file: `resourceList[1].selectors.pfNames[0]`. Empty: the whole file.
+    /// Path of the field in the file: `resourceList[1].selectors.pfNames[0]`. Empty if the problem is with the
+    /// whole file.
     pub field: String,
     /// What is wrong and what is expected.
     pub cause: String,

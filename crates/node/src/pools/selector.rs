@@ -1,10 +1,10 @@
-//! Selection of functions.
+//! Selects PCI functions by their properties.
 
 use super::PfVfRange;
 use crate::discover::{Inventory, InventoryFunction};
 
-/// Selects functions. All fields must match. An empty list matches everything; otherwise any entry of the list must
-/// match.
+/// Criteria for functions, all of which must match. An empty list matches every function; otherwise one entry of
+/// the list must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSelector {
     /// Vendor ids: `15b3`.
@@ -21,18 +21,19 @@ pub struct DeviceSelector {
     pub root_devices: Option<Vec<PfVfRange>>,
     /// Link types of the interface: `infiniband`.
     pub link_types: Vec<String>,
-    /// First entry of the P_Key table.
+    /// P_Keys, compared with the first entry of the function's P_Key table.
     pub pkeys: Vec<String>,
     /// Interface names of the function itself.
     pub if_names: Vec<String>,
-    /// The function must have an RDMA device, which containers get.
+    /// The function must have an RDMA device. Containers get its device files.
     pub rdma: bool,
-    /// Containers also get the vhost-net files.
+    /// Containers also get `/dev/vhost-net` and `/dev/net/tun`.
     pub vhost_net: bool,
 }
 
 impl DeviceSelector {
-    /// The first field that does not match `function`; `None` if all match. The order is upstream's.
+    /// Returns the first field that does not match `function`, or `None` if all match. The fields are checked in
+    /// the order of the upstream plugin.
     pub fn rejecting_field(
         &self,
         function: &InventoryFunction,
@@ -74,8 +75,9 @@ fn contains_ignore_case(list: &[String], value: Option<&str>) -> bool {
     value.is_some_and(|value| list.iter().any(|entry| entry.eq_ignore_ascii_case(value)))
 }
 
-/// A key of four digits is compared as written, membership bit included. A shorter one, which upstream never matches
-/// although its documentation uses it, selects the partition regardless of membership.
+/// Compares a P_Key of the configuration with one of the table. A key of four digits must be equal, including the
+/// membership bit. A shorter key selects the partition regardless of the membership bit; the upstream documentation
+/// uses such keys, but the upstream plugin never matches them.
 fn pkey_matches(requested: &str, table: &str) -> bool {
     let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     if requested.eq_ignore_ascii_case(table) {
@@ -88,8 +90,8 @@ fn pkey_matches(requested: &str, table: &str) -> bool {
     }
 }
 
-/// In exclusive mode the RDMA device of a virtual function in a pod is not visible. Its physical function then
-/// decides.
+/// Whether the function has an RDMA device. In exclusive mode, the RDMA device of a virtual function that a pod
+/// holds is not visible on the host. Then the function counts as RDMA if its physical function has an RDMA device.
 fn is_rdma(function: &InventoryFunction, pf: Option<&InventoryFunction>, inventory: &Inventory) -> bool {
     let moved_to_pod = || inventory.exclusive == Some(true) && pf.is_some_and(|pf| !pf.rdma.is_empty());
     !function.rdma.is_empty() || moved_to_pod()

@@ -1,4 +1,4 @@
-//! The `configList` of the shared RDMA device plugin.
+//! Parses an entry of `configList`, the configuration of the shared RDMA device plugin.
 
 use super::{
     DevicePool, DevicePoolKind, DeviceSelector,
@@ -7,7 +7,7 @@ use super::{
 };
 use std::time::Duration;
 
-/// Upstream's default interval of hardware scans.
+/// Default interval of hardware scans of the upstream plugin.
 const DEFAULT_UPDATE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn parse_entry(
@@ -60,8 +60,8 @@ pub(super) fn parse_entry(
     })
 }
 
-/// Upstream's interval of hardware scans; `None` for never. Ferroband sees changes at once, so the value is only
-/// checked.
+/// Parses the interval of hardware scans; `None` if they are disabled. Ferroband detects changes by events, so the
+/// value is only validated.
 pub(super) fn update_interval(fields: &mut JsonFields, problems: &mut ProblemLog) -> Option<Duration> {
     match fields.take_count("periodicUpdateInterval", problems) {
         Ok(Some(0)) => None,

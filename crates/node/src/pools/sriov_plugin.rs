@@ -1,4 +1,4 @@
-//! The `resourceList` of the SR-IOV device plugin.
+//! Parses an entry of `resourceList`, the configuration of the SR-IOV device plugin.
 
 use super::{
     DevicePool, DevicePoolKind, DeviceSelector, FunctionPool, PfVfRange,
@@ -95,7 +95,8 @@ fn parse_selector(
     Ok(selector)
 }
 
-/// An invalid entry selects nothing, as upstream; but it is reported.
+/// Takes a list of [`PfVfRange`]s. As upstream, an invalid entry selects nothing; in addition, it is reported.
+/// Returns `None` if the list is missing or empty.
 fn take_pf_vf_ranges(
     key: &str,
     fields: &mut JsonFields,

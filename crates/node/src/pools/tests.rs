@@ -1,4 +1,4 @@
-//! Parsing and selection.
+//! Tests of parsing pool configurations and of selecting devices.
 
 use super::{
     DevicePoolKind, PoolDefaults, PoolSources, build_advertised_pools,
@@ -8,7 +8,7 @@ use super::{
 use crate::pools::json_fields::{JsonFields, ProblemLog};
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
-/// A configuration with one SR-IOV pool.
+/// Returns a configuration with one SR-IOV pool, `ib_vfs`.
 fn sriov_config(selectors: &str) -> String {
     format!(r#"{{"resourceList":[{{"resourceName":"ib_vfs","selectors":{selectors}}}]}}"#)
 }
@@ -50,7 +50,7 @@ fn unknown_keys_are_reported_and_ignored() {
     let text =
         r#"{"resourceList":[{"resourceName":"r","selectors":{"pfName":["ibs1"],"isRdma":true}}],"x":1}"#;
     let (pools, problems) = advertise(text, &node(4));
-    // B matches as well: it has no virtual functions.
+    // Port B matches as well as the four virtual functions of A, because B has no virtual functions.
     assert_eq!(device_ids(&pools[0]).len(), 5);
     assert!(problems[0].starts_with("f.json: resourceList[0].selectors.pfName: unknown"), "{problems:?}");
     assert!(problems[1].starts_with("f.json: x: unknown"), "{problems:?}");
@@ -61,7 +61,7 @@ fn unknown_keys_are_reported_and_ignored() {
 fn vf_ranges_of_a_physical_function_are_selected() {
     assert_eq!(selected(r#"{"pfNames":["ibs1#0,2-3"]}"#), [vf_address(0), vf_address(2), vf_address(3)]);
     assert_eq!(selected(r#"{"rootDevices":["0000:3B:00.0#1"]}"#), [vf_address(1)]);
-    // Two entries for one function: upstream ignores the second.
+    // With two entries for one physical function, the upstream plugin ignores the second.
     assert_eq!(selected(r#"{"pfNames":["ibs1#0","ibs1#3"]}"#), [vf_address(0), vf_address(3)]);
     assert_eq!(
         selected(r#"[{"pfNames":["ibs1#3"]},{"pciAddresses":["0000:3b:00.2"]}]"#),
@@ -180,7 +180,7 @@ fn selector_without_matches_lists_the_interfaces_of_the_node() {
     assert!(problem.contains("pfNames") && problem.contains("ibs1 (15b3:1017 at 0000:3b:00.0)"), "{problem}");
 }
 
-/// A configuration with one shared pool.
+/// Returns a configuration with one shared pool, `hca_a`. `rest` are its other fields.
 fn shared_config(rest: &str) -> String {
     format!(r#"{{"configList":[{{"resourceName":"hca_a",{rest}}}]}}"#)
 }

@@ -1,4 +1,4 @@
-//! One connection, which is one CNI call.
+//! Serves one connection of the CNI plugin. Each CNI call uses one connection.
 
 use super::CniHandler;
 use crate::{address::DetectionMode, plan::AttachmentIpRequests};
@@ -13,19 +13,20 @@ use std::{os::fd::OwnedFd, time::Duration};
 use tokio::{runtime::Handle, task::JoinHandle};
 use tracing::{Span, debug, info, info_span, warn};
 
-/// How long the first message may take. It is sent right after connecting.
+/// How long to wait for the first message, which the CNI plugin sends right after connecting.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the CNI plugin may take between two messages. Foreign plugins may be slow, and the kubelet gives up after
-/// four minutes (twice its runtime request timeout of two minutes).
+/// How long to wait for each further message. Foreign plugins, which run between two messages, may be slow.
+/// The kubelet gives up after four minutes (twice its runtime request timeout of two minutes).
 const NEXT_MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// State of an ADD on this connection.
+/// State of an ADD on this connection, from the plan to the report of its outcome.
 struct AddSession {
-    /// The plan that was sent.
+    /// The plan that was sent to the CNI plugin.
     plan: Plan,
-    /// The pod with the UID of the API server.
+    /// The pod with its UID from the API server.
     pod: PodRef,
-    /// The running address assignment.
+    /// The address assignment, which runs while the CNI plugin creates interfaces; taken when the plugin
+    /// requests the result.
     assigning: Option<JoinHandle<Result<Vec<AssignedAddresses>, Fault>>>,
     ip_requests: Vec<AttachmentIpRequests>,
     assigned: Vec<AssignedAddresses>,
@@ -37,7 +38,8 @@ struct AddSession {
 pub(super) fn serve_connection(mut channel: Channel, handler: &CniHandler, runtime: &Handle) {
     match channel.peer_uid() {
         Ok(0) => {}
-        // The directory's permissions keep others out already; this also covers a socket that was passed on.
+        // The permissions of the socket's directory already exclude other users. This check also covers a
+        // connection that root passed to another process.
         Ok(uid) => return warn!(uid, "rejected a CNI call from a non-root user"),
         Err(e) => return warn!(error = %e, "cannot read the peer's credentials"),
     }
@@ -72,7 +74,8 @@ fn handle_request(
             let pod = call.pod.as_ref().map(ToString::to_string);
             let span = info_span!("add", container = call.container, pod);
             let _entered = span.clone().entered();
-            // The CNI plugin works in the namespace; the daemon only sends probes in it.
+            // The daemon uses the pod's namespace only to send ARP and NDP probes. The CNI plugin does
+            // everything else.
             let netns = fds.into_iter().next().and_then(|fd| Netns::from_fd(fd).ok());
             match handler.plan(&call, runtime) {
                 Ok((planned, pod)) => {
@@ -117,8 +120,8 @@ fn handle_request(
         DaemonRequest::DeviceOp(work) => {
             let _entered = info_span!("device operation", ?work).entered();
             let mut fds = fds.into_iter();
-            // Held until the operation is done: another call for the same device waits for it, even if this caller is
-            // killed.
+            // Hold the caller's device lock until the operation is done, so that another call for the same
+            // device waits even if this caller is killed.
             let _lock = fds.next();
             match handler.run_device_op(&work, fds.next()) {
                 Ok(()) => {

@@ -1,4 +1,4 @@
-//! Handles the requests of a CNI call.
+//! Handles the requests of the CNI plugin during a call.
 
 use super::PartitionMembership;
 use crate::{
@@ -32,8 +32,8 @@ use tracing::warn;
 
 /// How long an ADD waits for the caches of a daemon that has just started.
 const CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a DEL waits for its release before it becomes a pending release. Less than the two seconds that the CNI
-/// plugin waits, so that it receives the answer.
+/// How long a DEL waits for its addresses to be released before the CNI plugin stores a pending release. This
+/// is less than the two seconds that the plugin waits for an answer.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 const LONGER_THAN_ANY_CALL: Duration = Duration::from_secs(3600);
@@ -43,23 +43,23 @@ pub struct CniHandler {
     pub host: Arc<dyn Host>,
     pub hardware: Option<Arc<dyn Hardware>>,
     pub partitions: Arc<dyn PartitionMembership>,
-    /// Directory of the default network's configuration.
+    /// The runtime's CNI configuration directory, which contains the default network's configuration.
     pub net_d: PathBuf,
-    /// Directory of configurations that definitions refer to by name.
+    /// Directory of CNI configuration files that network attachment definitions refer to by name.
     pub multus_conf_d: PathBuf,
     pub policy: NetworkAccessPolicy,
     pub pod_resources: PodResourcesClient,
     pub pods: NodePodCache,
     pub networks: NetworkDefinitionCache,
-    /// SpiderIPPools and related objects.
+    /// Cache of SpiderIPPools and related objects.
     pub spiderpool: SpiderpoolCache,
-    /// Cluster settings for coordinator plugins.
+    /// Cluster-wide defaults for the configuration of coordinator plugins.
     pub coordinator_context: CoordinatorDefaults,
     pub blocks: Arc<AddressBlockCache>,
     pub allocator: AllocatorHandle,
-    /// Duplicate address and gateway detection.
+    /// Settings of duplicate address and gateway detection.
     pub probing: DetectionSettings,
-    /// Allocations of Whereabouts.
+    /// Addresses that Whereabouts itself has assigned.
     pub whereabouts_records: WhereaboutsRecords,
     /// Whether the allocations of running pods have been restored to the address blocks.
     pub allocations_restored: watch::Receiver<bool>,
@@ -68,7 +68,7 @@ pub struct CniHandler {
 }
 
 impl CniHandler {
-    /// Builds the plan for an ADD. Also returns the pod with the UID of the API server.
+    /// Builds the plan for an ADD. Also returns the pod with its UID from the API server.
     pub fn plan(&self, call: &CniCall, runtime: &Handle) -> Result<(PlanOutput, PodRef), Fault> {
         let call_pod = pod_of(call)?;
         let policy = self.policy.with_config(&call.config)?;
@@ -122,7 +122,7 @@ impl CniHandler {
         Ok((planned, PodRef { uid: facts.uid.clone(), ..pod }))
     }
 
-    /// Checks that IPoIB parents exist before anything is set up.
+    /// Checks that all IPoIB parents of the plan exist, so that the ADD fails before anything is set up.
     fn check_parents(&self, plan: &Plan) -> Result<(), Fault> {
         for attachment in &plan.attachments {
             for step in &attachment.steps {
@@ -137,7 +137,7 @@ impl CniHandler {
         Ok(())
     }
 
-    /// Lists the available interfaces in the remedy of a missing parent.
+    /// If the fault is a missing IPoIB parent, adds the node's interfaces to its remedy.
     fn with_interface_names(&self, fault: Fault) -> Fault {
         if fault.code != FaultCode::NoParent {
             return fault;
@@ -151,7 +151,7 @@ impl CniHandler {
         Fault { remedy, ..fault }
     }
 
-    /// Assigns the addresses of a plan. All networks of a sandbox are assigned together, all or none.
+    /// Assigns the addresses of a plan. Either all networks of the sandbox get their addresses or none does.
     pub fn assign_addresses(
         &self,
         ip_requests: Vec<AttachmentIpRequests>,
@@ -173,7 +173,7 @@ impl CniHandler {
         }
     }
 
-    /// Assigns the addresses of one interface, for a plugin that delegates IPAM to us.
+    /// Assigns the addresses of one interface, for a foreign plugin that uses Ferroband as its IPAM plugin.
     pub async fn assign_interface(&self, call: &CniCall) -> Result<AssignedAddresses, Fault> {
         let call_pod = pod_of(call)?;
         self.wait_for_caches_or_fault().await?;
@@ -208,8 +208,8 @@ impl CniHandler {
         Ok(ip_requests.build_assigned(addresses))
     }
 
-    /// Waits until the pod's ports are members of their partitions. Stops if the pod is deleted: the kubelet does not
-    /// tear down its sandbox before this call has ended.
+    /// Waits until the pod's ports are members of their partitions. Stops waiting if the pod is deleted,
+    /// because the kubelet does not tear down the sandbox before the ADD has ended.
     pub async fn wait_for_partitions(&self, plan: &Plan, members: &[PortMember]) -> Result<(), Fault> {
         let pod = &plan.pod;
         let is_deleted = |facts: &PodFacts| facts.uid == pod.uid && facts.terminating;
@@ -225,15 +225,16 @@ impl CniHandler {
         }
     }
 
-    /// Performs a device operation for the CNI plugin. "Here" is the host's network namespace.
+    /// Performs a device operation for the CNI plugin. The daemon runs in the host's network namespace, as
+    /// the operation requires.
     pub fn run_device_op(&self, operation: &DeviceOp, sandbox: Option<OwnedFd>) -> Result<(), Fault> {
         let hardware = self.hardware.as_deref().ok_or_else(|| ferroband_kernel::Error::NoRdma.fault())?;
         let sandbox = sandbox.map(Netns::from_fd).transpose().map_err(|e| e.fault())?;
         operation.perform(hardware.root(), hardware, sandbox.as_ref()).map_err(|e| e.fault())
     }
 
-    /// Releases the addresses of a sandbox, or of one interface of it. On a fault, the CNI plugin stores a pending
-    /// release.
+    /// Releases the addresses and partition memberships of a sandbox, or of one of its interfaces. On a
+    /// fault, the CNI plugin stores a pending release.
     pub async fn release(&self, container: String, interface: Option<String>) -> Result<(), Fault> {
         let what = format!("addresses of sandbox {container}");
         self.partitions.remove_sandbox(&container, interface.as_deref());
@@ -248,7 +249,7 @@ impl CniHandler {
         ))
     }
 
-    /// Writes the pod's network-status annotation.
+    /// Writes the results of an ADD to the pod's network-status annotation.
     pub async fn record_network_status(
         &self,
         plan: &Plan,
@@ -263,7 +264,8 @@ impl CniHandler {
             .await
     }
 
-    /// Records an event on the pod. Not awaited: the CNI plugin returns the fault as well.
+    /// Records an event on the pod in the background. Nothing waits for it, because the CNI plugin also
+    /// returns the fault.
     pub fn report_failure(&self, pod: Option<&PodRef>, fault: &Fault, runtime: &Handle) {
         let Some(pod) = pod.cloned() else { return };
         let cached = self.pods.cache().get(&pod.namespace, &pod.name);
@@ -274,7 +276,7 @@ impl CniHandler {
         runtime.spawn(self.events.clone().warn(pod, fault.clone()));
     }
 
-    /// Checks whether an ADD could be served.
+    /// Returns a fault if an ADD could not be served yet, for example because a cache is not synced.
     pub fn check_ready(&self) -> Result<(), Fault> {
         let waiting = if !self.pods.cache().is_synced() {
             "pods of this node"
@@ -290,14 +292,14 @@ impl CniHandler {
         Err(caches_not_synced(waiting))
     }
 
-    /// Waits until every cache is complete. The CNI configuration is installed only after this, too.
+    /// Waits until all caches are synced. The CNI configuration is installed only after that.
     pub async fn wait_for_caches(&self) {
         self.pods.cache().wait_synced().await;
         self.networks.cache().wait_synced().await;
         self.blocks.wait_synced().await;
         self.whereabouts_records.cache().wait_synced().await;
-        // After a restore of etcd, the allocations of running pods are written again before new addresses are
-        // assigned.
+        // If etcd was restored from a backup, the allocations of running pods must be written again before
+        // new addresses are assigned.
         let _ = self.allocations_restored.clone().wait_for(|restored| *restored).await;
     }
 

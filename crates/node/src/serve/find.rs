@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 impl CniHandler {
-    /// Finds the definitions of the pod's networks.
+    /// Finds the definitions of all networks that the pod gets. A missing definition is a fault.
     pub(super) async fn find_definitions(
         &self,
         pod: &PodRef,
@@ -51,8 +51,9 @@ impl CniHandler {
         })
     }
 
-    /// Finds the default network that Multus' `clusterNetwork` names: a definition, a file by its network's name, or
-    /// a directory or file by path.
+    /// Finds the default network that the Multus setting `clusterNetwork` names. A value with a slash is the
+    /// path of a file or directory. Otherwise it is the name of a definition or, if there is none, of a
+    /// network in a file.
     async fn find_cluster_network(
         &self,
         name: &str,
@@ -77,7 +78,7 @@ impl CniHandler {
         }
     }
 
-    /// Reads the configurations of the definitions, and the default network.
+    /// Reads the configurations of the definitions and of the default network.
     pub(super) fn resolve_networks(
         &self,
         definitions: NetworkDefinitions,
@@ -100,7 +101,8 @@ impl CniHandler {
         Ok((default, networks))
     }
 
-    /// Returns the cluster's default network from its file, or from the call's configuration if the file is missing.
+    /// Returns the cluster's default network from its file or, if that fails, from the copy in the call's
+    /// configuration.
     fn find_wrapped_network(&self, call: &CniCall) -> Result<DefaultNetwork, Fault> {
         find_default_network(&self.net_d).or_else(|fault| {
             let delegate =
@@ -110,7 +112,7 @@ impl CniHandler {
         })
     }
 
-    /// Returns the pod's devices. Queries the kubelet only if a network uses any.
+    /// Returns the pod's devices. Queries the kubelet only if a network uses devices.
     pub(super) fn pod_devices(
         &self,
         pod: &PodRef,
@@ -129,16 +131,16 @@ impl CniHandler {
     }
 }
 
-/// A selection and its definition.
+/// A network selection and the definition that it refers to.
 type DefinedNetwork = (NetworkSelection, Arc<NetworkAttachmentDefinition>);
 
-/// Definitions of a pod's networks.
+/// The definitions of a pod's networks, before their configurations are read.
 pub(super) struct NetworkDefinitions {
-    /// Replaces the cluster's default network.
+    /// The definition that replaces the cluster's default network, if any.
     default: Option<DefinedNetwork>,
-    /// The cluster's default network, if the call's configuration names it.
+    /// The default network from a file that the call's `clusterNetwork` names, if any.
     cluster: Option<DefaultNetwork>,
-    /// The additional networks, in order.
+    /// The additional networks, in the order of their interfaces.
     networks: Vec<DefinedNetwork>,
 }
 

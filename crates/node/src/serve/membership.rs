@@ -1,4 +1,4 @@
-//! Partition management during a CNI call.
+//! The interface between CNI calls and partition management.
 //!
 //! ```text
 //! plan built ── begin_add ──▶ starts to make the pod's ports members
@@ -11,10 +11,10 @@ use ferroband_attach::{message::PortMember, plan::Plan};
 use ferroband_model::Fault;
 use futures::future::{BoxFuture, ready};
 
-/// Manages the partition memberships of pods' ports.
+/// Makes the ports of pods members of their partitions.
 pub trait PartitionMembership: Send + Sync {
-    /// Starts an ADD for this container. Returns whether the CNI plugin must wait for membership before it sends
-    /// anything. A fault rejects the pod before anything is set up. Must not block.
+    /// Starts an ADD for this container. Returns whether the CNI plugin must wait for membership before it
+    /// sends any packet on the interfaces. A fault rejects the pod before anything is set up. Must not block.
     fn begin_add(&self, plan: &Plan, container: &str) -> Result<bool, Fault>;
 
     /// Completes when the P_Key table of every port contains its key. The interfaces exist, but have no addresses
@@ -25,17 +25,19 @@ pub trait PartitionMembership: Send + Sync {
         members: &'a [PortMember],
     ) -> BoxFuture<'a, Result<(), Fault>>;
 
-    /// Removes the memberships of a sandbox, or of one interface of it. May be called repeatedly, and for unknown
-    /// sandboxes.
+    /// Removes the memberships of a sandbox, or of one of its interfaces. May be called repeatedly, and for
+    /// unknown sandboxes.
     fn remove_sandbox(&self, container: &str, interface: Option<&str>);
 
-    /// Returns the marks for the networks annotation, by attachment; empty if partitions are unmanaged.
+    /// Returns the marks of ib-kubernetes for the networks annotation, each with the index of its attachment.
+    /// Empty if partitions are unmanaged.
     fn annotation_marks(&self, plan: &Plan) -> Vec<(usize, IbKubernetesMark)> {
         let _ = plan;
         Vec::new()
     }
 
-    /// Lists the sandboxes that have members, each with its pod's UID, so that leaked ones can be found.
+    /// Lists the container ID and the pod's UID of all sandboxes with members, so that leaked memberships can
+    /// be found.
     fn list_sandboxes(&self) -> Vec<(String, String)> {
         Vec::new()
     }

@@ -5,8 +5,8 @@
 //!   mode 0600, root only, a limited number of calls
 //! ```
 //!
-//! Calls run on plain threads: they may access interfaces, which is blocking work and must not run on the async
-//! runtime.
+//! Each call runs on its own thread, because access to network interfaces blocks and must not run on the
+//! async runtime.
 
 mod conversation;
 mod decider;

@@ -1,18 +1,18 @@
-//! Limits and counts running calls.
+//! Limits the number of concurrent CNI calls.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Limits the number of concurrent calls and waits for their end.
+/// Counts the running calls, limits their number, and waits for their end. Clones share the count.
 #[derive(Clone, Debug)]
 pub struct CallLimiter {
     shared: Arc<(Mutex<usize>, Condvar)>,
     max_calls: usize,
 }
 
-/// A running call, until it is dropped.
+/// A slot of a running call, which is free again when this is dropped.
 #[derive(Debug)]
 pub struct CallPermit(Arc<(Mutex<usize>, Condvar)>);
 
@@ -21,7 +21,7 @@ impl CallLimiter {
         Self { shared: Arc::default(), max_calls: most }
     }
 
-    /// Starts a call, waiting for a free slot.
+    /// Takes a slot for a call. Blocks until one is free.
     pub fn acquire(&self) -> CallPermit {
         let (count, changed) = &*self.shared;
         let count = count.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The listening CNI socket.
+//! Listens on the CNI socket and starts a thread for each call.
 
 use super::{CallLimiter, CniHandler, conversation};
 use crate::Error;
@@ -18,8 +18,8 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::{debug, info, warn};
 
-/// Maximum number of concurrent calls. Further calls wait in the socket's backlog: a booting node starts all its pods
-/// at once.
+/// Maximum number of concurrent calls. Further calls wait in the socket's backlog, for example when a booting
+/// node starts all its pods at once.
 const MAX_CONCURRENT_CALLS: usize = 128;
 
 pub struct CniSocket {
@@ -28,7 +28,7 @@ pub struct CniSocket {
 }
 
 impl CniSocket {
-    /// Serves CNI calls on the socket at `path`.
+    /// Creates the socket at `path` and starts a thread that serves CNI calls on it.
     pub fn open(path: &Path, handler: Arc<CniHandler>, runtime: Handle) -> Result<Self, Error> {
         let listener = Arc::new(bind(path)?);
         let limiter = CallLimiter::new(MAX_CONCURRENT_CALLS);
@@ -41,9 +41,9 @@ impl CniSocket {
         Ok(Self { listener, limiter })
     }
 
-    /// Stops accepting calls. Running calls continue.
+    /// Stops accepting calls. Running calls continue; the returned limiter can wait for them.
     pub fn close(&self) -> CallLimiter {
-        // Makes accept(2) return EINVAL (unix_accept: no skb and no error means that receiving was shut down).
+        // The shutdown makes accept(2) in the accept thread return EINVAL.
         if let Err(errno) = shutdown(self.listener.as_raw_fd(), Shutdown::Both) {
             warn!(%errno, "cannot shut the CNI socket down");
         }
@@ -51,7 +51,8 @@ impl CniSocket {
     }
 }
 
-/// Atomically replaces the old socket. The new one is private before it gets its final name.
+/// Creates the socket and atomically replaces an old one. The new socket has mode 0600 before it gets its
+/// final name.
 fn bind(path: &Path) -> Result<UnixListener, Error> {
     let failed = |source: std::io::Error| Error::Serve { path: path.to_owned(), source: Box::new(source) };
     let temporary = path.with_extension("new");
@@ -67,14 +68,15 @@ fn bind(path: &Path) -> Result<UnixListener, Error> {
 
 fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<CniHandler>, runtime: &Handle) {
     loop {
-        // Acquire a slot first: a call that is not accepted keeps waiting in the backlog.
+        // Acquire a slot before accepting, so that further calls wait in the backlog.
         let call = limiter.acquire();
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(e) if e.kind() == ErrorKind::InvalidInput => return debug!("CNI socket closed"),
             Err(e) => {
                 warn!(error = %e, "cannot accept a CNI call");
-                // Probably out of file descriptors; accepting again at once would fail, too.
+                // The process is probably out of file descriptors. Wait, because an immediate retry would
+                // fail, too.
                 thread::sleep(std::time::Duration::from_millis(100));
                 continue;
             }

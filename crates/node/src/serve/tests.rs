@@ -160,7 +160,8 @@ impl CniServerFixture {
         }
     }
 
-    /// Waits until `what` holds; events are written after the reply.
+    /// Waits until `what` holds for the fake API server. Needed for events, which are written after the
+    /// reply.
     fn wait_until(&self, what: impl Fn(&FakeApi) -> bool) {
         for _ in 0..250 {
             if what(&self.api) {
@@ -283,7 +284,7 @@ fn pools_provide_addresses_gateways_and_routes_of_all_networks_at_once() {
     }
     assert_eq!((assigned.len(), node.api.list_calls().len()), (8, 8), "one write for each rail's block");
 
-    // A foreign plugin delegates IPAM for one interface: it gets the same address, as the owner is the same.
+    // A foreign plugin that delegates IPAM for the same interface of the same pod gets the same address.
     let config: Value =
         serde_json::from_str(spiderpool_definition("rail2", &["v4-93"])["spec"]["config"].as_str().unwrap())
             .unwrap();
@@ -320,7 +321,7 @@ fn missing_network_is_named_reported_once_and_found_once_created() {
     assert_eq!((&event["reason"], &event["type"]), (&json!("NoNetworkFound"), &json!("Warning")));
     assert_eq!(event["involvedObject"]["uid"], "uid-a");
     assert!(event["message"].as_str().unwrap().contains("default/ib"), "{event}");
-    // The kubelet retries continuously.
+    // The kubelet retries continuously, but only one event is written.
     node.add_fault("a");
     node.add_fault("a");
     assert_eq!(node.api.list_calls().iter().filter(|call| call.contains("events")).count(), 1);
@@ -512,11 +513,11 @@ fn closed_socket_accepts_no_calls_but_finishes_running_ones() {
     assert!(!running.wait_idle(Duration::from_millis(50)), "an ADD is running");
     assert!(matches!(send_request(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(_)));
     drop(channel);
-    // The accept thread releases its slot as well.
+    // The accept thread releases the slot that it acquired for the next call.
     assert!(running.wait_idle(Duration::from_secs(5)));
     let late = UnixStream::connect(&node.path);
     if let Ok(stream) = late {
-        // It was queued before the listener was closed; nobody answers.
+        // The connection may still be accepted into the backlog, but it gets no answer.
         let mut channel = Channel::from(stream);
         let _ = channel.send(&DaemonRequest::Status);
         channel.recv::<DaemonReply>().unwrap_err();

@@ -13,13 +13,14 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-/// How many duplicate addresses in a row are replaced.
+/// How many times duplicate addresses are replaced before the ADD fails.
 const MAX_ATTEMPTS: usize = 4;
 /// Timeout of a write to the address blocks.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl CniHandler {
-    /// Probes the addresses before the pod uses them. Duplicates are quarantined and replaced.
+    /// Probes the assigned addresses before the pod uses them. Duplicates are quarantined and replaced.
+    /// Returns the final addresses.
     pub(super) fn replace_duplicates(
         &self,
         plan: &Plan,
@@ -38,7 +39,8 @@ impl CniHandler {
                 }
             };
             let Some(first) = found.first() else { return Ok(assigned) };
-            // An unreachable gateway is also unreachable from another address.
+            // A finding that is not a duplicate is an unreachable gateway. Another address would not help, so
+            // the ADD fails.
             if found.iter().any(|finding| !finding.duplicate) {
                 return Err(first.fault.clone());
             }
@@ -78,7 +80,8 @@ impl CniHandler {
                         warn!(%fault, "duplicate address detected");
                         runtime.block_on(events.clone().warn(pod.clone(), fault));
                     } else {
-                        // The gateway of a rail rarely answers; users who depend on it enable enforcement.
+                        // Many RDMA networks have no reachable gateway, so this is no warning. Users who
+                        // depend on one enable enforcement.
                         info!(%fault, "gateway not reachable");
                     }
                 }
@@ -92,7 +95,8 @@ impl CniHandler {
         }
     }
 
-    /// Takes an address from the sandbox and assigns it to the quarantine owner.
+    /// Releases the addresses of the interface and assigns `address` to the quarantine owner, so that no pod
+    /// gets it.
     async fn quarantine(&self, requests: &[AddressRequest], address: IpAddr) -> Result<(), Fault> {
         let contains_address =
             |request: &&AddressRequest| request.pools.iter().any(|pool| pool.can_keep(address));
@@ -114,7 +118,8 @@ impl CniHandler {
                 uid: QUARANTINE_UID.into(),
             },
             sticky: false,
-            // Every quarantined address has its own owner key.
+            // All quarantined addresses have the same owner (UID and interface). The pool contains only
+            // `address`, so an address that was quarantined earlier is not returned.
             interface: "-".into(),
             ordinal: 0,
             container: format!("{QUARANTINE_UID}-{address}"),

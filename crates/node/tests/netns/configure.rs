@@ -31,7 +31,7 @@ impl ConfiguratorFixture {
         node
     }
 
-    /// Boots the host and starts a daemon.
+    /// Boots a simulated host and creates a configurator, as a newly started daemon does.
     fn boot(folder: tempfile::TempDir, profile: &str) -> Self {
         let root = Root::at(folder.path());
         fs::create_dir_all(root.run("ferroband")).unwrap();
@@ -56,7 +56,7 @@ impl ConfiguratorFixture {
         Self { folder, configurator, pools }
     }
 
-    /// Reboots the host, which clears /run.
+    /// Reboots the simulated host. This clears /run; the state directory is kept.
     fn reboot(self, profile: &str) -> Self {
         let Self { folder, .. } = self;
         fs::remove_dir_all(folder.path().join("run")).unwrap();
@@ -74,14 +74,14 @@ impl ConfiguratorFixture {
         (round, faults)
     }
 
-    /// Everything below sysfs, by path and checksum.
+    /// Returns the paths in the simulated sysfs and the checksums of its files.
     fn sysfs_snapshot(&self) -> String {
         let sys = self.folder.path().join("var/lib/ferroband/sim/sys");
         let listing = Command::new("sh")
             .args(["-c", "find . | sort; find . -type f | sort | xargs md5sum"])
             .current_dir(sys)
             .output();
-        // Counters of interfaces and indexes of recreated ones differ.
+        // Counters change without any configuration, so they are not compared.
         let text = String::from_utf8(listing.unwrap().stdout).unwrap();
         text.lines()
             .filter(|line| !line.contains("counters") && !line.contains("statistics"))
@@ -145,12 +145,12 @@ fn functions_are_created_once_with_stable_guids_and_removed_with_the_policy() {
         let guids: Vec<_> = vfs.iter().map(|vf| vf.guid.unwrap().to_string()).collect();
         assert!(guids.iter().all(|guid| guid.starts_with("02:")), "{guids:?}");
         assert_eq!(node.advertised(), [("spidernet.io/r".parse().unwrap(), 12)]);
-        // Reconciling again writes nothing, also by another daemon.
+        // Reconciling the same spec again writes nothing.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(12));
         assert!(round.ready.is_empty());
         assert_eq!(node.sysfs_snapshot(), after_creation);
-        // Recreated functions have the same GUIDs, also after a reboot.
+        // Functions that are removed and recreated after a reboot have the same GUIDs.
         node.reconcile(json!({}));
         assert_eq!(node.sysfs_snapshot(), before, "deleting the policy restores the node");
         assert_eq!(node.advertised(), []);
@@ -175,19 +175,19 @@ fn pods_keep_their_functions_until_they_are_gone() {
         let node = ConfiguratorFixture::new("default");
         node.reconcile(spec(8));
         node.allocate_to_pod("0000:86:00.7", "u1"); // function 5
-        // Fewer functions: nothing is changed, and no pod has to be evicted.
+        // With fewer functions, the host is not changed and no pod has to be evicted; only the pool shrinks.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(4));
         assert!(round.holders.is_empty());
         assert_eq!((node.sysfs_snapshot(), node.advertised()[0].1), (after_creation.clone(), 4));
-        // More functions: the holder has to be evicted, and meanwhile nothing is advertised.
+        // With more functions, the pod that holds one has to be evicted. Until then, nothing is advertised.
         let (round, _) = node.reconcile(spec(12));
         assert_eq!(
             round.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
             [("holder", 1)]
         );
         assert_eq!((node.sysfs_snapshot(), node.advertised()), (after_creation, vec![]));
-        // The pod is gone, although the kubelet's checkpoint still lists it.
+        // The pod is deleted. The kubelet's checkpoint still lists it, which must not matter.
         node.configurator.pods.apply(Event::Delete((("default".to_owned(), "holder".to_owned()), None)));
         let (round, _) = node.reconcile(spec(12));
         assert_eq!((round.observed.adapters[0].vfs.len(), node.advertised()[0].1), (12, 12));
@@ -200,18 +200,19 @@ fn restarted_daemon_completes_interrupted_work() {
     in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
         let pf: PciAddress = PF.parse().unwrap();
-        // Killed after the functions were created, before their GUIDs were set.
+        // The daemon is killed after the functions were created and before their GUIDs were set.
         let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(spec(4)).unwrap());
         let round = node.configurator.prepare(&desired).unwrap();
         node.configurator.apply_ready(&round);
         assert_eq!(node.configurator.prepare(&desired).unwrap().observed.adapters[0].vfs.len(), 4);
-        // Killed in the middle of one function: it has no driver.
+        // The daemon is killed while it configures one function, which then has no driver.
         node.configurator.hardware.unbind_driver("0000:86:00.3".parse().unwrap()).unwrap();
         assert_eq!(node.advertised(), [], "incomplete functions are not advertised");
         let (round, faults) = node.reconcile(spec(4));
         assert_eq!(faults, [] as [&str; 0]);
         assert!(round.observed.adapters[0].vfs.iter().all(|vf| vf.driver.is_some() && vf.guid.is_some()));
-        // Killed after the functions were removed, before their record was.
+        // The daemon is killed after the functions were removed and before the record of their original state
+        // was.
         node.configurator.hardware.set_vf_count(pf, 0).unwrap();
         node.reconcile(json!({}));
         assert!(node.configurator.original_states.read_all().unwrap().is_empty());
@@ -316,7 +317,7 @@ fn rdma_mode_is_changed_once_and_persisted() {
     });
 }
 
-/// The kernel of this test has no RDMA; that of the `vm` tier has.
+/// Runs only if the kernel has no RDMA support. The kernel of the `vm` test tier has it.
 // Case: operator C64
 #[test]
 fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
@@ -335,7 +336,7 @@ fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
             .find_map(|adapter| Some((adapter.pci, adapter.interface.clone()?)))
             .expect("an adapter");
         assert_eq!(observed.rdma_mode, None);
-        // The mode is skipped, and the MTU is set.
+        // The RDMA mode cannot be set and is skipped; the MTU is still set.
         let mtu = interface.mtu + 100;
         let (round, faults) = node.reconcile(json!({
             "system": {"rdmaMode": "exclusive"},

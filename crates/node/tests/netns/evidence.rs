@@ -35,11 +35,12 @@ use tokio_util::sync::CancellationToken;
 
 const FIRST: [u8; 4] = [10, 9, 0, 0];
 
-/// A block store with one block that can be unavailable.
+/// A block store with a single block. While the flag is set, every request fails as if the API server were
+/// unavailable.
 #[derive(Clone)]
 struct FakeBlockStore(Arc<(Mutex<StoredBlock>, AtomicBool)>);
 
-/// The block and its version.
+/// The block and its resource version; `None` if it does not exist.
 type StoredBlock = Option<(IpBlock, u64)>;
 
 impl FakeBlockStore {
@@ -89,7 +90,7 @@ impl BlockStore for FakeBlockStore {
     }
 }
 
-/// A node whose API server has these entries: offset, container, UID of the pod.
+/// A node whose allocations are in a fake block store and whose journals and namespaces are real files.
 struct EvidenceFixture {
     root: Root,
     folder: TempDir,
@@ -100,13 +101,14 @@ struct EvidenceFixture {
     allocations_restored: watch::Receiver<bool>,
     stop: CancellationToken,
     evidence: Option<Evidence>,
-    /// Keeps the namespaces of the files alive.
+    /// Open handles of the namespaces that `add_namespace` created.
     netns_handles: Vec<Netns>,
 }
 
 impl EvidenceFixture {
+    /// `entries` are the allocations in the block: offset of the address, container ID, UID of the pod.
     fn new(entries: &[(u8, &str, &str)]) -> Self {
-        // A private mount namespace that ends with this thread.
+        // Mounts are made in a private mount namespace, which ends with this thread.
         unshare(CloneFlags::CLONE_NEWNS).expect("these tests need root");
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -157,11 +159,11 @@ impl EvidenceFixture {
         }
     }
 
-    /// Creates a network namespace in the runtime's directory.
+    /// Creates a network namespace and mounts it in the runtime's directory. Returns its path and ID.
     fn add_namespace(&mut self, name: &str) -> (PathBuf, Value) {
         let (netns, path) = (create_pod_netns(), self.folder.path().join("netns").join(name));
         std::fs::write(&path, "").unwrap();
-        // The thread that created it has ended; the file descriptor refers to it.
+        // The thread that created the namespace has ended, so it is mounted through its file descriptor.
         let fd_path = format!("/proc/self/fd/{}", netns.fd().as_raw_fd());
         mount(Some(fd_path.as_str()), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
         let id = serde_json::to_value(netns.id()).unwrap();
@@ -169,7 +171,8 @@ impl EvidenceFixture {
         (path, id)
     }
 
-    /// Writes a journal of a sandbox at `path`, with an address.
+    /// Writes the journal of a sandbox whose network namespace is at `path`. The sandbox has one attachment
+    /// that uses Whereabouts; no address is recorded.
     fn add_journal(&self, container: &str, boot: &str, path: &str, id: &Value) -> Journal {
         let config = json!({
             "type": "ipoib", "master": "ib0", "name": "a", "ipam": {"type": "whereabouts", "range": "10.9.0.0/24"},
@@ -210,7 +213,8 @@ impl EvidenceFixture {
 impl Drop for EvidenceFixture {
     fn drop(&mut self) {
         self.stop.cancel();
-        // A directory with mounts could not be removed. Some tests have unmounted them already.
+        // Unmount the namespaces, because a directory with mounts cannot be removed. Errors are ignored: some
+        // tests have unmounted them already.
         for file in std::fs::read_dir(self.folder.path().join("netns")).into_iter().flatten().flatten() {
             let _ = umount2(&file.path(), MntFlags::MNT_DETACH);
         }
@@ -240,14 +244,16 @@ async fn only_allocations_of_provably_gone_sandboxes_are_released() {
     node.add_journal("rebooted", "another-boot", alive.to_str().unwrap(), &id);
     let gone = node.folder.path().join("netns/gone");
     node.add_journal("gone", "this-boot", gone.to_str().unwrap(), &unknown_id);
-    // Outside the runtime's directory: this process may see a different directory under that path.
+    // The path is outside the runtime's directory. In the daemon's mount namespace, it may be a different
+    // directory, so a missing file proves nothing.
     node.add_journal("elsewhere", "this-boot", "/nowhere/gone", &unknown_id);
     node.add_journal("reused", "this-boot", other.to_str().unwrap(), &unknown_id);
-    // A file without its mount, as without mount propagation.
+    // The file exists but no namespace is mounted on it, as the daemon sees it without mount propagation.
     let half = node.folder.path().join("netns/half");
     std::fs::write(&half, "").unwrap();
     node.add_journal("half", "this-boot", half.to_str().unwrap(), &unknown_id);
-    // A PID of the runtime's PID namespace is another process, or none, in this one.
+    // A path in /proc contains a PID of the runtime's PID namespace, which is another process or none in the
+    // daemon's.
     node.add_journal("process", "this-boot", "/proc/self/ns/net", &unknown_id);
     for uid in ["alive", "rebooted", "gone", "elsewhere", "reused", "half", "process"] {
         node.add_pod(uid);
@@ -280,7 +286,8 @@ async fn allocation_without_a_journal_is_released_only_if_pod_and_namespaces_lac
         (4, "torn", "torn"),
     ]);
     node.add_pod("pod");
-    // Force-deleted; its processes end when the kubelet processes it.
+    // The pod `lingers` was force-deleted: its object is gone, but its processes run until the kubelet stops
+    // them.
     let (path, _) = node.add_namespace("lingers");
     let inside = Netns::open(&path).unwrap();
     assert_ne!(
@@ -299,7 +306,7 @@ async fn allocation_without_a_journal_is_released_only_if_pod_and_namespaces_lac
     std::fs::write(node.folder.path().join("var/lib/ferroband/journal/torn.json"), "{\"sche").unwrap();
     node.run_for(60).await;
     assert_eq!(node.server.assigned(), offsets([1, 2, 4]));
-    // Its address is gone from the namespace, so the allocation is released.
+    // Once the address is removed from the namespace, the allocation is released.
     inside
         .run(|| {
             let gone = std::process::Command::new("ip").args(["address", "flush", "dev", "lo"]).status();
@@ -377,7 +384,7 @@ async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_n
     block.entries.insert(1, serde_json::from_value(entry).unwrap());
     node.blocks.apply_watched(block.clone(), ResourceVersion("7".into()));
 
-    // The restored backup is older than both.
+    // The restored backup contains neither allocation.
     block.entries.clear();
     *node.server.0.0.lock().unwrap() = Some((block.clone(), 1));
     node.blocks.begin_list();

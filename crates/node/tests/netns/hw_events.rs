@@ -1,4 +1,4 @@
-//! Hardware changes are detected within a second through kernel events.
+//! Tests that hardware changes are detected within a second through kernel events.
 
 use super::simulated_host::SimulatedHostFixture;
 use ferroband_kernel::{NetnsMode, RouteSocket, rtnetlink::LinkKind, rtnetlink::NewLink};
@@ -32,7 +32,7 @@ fn with_current_inventory<F: Future<Output = ()>>(
     });
 }
 
-/// Applies `change` and waits up to a second for its effect.
+/// Applies `change` and asserts that an inventory with `condition` appears within a second.
 async fn within_a_second(
     host: &SimulatedHostFixture,
     inventories: &mut watch::Receiver<Arc<Inventory>>,
@@ -68,7 +68,7 @@ fn hardware_changes_are_detected_within_a_second() {
         within_a_second(&host, &mut inventories, port(SimPortState::Down), state("Down")).await;
         within_a_second(&host, &mut inventories, port(SimPortState::Active), state("Active")).await;
         host.hardware.set_rdma_netns_mode(NetnsMode::Exclusive).unwrap();
-        // There is no event for it; the mode is polled every second.
+        // The kernel sends no event for a change of the mode, so the mode is polled every second.
         let exclusive = inventories.wait_for(|inventory| inventory.exclusive == Some(true));
         timeout(3 * SECOND, exclusive).await.unwrap().unwrap();
     });

@@ -1,4 +1,4 @@
-//! Metrics of devices on the host and in pods.
+//! Tests the metrics of devices on the host and in pods.
 
 use super::simulated_host::{SimulatedHostFixture, create_pod_netns};
 use ferroband_kernel::{NetnsMode, sysfs::counters};
@@ -11,7 +11,7 @@ fn count(device: &str, counter: &str, by: u64) -> SimulationChange {
     SimulationChange::AddToCounter { device: device.to_owned(), port: 1, counter: counter.to_owned(), by }
 }
 
-/// Finds the first metric with this name and label. Returns its labels and value.
+/// Finds the first metric with this name whose labels contain the text `label`. Returns its labels and value.
 fn metric<'a>(text: &'a str, name: &str, label: &str) -> Option<(&'a str, u64)> {
     let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")) && line.contains(label))?;
     let (labels, value) = line.rsplit_once(' ')?;
@@ -27,7 +27,7 @@ fn device_in_a_pods_namespace_has_its_sysfs_counters_and_pod_labels() {
     host.change(&count("mlx5_1", "port_rcv_errors", 3));
     let pod = create_pod_netns();
     host.hardware.move_rdma_device("mlx5_1", None, &pod).unwrap();
-    // The namespace is found by its path in the journal.
+    // A sandbox is identified by the path of its namespace, so the namespace is mounted on a file.
     let path = host.root.run("netns/pod");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "").unwrap();

@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A node whose adapter is the first one for subnet managers of the simulated fabric.
+/// A node that runs opensm on the first subnet manager port of a simulated fabric.
 struct OpensmFixture {
     bed: OpensmTestbed,
     folder: TempDir,
@@ -34,7 +34,7 @@ impl OpensmFixture {
         variables.fold(program, |program, (name, value)| program.with_env(&name, value))
     }
 
-    /// The supervisor of a daemon that has just started.
+    /// Creates a supervisor without state, like that of a daemon that has just started.
     fn start_supervisor(&self) -> SupervisorFixture {
         SupervisorFixture::of(self.program())
     }
@@ -70,12 +70,12 @@ impl OpensmFixture {
 
 impl Drop for OpensmFixture {
     fn drop(&mut self) {
-        // Stops what the test left running.
+        // Stops the opensm that the test left running.
         SupervisorFixture::of(self.program()).supervisor.reconcile(None, Instant::now());
     }
 }
 
-/// A supervisor with its own clock, so that tests do not wait for its delays.
+/// A supervisor whose clock the test advances, so that tests do not wait for its delays.
 struct SupervisorFixture {
     supervisor: OpensmSupervisor,
     now: Instant,
@@ -95,7 +95,7 @@ impl SupervisorFixture {
         Self { supervisor: OpensmSupervisor::new(program, select_port), now: Instant::now() }
     }
 
-    /// Reconciles after this many seconds.
+    /// Advances the clock by `later` seconds and reconciles. Returns the state and the problem.
     fn step(&mut self, desired: &mut DesiredOpensm, later: u64) -> (String, String) {
         self.now += Duration::from_secs(later);
         let status = self.supervisor.reconcile(Some(desired), self.now);
@@ -126,7 +126,7 @@ fn opensm_starts_once_all_hosts_have_the_file_and_loads_allowed_serials() {
     assert_eq!(daemon.step(&mut first, 1), state("running"));
     assert_eq!(first.reported, (1, 1));
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
-    // The next change is in the file at once, and in the tables when it may be loaded.
+    // The next change is written to the file at once. It reaches the P_Key tables when opensm may load it.
     let mut next = DesiredOpensm {
         reported: first.reported,
         ..desired_members(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1)
@@ -167,7 +167,7 @@ fn restarted_daemon_adopts_the_running_opensm() {
     }
     sleep(Duration::from_millis(300));
     assert_eq!(node.sweeps(), sweeps, "the fabric was not disturbed");
-    // Changes made meanwhile are applied.
+    // The new daemon applies further changes to the adopted opensm.
     let mut next =
         DesiredOpensm { reported: desired.reported, ..desired_members(&[(6, node.ports[0])], 2, 2) };
     second.step(&mut next, 1);
@@ -218,7 +218,7 @@ fn missing_program_is_reported_with_a_remedy_and_found_once_installed() {
     std::os::unix::fs::symlink(found.unwrap(), &file).unwrap();
     assert_eq!(daemon.step(&mut desired, 11), state("running"));
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
-    // A missing port is reported, and the running opensm is left alone.
+    // A missing port is reported, and the running opensm is not stopped.
     let mut nowhere = DesiredOpensm { port: "other".to_owned(), ..desired.clone() };
     let (status, problem) = daemon.step(&mut nowhere, 1);
     assert!(status == "running" && problem.contains("\"other\""), "{status} {problem}");
@@ -248,7 +248,7 @@ fn modified_partitions_file_is_restored_also_by_a_restarted_daemon() {
         }
         daemon.step(&mut desired, 1);
         assert!(node.file().contains("fb0005=0x0005"), "{}", node.file());
-        // A SIGHUP that was lost is repeated.
+        // The repeated SIGHUP makes opensm load the file even if the first one was lost.
         sleep(Duration::from_millis(300));
         daemon.step(&mut desired, 4);
         node.wait_for_pkeys(1, &[0x7fff, 0x0100]);
@@ -270,7 +270,7 @@ fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
         "{problem}"
     );
     assert_eq!(daemon.supervisor.pid(), None, "opensm is not started");
-    // The cluster daemon reports the other port as a managed opensm.
+    // The cluster daemon now lists the port of the other opensm as managed.
     let mut known =
         DesiredOpensm { own_ports: BTreeSet::from([OpensmTestbed::manager_port(1)]), ..desired.clone() };
     assert_eq!(daemon.step(&mut known, 11), state("running"));
@@ -279,8 +279,8 @@ fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
         assert!(Instant::now() < until, "{}", node.log());
         sleep(Duration::from_millis(50));
     }
-    // The other opensm dies, and ours takes over with the same file. This also works if it died during the SMInfo
-    // exchange, when opensm over ibsim hangs (about one time in ten).
+    // When the other opensm dies, the supervised opensm takes over with the same file. This also works if the
+    // other one dies during the SMInfo exchange, which makes opensm over ibsim hang (about one time in ten).
     foreign.kill();
     let until = Instant::now() + Duration::from_secs(90);
     while !node.has_pkeys(0, &[0x8005, 0x7fff]) {
@@ -298,7 +298,7 @@ fn node_that_loses_its_label_stops_only_its_own_opensm() {
     daemon.step(&mut desired, 1);
     let pid = daemon.supervisor.pid().unwrap();
     let other = node.bed.start_opensm(1, 0).unwrap();
-    // This also works for a daemon that has just started.
+    // A daemon that has just started stops an opensm that an earlier daemon started.
     let mut daemon = node.start_supervisor();
     let status = daemon.supervisor.reconcile(None, Instant::now());
     assert_eq!((status.state.as_str(), status.written), ("stopped", 0));

@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use std::{sync::Arc, thread};
 use tempfile::TempDir;
 
-/// The calling thread is in the host's network namespace.
+/// A simulated host. The thread that creates it moves into the host's network namespace.
 pub struct SimulatedHostFixture {
     pub root: Root,
     pub hardware: Arc<dyn Hardware>,
@@ -14,8 +14,8 @@ pub struct SimulatedHostFixture {
 }
 
 impl SimulatedHostFixture {
-    /// Starts the simulation. Threads that this thread starts from now on, also those of a runtime, are in its
-    /// namespace.
+    /// Starts the simulation in a new network namespace. Threads that the calling thread starts from now on,
+    /// including those of an async runtime, are in that namespace, too.
     pub fn up(profile: Profile) -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
         let folder = tempfile::tempdir().unwrap();
@@ -26,13 +26,12 @@ impl SimulatedHostFixture {
         Self { root, hardware, _folder: folder }
     }
 
-    /// Applies a change to the simulated hardware.
     pub fn change(&self, change: &SimulationChange) {
         Simulation::change(&self.root, change).unwrap();
     }
 }
 
-/// Creates a network namespace like that of a pod.
+/// Creates a network namespace that stands in for that of a pod. The calling thread stays in its own.
 pub fn create_pod_netns() -> Netns {
     let netns = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();

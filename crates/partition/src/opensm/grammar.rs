@@ -9,27 +9,27 @@ use ferroband_model::{Guid, PKey};
 /// opensm reads lines into a buffer of 4096 bytes and truncates longer ones.
 const MAX_LINE_LENGTH: usize = 4000;
 
-/// A parsed file.
+/// A parsed `partitions.conf`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionsFile {
-    /// The statements in order.
+    /// Statements in the order of the file. Several statements may define the same partition.
     pub statements: Vec<PartitionStatement>,
 }
 
 /// One statement: a partition and some of its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionStatement {
-    /// The partition's name.
+    /// Name before the equals sign.
     pub name: String,
     /// The P_Key without the membership bit.
     pub number: u16,
-    /// Whether the P_Key goes to index 0 of the P_Key table.
+    /// Whether the P_Key goes to index 0 of the P_Key table (`indx0`).
     pub index0: bool,
-    /// Whether IPoIB is enabled in the partition.
+    /// Whether IPoIB is enabled in the partition (`ipoib`).
     pub ipoib: bool,
     /// Member ports by GUID.
     pub members: Vec<(Guid, Membership)>,
-    /// Groups of ports: `ALL`, `SELF` and so on.
+    /// Groups of ports, such as `ALL` and `SELF`.
     pub groups: Vec<(String, Membership)>,
 }
 
@@ -108,7 +108,8 @@ fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
                 statement.groups.push((port.to_owned(), kind));
             }
             guid => {
-                // Without 0x opensm reads octal or decimal; fewer than 16 digits may be truncated.
+                // Without 0x, opensm would read the GUID as an octal or decimal number. A GUID with fewer
+                // than 16 digits may have been truncated.
                 let digits = guid.strip_prefix("0x").filter(|digits| digits.len() == 16);
                 let guid = digits.and_then(|digits| digits.parse().ok());
                 statement.members.push((guid.ok_or_else(|| format!("{port:?} is not a GUID"))?, kind));

@@ -1,4 +1,4 @@
-//! The opensm instances of a fabric as one subnet manager.
+//! Combines the opensm instances of a fabric into one subnet manager.
 
 use super::render::{parse_members, render};
 use crate::{Error, FabricReport, MembershipTable, PartitionBatch, RateLimits, SubnetManager};
@@ -10,23 +10,23 @@ use std::time::Duration;
 /// State of an opensm instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpensmHostStatus {
-    /// Whether it programs the virtual ports of SR-IOV functions.
+    /// Whether opensm programs the virtual ports of SR-IOV functions.
     pub virtualization: bool,
-    /// Why it does not run or cannot become master.
+    /// Why opensm does not run or cannot become master; `None` if there is no problem.
     pub problem: Option<String>,
 }
 
 /// A host that runs opensm, as master or standby. The roles can change at any time.
 pub trait OpensmHost: Send + Sync {
-    /// The host's name.
+    /// Name of the host, for messages.
     fn name(&self) -> String;
 
-    /// The current state of its opensm.
+    /// Current state of the host's opensm.
     fn status(&self) -> OpensmHostStatus {
         OpensmHostStatus::default()
     }
 
-    /// Reads the partitions file.
+    /// Reads the partitions file. Returns `None` if it does not exist.
     fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>>;
 
     /// Writes the desired memberships to the partitions file. opensm does not read it yet.
@@ -45,14 +45,14 @@ pub struct Opensm {
     interval: Duration,
     /// The last desired table that was applied. `None` after a start, when it is unknown what opensm has read.
     last_desired: Mutex<Option<Arc<MembershipTable>>>,
-    /// Whether to repeat the signal of the last change. A signal that arrives during a sweep, after opensm has read the
-    /// file, can be lost (observed with two instances starting on a busy machine). Repeating it at the next list costs
-    /// one sweep.
+    /// Whether to repeat the signal of the last change. A signal that arrives during a sweep, after opensm
+    /// has read the file, can be lost (observed with two instances starting on a busy host). Repeating it at
+    /// the next list costs one sweep.
     repeat_signal: AtomicBool,
 }
 
 impl Opensm {
-    /// The opensm instances on these hosts.
+    /// Creates a subnet manager from the hosts that run opensm.
     pub fn new(hosts: Vec<Box<dyn OpensmHost>>) -> Self {
         Self {
             hosts,
@@ -92,7 +92,7 @@ impl Opensm {
             .iter()
             .filter_map(|(host, status)| Some(format!("{host}: {}", status.problem.as_ref()?)))
             .collect();
-        // One running instance is enough.
+        // One running instance is enough, so this is an error only if every instance has a problem.
         if !statuses.is_empty() && problems.len() == statuses.len() {
             return Err(Error::Host { host: self.name(), problem: problems.join("; ") });
         }
@@ -122,7 +122,8 @@ impl Opensm {
             match parse_members(&text) {
                 Ok((members, open)) => {
                     fabric.open = fabric.open.map(|was_open| was_open || open);
-                    // A membership that is missing on one host counts as missing: it is written to all hosts again.
+                    // A membership that is missing on one host counts as missing, so that it is written to
+                    // all hosts again.
                     if position == 0 {
                         fabric.members = members;
                     } else if members != fabric.members {
@@ -166,7 +167,7 @@ impl SubnetManager for Opensm {
     }
 
     fn rate_limits(&self) -> RateLimits {
-        // Each signal causes a heavy sweep of the fabric.
+        // Each signal causes a heavy sweep of the fabric, so there is a minimum interval between batches.
         RateLimits { window: Duration::from_millis(50), interval: self.interval, max_in_flight: 1 }
     }
 }

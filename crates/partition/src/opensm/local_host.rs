@@ -12,12 +12,12 @@ pub struct LocalOpensmHost {
     name: String,
     path: PathBuf,
     signal: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
-    /// The text that Ferroband wrote last. A different content was written by someone else.
+    /// The text that Ferroband wrote last. It replaces the file if someone else makes the file invalid.
     last_written: Mutex<Option<String>>,
 }
 
 impl LocalOpensmHost {
-    /// The file at `path`; `signal` makes its opensm read it (SIGHUP).
+    /// Manages the partitions file at `path`. `signal` makes opensm read the file, usually with SIGHUP.
     pub fn new(
         name: impl Into<String>,
         path: impl Into<PathBuf>,
@@ -31,7 +31,7 @@ impl LocalOpensmHost {
         }
     }
 
-    /// Sets the last valid text, for example from before a restart.
+    /// Sets the text to restore if the file becomes invalid, for example the text written before a restart.
     pub fn set_last_written(&self, text: String) {
         *self.last_written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }

@@ -16,7 +16,8 @@ const GUIDS_PER_LINE: usize = 8;
 
 /// Renders the desired memberships, and preserves everything of `existing` outside of Ferroband's section.
 ///
-/// The result is parsed again. It is an error if Ferroband's partitions or the others' differ from what was intended.
+/// The result is parsed again. Returns an error unless it contains exactly the desired memberships and all
+/// partitions from outside of Ferroband's section.
 pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<String, Error> {
     let foreign = existing.map(foreign_part).transpose()?.unwrap_or_default();
     let foreign_file = if foreign.trim().is_empty() { PartitionsFile::default() } else { parse(&foreign)? };
@@ -58,7 +59,8 @@ pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<Strin
     Ok(text)
 }
 
-/// The text outside of Ferroband's section.
+/// Returns the text outside of Ferroband's section, or an error if a section marker is missing or out of
+/// order.
 fn foreign_part(text: &str) -> Result<String, Error> {
     let mut preserved = String::new();
     let mut in_section = false;
@@ -86,7 +88,8 @@ fn foreign_part(text: &str) -> Result<String, Error> {
     Ok(preserved)
 }
 
-/// Checks that the parsed text is what was intended.
+/// Checks that the text defines the default partition, the desired memberships and all partitions of
+/// `foreign`.
 fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &MembershipTable) -> Result<(), Error> {
     let mut found = MembershipTable::default();
     let mut foreign_statements = Vec::new();
@@ -109,7 +112,8 @@ fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &Membershi
     Err(Error::UnsafePartitionsFile { problem: problem.to_owned() })
 }
 
-/// The memberships in a partitions file, and whether every port is a full member of the default partition.
+/// Returns the memberships in a partitions file, and whether every port is a full member of the default
+/// partition.
 pub fn parse_members(text: &str) -> Result<(MembershipTable, bool), Error> {
     let file = parse(text)?;
     let mut groups: BTreeMap<&str, crate::Membership> = BTreeMap::new();

@@ -120,7 +120,7 @@ fn old_list_does_not_override_newer_results() {
     reconciler.finish_batch(&batch, &Ok(()), now);
     reconciler.record_list(mark, MembershipTable::default(), false);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
-    // A list requested afterwards counts: the subnet manager lost its state.
+    // The result of a list that is requested after the batch is used: the subnet manager has lost its state.
     let mark = reconciler.begin_list();
     reconciler.record_list(mark, MembershipTable::default(), false);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
@@ -160,7 +160,7 @@ proptest! {
                 1 => desired.remove(key(k), Guid::new(g)),
                 2 => in_flight.extend(reconciler.start_batches(now, PER_PARTITION)),
                 3 => for (position, batch) in in_flight.drain(..).enumerate() {
-                    // Applied with response, applied without response, not applied.
+                    // The request is applied with a response, applied without a response, or not applied.
                     match (position as u64 + g) % 3 {
                         0 => { apply(&mut actual, &batch); reconciler.finish_batch(&batch, &Ok(()), now); }
                         1 => { apply(&mut actual, &batch); reconciler.finish_batch(&batch, &timed_out(), now); }

@@ -11,11 +11,11 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Time limit for connecting.
+/// Time limit for the TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for a whole request.
+/// Time limit for a whole request, including the connection and the response body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// Limit for a response body; a hundred thousand members take about 10 MB.
+/// Maximum size of a response body. A list of a hundred thousand members has about 10 MB.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 pub(super) struct UfmClient {
@@ -29,12 +29,12 @@ pub(super) struct UfmClient {
 pub(super) struct UfmResponse {
     pub(super) status: u16,
     pub(super) body: Value,
-    /// The body as text, truncated, for messages.
+    /// The first 300 characters of the body, for messages.
     pub(super) text: String,
 }
 
 impl UfmResponse {
-    /// UFM versions use different 2xx codes.
+    /// Accepts every 2xx code, because UFM versions use different ones.
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -124,7 +124,7 @@ impl UfmClient {
             .map_err(unreachable)?
             .to_bytes();
         let text: String = String::from_utf8_lossy(&body).trim().chars().take(300).collect();
-        // Not every response is JSON; the caller checks those whose content matters.
+        // Not every response is JSON. The caller checks the body where its content matters.
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
         Ok(UfmResponse { status, body, text })
     }
@@ -147,7 +147,7 @@ impl UfmClient {
     }
 }
 
-/// The error with its causes; the outermost error only says that the request failed.
+/// Formats the error with its causes, because the outermost error only says that the request failed.
 fn error_chain(error: hyper_util::client::legacy::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
@@ -158,7 +158,7 @@ fn error_chain(error: hyper_util::client::legacy::Error) -> String {
     text
 }
 
-/// Base64 (RFC 4648, section 4).
+/// Encodes bytes as Base64 (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

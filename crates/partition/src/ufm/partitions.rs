@@ -12,7 +12,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Maximum number of GUIDs in one request. The path of a removal contains all of them.
+/// Maximum number of GUIDs in one request. The URL path of a removal contains all of them.
 const MAX_GUIDS_PER_REQUEST: usize = 200;
 
 /// A UFM server.
@@ -61,7 +61,8 @@ impl Ufm {
             self.remove(key, part).await?;
         }
         for membership in [Membership::Full, Membership::Limited] {
-            // UFM versions differ in how they handle mixed memberships in one request.
+            // Full and limited members are added in separate requests, because UFM versions differ in how
+            // they handle both in one request.
             let of_kind = change.add.iter().filter(|(_, kind)| **kind == membership);
             let add: Vec<Guid> = of_kind.map(|(guid, _)| *guid).collect();
             for part in add.chunks(MAX_GUIDS_PER_REQUEST) {
@@ -87,7 +88,7 @@ impl Ufm {
         if response.status != 404 {
             return Err(self.client.rejected(&request, &response));
         }
-        // This version does not create partitions implicitly.
+        // Status 404 means that this version does not create partitions implicitly.
         self.create(key).await?;
         let response = self.client.request(Method::POST, "/resources/pkeys", Some(body)).await?;
         if response.is_success() { Ok(()) } else { Err(self.client.rejected(&request, &response)) }
@@ -126,15 +127,15 @@ impl Ufm {
         Err(self.client.rejected(&format!("remove members of {}", format_pkey(key)), &response))
     }
 
-    /// After a removal failed with "not found": checks that none of the GUIDs is a member. UFM deletes a partition with
-    /// its last member, so a second removal gets "not found".
+    /// Checks after a failed removal whether none of the GUIDs is a member. UFM deletes a partition with its
+    /// last member, so a repeated removal fails with "not found".
     async fn are_removed(&self, key: PKeyBase, guids: &[Guid], status: u16) -> Result<bool, Error> {
         if status != 404 && status != 400 {
             return Ok(false);
         }
         let path = format!("/resources/pkeys/{}?guids_data=true", format_pkey(key));
         let response = self.client.request(Method::GET, &path, None).await?;
-        // Some versions return 404, some an empty object.
+        // For a missing partition, some versions return 404 and others an empty object.
         if response.status == 404 || response.body.as_object().is_some_and(serde_json::Map::is_empty) {
             return Ok(true);
         }
@@ -163,12 +164,13 @@ impl SubnetManager for Ufm {
     }
 
     fn rate_limits(&self) -> RateLimits {
-        // UFM rewrites its file and sweeps the fabric for every request, so changes are batched.
+        // UFM rewrites its file and sweeps the fabric for every request, so changes are collected before they
+        // are sent.
         RateLimits { window: Duration::from_millis(100), interval: Duration::ZERO, max_in_flight: 8 }
     }
 }
 
-/// The P_Key format of ib-kubernetes.
+/// Formats a P_Key as ib-kubernetes does, for example `0x00FF`.
 fn format_pkey(key: PKeyBase) -> String {
     format!("0x{:04X}", key.number())
 }

@@ -13,7 +13,7 @@ pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
     for (text, partition) in body {
         let number = text.parse::<PKey>().map(PKey::base);
         if number == Ok(PKey::DEFAULT.base()) {
-            // Reported since UFM 6.19; unknown for older versions.
+            // UFM reports this since version 6.19. It is unknown for older versions.
             fabric.open = partition.get("membership").and_then(Value::as_str).map(|word| word == "full");
             continue;
         }
@@ -35,7 +35,7 @@ pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
     fabric
 }
 
-/// The management keys of `GET …/app/smconf` that still have UFM's default value.
+/// Returns the management keys in `GET …/app/smconf` that still have UFM's default value.
 pub(super) fn default_secrets(body: &Map<String, Value>) -> Vec<String> {
     let number = |name: &str| {
         let value = body.get(name)?;

@@ -10,20 +10,20 @@ pub struct UfmClientSettings {
     pub schema: &'static str,
     /// Host name or IP address.
     pub address: String,
-    /// TCP port.
+    /// TCP port; 443 for https and 80 for http if not configured.
     pub port: u16,
-    /// Credentials.
     pub login: UfmLogin,
-    /// Trusted certificates: UFM's own (pinned) or of its CA. The system's roots if absent.
+    /// Trusted certificates in PEM format: UFM's own (pinned) or that of its CA. If absent, the system's
+    /// roots are trusted.
     pub certificate: Option<String>,
 }
 
-/// Credentials.
+/// How the client authenticates to UFM.
 #[derive(Clone, PartialEq)]
 pub enum UfmLogin {
     /// `UFM_USERNAME` and `UFM_PASSWORD`.
     Basic {
-        /// User name.
+        /// Value of `UFM_USERNAME` or `UFM_USER`.
         user: String,
         password: String,
     },
@@ -31,15 +31,15 @@ pub enum UfmLogin {
     Token(String),
     /// `UFM_CLIENT_CERTIFICATE` and `UFM_CLIENT_KEY`, in PEM format.
     Certificate {
-        /// Certificate chain.
+        /// Certificate of the client, with its chain.
         chain: String,
-        /// Private key.
+        /// Private key of the certificate.
         key: String,
     },
 }
 
 impl UfmClientSettings {
-    /// Parses the variables.
+    /// Parses the settings. `of` returns the value of a variable; an empty value counts as unset.
     pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).filter(|value| !value.trim().is_empty());
         let schema = match of("UFM_HTTP_SCHEMA").map(|schema| schema.to_lowercase()).as_deref() {
@@ -95,7 +95,7 @@ impl UfmClientSettings {
     }
 }
 
-/// Contains no secrets, because it is logged.
+/// Omits all secrets, because the settings are logged.
 impl fmt::Debug for UfmClientSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let login = match &self.login {

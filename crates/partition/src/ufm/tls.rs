@@ -20,7 +20,7 @@ pub(super) fn check(settings: &UfmClientSettings) -> Result<(), SettingError> {
     client_config(settings).map(drop)
 }
 
-/// Builds the TLS client configuration.
+/// Builds the TLS configuration: the server certificates to trust, and the client certificate to present.
 pub(super) fn client_config(settings: &UfmClientSettings) -> Result<ClientConfig, SettingError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())

@@ -22,7 +22,7 @@ async fn pkey_is_added_and_removed_quickly() {
     fixture.set_desired(MembershipTable::default());
     let gone = wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x7fff]).await;
     println!("added after {took:?}, removed after {gone:?}");
-    // The goal is one second on an idle machine.
+    // The goal is one second on an idle host.
     assert!(took < Duration::from_secs(4) && gone < Duration::from_secs(4), "{took:?} {gone:?}");
 }
 

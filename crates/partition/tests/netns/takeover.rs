@@ -1,4 +1,4 @@
-//! Several opensm instances.
+//! Takeover by a standby opensm, and signals to a standby.
 
 use super::*;
 use Membership::Full;
@@ -6,8 +6,8 @@ use Membership::Full;
 // Case: partitions 75
 #[tokio::test]
 async fn partitions_are_unchanged_after_a_takeover() {
-    // ibsim sometimes loses a request when one of its clients dies, and has no timeouts: the other opensm then waits
-    // forever (2 of 250 runs on a busy machine). This is unrelated to the takeover, so retry.
+    // ibsim sometimes loses a request when one of its clients dies, and has no timeouts. The other opensm
+    // then waits forever (2 of 250 runs on a busy host). This is unrelated to the takeover, so retry.
     for _ in 0..3 {
         if let Some((before, after)) = takeover().await {
             assert_eq!(before, after);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// A running reconciler for a subnet manager.
+/// A running reconciler for one UFM at a time.
 struct UfmReconcilerFixture {
     handle: ReconcilerHandle,
     managers: watch::Sender<Arc<dyn SubnetManager>>,
@@ -47,7 +47,7 @@ impl UfmReconcilerFixture {
     }
 
     fn set_desired_table(&self, table: MembershipTable) {
-        // All GUIDs of the tests are claimed.
+        // Ferroband owns all GUIDs that the tests use.
         let guids = (POOL..POOL + 0x400).map(Guid::new).collect();
         self.handle.lock().set_desired(table, Ownership { guids, ..Ownership::default() });
         self.handle.wake();

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 /// Number of virtual functions that the pods share.
 const FUNCTIONS: u64 = 16;
 
-/// The pods of a node: their desired memberships, and which pod used which function when.
+/// The pods of a node: their desired memberships, and which pod used which function at what time.
 #[derive(Default)]
 struct PodChurn {
     desired: Mutex<BTreeMap<u64, u16>>,
@@ -43,7 +43,7 @@ impl PodChurn {
                 let all = simulator.partitions();
                 all.iter().filter(|(_, members)| members.contains_key(&guid)).map(|(key, _)| *key).collect()
             };
-            // The function must be programmed, and in no other partition.
+            // Wait until the function is programmed in its partition and is in no other one.
             wait_for(|| {
                 let standing = fixture.handle.lock().membership_state(key(number), guid);
                 standing == MembershipState::Programmed && table() == [number]

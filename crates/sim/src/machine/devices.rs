@@ -9,7 +9,7 @@ use ferroband_kernel::NetnsId;
 use ferroband_model::LinkLayer;
 
 impl SimMachine {
-    /// Creates the device of a function with everything that belongs to it.
+    /// Creates the RDMA device of a function, with its character devices and interfaces.
     pub(super) fn make_device(&mut self, id: FunctionId) -> Result<(), Error> {
         self.state.serial += 1;
         let device = self.new_device(id)?;
@@ -21,7 +21,8 @@ impl SimMachine {
         self.make_interfaces(id)
     }
 
-    /// Removes the device of a function from its namespace.
+    /// Removes the RDMA device of a function, with its character devices and interfaces. Succeeds if there is
+    /// none.
     pub(super) fn remove_device(&mut self, id: FunctionId) -> Result<(), Error> {
         if self.state.device(id).is_none() {
             return Ok(());
@@ -42,7 +43,7 @@ impl SimMachine {
         self.remove_unused_netns_dirs()
     }
 
-    /// The device with the current GUIDs of its function.
+    /// Builds the RDMA device of a function, with the function's current GUIDs and newly allocated numbers.
     fn new_device(&self, id: FunctionId) -> Result<SimRdmaDevice, Error> {
         let view = self.function_view(id)?;
         let mut numbers = NumberAllocator::from_state(&self.state);
@@ -61,7 +62,8 @@ impl SimMachine {
         };
         let name = match id.vf {
             None => numbers.allocate_name(&view.hca.rdma),
-            // The device names of the adapters are reserved.
+            // A virtual function never takes the device name of an adapter, even if that adapter is
+            // unplugged.
             Some(_) => {
                 for hca in &self.profile.hcas {
                     numbers.reserve_name(&hca.rdma);
@@ -98,7 +100,7 @@ impl SimMachine {
         let Some(device) = self.state.device(id) else { return Ok(()) };
         let tree = self.tree();
         for (name, class, _, node) in device.char_devices() {
-            // Modes of rdma-core's udev rules.
+            // rdma-core's udev rules set these modes.
             let mode = if class == "infiniband_verbs" { 0o666 } else { 0o600 };
             node.create(&self.root.dev("infiniband").join(name), mode)?;
         }
@@ -149,7 +151,7 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Writes the tree of another namespace for a function.
+    /// Writes the function and its character devices to the tree of namespace `netns`.
     fn write_netns_tree(
         &self,
         view: &FunctionView<'_>,

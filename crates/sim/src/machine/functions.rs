@@ -1,4 +1,4 @@
-//! Functions and their drivers, with the errors of the kernel.
+//! PCI functions and their drivers. Operations fail with the same errors as in the kernel.
 
 use super::{SimMachine, device_error};
 use crate::Error;
@@ -42,14 +42,14 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Like sriov_numvfs_store of drivers/pci/iov.c.
+    /// Sets the number of virtual functions, with the checks of sriov_numvfs_store (drivers/pci/iov.c).
     pub(crate) fn set_vf_count(&mut self, id: FunctionId, count: u16) -> Result<(), Error> {
         let view = self.function_view(id)?;
         let (address, total, current) = (view.address, view.hca.total_vfs, view.adapter.vfs.len());
         let doing = format!("set the number of virtual functions to {count} on");
         let refuse = |errno| Err(device_error(&doing, address, errno));
         if id.vf.is_some() {
-            // A virtual function has no such attribute.
+            // A virtual function has no attribute `sriov_numvfs`.
             return refuse(Errno::ENOENT);
         }
         match usize::from(count) {
@@ -136,7 +136,8 @@ impl SimMachine {
         self.detach_driver(id)
     }
 
-    /// Binds the driver set by `driver_override`, or the one that supports the device ID.
+    /// Binds the driver set by `driver_override`, or the one that supports the device ID. Has no effect if a
+    /// driver is bound.
     pub(crate) fn probe(&mut self, id: FunctionId) -> Result<(), Error> {
         let view = self.function_view(id)?;
         if view.function.driver.is_some() {
@@ -145,12 +146,12 @@ impl SimMachine {
         let driver = view.function.driver_override.clone().unwrap_or_else(|| view.hca.driver.clone());
         match driver == view.hca.driver || driver == VFIO_DRIVER {
             true => self.attach_driver(id, &driver),
-            // The driver does not exist: no effect.
+            // The driver does not exist, so the probe has no effect.
             false => Ok(()),
         }
     }
 
-    /// Sets or clears `driver_override`.
+    /// Sets `driver_override`; `None` clears it. The bound driver does not change.
     pub(crate) fn set_driver_override(&mut self, id: FunctionId, driver: Option<&str>) -> Result<(), Error> {
         self.mark_dirty()?;
         if let Some(function) = self.state.function_mut(id) {

@@ -9,7 +9,7 @@ use ferroband_kernel::Errno;
 use ferroband_model::{LinkLayer, PKey};
 
 impl SimMachine {
-    /// Creates the interfaces of a function in this namespace. Omits those that the kernel does not support.
+    /// Creates the interfaces of a function in the network namespace of the calling thread.
     pub(super) fn make_interfaces(&mut self, id: FunctionId) -> Result<(), Error> {
         let view = self.function_view(id)?;
         let (hca, address) = (view.hca.clone(), view.address);
@@ -17,7 +17,7 @@ impl SimMachine {
             self.ensure_veth(id)?;
             return self.refresh_interfaces(id);
         }
-        // Written to the tree first, because cleanup finds the name there.
+        // Write the names to the tree first, because cleanup finds them there.
         let names = hca.ports.iter().map(|port| port.netdev.as_ref().map(|netdev| netdev.name.clone()));
         self.update_interfaces(id, names.collect())?;
         for port in &hca.ports {
@@ -28,7 +28,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Creates or updates the veth pair of a virtual function.
+    /// Creates or updates the veth pair of a virtual function. Does nothing if the kernel does not support
+    /// veth.
     pub(super) fn ensure_veth(&mut self, id: FunctionId) -> Result<(), Error> {
         let Some(veth) = self.desired_veth(id)? else { return Ok(()) };
         let uplink = self.uplink()?;
@@ -38,7 +39,7 @@ impl SimMachine {
         }
     }
 
-    /// The desired veth pair of a virtual function; `None` without an RDMA device.
+    /// Returns the desired veth pair of a virtual function; `None` if the function has no RDMA device.
     pub(super) fn desired_veth(&self, id: FunctionId) -> Result<Option<VfVeth>, Error> {
         let view = self.function_view(id)?;
         let (Some(vf), Some(vf_state), Some(device)) = (id.vf, view.vf, self.state.device(id)) else {
@@ -59,7 +60,7 @@ impl SimMachine {
         }))
     }
 
-    /// Removes the interfaces of a function from any namespace.
+    /// Removes the interfaces of a function, in whichever namespace they are.
     pub(super) fn remove_interfaces(&mut self, id: FunctionId) -> Result<(), Error> {
         let names = self.state.device(id).map(|device| device.netdevs.clone()).unwrap_or_default();
         self.update_interfaces(id, vec![None; names.len()])?;
@@ -74,8 +75,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Updates the interface names of a function's ports in state and tree; `None` if an interface is not in this
-    /// namespace.
+    /// Sets the interface names of a function's ports in the state and in the tree. A name is `None` if the
+    /// interface is not in this namespace.
     pub(super) fn update_interfaces(
         &mut self,
         id: FunctionId,
@@ -101,7 +102,7 @@ impl SimMachine {
             for (position, name) in names.iter().enumerate() {
                 if let Some(name) = name.as_ref().filter(|_| before.get(position) != Some(name)) {
                     tree.write_netdev(&view, device, position + 1, name)?;
-                    // The GID table of the port contains the interface name.
+                    // Rewrite the port, because its GID table contains the interface name.
                     self.tree_for(device).write_port(&view, device, position + 1)?;
                     events.push(("add", view.sysfs_path().join("net").join(name)));
                 }
@@ -113,7 +114,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Updates the interface name of a virtual function from the links of this namespace.
+    /// Finds the current interface name of a virtual function by its alias, and updates the state and the
+    /// tree.
     pub(super) fn refresh_interfaces(&mut self, id: FunctionId) -> Result<(), Error> {
         let alias = netdev::alias_for(self.function_view(id)?.address);
         let links = self.route.links()?;

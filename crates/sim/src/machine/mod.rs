@@ -1,8 +1,8 @@
-//! The simulated machine, locked for a change.
+//! The hardware of a simulated host, locked for a change.
 //!
 //! A [`SimMachine`] holds the lock. A change first updates the interfaces and the trees; `commit` then writes the
 //! state and the events. An interrupted change (an error, a kill) leaves a dirty marker, and the next `open`
-//! restores the machine to the last committed state.
+//! restores the hardware to the last committed state.
 //!
 //! ```text
 //! SimMachine ─┬─ functions   plug, unplug, set_vf_count, bind, unbind
@@ -32,7 +32,7 @@ use ferroband_model::{LinkLayer, PciAddress};
 use std::fs::File;
 use std::path::PathBuf;
 
-/// The machine under the lock.
+/// The hardware of a simulated host. The lock is held until this is dropped.
 pub(crate) struct SimMachine {
     root: Root,
     trees: PathBuf,
@@ -40,9 +40,9 @@ pub(crate) struct SimMachine {
     uplink: Option<String>,
     identity: SimIdentity,
     state: SimState,
-    /// The last committed state.
+    /// The state when it was read. `commit` writes the state only if it differs.
     committed: SimState,
-    /// Whether there are uncommitted changes.
+    /// Whether the dirty marker was written.
     dirty: bool,
     route: RouteSocket,
     events: Vec<SimEvent>,
@@ -50,13 +50,13 @@ pub(crate) struct SimMachine {
 }
 
 impl SimMachine {
-    /// Opens the machine and restores it if a change was interrupted.
+    /// Takes the lock and reads the state. If a change was interrupted, restores the last committed state.
     pub(crate) fn open(root: &Root, simulation: &Simulation) -> Result<Self, Error> {
         let lock = crate::simulation::lock(root)?;
         Self::open_locked(root, simulation, lock)
     }
 
-    /// Like `open`, for a caller that holds the lock.
+    /// Like `open`, for a caller that already has the lock.
     pub(crate) fn open_locked(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         let mut machine = Self::new(root, simulation, lock)?;
         let path = machine.state_path();
@@ -72,7 +72,7 @@ impl SimMachine {
         Ok(machine)
     }
 
-    /// Powers the machine on: all adapters are plugged in and have their driver.
+    /// Powers the host on: applies pending firmware settings, and plugs in all adapters with their drivers.
     pub(crate) fn power_on(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         files::create_private_directory(&root.state(""))?;
         FirmwareStore::apply_pending(root)?;
@@ -109,7 +109,7 @@ impl SimMachine {
         })
     }
 
-    /// Writes state and events.
+    /// Writes the state, removes the dirty marker and appends the events.
     pub(crate) fn commit(mut self) -> Result<(), Error> {
         if self.state != self.committed {
             let path = self.state_path();
@@ -132,7 +132,7 @@ impl SimMachine {
         self.profile.hcas.get(id.adapter).map_or(LinkLayer::InfiniBand, |hca| hca.link_layer())
     }
 
-    /// Must be called before the first change.
+    /// Writes the dirty marker. Must be called before the trees or interfaces are changed.
     fn mark_dirty(&mut self) -> Result<(), Error> {
         if !self.dirty {
             files::write_volatile_file(&self.dirty_marker(), b"")?;
@@ -154,7 +154,7 @@ impl SimMachine {
         SysfsTree::at(self.root.sys(""))
     }
 
-    /// Directory of the trees of another namespace.
+    /// Directory with the trees of another namespace than the host's.
     pub(crate) fn netns_dir(&self, netns: NetnsId) -> PathBuf {
         self.trees.join("netns").join(netns.inode.to_string())
     }
@@ -172,7 +172,7 @@ impl SimMachine {
             .ok_or_else(|| device_error("find", "unknown", Errno::ENODEV))
     }
 
-    /// The function at this address, if it is plugged in.
+    /// Finds the function at this address. Fails with ENODEV if it is not plugged in.
     pub(crate) fn find_function(&self, address: PciAddress) -> Result<FunctionId, Error> {
         let functions = self.state.functions().into_iter();
         let mut found =
@@ -180,7 +180,7 @@ impl SimMachine {
         found.next().ok_or_else(|| device_error("find", address, Errno::ENODEV))
     }
 
-    /// The adapter whose physical function is at this address, plugged in or not.
+    /// Finds the adapter whose physical function is at this address, plugged in or not.
     pub(crate) fn find_adapter(&self, address: PciAddress) -> Result<usize, Error> {
         let found = self.profile.hcas.iter().position(|hca| hca.pci == address);
         found.ok_or_else(|| device_error("find", address, Errno::ENODEV))
@@ -198,7 +198,7 @@ impl SimMachine {
         self.events.push(SimEvent::new(action, subsystem, path));
     }
 
-    /// Rewrites all trees.
+    /// Removes all trees and writes them again according to the state.
     fn write_trees(&mut self) -> Result<(), Error> {
         for directory in ["sys", "dev", "netns"] {
             files::remove_directory(&self.trees.join(directory))?;
@@ -219,7 +219,7 @@ impl SimMachine {
     }
 }
 
-/// The kernel's error for a request about a device.
+/// Creates the error that the kernel would return for a request about `device`.
 fn device_error(doing: &str, device: impl ToString, errno: Errno) -> Error {
     Error::Kernel(KernelError::DeviceRequest {
         doing: doing.to_owned(),

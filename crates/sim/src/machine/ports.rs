@@ -9,7 +9,7 @@ use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
 use ferroband_model::{Guid, PKey};
 
 impl SimMachine {
-    /// Changes the state of a port; ports start at 1.
+    /// Changes the state of a port; ports start at 1. Leaving the active state increments `link_downed`.
     pub(crate) fn set_port_state(
         &mut self,
         adapter: usize,
@@ -38,7 +38,7 @@ impl SimMachine {
         (0..vfs).try_for_each(|vf| self.update_ports(FunctionId { adapter, vf: Some(vf) }))
     }
 
-    /// Updates the ports of a function in the trees, and the carrier.
+    /// Writes the ports of a function to the trees, updates the carrier of its interface and sends an event.
     fn update_ports(&mut self, id: FunctionId) -> Result<(), Error> {
         if self.state.device(id).is_none() {
             return Ok(());
@@ -55,8 +55,8 @@ impl SimMachine {
                 self.tree().write_netdev(&view, device, position + 1, name)?;
             }
         }
-        // The kernel has no such event; there the interface loses its carrier, and verbs report an asynchronous
-        // event.
+        // The kernel has no such event. On real hardware, the interface loses its carrier, and verbs report
+        // an asynchronous event.
         let path = view.device_path(device);
         self.push_event("change", "infiniband", &path);
         Ok(())
@@ -68,7 +68,7 @@ impl SimMachine {
         let adapter = self.state.adapters.get_mut(id.adapter);
         match adapter.and_then(|adapter| adapter.vfs.get_mut(index)).filter(|_| id.vf.is_none()) {
             Some(vf_state) => Ok((FunctionId { vf: Some(index), ..id }, vf_state)),
-            // Errno of mlx5 for a function that does not exist.
+            // mlx5 returns EINVAL for a virtual function that does not exist.
             None => Err(device_error(&format!("{doing} virtual function {vf} of"), address, Errno::EINVAL)),
         }
     }
@@ -90,7 +90,7 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Sets the link state of a virtual function.
+    /// Sets the link state of a virtual function, which takes effect immediately.
     pub(crate) fn set_vf_link_state(
         &mut self,
         id: FunctionId,
@@ -114,7 +114,7 @@ impl SimMachine {
         });
         match table {
             None => return Err(device_error("set the P_Keys of", address, Errno::EINVAL)),
-            // Without a change there is no event.
+            // An unchanged table causes no event.
             Some(table) if *table == keys => return Ok(()),
             Some(table) => *table = keys,
         }
@@ -122,7 +122,7 @@ impl SimMachine {
         self.update_ports(id)
     }
 
-    /// Adds to a counter of a port.
+    /// Adds `by` to the counter `name` of a port. Fails with EINVAL if there is no such counter.
     pub(crate) fn add_to_counter(
         &mut self,
         id: FunctionId,

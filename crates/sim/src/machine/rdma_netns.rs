@@ -6,7 +6,7 @@ use crate::{Error, files};
 use ferroband_kernel::{Errno, Error as KernelError, Netns, NetnsId, NetnsMode, RdmaDeviceInfo};
 
 impl SimMachine {
-    /// The devices visible in a namespace; `None` is the host's.
+    /// Returns the devices visible in a namespace; `None` is the host's.
     pub(crate) fn rdma_devices(&self, netns: Option<NetnsId>) -> Vec<RdmaDeviceInfo> {
         let shared = self.state.netns_mode == NetnsMode::Shared;
         let visible = self.state.devices().filter(|(_, device)| shared || device.netns == netns);
@@ -54,7 +54,8 @@ impl SimMachine {
         }
     }
 
-    /// Moves a device to a namespace. Everything on top of it is recreated, its interface in the host's namespace.
+    /// Moves a device to a namespace; `None` is the host's. Its interface is recreated in the host's
+    /// namespace, with a different queue pair number.
     pub(super) fn set_device_netns(&mut self, id: FunctionId, netns: Option<NetnsId>) -> Result<(), Error> {
         self.mark_dirty()?;
         self.remove_interfaces(id)?;
@@ -75,8 +76,9 @@ impl SimMachine {
         self.make_interfaces(id)
     }
 
-    /// Sets shared or exclusive mode (rdma_compatdev_set of core/device.c). The kernel refuses while any other
-    /// namespace exists; the simulation, while one contains a simulated interface or device.
+    /// Sets shared or exclusive mode (rdma_compatdev_set of core/device.c). The kernel refuses this while any
+    /// other namespace exists. The simulation refuses it only while another namespace contains a simulated
+    /// interface or device.
     pub(crate) fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<(), Error> {
         if self.state.netns_mode == mode {
             return Ok(());

@@ -11,7 +11,7 @@ use ferroband_kernel::Link;
 use std::collections::BTreeMap;
 
 impl SimMachine {
-    /// Updates state and trees.
+    /// Updates state and trees according to the current interfaces, namespaces and traffic of the host.
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {
         self.reclaim_devices()?;
         self.sync_interfaces()?;
@@ -55,7 +55,7 @@ impl SimMachine {
                 let first = local.first().map(|link| link.name.clone());
                 std::iter::once(first).chain(before.iter().skip(1).cloned()).collect()
             }
-            // The interface of a port is identified by its configured name.
+            // The interface of a physical port counts as present only under its configured name.
             None => {
                 let configured = view.hca.ports.iter().map(|port| port.netdev.as_ref());
                 configured
@@ -67,8 +67,9 @@ impl SimMachine {
         self.update_interfaces(id, names)
     }
 
-    /// Adds the traffic since the last call to the counters. The host ends of the veth pairs count it with swapped
-    /// directions; traffic of a virtual function or an IPoIB child also passes the port of its adapter.
+    /// Adds the traffic since the last call to the counters. The host ends of the veth pairs count the
+    /// traffic, with swapped directions. Traffic of a virtual function or an IPoIB child also counts for the
+    /// port of its adapter.
     fn count_traffic(&mut self) -> Result<(), Error> {
         let links = self.route.links()?;
         let ends = links.iter().filter(|link| link.name.starts_with("fbv") || link.name.starts_with("fbf"));
@@ -117,7 +118,7 @@ impl SimMachine {
         Ok(())
     }
 
-    /// The function whose traffic the host end of a veth pair counts.
+    /// Returns the function whose traffic the host end of a veth pair counts.
     fn counted_function(&self, link: &Link) -> Option<FunctionId> {
         if let Some(alias) = &link.alias {
             let adapter = self.profile.hcas.iter().position(|hca| netdev::alias_for(hca.pci) == *alias)?;

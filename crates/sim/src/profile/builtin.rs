@@ -21,7 +21,6 @@ impl Profile {
         Self::builtins().into_iter().find(|profile| profile.name == name)
     }
 
-    /// All built-in profiles.
     pub fn builtins() -> Vec<Self> {
         vec![Self::default(), connectx6(), dgx(), ethernet(), vpi()]
     }
@@ -49,7 +48,8 @@ fn connectx6() -> Profile {
     )
 }
 
-/// Eight GPUs and eight ConnectX-7, each pair on its own PCIe switch, four on each NUMA node.
+/// Eight pairs of a GPU and a ConnectX-7. Each pair has its own PCIe switch, and each NUMA node has four
+/// pairs.
 ///
 /// One of the interfaces has the name of an Ethernet port, like an onboard adapter that was switched to InfiniBand.
 fn dgx() -> Profile {
@@ -58,7 +58,8 @@ fn dgx() -> Profile {
     for (position, root) in ROOTS.into_iter().enumerate() {
         let numa = Some(u32::from(position >= 4));
         let netdev = if position == 2 { "eno3np2".to_owned() } else { format!("ibp{}s0", root + 3) };
-        // The root port, the switch's upstream port and its downstream ports to the adapter and to the GPU.
+        // `up` contains the root port and the upstream port of the switch. `down` is the bus of the
+        // downstream ports to the adapter and to the GPU.
         let (up, down) = ([(root, 1), (root + 1, 0)], root + 2);
         let altname = format!("ib{position}");
         profile.hcas.push(HcaProfile {
@@ -82,7 +83,8 @@ fn ethernet() -> Profile {
         vf_offset,
         ..CardModel::ConnectX6Dx.hca(pci_address(0x3b, 0, function), position, Some(0), netdev, &[])
     };
-    // The virtual functions of both follow the second physical function, those of the first one first.
+    // The virtual functions of both physical functions follow the second physical function: first those of
+    // function 0, then those of function 1.
     Profile::named("ethernet", vec![hca(0, 0, "ens5f0np0", 2), hca(1, 1, "ens5f1np1", 9)])
 }
 
@@ -98,7 +100,7 @@ fn vpi() -> Profile {
     Profile::named("vpi", vec![hca])
 }
 
-/// Adapter models.
+/// Adapter models of the built-in profiles.
 #[derive(Clone, Copy)]
 enum CardModel {
     ConnectX5,
@@ -108,7 +110,7 @@ enum CardModel {
 }
 
 impl CardModel {
-    /// An adapter of this model with one active port.
+    /// Creates an adapter of this model with one active port.
     fn hca(
         self,
         pci: PciAddress,
@@ -161,7 +163,8 @@ impl CardModel {
     }
 }
 
-/// An address in domain 0. An address out of range becomes 0000:00:00.0, which `validate` reports as a duplicate.
+/// Creates an address in domain 0. An address out of range becomes 0000:00:00.0, which `validate` reports as
+/// a duplicate.
 fn pci_address(bus: u8, device: u8, function: u8) -> PciAddress {
     const NOWHERE: PciAddress = match PciAddress::new(0, 0, 0, 0) {
         Some(address) => address,
@@ -170,7 +173,7 @@ fn pci_address(bus: u8, device: u8, function: u8) -> PciAddress {
     PciAddress::new(0, bus, device, function).unwrap_or(NOWHERE)
 }
 
-/// Bridges by bus and device number.
+/// Returns the PCI addresses of bridges with these bus and device numbers.
 fn bridges(bridges: impl IntoIterator<Item = (u8, u8)>) -> Vec<PciAddress> {
     bridges.into_iter().map(|(bus, device)| pci_address(bus, device, 0)).collect()
 }

@@ -5,7 +5,7 @@ use crate::Error;
 use std::collections::BTreeSet;
 
 impl Profile {
-    /// Checks that a machine could have this hardware. Names become file names, so this also prevents path
+    /// Checks that a host could have this hardware. Names become file names, so this also prevents path
     /// traversal.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         let altnames = self.netdevs().flat_map(|netdev| &netdev.altnames);

@@ -81,7 +81,7 @@ pub(crate) fn add_traffic(counters: &mut BTreeMap<String, u64>, traffic: Traffic
 }
 
 impl SysfsTree {
-    /// Writes the counters of a port that have changed.
+    /// Writes the counter files of a port. Files whose value is unchanged are not touched.
     pub(crate) fn write_counters(
         &self,
         view: &FunctionView<'_>,

@@ -9,7 +9,7 @@ use ferroband_model::LinkLayer;
 use std::path::{Path, PathBuf};
 
 impl FunctionView<'_> {
-    /// Path of its RDMA device in the tree.
+    /// Path of the function's RDMA device below the tree's base.
     pub(crate) fn device_path(&self, device: &SimRdmaDevice) -> PathBuf {
         self.sysfs_path().join("infiniband").join(&device.name)
     }
@@ -22,7 +22,7 @@ impl SysfsTree {
         let layer = if view.hca.link_layer() == LinkLayer::Ethernet { "RoCE" } else { "simulated" };
         self.write_file(path.join("node_type"), "1: CA")?;
         self.write_file(path.join("node_guid"), sysfs_guid(device.node_guid))?;
-        // The GUID of the board, common to the physical and virtual functions.
+        // The GUID of the board, which is the same for the physical and virtual functions.
         self.write_file(path.join("sys_image_guid"), sysfs_guid(view.identity.node_guid(view.id.adapter)))?;
         self.write_file(path.join("node_desc"), format!("{layer} {}", device.name))?;
         self.write_file(path.join("fw_ver"), &view.hca.firmware)?;
@@ -37,16 +37,17 @@ impl SysfsTree {
         self.symlink(Path::new("class/infiniband").join(&device.name), &path)
     }
 
-    /// Removes the RDMA device.
+    /// Removes the RDMA device, starting with its class link.
     pub(crate) fn remove_device(&self, view: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
         self.unlink(Path::new("class/infiniband").join(&device.name))?;
         self.remove_directory(view.device_path(device))?;
-        // The directory disappears with the last device, which tells readers that the function has none.
+        // The directory disappears with the last device, so that readers see a function without an RDMA
+        // device.
         let _ = std::fs::remove_dir(self.base.join(view.sysfs_path()).join("infiniband"));
         Ok(())
     }
 
-    /// Writes the class entries of its character devices. They do not depend on namespaces.
+    /// Writes the class entries of the device's character devices. They are the same in every namespace.
     pub(crate) fn write_device_files(
         &self,
         view: &FunctionView<'_>,
@@ -65,7 +66,7 @@ impl SysfsTree {
         Ok(())
     }
 
-    /// Removes the class entries of its character devices.
+    /// Removes the class entries of the device's character devices.
     pub(crate) fn remove_device_files(
         &self,
         view: &FunctionView<'_>,
@@ -78,7 +79,8 @@ impl SysfsTree {
         Ok(())
     }
 
-    /// Writes the connection manager and the directories that exist without any device.
+    /// Writes what exists without any adapter: the netns mode, the connection manager and the class
+    /// directories.
     pub(crate) fn write_machine(&self, mode: NetnsMode) -> Result<(), Error> {
         self.write_file(super::ZERO_FILE, 0)?;
         self.write_netns_mode(mode)?;
@@ -105,7 +107,7 @@ impl SysfsTree {
 }
 
 impl SimRdmaDevice {
-    /// Its character devices: name, class, port, node.
+    /// Character devices of the RDMA device, each as (name, class, port, node). uverbs devices have no port.
     pub(crate) fn char_devices(&self) -> Vec<(String, &'static str, Option<usize>, DeviceNode)> {
         let verbs = (format!("uverbs{}", self.verbs.index), "infiniband_verbs", None, self.verbs);
         let managed = self.managed.iter().flat_map(|(port, umad, issm)| {

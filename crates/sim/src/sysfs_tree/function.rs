@@ -1,11 +1,11 @@
-//! PCI functions.
+//! PCI functions in the sysfs tree.
 
 use super::{FunctionView, SysfsTree, pci_sysfs_path};
 use crate::{Error, GpuProfile};
 use ferroband_model::LinkLayer;
 use std::path::{Path, PathBuf};
 
-/// The driver that gives user space access to functions.
+/// The driver that gives user space direct access to PCI functions.
 pub(crate) const VFIO_DRIVER: &str = "vfio-pci";
 
 impl SysfsTree {
@@ -17,7 +17,7 @@ impl SysfsTree {
             None => hca.device.0,
             Some(_) => hca.vf_device.map_or(hca.device.0.wrapping_add(1), |id| id.0),
         };
-        // PCI class network controller: Ethernet, InfiniBand.
+        // PCI class: a network controller for Ethernet or for InfiniBand.
         let class = match hca.link_layer() {
             LinkLayer::Ethernet => "0x020000",
             LinkLayer::InfiniBand => "0x020700",
@@ -46,7 +46,7 @@ impl SysfsTree {
         self.symlink(Path::new("bus/pci/devices").join(view.address.to_string()), &path)
     }
 
-    /// Writes the number of virtual functions and their links.
+    /// Writes `sriov_numvfs` and the `virtfn` links to the virtual functions.
     pub(crate) fn write_vf_count(&self, view: &FunctionView<'_>) -> Result<(), Error> {
         let path = view.sysfs_path();
         let count = view.adapter.vfs.len();
@@ -63,7 +63,7 @@ impl SysfsTree {
         Ok(())
     }
 
-    /// Writes the bound driver and `driver_override`.
+    /// Writes the links of the bound driver, `driver_override` and `uevent`.
     pub(crate) fn write_driver(&self, view: &FunctionView<'_>) -> Result<(), Error> {
         let path = view.sysfs_path();
         let bound = view.function.driver.as_deref();
@@ -107,7 +107,7 @@ impl SysfsTree {
         let driver: PathBuf = ["bus/pci/drivers", "nvidia"].iter().collect();
         self.write_file(path.join("vendor"), "0x10de")?;
         self.write_file(path.join("device"), format!("0x{}", gpu.device))?;
-        // PCI class display controller, 3D.
+        // PCI class: a 3D display controller.
         self.write_file(path.join("class"), "0x030200")?;
         self.write_file(path.join("numa_node"), gpu.numa.map_or(-1, i64::from))?;
         self.symlink(path.join("subsystem"), Path::new("bus/pci"))?;

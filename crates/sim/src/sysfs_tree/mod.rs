@@ -5,7 +5,7 @@
 //! links are removed first, so a reader sees a device completely or not at all, or gets ENOENT.
 //!
 //! ```text
-//! FunctionView ── a function of the machine in its current state
+//! FunctionView ── a function of the node in its current state
 //!   ├─ function   devices/pci…/0000:86:00.0, bus/pci           ├─ netdev     net/ibs5f0, class/net
 //!   ├─ device     infiniband/mlx5_0, class/infiniband_verbs    └─ counters   counter files
 //!   └─ port       ports/1
@@ -144,7 +144,7 @@ impl SysfsTree {
     }
 }
 
-/// Calls `make`, and again after creating the parent directory if that was missing.
+/// Calls `make`. If the parent directory is missing, creates it and calls `make` again.
 fn create_with_parent<T>(path: &Path, make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match make() {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -22,7 +22,7 @@ impl SysfsTree {
         self.write_file(path.join("type"), if infiniband { 32 } else { 1 })?;
         self.write_file(path.join("address"), hardware_address(infiniband, device.queue_pair, guid))?;
         self.write_file(path.join("mtu"), if infiniband { IPOIB_MTU } else { ETHERNET_MTU })?;
-        // Ports start at 1, these numbers at 0.
+        // Ports start at 1, but `dev_port` and `dev_id` start at 0.
         self.write_file(path.join("dev_port"), number - 1)?;
         self.write_file(path.join("dev_id"), format!("{:#x}", number - 1))?;
         self.write_file(path.join("operstate"), if up { "up" } else { "down" })?;
@@ -48,7 +48,7 @@ impl SysfsTree {
         self.symlink(Path::new("class/net").join(name), &path)
     }
 
-    /// Removes the interface.
+    /// Removes an interface from the tree, starting with its class link.
     pub(crate) fn remove_netdev(&self, view: &FunctionView<'_>, name: &str) -> Result<(), Error> {
         self.unlink(Path::new("class/net").join(name))?;
         self.remove_directory(view.sysfs_path().join("net").join(name))?;

@@ -12,7 +12,7 @@ const PKEY_SLOTS: usize = 128;
 const VF_PKEY_SLOTS: usize = 16;
 
 impl FunctionView<'_> {
-    /// State of a port of its device; ports start at 1.
+    /// State of a port of the function's RDMA device; ports start at 1.
     ///
     /// The port of a virtual function follows the physical port unless its link state is set, and is down without a
     /// GUID.
@@ -38,7 +38,7 @@ impl FunctionView<'_> {
 }
 
 impl SysfsTree {
-    /// Writes the attributes of a port that have changed.
+    /// Writes the attributes of a port. Files whose content is unchanged are not touched.
     pub(crate) fn write_port(
         &self,
         view: &FunctionView<'_>,

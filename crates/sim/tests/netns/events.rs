@@ -6,7 +6,7 @@ use ferroband_model::PciAddress;
 use ferroband_sim::{SimPortState, Simulation, SimulationChange};
 use std::time::{Duration, Instant};
 
-/// Waits for an event of a device: action, subsystem and end of its path.
+/// Waits for an event with this action, this subsystem and a device path with this end.
 fn expect(watch: &mut HardwareWatch, expected: (&str, &str, &str)) {
     let until = Instant::now() + Duration::from_secs(1);
     let mut received = Vec::new();

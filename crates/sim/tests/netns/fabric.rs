@@ -10,7 +10,8 @@ fn nodes(mtu: u32) -> (Netns, SimNodeFixture, SimNodeFixture) {
     let underlay = new_netns();
     let nodes = [SimNodeFixture::new(), SimNodeFixture::new()];
     let mut route = RouteSocket::open_in(&underlay).unwrap();
-    // With multicast snooping, as administrators create bridges: the partitions use multicast.
+    // The bridge has multicast snooping, as on bridges that administrators create. The partitions use
+    // multicast and must work with it.
     underlay.run(|| ip_json("link add switch up type bridge")).unwrap();
     let switch = route.link("switch").unwrap().unwrap().index;
     for (number, node) in nodes.iter().enumerate() {

@@ -9,14 +9,13 @@ use serde_json::Value;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A node with its own network namespace and root.
+/// A node with its own network namespace and root directory.
 pub struct SimNodeFixture {
     pub netns: Netns,
     pub root: Root,
     _directory: TempDir,
 }
 
-/// Creates a network namespace.
 pub fn new_netns() -> Netns {
     std::thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");

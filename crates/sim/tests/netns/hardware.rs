@@ -130,7 +130,7 @@ fn down_is_idempotent_and_removes_everything() {
 #[test]
 fn up_recreates_interfaces_after_a_reboot() {
     let mut node = SimNodeFixture::with_simulation("node-1");
-    // With and without a /run that survives.
+    // Once with a /run that survives the reboot, and once without.
     for kept in [true, false] {
         node.netns = super::fixture::new_netns();
         if !kept {
@@ -146,7 +146,7 @@ fn up_recreates_interfaces_after_a_reboot() {
 
 #[test]
 fn up_and_down_work_after_an_interrupted_up() {
-    // Killed after creating the interface, before writing the marker.
+    // `up` was killed after it created the interface and before it wrote the marker.
     let node = SimNodeFixture::with_simulation("node-1");
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.up("node-9", None).unwrap();
@@ -154,14 +154,14 @@ fn up_and_down_work_after_an_interrupted_up() {
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // Not killed, but the state was deleted.
+    // `up` was not interrupted, but the state was deleted afterwards.
     node.up("node-1", None).unwrap();
     fs::remove_dir_all(node.root.state("")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // Killed while the tree was being written.
+    // `up` was killed while it wrote the tree.
     fs::create_dir_all(node.root.state("sim/sys/class/infiniband")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);

@@ -77,7 +77,8 @@ fn moved_device_is_visible_only_in_its_namespace() {
             "device files have no namespace"
         );
         assert!(hardware.root().dev("infiniband/uverbs1").exists());
-        // Up to Linux 6.16 its interface is recreated in the host's namespace, with another queue pair.
+        // Up to Linux 6.16, the device's interface is recreated in the host's namespace, with a different
+        // queue pair number.
         assert_eq!(interfaces(&*hardware, None), ["ibs5f0v0"]);
         assert!(interfaces(&*hardware, Some(&pod)).is_empty());
         let after = std::fs::read_to_string(hardware.root().sys("class/net/ibs5f0v0/address")).unwrap();

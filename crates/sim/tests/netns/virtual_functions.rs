@@ -280,14 +280,14 @@ fn counters_include_vf_traffic() {
     let after = (read("mlx5_0"), read("mlx5_1"));
     let increase = |name: &str| after.1[name] - before.1[name];
     assert!(increase("port_xmit_packets") >= 3 && increase("port_rcv_packets") >= 3, "{after:?}");
-    // Three packets of 1000 bytes with headers, in units of four bytes.
+    // Three packets of 1000 bytes plus headers, counted in units of four bytes.
     assert!((750..1500).contains(&increase("port_xmit_data")), "{}", increase("port_xmit_data"));
     assert!(
         after.0["port_xmit_packets"] - before.0["port_xmit_packets"] >= 6,
         "traffic of both pods passes the port"
     );
     node.run(|| hardware.refresh()).unwrap();
-    // Some IPv6 packet may pass; earlier traffic is not counted twice.
+    // Earlier traffic is not counted twice. Only a few IPv6 packets may have passed in between.
     assert!(read("mlx5_1")["port_xmit_data"] - after.1["port_xmit_data"] < 300);
     let count = |counter: &str| SimulationChange::AddToCounter {
         device: "mlx5_1".into(),
@@ -401,7 +401,8 @@ fn interrupted_change_is_rolled_back() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| hardware.set_vf_count(pci_address(PF), 2)).unwrap();
-    // State after a kill: the dirty marker, half of the trees, a stale veth pair and a missing one.
+    // The state after a kill: the dirty marker exists, the trees are incomplete, one veth pair is stale and
+    // one is missing.
     fs::write(node.root.state("sim/begun"), "").unwrap();
     fs::remove_dir_all(hardware.root().sys("class/infiniband")).unwrap();
     fs::remove_file(hardware.root().dev("infiniband/uverbs1")).unwrap();

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 impl UfmSimulatorOptions {
-    /// Options for the document's UFM, in a network namespace.
+    /// Options for the document's UFM, which listens in the network namespace at path `netns`.
     pub fn from_document(listen: SocketAddr, netns: PathBuf) -> Result<Self> {
         Ok(Self {
             listen,

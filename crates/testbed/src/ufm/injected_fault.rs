@@ -25,7 +25,7 @@ pub(super) struct PendingFault {
     pub(super) fault: InjectedFault,
 }
 
-/// Takes the fault for a request, if there is one.
+/// Returns the fault for a request, if any, and counts the request.
 pub(super) fn take_matching(pending: &mut Vec<PendingFault>, request: &str) -> Option<InjectedFault> {
     let position = pending.iter().position(|entry| request.contains(&entry.path))?;
     let entry = &mut pending[position];

@@ -28,18 +28,16 @@ pub struct UfmSimulator {
     stopped: Arc<AtomicBool>,
 }
 
-/// Options of a simulated UFM.
 #[derive(Clone, Debug)]
 pub struct UfmSimulatorOptions {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Network namespace; the process's own if absent.
+    /// Path of the network namespace to listen in; the process's own if absent.
     pub netns: Option<PathBuf>,
     /// TLS identity; plain HTTP if absent.
     pub identity: Option<TlsIdentity>,
     /// Certificates of clients that need no password.
     pub client_certificates: Option<String>,
-    /// Version-specific behaviour.
     pub quirks: VersionQuirks,
 }
 
@@ -90,7 +88,7 @@ impl UfmSimulator {
         Ok(simulator)
     }
 
-    /// Address that the server listens on.
+    /// Address that the server listens on, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -140,7 +138,7 @@ impl UfmSimulator {
         self.lock().down
     }
 
-    /// Changes the version-specific behaviour.
+    /// Changes the version-specific behaviour of the running UFM.
     pub fn change_quirks(&self, change: impl FnOnce(&mut VersionQuirks)) {
         change(&mut self.lock().quirks);
     }
@@ -179,7 +177,7 @@ impl Drop for UfmSimulator {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.lock().down = true;
-        // Wake the listener.
+        // Connect once, so that the listener wakes up and ends.
         let _ = in_netns(self.netns.as_deref(), || {
             Ok(TcpStream::connect_timeout(&self.address, Duration::from_secs(1))?)
         });

@@ -12,19 +12,19 @@ use std::time::Instant;
 /// Membership of a GUID in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedMember {
-    /// Full member, or limited.
+    /// True for a full member, false for a limited one.
     pub full: bool,
     /// Whether the P_Key is at index 0 of the port's table.
     pub index0: bool,
 }
 
-/// A membership change.
+/// The addition or removal of a member, for the audit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MembershipEvent {
     pub at: Instant,
     pub key: u16,
     pub guid: Guid,
-    /// Added, or removed.
+    /// True if the GUID was added, false if it was removed.
     pub member: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct MembershipEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedCall {
     pub at: Instant,
-    /// Method and path.
+    /// Method and path, separated by a space.
     pub request: String,
     pub body: Value,
     /// Response status; 0 for a closed connection.
@@ -196,7 +196,7 @@ fn bad_request(field: &str) -> (u16, String) {
 
 fn partition_json(key: u16, members: &BTreeMap<Guid, SimulatedMember>) -> Value {
     let guid = |(guid, member): (&Guid, &SimulatedMember)| {
-        // Upper case, as in some UFM versions.
+        // GUIDs are in upper case, as in some UFM versions.
         json!({
             "guid": format!("{:016X}", guid.value()),
             "index0": member.index0,

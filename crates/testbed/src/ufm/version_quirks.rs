@@ -3,9 +3,8 @@
 /// Behaviour that differs between UFM versions.
 #[derive(Clone, Debug)]
 pub struct VersionQuirks {
-    /// Status code of a success.
+    /// Status code of a successful change.
     pub success_status: u16,
-    /// Response for a partition that does not exist.
     pub missing_partition: MissingPartitionReply,
     /// Whether adding members creates the partition.
     pub add_creates_partition: bool,
@@ -15,7 +14,7 @@ pub struct VersionQuirks {
     pub exists_status: u16,
     /// Membership of all ports in the default partition; versions before 6.19 do not report it.
     pub default_membership: Option<&'static str>,
-    /// User and password.
+    /// Accepted user name and password.
     pub credentials: (String, String),
     /// Tokens accepted under `/ufmRestV3`.
     pub tokens: Vec<String>,

@@ -155,7 +155,6 @@ fn default_network_is_a_single_network() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(512))]
 
-    /// Any text is either rejected or yields usable selections.
     #[test]
     fn any_text_is_rejected_or_usable(text in "[a-z0-9@/, \\[\\]{}\":._-]{0,40}|\\PC{0,30}") {
         for selection in networks(&text).unwrap_or_default() {

@@ -12,7 +12,7 @@ fn network(spec: Value) -> SriovIBNetwork {
 fn config(spec: Value) -> String {
     let generated = desired(&network(spec), "spidernet.io").unwrap();
     let text = generated.definition.config.unwrap();
-    // Indented by four blanks, as the SR-IOV operator writes it.
+    // The text is indented by four blanks, as the SR-IOV operator writes it.
     assert!(text.starts_with("{\n    \"cniVersion\": \"1.0.0\",\n    \"name\": \"ib-net\","), "{text}");
     super::super::json_text::compact(&RawValue::from_string(text).unwrap())
 }

@@ -1,4 +1,4 @@
-//! The condition `Ready` of a SriovIBNetwork.
+//! Computes the condition `Ready` of a SriovIBNetwork.
 
 use ferroband_daemon::condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -6,18 +6,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// The result of reconciling a SriovIBNetwork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IbNetworkOutcome {
-    /// Its definition exists.
+    /// The NetworkAttachmentDefinition exists and is up to date.
     Ready {
-        /// Namespace of the definition.
+        /// Namespace of the NetworkAttachmentDefinition.
         namespace: String,
     },
-    /// The namespace of its definition does not exist yet.
+    /// The namespace in which the NetworkAttachmentDefinition belongs does not exist yet.
     NamespaceMissing(String),
-    /// No definition can be generated from it.
+    /// No definition can be written, because the spec is invalid or the name is taken. Contains the message.
     Invalid(String),
 }
 
-/// The Ready condition to write; `None` if it has not changed.
+/// Returns the Ready condition to write, or `None` if `current` already contains it.
 pub fn ready_condition(
     outcome: &IbNetworkOutcome,
     current: &[Condition],

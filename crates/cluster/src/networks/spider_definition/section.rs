@@ -10,7 +10,7 @@ use ferroband_api::spiderpool::{
 };
 use ferroband_model::ResourceName;
 
-/// The section of a SpiderMultusConfig that applies.
+/// The section of a SpiderMultusConfig from which its network is generated.
 pub enum SpiderSection<'a> {
     IbSriov(&'a IbSriovSection),
     Ipoib(&'a IpoibSection),
@@ -34,8 +34,8 @@ const CNI_TYPES: [(&str, &str); 7] = [
 ];
 
 impl<'a> SpiderSection<'a> {
-    /// The section of `spec`. The section that is set applies, whatever `cniType` is: published documents have a wrong
-    /// `cniType`, and the meaning is unambiguous.
+    /// Finds the section that is set in `spec`. If `cniType` names another one, it is ignored with a warning:
+    /// published examples have a wrong `cniType`, and the meaning is unambiguous.
     pub fn from_spec(
         spec: &'a SpiderMultusConfigSpec,
         warnings: &mut Vec<String>,
@@ -80,7 +80,7 @@ impl<'a> SpiderSection<'a> {
         }
     }
 
-    /// The `cniType` and the section's name.
+    /// Returns the section's `cniType` value and the name of its field in the spec.
     fn cni_type_and_section(&self) -> (&'static str, &'static str) {
         match self {
             Self::Macvlan(_) => CNI_TYPES[0],
@@ -105,7 +105,8 @@ impl<'a> SpiderSection<'a> {
         }
     }
 
-    /// The device resource that a pod needs for this network.
+    /// Returns the device resource that a pod must request for this network, if any. Fails if a required name is
+    /// missing or invalid.
     pub fn resource(&self) -> Result<Option<ResourceName>, NetworkSpecError> {
         let (field, name) = match self {
             Self::IbSriov(section) => ("spec.ibsriov.resourceName", &section.resource_name),
@@ -127,7 +128,7 @@ impl<'a> SpiderSection<'a> {
     }
 }
 
-/// Generates the main plugin.
+/// Generates the first plugin of the chain, which creates the interface.
 pub(super) fn main_plugin<'a>(
     section: &SpiderSection<'a>,
     spec: &'a SpiderMultusConfigSpec,
@@ -200,7 +201,7 @@ pub(super) fn coordinator_plugin(spec: &SpiderMultusConfigSpec) -> Option<Genera
     spec.enable_coordinator.then(entry)
 }
 
-/// Sets the MTU of an Ethernet VF, which plugin `sriov` does not set.
+/// Generates a `tuning` plugin that sets the MTU of an Ethernet VF, because the plugin `sriov` does not set it.
 pub(super) fn tuning_plugin(section: &SpiderSection<'_>) -> Option<GeneratedPlugin<'static>> {
     match section {
         SpiderSection::Sriov(section) if section.mtu > 0 => {

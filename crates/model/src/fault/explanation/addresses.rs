@@ -1,4 +1,4 @@
-//! Codes about addresses and pools.
+//! Explanations of the codes about addresses and pools.
 
 use super::{Explanation, FaultCode, explain};
 

@@ -1,4 +1,4 @@
-//! Codes about CNI calls, configurations, annotations, networks and their parent interfaces.
+//! Explanations of the codes about CNI calls, configurations, annotations, networks and parent interfaces.
 
 use super::{Explanation, FaultCode, explain};
 

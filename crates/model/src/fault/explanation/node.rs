@@ -1,4 +1,4 @@
-//! Codes about the node, its devices and programs, and the API server.
+//! Explanations of the codes about the node, its devices and programs, and the API server.
 
 use super::{Explanation, FaultCode, explain};
 

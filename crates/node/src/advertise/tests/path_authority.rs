@@ -1,4 +1,5 @@
-//! The kubelet's plugin watcher, as raw bytes: no Rust client sends such a request.
+//! Sends the request of the kubelet's plugin watcher as raw bytes, because no Rust client sends a path as
+//! authority.
 
 use super::{inventory, start_jarvice};
 use std::fs;
@@ -42,7 +43,7 @@ async fn call_with_a_path_as_authority_is_answered() {
     let (settings, headers, data) =
         (frame(4, 0, 0, &[]), frame(1, 4, 1, &block), frame(0, 1, 1, &[0, 0, 0, 0, 0]));
     let call = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), settings, headers, data].concat();
-    // Sent in two parts that split a frame, because the result must not depend on how the bytes arrive.
+    // Send the bytes in two parts that split a frame, because the result must not depend on how they arrive.
     for part in [&call[..60], &call[60..]] {
         kubelet.write_all(part).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -53,7 +54,7 @@ async fn call_with_a_path_as_authority_is_answered() {
             kubelet.read_exact(&mut head).await.unwrap();
             let mut payload = vec![0; usize::from(head[1]) * 256 + usize::from(head[2])];
             kubelet.read_exact(&mut payload).await.unwrap();
-            // RST_STREAM is a rejection, DATA the response.
+            // Frame type 3 (RST_STREAM) rejects the request; type 0 (DATA) is the response.
             match head[3] {
                 3 => panic!("rejected: {payload:?}"),
                 0 if !payload.is_empty() => break payload,

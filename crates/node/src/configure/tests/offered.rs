@@ -1,5 +1,5 @@
-//! Pools of policies. Upstream writes a ConfigMap that selects by vendor, device and name; here the pools name the
-//! functions themselves, and nothing is written.
+//! Tests of the pools of policies. The upstream operator writes a ConfigMap that selects functions by vendor,
+//! device and name. Ferroband's pools list the functions and need no ConfigMap.
 
 use super::{A, desired_adapter, guids, observed_adapter, pci};
 use crate::configure::{DesiredAdapter, DesiredNodeConfig, ObservedNode, offer::ready_pools};

@@ -1,4 +1,4 @@
-//! Collects counters from sysfs.
+//! Reads the counters of RDMA devices from sysfs.
 
 use super::{
     MetricsSandbox, PodWithController, PodsByPciAddress,
@@ -28,7 +28,7 @@ impl RdmaCounterCollector {
     /// `sandboxes`.
     pub fn collect(&self, holders: &PodsByPciAddress, sandboxes: &[MetricsSandbox]) -> MetricFamilies {
         let mut metrics = MetricFamilies::default();
-        // Only simulated hardware needs the refresh. If it fails, the old values are shown.
+        // Only simulated hardware needs the refresh. If it fails, the previous values are reported.
         let _ = self.hardware.refresh();
         let root = self.hardware.root();
         self.collect_namespace(root, None, &|pci| holders.get(pci).cloned(), &mut metrics);
@@ -49,7 +49,8 @@ impl RdmaCounterCollector {
         metrics
     }
 
-    /// Collects the devices that are visible under `root`, the file system view of `netns`.
+    /// Collects the devices under `root`, which shows sysfs as seen from `netns` (`None` for the host's
+    /// namespace).
     fn collect_namespace(
         &self,
         root: &Root,
@@ -64,7 +65,7 @@ impl RdmaCounterCollector {
             device.add_counters(counters::device(root, &name).unwrap_or_default(), None, metrics);
             device.add_traffic_class(metrics);
             for port in sorted_names(&device.folder.join("ports")) {
-                // A device that disappears meanwhile has no counters.
+                // A device that is removed during the scrape has no counters.
                 let number = port.parse().unwrap_or_default();
                 let counted = counters::port(root, &name, number).unwrap_or_default();
                 device.add_counters(counted.port, Some(&port), metrics);
@@ -78,7 +79,7 @@ impl RdmaCounterCollector {
         }
     }
 
-    /// Spiderpool's labels, in its order.
+    /// Returns the labels of an RDMA device with Spiderpool's names, in Spiderpool's order.
     fn labels(&self, folder: &Path, name: &str, owner: &PodLookup<'_>) -> MetricLabels {
         let guid = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
         let (node_guid, image_guid) = (guid("node_guid"), guid("sys_image_guid"));
@@ -99,7 +100,7 @@ impl RdmaCounterCollector {
     }
 }
 
-/// Returns the pod that holds the device at a PCI address.
+/// Returns the pod that the device with this PCI address is allocated to.
 type PodLookup<'a> = dyn Fn(&str) -> Option<PodWithController> + Sync + 'a;
 
 struct RdmaDeviceMetrics {
@@ -163,7 +164,7 @@ impl RdmaDeviceMetrics {
                 );
             }
         }
-        // `100 Gb/sec (4X EDR)`, `2.5 Gb/sec (1X SDR)`.
+        // The file contains, for example, `100 Gb/sec (4X EDR)` or `2.5 Gb/sec (1X SDR)`.
         let rate =
             read_text(&folder.join("rate")).and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         if let Some(rate) = rate.filter(|rate| *rate >= 0.0) {

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// Timeout of one request.
+/// How long one request may take, including the response.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HEAD_BYTES: usize = 8192;
 const MAX_CONCURRENT_SCRAPES: usize = 4;
@@ -35,7 +35,8 @@ pub struct MetricsExporter {
 }
 
 impl MetricsExporter {
-    /// Listens on `address`. A port in use must not block pods, so binding is retried.
+    /// Serves metrics on `address` until `stop` is cancelled. If the port is in use, binding is retried,
+    /// because missing metrics must not stop the daemon.
     pub async fn serve(self, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
         let serving = async {
             let listener = loop {
@@ -52,7 +53,7 @@ impl MetricsExporter {
         Ok(())
     }
 
-    /// Serves connections of `listener`.
+    /// Accepts and serves connections, forever.
     pub async fn accept_connections(self, listener: TcpListener) {
         let room = Arc::new(Semaphore::new(MAX_CONCURRENT_SCRAPES));
         loop {

@@ -1,18 +1,18 @@
-//! Prometheus exposition format, version 0.0.4.
+//! Renders metrics in the Prometheus exposition format, version 0.0.4.
 
 use std::{collections::BTreeMap, fmt::Write};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// A value that only grows.
+    /// A value that only grows, until the device is reset.
     Counter,
     Gauge,
 }
 
-/// Label names and values.
+/// Pairs of label name and unescaped value.
 pub type MetricLabels = Vec<(&'static str, String)>;
 
-/// Metric families by name.
+/// Metric families by name: kind, help text, and value by labels.
 #[derive(Debug, Default)]
 pub struct MetricFamilies {
     families: BTreeMap<String, (MetricKind, String, BTreeMap<MetricLabels, u64>)>,
@@ -33,7 +33,7 @@ impl MetricFamilies {
         values.entry(labels).or_insert(value);
     }
 
-    /// Renders all families.
+    /// Returns all families as text, sorted by name.
     pub fn render(&self) -> String {
         let mut out = String::new();
         for (name, (kind, help, values)) in &self.families {

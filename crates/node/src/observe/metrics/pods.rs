@@ -1,4 +1,4 @@
-//! Maps devices to the pods that hold them.
+//! Maps devices to the pods that they are allocated to.
 
 use crate::{
     advertise::HeldDevices,
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 pub struct PodWithController {
     pub namespace: String,
     pub name: String,
-    /// API version, kind and name of the controller.
+    /// API version, kind and name of the pod's controller; `None` if the pod has none.
     pub controller: Option<(String, String, String)>,
 }
 
 impl PodWithController {
-    /// Returns Spiderpool's labels.
+    /// Returns the pod's labels with Spiderpool's names. Labels of a missing controller are empty.
     pub(super) fn labels(&self) -> Vec<(&'static str, String)> {
         let (version, kind, name) = self.controller.clone().unwrap_or_default();
         // The controller of a pod is in the pod's namespace.
@@ -31,13 +31,13 @@ impl PodWithController {
     }
 }
 
-/// Pods that hold a device, by its PCI address.
+/// Pods by the PCI address of a device that is allocated to them.
 #[derive(Clone, Debug, Default)]
 pub struct PodsByPciAddress(BTreeMap<String, PodWithController>);
 
 impl PodsByPciAddress {
-    /// Joins the kubelet's checkpoint with the pod cache. Device IDs that are no PCI addresses are shared devices and
-    /// belong to no pod.
+    /// Joins the kubelet's checkpoint with the pod cache. A device ID that is not a PCI address belongs to a
+    /// shared device and is skipped.
     pub fn from_checkpoint(held_devices: &HeldDevices, pods: &WatchCache<PodOwner>) -> Self {
         let mut by_uid: BTreeMap<&str, Option<PodWithController>> = BTreeMap::new();
         let mut holders = BTreeMap::new();
@@ -54,7 +54,7 @@ impl PodsByPciAddress {
         Self(holders)
     }
 
-    /// Returns the pod that holds `pci`.
+    /// Returns the pod that the device at `pci` is allocated to.
     pub fn get(&self, pci: &str) -> Option<&PodWithController> {
         self.0.get(pci)
     }

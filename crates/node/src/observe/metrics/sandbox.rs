@@ -1,7 +1,7 @@
 //! RDMA devices in the network namespaces of pods.
 //!
-//! In exclusive mode the host cannot see a device that was moved to a pod. The journals list the namespaces of all
-//! pods. A namespace is open only while it is read.
+//! In exclusive mode, the host cannot see a device that was moved to a pod. The journals contain the network
+//! namespace of each pod. A namespace is opened for each scrape and closed after it.
 
 use super::PodWithController;
 use crate::{
@@ -12,14 +12,14 @@ use ferroband_kernel::Root;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A pod and its network namespace.
+/// A pod and the path of its network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSandbox {
     pub netns: PathBuf,
     pub pod: PodWithController,
 }
 
-/// Lists the sandboxes that have a journal.
+/// Lists the sandboxes that have a journal. Journals that cannot be parsed are skipped.
 pub fn list_sandboxes(root: &Root, pods: &WatchCache<PodOwner>) -> Vec<MetricsSandbox> {
     let folder = root.state("journal");
     let journals = sorted_names(&folder).into_iter().filter(|name| name.ends_with(".json"));

@@ -1,4 +1,4 @@
-//! Driver statistics of network interfaces that share a port with RDMA.
+//! Driver statistics (`ethtool -S`) of network interfaces that share a port with an RDMA device.
 
 use super::exposition::{MetricFamilies, MetricKind, MetricLabels};
 
